@@ -1,0 +1,27 @@
+import { z } from 'zod'
+import { filled, list, open, text, time } from './bounded.js'
+import { LIMITS } from './limits.js'
+import { agentName } from './names.js'
+import { subagentPreference } from './policy.js'
+
+export const originates = z.enum(['always', 'within_a_pass', 'never'])
+export type Originates = z.infer<typeof originates>
+
+/** An agent of the registry (spec 1 §9.2, DESIGN §3): what it may do, and its own defaults. */
+export const agentRecord = open({
+  name: agentName,
+  roles: open({
+    /** Whether it may pass over without being in a pass itself. */
+    originates,
+    /** Whether passes may go to it. */
+    subagent: z.boolean(),
+  }),
+  description: text(LIMITS.line).optional(),
+  skills: list(filled(LIMITS.word), LIMITS.skills).optional(),
+  /** They stand below the policy's entry for this subagent. */
+  defaults: subagentPreference.optional(),
+  /** A person, or the agent itself under open registration. */
+  registered_by: filled(LIMITS.short),
+  updated_at: time,
+})
+export type AgentRecord = z.infer<typeof agentRecord>

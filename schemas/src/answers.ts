@@ -1,0 +1,123 @@
+import { z } from 'zod'
+import { agentRecord } from './agents.js'
+import { passError } from './errors.js'
+import { passKey } from './names.js'
+
+/** What the audit service answers on `ask.<name>` (DESIGN §2 Asking). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
+const refusal = z.object({ ok: z.literal(false), error: passError })
+
+/** To `{ op: 'time' }`: the server's time, ms. */
+export const timeAnswer = z.union([z.object({ ok: z.literal(true), now: z.number() }), refusal])
+export type TimeAnswer = z.infer<typeof timeAnswer>
+
+/** The return step as it was stored; `data` are its bytes, decoded by `content_type` (or by sniffing). */
+export const storedReturn = z.object({
+  sequence: z.int().positive(),
+  time: z.number(),
+  by: z.string(),
+  attempt: z.int().min(0),
+  content_type: z.string().optional(),
+  data: z.custom<Uint8Array>((value) => value instanceof Uint8Array),
+})
+export type StoredReturn = z.infer<typeof storedReturn>
+
+/** A decision that counts (by an approver, the first of its item). The digest of item `return` is the SHA-256 of the return's stored bytes. */
+export const answeredDecision = z.object({
+  item: z.string(),
+  person: z.string(),
+  verdict: z.enum(['approve', 'deny']),
+  digest: z.string(),
+  sequence: z.int(),
+  time: z.number(),
+  reason: z.string().optional(),
+  /** Of item `apply`: each modification's digest as taken or rejected. */
+  modifications: z.record(z.string(), z.enum(['taken', 'rejected'])).optional(),
+})
+export type AnsweredDecision = z.infer<typeof answeredDecision>
+
+/** One line of `list`: what a pass is about and where it stands. Times in server ms. */
+export const passRow = z.object({
+  originator: z.string(),
+  subagent: z.string(),
+  /** Also `bad-<sequence>`, the refusal of a malformed request. */
+  id: z.string(),
+  status: z.string(),
+  session_id: z.string().optional(),
+  reason: z.string().optional(),
+  priority: z.string().optional(),
+  created_at: z.number(),
+  /** When it ends at the latest: the deadline, or the approval's expiry while held. */
+  deadline: z.number().optional(),
+  ended_at: z.number().optional(),
+  attempt: z.int().optional(),
+  /** Of a pass that ended without an output. */
+  code: z.string().optional(),
+  /** WorkOutput.status of a returned one. */
+  output_status: z.string().optional(),
+  /** keyText of the parent. */
+  parent: z.string().optional(),
+  chain_depth: z.int().optional(),
+  retry_of: z.string().optional(),
+  last_sequence: z.int(),
+})
+export type PassRow = z.infer<typeof passRow>
+
+/** One stored message of a pass, as a person reads it. */
+export const timelineEntry = z.object({
+  sequence: z.int(),
+  time: z.number(),
+  /** request, held, work, fence, return, decision, or an event's kind. */
+  kind: z.string(),
+  by: z.string(),
+  attempt: z.int().optional(),
+  /** Item and verdict of a decision, code or status of a return, message of a progress. */
+  detail: z.string().optional(),
+  /** Why the fold ignores it: a violation. */
+  ignored: z.string().optional(),
+})
+export type TimelineEntry = z.infer<typeof timelineEntry>
+
+export const answeredPass = z.object({
+  key: passKey.extend({ id: z.string().max(64) }),
+  /** requested, held, waiting_for_return, returned, awaiting_release, processed, refused, timed_out or cancelled. */
+  status: z.string(),
+  row: passRow,
+  /** Digest that the journal's first step carries; absent while it is only requested. */
+  digest: z.string().optional(),
+  /** When it ends at the latest, server ms: the deadline, or the approval's expiry while held. */
+  deadline: z.number().optional(),
+  /** Control frame (WorkControl) of its work or held step. */
+  control: z.record(z.string(), z.unknown()).optional(),
+  return: storedReturn.optional(),
+  /** The return was too large for an answer: it stands in the stream or the archive at the record's sequence. */
+  return_left_out: z.boolean().optional(),
+  decisions: z.array(answeredDecision),
+  /** The projection (PassRecord) of a pass that was admitted, held or ended. */
+  record: z.record(z.string(), z.unknown()).optional(),
+  /** With `history: true`: what was stored, in order. */
+  history: z.array(timelineEntry).optional(),
+  /** Entries of the history that were left out of its middle. */
+  history_left_out: z.int().optional(),
+})
+export type AnsweredPass = z.infer<typeof answeredPass>
+
+/** To `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; none is E041. */
+export const passAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(answeredPass) }), refusal])
+export type PassAnswer = z.infer<typeof passAnswer>
+
+/** To `{ op: 'list' }`: newest first; `more`: the limit cut it off. */
+export const listAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(passRow), more: z.boolean() }), refusal])
+export type ListAnswer = z.infer<typeof listAnswer>
+
+export const agentRow = z.object({
+  agent: agentRecord,
+  /** Passes it works on; passes that wait for it (requested, held); open passes that it originated. */
+  open: z.int(),
+  waiting: z.int(),
+  originated: z.int(),
+})
+export type AgentRow = z.infer<typeof agentRow>
+
+/** To `{ op: 'agents' }`, by name. */
+export const agentsAnswer = z.union([z.object({ ok: z.literal(true), agents: z.array(agentRow) }), refusal])
+export type AgentsAnswer = z.infer<typeof agentsAnswer>

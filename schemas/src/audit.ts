@@ -1,0 +1,113 @@
+import { z } from 'zod'
+import { capKeys, count, filled, jsonRecord, list, open, span, text, time } from './bounded.js'
+import { passError } from './errors.js'
+import { LIMITS } from './limits.js'
+import { passOverMetadata } from './metadata.js'
+import { agentName, passId, passKey, SLOTS, storedId } from './names.js'
+import { passStatus } from './return-context.js'
+
+/** Statuses of an audit entry: spec 0 §7.1 has the first three. */
+export const auditStatus = z.enum(['completed', 'failed', 'aborted', 'partial', 'refused', 'cancelled', 'timed_out'])
+export type AuditStatus = z.infer<typeof auditStatus>
+
+/** PassOverAuditEntry (spec 0 §7.1); times of what never happened are absent (DESIGN §7). */
+export const passOverAuditEntry = open({
+  pass_over_id: storedId,
+  session_id: text(LIMITS.short),
+  timestamp: time,
+
+  originating_agent: agentName,
+  subagent: agentName,
+  user_id: filled(LIMITS.short).optional(),
+
+  reason: text(LIMITS.line),
+  work_context_size_bytes: count,
+  /** As asked for; empty when the request gave no hint. */
+  expected_output_type: text(LIMITS.word),
+
+  started_at: time.optional(),
+  completed_at: time.optional(),
+  duration_ms: span.optional(),
+
+  status: auditStatus,
+  artifacts_count: count,
+  files_modified_count: count,
+  issues_found_count: count,
+
+  returned: z.boolean(),
+  returned_at: time.optional(),
+  applied: z.boolean(),
+  applied_by: filled(LIMITS.short).optional(),
+
+  policy_applied: text(LIMITS.short),
+  policy_overrides: jsonRecord,
+
+  summary: text(LIMITS.page),
+})
+export type PassOverAuditEntry = z.infer<typeof passOverAuditEntry>
+
+const sequence = z.int().positive()
+
+/** A decision as it was stored. */
+export const recordedDecision = open({
+  item: text(LIMITS.word),
+  person: text(LIMITS.short),
+  verdict: z.enum(['approve', 'deny']),
+  /** Of what was shown. */
+  digest: text(LIMITS.short),
+  sequence,
+  time,
+  reason: text(LIMITS.line).optional(),
+  /** False: by someone who is no approver, or about something else than was held. */
+  counts: z.boolean().optional(),
+})
+export type RecordedDecision = z.infer<typeof recordedDecision>
+
+/** What audit keeps of a pass in KV: state, evidence and where it stands in the stream. */
+export const passRecord = open({
+  v: z.literal(1),
+  key: passKey.extend({ id: storedId }),
+  status: passStatus,
+  session_id: text(LIMITS.short).optional(),
+  reason: text(LIMITS.line).optional(),
+  priority: z.enum(SLOTS).optional(),
+  /** The newest attempt; 0 before the work step. */
+  attempt: count,
+  digest: text(LIMITS.word).optional(),
+  policy_version: count.optional(),
+  chain_depth: count.optional(),
+  ancestors: list(agentName, LIMITS.chain).optional(),
+  root: passKey.optional(),
+  parent: passKey.optional(),
+  retry_of: passId.optional(),
+
+  /** Server's ms. */
+  requested_at: time.optional(),
+  held_at: time.optional(),
+  admitted_at: time.optional(),
+  /** When it ends at the latest: the deadline, or the approval's expiry while held. */
+  deadline: time.optional(),
+  ended_at: time.optional(),
+
+  /** Where its messages stand in the stream. */
+  sequences: open({
+    requests: list(sequence, LIMITS.decisions),
+    held: sequence.optional(),
+    work: sequence.optional(),
+    fences: list(sequence, LIMITS.decisions),
+    return: sequence.optional(),
+    late: list(sequence, LIMITS.decisions).optional(),
+    /** The newest of all, whatever its kind: projecting is idempotent by it. */
+    last: sequence,
+  }),
+
+  /** Once it has ended. */
+  entry: passOverAuditEntry.optional(),
+  metadata: capKeys(passOverMetadata.extend({ pass_over_id: storedId }), LIMITS.keys).optional(),
+  error: passError.optional(),
+
+  decisions: list(recordedDecision, LIMITS.decisions),
+  /** Steps that the fold calls impossible. */
+  violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
+})
+export type PassRecord = z.infer<typeof passRecord>

@@ -1,0 +1,113 @@
+import type { ErrorCode } from './errors.js'
+import type { PassKey } from './names.js'
+
+/** Headers of ours; what readers need without the body (DESIGN §2 Payloads). */
+export const HEADER = {
+  id: 'Passover-Id',
+  digest: 'Passover-Digest',
+  /** Stream sequence of the request that a first step answers. */
+  request: 'Passover-Request',
+  /** Stored time (ms) of that request; lets rule 5 be judged from the step alone. */
+  requestedAt: 'Passover-Requested-At',
+  timeout: 'Passover-Timeout',
+  /** When a held step's approval expires, as ms after the step. */
+  expires: 'Passover-Expires',
+  /** keyText of the parent pass. */
+  parent: 'Passover-Parent',
+  /** Sequence of the parent's last step as the child knew it. */
+  proof: 'Passover-Proof',
+  attempt: 'Passover-Attempt',
+  /** Made anew for each publisher's attempt at a step: tells one's own step when an outcome was unknown. */
+  nonce: 'Passover-Nonce',
+  policy: 'Passover-Policy',
+  code: 'Passover-Code',
+  status: 'Passover-Status',
+  retryOf: 'Passover-Retry-Of',
+  verdict: 'Passover-Verdict',
+  /** `json` on a held or work step whose originator spoke JSON: whoever ends the pass answers in kind. Absent: msgpack. */
+  reply: 'Passover-Reply',
+  contentType: 'Content-Type',
+  traceparent: 'traceparent',
+} as const
+
+export const STEP_KINDS = ['held', 'work', 'fence', 'return'] as const
+export type StepKind = (typeof STEP_KINDS)[number]
+
+/** One step of a journal, as far as its subject and headers tell. Times in ms, by the server. */
+export interface Step {
+  type: 'step'
+  kind: StepKind
+  key: PassKey
+  /** Fifth token: the system, a slot (work), or the worker's agent. */
+  by: string
+  sequence: number
+  time: number
+  /** What its guard expected, undefined when it was published without one. */
+  guard?: { sequence: number; subject: string } | undefined
+  /** Fence: the attempt that begins. Return: the attempt that returns, 0 for the system's. */
+  attempt: number
+  nonce?: string | undefined
+  digest?: string | undefined
+  request?: number | undefined
+  requested_at?: number | undefined
+  timeout_ms?: number | undefined
+  expires_ms?: number | undefined
+  parent?: PassKey | undefined
+  proof?: number | undefined
+  code?: ErrorCode | undefined
+  status?: string | undefined
+  /** Set when the originator is to be answered in JSON. */
+  reply?: 'json' | undefined
+}
+
+/** A stored request, as far as its subject and headers tell (both may lie: admission trusts the body). */
+export interface RequestFact {
+  type: 'request'
+  originator: string
+  subagent: string
+  sequence: number
+  time: number
+  id?: string | undefined
+  timeout_ms?: number | undefined
+}
+
+export interface DecisionFact {
+  type: 'decision'
+  key: PassKey
+  item: string
+  person: string
+  sequence: number
+  time: number
+  verdict?: 'approve' | 'deny' | undefined
+  digest?: string | undefined
+}
+
+export const EVENT_KINDS = ['cancel', 'applied', 'started', 'progress', 'late', 'dead_letter', 'violation'] as const
+export type EventKind = (typeof EVENT_KINDS)[number]
+
+export interface EventFact {
+  type: 'event'
+  kind: EventKind
+  key: PassKey
+  sender: string
+  sequence: number
+  time: number
+}
+
+/** The server gave up delivering a message of `consumer`; its body names which one. */
+export interface AdvisoryFact {
+  type: 'advisory'
+  consumer: string
+  sequence: number
+  time: number
+}
+
+/** Anything else in the stream: acknowledged, policy, agent. */
+export interface OtherFact {
+  type: 'other'
+  sequence: number
+  time: number
+}
+
+/** What a headers-only reader of the stream knows of a message. */
+export type Fact = Step | RequestFact | DecisionFact | EventFact | AdvisoryFact | OtherFact

@@ -1,0 +1,60 @@
+import { z } from 'zod'
+import { agentRecord } from './agents.js'
+import * as artifacts from './artifacts.js'
+import { passOverAuditEntry, passRecord } from './audit.js'
+import * as context from './context.js'
+import { passError } from './errors.js'
+import { passOverMetadata } from './metadata.js'
+import { handlerResult, workOutput } from './output.js'
+import * as policy from './policy.js'
+import { passOverRequest, requestControl } from './request.js'
+import { returnToContext } from './return-context.js'
+import * as wire from './wire.js'
+
+/** Structures that others write or read, by the name of their file in schemas/json. */
+const PUBLIC = {
+  'pass-over-request': passOverRequest,
+  'request-control': requestControl,
+  'work-context': context.workContext,
+  'context-file': context.contextFile,
+  'session-message': context.sessionMessage,
+  'message-part': context.messagePart,
+  'pass-over-marker': context.passOverMarker,
+  'pass-over-return-marker': context.passOverReturnMarker,
+  'tool-result': context.toolResult,
+  todo: context.todo,
+  'work-output': workOutput,
+  'handler-result': handlerResult,
+  'work-artifact': artifacts.workArtifact,
+  'file-modification-artifact': artifacts.fileModificationArtifact,
+  'decision-artifact': artifacts.decisionArtifact,
+  'message-artifact': artifacts.messageArtifact,
+  'finding-artifact': artifacts.findingArtifact,
+  'tool-result-artifact': artifacts.toolResultArtifact,
+  'pass-over-metadata': passOverMetadata,
+  'return-to-context': returnToContext,
+  'pass-over-preferences': policy.passOverPreferences,
+  'agent-pair-preference': policy.agentPairPreference,
+  'subagent-preference': policy.subagentPreference,
+  'agent-pair-override': policy.agentPairOverride,
+  'effective-policy': policy.effectivePolicy,
+  budget: policy.budget,
+  'agent-record': agentRecord,
+  'pass-over-audit-entry': passOverAuditEntry,
+  'pass-record': passRecord,
+  'pass-error': passError,
+  'request-envelope': wire.requestEnvelope,
+  'work-envelope': wire.workEnvelope,
+  'held-envelope': wire.heldEnvelope,
+  'return-envelope': wire.returnEnvelope,
+  'decision-body': wire.decisionBody,
+} as const
+
+/** What may be given to each structure, as JSON Schema 2020-12: file name to text. Files refer to each other by name. */
+export function jsonSchemas(): Map<string, string> {
+  const registry = z.registry<{ id: string }>()
+  for (const [id, schema] of Object.entries(PUBLIC)) registry.add(schema, { id })
+  const { schemas } = z.toJSONSchema(registry, { io: 'input', unrepresentable: 'any', uri: (id) => `${id}.json` })
+  const files = Object.entries(schemas).map(([name, schema]) => [`${name}.json`, `${JSON.stringify(schema, null, 2)}\n`] as const)
+  return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)))
+}

@@ -1,0 +1,85 @@
+import { customRandom, urlAlphabet } from 'nanoid'
+import { z } from 'zod'
+
+/** The name that the system itself signs with; no agent and no person may have it. */
+export const SYSTEM = 'passover'
+
+/** Priority slots, most urgent first. */
+export const SLOTS = ['high', 'medium', 'low'] as const
+export type Slot = (typeof SLOTS)[number]
+
+/** What names a pass: its journal stands under exactly these three tokens. */
+export interface PassKey {
+  originator: string
+  subagent: string
+  id: string
+}
+
+/** A source of randomness, handed in so that a simulation can repeat itself. */
+export interface Random {
+  bytes(length: number): Uint8Array
+}
+
+/** One NATS token: safe in subjects, consumer and bucket names. */
+export const agentName = z.string().regex(/^(?!passover$)[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
+  error: ({ input }) =>
+    input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit',
+})
+
+/** A pass id: 9 to 64 token-safe characters; `bad-` names refusals of malformed requests. */
+export const passId = z.string().regex(/^(?!bad-)[A-Za-z0-9_-]{9,64}$/, {
+  error: ({ input }) =>
+    typeof input === 'string' && input.startsWith('bad-')
+      ? 'ids that start with "bad-" are reserved'
+      : 'an id has 9 to 64 of A-Z a-z 0-9 _ -',
+})
+
+/** An id as it may stand in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
+export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 of A-Z a-z 0-9 _ -')
+
+/** What names a pass that may be asked for. */
+export const passKey = z.object({ originator: agentName, subagent: agentName, id: passId })
+
+const PARTITION = '0'
+const INSTANCE_LENGTH = 7
+const TIME_LENGTH = 9
+const TAIL_LENGTH = 14
+const GENERATED = /^[0-9a-z]{8}([0-9a-z]{9})_[A-Za-z0-9_-]{14}$/
+const UUID7 = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
+
+/** Makes the seven characters that tell one SDK process from another. */
+export function makeInstance(random: Random): string {
+  return customRandom('0123456789abcdefghijklmnopqrstuvwxyz', INSTANCE_LENGTH, (n) => random.bytes(n))()
+}
+
+/** Makes a pass id: partition, instance, milliseconds in base 36, `_`, nanoid (DESIGN §2 Ids). */
+export function makeId(instance: string, now: number, random: Random): string {
+  const time = Math.floor(now).toString(36).padStart(TIME_LENGTH, '0')
+  return `${PARTITION}${instance}${time}_${customRandom(urlAlphabet, TAIL_LENGTH, (n) => random.bytes(n))()}`
+}
+
+/** The first eight characters of the ids that one instance makes: what its returns are heard under. */
+export function idPrefix(instance: string): string {
+  return PARTITION + instance
+}
+
+/** The time (ms) that an id carries: ours and UUIDv7 do, others give undefined. */
+export function idTime(id: string): number | undefined {
+  const own = GENERATED.exec(id)
+  if (own?.[1]) return Number.parseInt(own[1], 36)
+  const uuid = UUID7.exec(id)
+  if (uuid?.[1] && uuid[2]) return Number.parseInt(uuid[1] + uuid[2], 16)
+  return undefined
+}
+
+/** `originator/subagent/id`, the map key and human form of a pass key. */
+export function keyText(key: PassKey): string {
+  return `${key.originator}/${key.subagent}/${key.id}`
+}
+
+/** The inverse of keyText; undefined when it is none. */
+export function parseKey(text: string): PassKey | undefined {
+  const [originator, subagent, id, more] = text.split('/')
+  if (!originator || !subagent || !id || more !== undefined) return undefined
+  return { originator, subagent, id }
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { filled, list, open, text, time } from './bounded.js'
+import { LIMITS } from './limits.js'
+import { agentName, passId } from './names.js'
+import { workOutput } from './output.js'
+
+/** Where a pass stands (DESIGN §3); spec 0 §4.1 and spec 1 §2.2 name some of these. */
+export const PASS_STATUSES = [
+  'requested',
+  'held',
+  'waiting_for_return',
+  'returned',
+  'awaiting_release',
+  'processed',
+  'refused',
+  'timed_out',
+  'cancelled',
+] as const
+export const passStatus = z.enum(PASS_STATUSES)
+export type PassStatus = z.infer<typeof passStatus>
+
+/** ReturnToContext (spec 0 §4.1): a projection, made from the journal when someone asks. */
+export const returnToContext = open({
+  session_id: filled(LIMITS.short),
+  return_id: filled(LIMITS.short),
+
+  originating_agent_id: agentName,
+  subagent_id: agentName,
+  pass_over_id: passId,
+
+  auto_return_enabled: z.boolean(),
+  auto_apply_enabled: z.boolean(),
+  return_deadline: time.optional(),
+
+  chain_depth: z.int().min(0).max(LIMITS.chain),
+  max_chain_depth: z.int().positive().max(LIMITS.chain),
+  /** Root first. */
+  ancestors: list(agentName, LIMITS.chain),
+
+  status: passStatus,
+  created_at: time,
+  returned_at: time.optional(),
+
+  pending_work_output: workOutput.optional(),
+  processing_errors: list(text(LIMITS.page), LIMITS.errors).optional(),
+})
+export type ReturnToContext = z.infer<typeof returnToContext>

@@ -1,0 +1,225 @@
+import { z } from 'zod'
+import { agentRecord } from './agents.js'
+import { count, filled, json, jsonRecord, list, record, text, time } from './bounded.js'
+import { passError } from './errors.js'
+import { LIMITS } from './limits.js'
+import { message } from './message.js'
+import { originationEntry } from './metadata.js'
+import { agentName, passId, passKey, SLOTS } from './names.js'
+import { workOutput } from './output.js'
+import { agentPairOverride, budget, effectivePolicy } from './policy.js'
+import { requestControl } from './request.js'
+
+/**
+ * What travels in the bodies of stream messages (DESIGN §2 Payloads).
+ * A context or output is cut into parts that can be dropped or forwarded without decoding.
+ */
+export const WIRE_VERSION = 1
+
+export const PART_INLINE_BYTES = 256 * 1024
+export const PARTS_INLINE_BYTES = 512 * 1024
+
+/** `context`, `messages`, `tool_results`, `file:<path>`, `artifact:<n>`. */
+export const part = z.object({
+  name: filled(LIMITS.path + 76),
+  /** SHA-256 (hex) of the raw bytes of a file's content, of the RFC 8785 form of anything else. */
+  hash: z.string().regex(/^[0-9a-f]{64}$/),
+  size: z
+    .int()
+    .min(0)
+    .max(1024 ** 3),
+  /** Inlined bytes; absent: they are in the object bucket of `owner` under their hash. */
+  data: z.instanceof(Uint8Array).optional(),
+  owner: agentName.optional(),
+})
+export type Part = z.infer<typeof part>
+
+/** Parts of a context: the files, and what else it is cut into. */
+const parts = list(part, LIMITS.files + 2, { holds: uniqueNames, message: 'two parts have the same name' })
+
+function uniqueNames(given: Part[]): boolean {
+  return given.length < 2 || new Set(given.map(({ name }) => name)).size === given.length
+}
+
+/** Body of `request.<subagent>.<originator>` in msgpack; as JSON it is a plain PassOverRequest. */
+export const requestEnvelope = message(
+  z.object({
+    v: z.literal(WIRE_VERSION),
+    request: requestControl,
+    parts,
+    /** `work_context.session_id`, so that admission need not decode the context part. */
+    session_id: text(LIMITS.short).optional(),
+  }),
+)
+export type RequestEnvelope = z.infer<typeof requestEnvelope>
+
+/** What a pass may do: parent ∩ pair ∩ subagent, narrowed by the request's constraints. */
+export const rights = z.object({
+  can_modify_files: z.boolean(),
+  can_run_tools: z.boolean(),
+  tools: list(text(LIMITS.word), LIMITS.tools).optional(),
+  constraints: list(text(LIMITS.word), LIMITS.constraints),
+})
+export type Rights = z.infer<typeof rights>
+
+/** Control frame of `work` and `held`: everything that was decided about the pass. Only `passover` writes it. */
+export const workControl = z.object({
+  id: passId,
+  originating_agent_id: agentName,
+  subagent_id: agentName,
+  reason: text(LIMITS.line),
+  priority: z.enum(SLOTS),
+  /** Overall deadline, ms from the work step's server time; already bounded by the parent's rest. */
+  timeout_ms: z.int().positive(),
+  return_required: z.boolean(),
+  auto_apply_on_success: z.boolean(),
+  constraints: list(text(LIMITS.word), LIMITS.constraints),
+  expected_output_type: text(LIMITS.word).optional(),
+  override: agentPairOverride.optional(),
+  digest: text(LIMITS.word),
+  request_sequence: z.int().positive(),
+  requested_at: time,
+  /** Proves parenthood together with the sequence of the last step (DESIGN §3). */
+  return_id: text(LIMITS.short),
+  chain_depth: z.int().positive(),
+  max_chain_depth: z.int().positive(),
+  /** Originators above the subagent, root first: ["alice", "scout"]. */
+  ancestors: list(agentName, LIMITS.chain),
+  origination_chain: list(originationEntry, LIMITS.chain_entries),
+  root: passKey,
+  parent: passKey.optional(),
+  proof: z.int().positive().optional(),
+  /** The parent's deadline, server ms; a held child expires with it. */
+  parent_deadline: time.optional(),
+  rights,
+  policy: effectivePolicy,
+  policy_name: text(LIMITS.short),
+  policy_override: z.boolean(),
+  policy_version: z.int().min(0),
+  max_attempts: z.int().positive(),
+  lease_ms: z.int().positive(),
+  budget: budget.optional(),
+  retry_of: passId.optional(),
+  user_id: text(LIMITS.short).optional(),
+  session_id: text(LIMITS.short),
+  /** Size of the context that travels, all parts together. */
+  context_bytes: z.int().min(0),
+  /** The form the originator spoke; it is answered in kind. */
+  reply_type: z.enum(['msgpack', 'json']),
+  trace_id: text(LIMITS.short).optional(),
+})
+export type WorkControl = z.infer<typeof workControl>
+
+/** Body of a work step; a held step has no parts (they stay in the request that it names). */
+export const workEnvelope = z.object({ v: z.literal(WIRE_VERSION), control: workControl, parts })
+export type WorkEnvelope = z.infer<typeof workEnvelope>
+export const heldEnvelope = z.object({ v: z.literal(WIRE_VERSION), control: workControl, expires_ms: z.int().positive() })
+export type HeldEnvelope = z.infer<typeof heldEnvelope>
+
+/** Looked into by whoever reads the output, not by whoever opens the envelope. */
+const members = record(z.string(), z.unknown(), LIMITS.keys)
+
+/**
+ * Body of a return: a worker's output, or the error that ended the pass.
+ * In `output` a large artifact is replaced by `{ part: "artifact:<n>" }`, its bytes (RFC 8785 JSON) are in `parts`.
+ */
+export const returnEnvelope = message(
+  z.union([
+    z.object({ v: z.literal(WIRE_VERSION), output: members, parts: list(part, LIMITS.artifacts).optional() }),
+    z.object({ v: z.literal(WIRE_VERSION), error: passError, raw_output: json.optional() }),
+  ]),
+)
+export type ReturnEnvelope = z.infer<typeof returnEnvelope>
+
+export const decisionBody = z.object({
+  v: z.literal(WIRE_VERSION),
+  verdict: z.enum(['approve', 'deny']),
+  /** Digest of what was shown; a decision about anything else does not count. */
+  digest: text(LIMITS.word),
+  reason: text(LIMITS.line).optional(),
+  /** For item `apply`: each modification's digest as taken or rejected; unnamed is rejected. */
+  modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
+})
+export type DecisionBody = z.infer<typeof decisionBody>
+
+/** Bodies of `event.…`, by kind. */
+export const cancelBody = z.object({ v: z.literal(WIRE_VERSION), reason: text(LIMITS.line).optional() })
+export const startedBody = z.object({ v: z.literal(WIRE_VERSION), attempt: count, started_at: time })
+export const progressBody = z.object({
+  v: z.literal(WIRE_VERSION),
+  attempt: count,
+  message: text(LIMITS.line).optional(),
+  fraction: z.number().min(0).max(1).optional(),
+})
+export const appliedBody = z.object({
+  v: z.literal(WIRE_VERSION),
+  applied_by: text(LIMITS.short),
+  applied_at: time,
+  /** Paths that were written, and those left out with why. */
+  applied: list(text(LIMITS.path), LIMITS.files),
+  rejected: list(text(LIMITS.path), LIMITS.files),
+  conflicts: list(z.object({ path: text(LIMITS.path), why: text(LIMITS.line) }), LIMITS.files).optional(),
+})
+export const lateBody = z.object({ v: z.literal(WIRE_VERSION), attempt: count, output: workOutput.or(jsonRecord) })
+export const deadLetterBody = z.object({
+  v: z.literal(WIRE_VERSION),
+  /** Stream sequence of what died. */
+  sequence: count,
+  error: passError,
+  /** The offending bytes, at most 512 KiB of them. */
+  bytes: z.instanceof(Uint8Array).optional(),
+  truncated: z.boolean().optional(),
+})
+export const violationBody = z.object({
+  v: z.literal(WIRE_VERSION),
+  /** Sequence of the step that is impossible and ignored. */
+  sequence: count,
+  what: text(LIMITS.path),
+})
+export type CancelBody = z.infer<typeof cancelBody>
+export type StartedBody = z.infer<typeof startedBody>
+export type ProgressBody = z.infer<typeof progressBody>
+export type AppliedBody = z.infer<typeof appliedBody>
+export type LateBody = z.infer<typeof lateBody>
+export type DeadLetterBody = z.infer<typeof deadLetterBody>
+export type ViolationBody = z.infer<typeof violationBody>
+
+/** Questions on `ask.<name>` and their answers. */
+export const question = z.discriminatedUnion('op', [
+  z.object({ op: z.literal('time') }),
+  z.object({
+    op: z.literal('pass'),
+    originator: agentName.optional(),
+    subagent: agentName.optional(),
+    id: text(64),
+    history: z.boolean().optional(),
+  }),
+  z.object({
+    op: z.literal('list'),
+    originator: agentName.optional(),
+    subagent: agentName.optional(),
+    session_id: text(LIMITS.short).optional(),
+    status: text(32).optional(),
+    limit: z.int().positive().max(1000).optional(),
+  }),
+  z.object({ op: z.literal('agents') }),
+])
+export type Question = z.infer<typeof question>
+
+/** Body of a question on `register.<agent>` (the asker is the subject's token), and its answer. */
+export const registerQuestion = z.object({
+  description: text(LIMITS.line).optional(),
+  skills: list(text(LIMITS.word), LIMITS.constraints).optional(),
+  /** Asks only for the bucket of its large parts: for an agent that passes work over and does none. */
+  parts_only: z.boolean().optional(),
+})
+export const registerAnswer = z.discriminatedUnion('ok', [
+  z.object({ ok: z.literal(true) }),
+  z.object({ ok: z.literal(false), error: passError }),
+])
+export type RegisterQuestion = z.infer<typeof registerQuestion>
+export type RegisterAnswer = z.infer<typeof registerAnswer>
+
+/** Body of `agent.<person>`: a new version of a registry record, published before it is written. `record` absent: removed. */
+export const agentBody = z.object({ v: z.literal(WIRE_VERSION), name: agentName, record: agentRecord.optional() })
+export type AgentBody = z.infer<typeof agentBody>
