@@ -1,0 +1,195 @@
+import type { Budget, EffectivePolicy, PassError, PassKey, Slot, WorkControl } from '@passover/schemas'
+import { contextFault, keeps, sizeOf } from './admit-context.js'
+import type { Admission, AdmitInput, PassCounts } from './admit-input.js'
+import { type ParentBound, parentBound, parentFault } from './admit-parent.js'
+import { originatorFault, requestFault, subagentFault } from './admit-request.js'
+import { validateChain } from './chain.js'
+import { passError } from './errors.js'
+import { smallerBudget } from './narrow.js'
+import { resolvePolicy } from './policy.js'
+import type { ResolvedPolicy } from './policy-base.js'
+import { present } from './present.js'
+import { rightsOf } from './rights.js'
+
+const DEFAULT_SLOT: Slot = 'medium'
+const MINUTE_MS = 60_000
+
+/**
+ * Whether a request becomes work, waits for a person, or is refused (spec 0 §4.3, DESIGN §3). Ancestry, deadline, rights
+ * and budget come from the stored parent, never from what the request claims (I3, I5).
+ * Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
+ */
+export function admit(input: AdmitInput): Admission {
+  const fault = requestFault(input) ?? originatorFault(input) ?? parentFault(input)
+  if (fault) return refuse(fault)
+  const bound = parentBound(input)
+  const parent = bound.parent?.control
+  const ancestors = parent?.ancestors ?? []
+  // A loop is told as such, also where the agent that it leads back to takes no passes at all.
+  const loop = validateChain({ ...input.subject, ancestors, max_chain_depth: Number.POSITIVE_INFINITY })
+  if (!loop.ok) return refuse(loop.error)
+  const unknown = subagentFault(input)
+  if (unknown) return refuse(unknown)
+  const resolved = policyOf(input)
+  if (!resolved.ok) return refuse(resolved.error)
+  const { effective } = resolved.value
+  const max_chain_depth = Math.min(effective.max_chain_depth, parent?.max_chain_depth ?? effective.max_chain_depth)
+  const chain = validateChain({ ...input.subject, ancestors, max_chain_depth })
+  if (!chain.ok) return refuse(chain.error)
+
+  const budget = smallerBudget(effective.budget, input.request.budget, childBudget(parent?.budget))
+  const kept = input.parts.filter(keeps(effective))
+  const denied =
+    pairFault(input, effective) ??
+    timeFault(input, effective) ??
+    contextFault(kept, effective, budget?.tokens) ??
+    limitFault(input.counts, effective, budget)
+  if (denied) return refuse(denied)
+  const control = controlOf(input, {
+    bound,
+    resolved: resolved.value,
+    chain_depth: chain.depth,
+    max_chain_depth,
+    budget,
+    context_bytes: sizeOf(kept),
+  })
+  if (effective.hold_before_dispatch) {
+    const rest = Math.max(1, restOf(bound.deadline, input.now))
+    return { kind: 'hold', control, expires_ms: Math.min(effective.approval_expires_ms, rest) }
+  }
+  return { kind: 'admit', control, slot: control.priority, keep: keeps(effective) }
+}
+
+/** What a held pass becomes once a person approved it: its deadline counts from now, its parent's never waits. */
+export function approveHeld(control: WorkControl, now: number): Admission {
+  const rest = restOf(control.parent_deadline, now)
+  if (rest <= 0) return refuse(passError('E013', 'Approved too late: the deadline of its parent has passed', { approval: 'expired' }))
+  const timeout_ms = Math.min(control.timeout_ms, rest)
+  return { kind: 'admit', control: { ...control, timeout_ms }, slot: control.priority, keep: keeps(control.policy) }
+}
+
+function refuse(error: PassError): Admission {
+  return { kind: 'refuse', error }
+}
+
+function policyOf({ request, subject, policy, agents }: AdmitInput) {
+  const { override, timeout_ms, auto_apply_on_success } = request
+  const own = { timeout_ms, auto_apply_on_success }
+  return resolvePolicy(policy.document, { from: subject.originator, to: subject.subagent, override, request: own, agent: agents.subagent })
+}
+
+function restOf(deadline: number | undefined, now: number): number {
+  return Math.max(0, Math.floor((deadline ?? Number.POSITIVE_INFINITY) - now))
+}
+
+function pairFault({ subject }: AdmitInput, policy: EffectivePolicy): PassError | undefined {
+  const pair = `${subject.originator}->${subject.subagent}`
+  if (!policy.enabled) {
+    const reason = policy.reason
+    return passError('E004', `The pair ${pair} is disabled${reason ? `: ${reason}` : ''}`, { pair, ...(reason ? { reason } : {}) })
+  }
+  if (!policy.can_receive_passes) return passError('E001', `${subject.subagent} may not receive passes`, { agent: subject.subagent })
+  return undefined
+}
+
+/** A request that lay longer than its own timeout is ended like one that nobody admitted: nobody waits for it any more. */
+function timeFault({ requested_at, now }: AdmitInput, { timeout_ms }: EffectivePolicy): PassError | undefined {
+  if (now - requested_at < timeout_ms) return undefined
+  const details = { timeout_ms, waited_ms: now - requested_at }
+  return passError('E010', `Not admitted within its ${timeout_ms} ms`, details)
+}
+
+/** E014 where a rate, a number or a budget is used up; the counts stand in the error, so that the decision can be told again. */
+function limitFault(counts: PassCounts | undefined, policy: EffectivePolicy, budget: Budget | undefined): PassError | undefined {
+  const reached = (field: string, limit: number | undefined, count: number | undefined, retry_after_ms?: number) =>
+    limit !== undefined && count !== undefined && count >= limit
+      ? passError('E014', `${field} is reached (${count} of ${limit})`, {
+          field,
+          limit,
+          count,
+          ...(retry_after_ms ? { retry_after_ms } : {}),
+        })
+      : undefined
+  if (budget?.passes !== undefined && budget.passes < 0)
+    return passError('E014', 'The budget of passes is used up', { field: 'budget.passes' })
+  if (budget?.time_ms === 0) return passError('E014', 'The budget of time is used up', { field: 'budget.time_ms' })
+  return (
+    reached('max_passes_per_minute', policy.max_passes_per_minute, counts?.last_minute, MINUTE_MS) ??
+    reached('max_active', policy.max_active, counts?.active, policy.timeout_ms) ??
+    reached('max_passes_per_session', policy.max_passes_per_session, counts?.session)
+  )
+}
+
+/** What a parent's budget leaves a child; the ledger counts siblings, this bounds depth. */
+function childBudget(parent: Budget | undefined): Budget | undefined {
+  return parent?.passes === undefined ? parent : { ...parent, passes: parent.passes - 1 }
+}
+
+interface Decided {
+  bound: ParentBound
+  resolved: ResolvedPolicy
+  chain_depth: number
+  max_chain_depth: number
+  budget: Budget | undefined
+  context_bytes: number
+}
+
+function controlOf(input: AdmitInput, decided: Decided): WorkControl {
+  const { request, subject } = input
+  const { bound, resolved, budget } = decided
+  const { effective, policy_name, overridden } = resolved
+  const parent = bound.parent?.control
+  const key: PassKey = { ...subject, id: request.id }
+  const constraints = request.constraints ?? []
+  const timeout_ms = Math.min(effective.timeout_ms, restOf(bound.deadline, input.now), budget?.time_ms ?? Number.POSITIVE_INFINITY)
+  return {
+    id: request.id,
+    originating_agent_id: subject.originator,
+    subagent_id: subject.subagent,
+    reason: request.reason,
+    priority: request.priority ?? DEFAULT_SLOT,
+    timeout_ms: Math.max(1, timeout_ms),
+    return_required: request.return_required,
+    auto_apply_on_success: request.override?.auto_apply ?? request.auto_apply_on_success ?? false,
+    constraints,
+    digest: input.digest,
+    request_sequence: input.request_sequence,
+    requested_at: input.requested_at,
+    return_id: input.return_id,
+    chain_depth: decided.chain_depth,
+    max_chain_depth: decided.max_chain_depth,
+    ancestors: [...(parent?.ancestors ?? []), subject.originator],
+    origination_chain: originationOf(input, parent),
+    root: parent?.root ?? key,
+    rights: rightsOf(effective, constraints, parent?.rights),
+    policy: effective,
+    policy_name,
+    policy_override: overridden,
+    policy_version: input.policy.version,
+    max_attempts: effective.max_attempts,
+    lease_ms: effective.lease_ms,
+    session_id: input.session_id,
+    context_bytes: decided.context_bytes,
+    reply_type: input.reply_type,
+    ...present({
+      expected_output_type: request.expected_output_type,
+      override: request.override,
+      retry_of: request.retry_of,
+      user_id: request.user_id ?? parent?.user_id,
+      trace_id: input.trace_id ?? request.trace_id ?? parent?.trace_id,
+      budget,
+    }),
+    ...parentFields(input, bound),
+  }
+}
+
+function parentFields({ request }: AdmitInput, bound: ParentBound): Pick<WorkControl, 'parent' | 'proof' | 'parent_deadline'> {
+  if (!request.parent || bound.deadline === undefined) return {}
+  const { originator, subagent, id, proof } = request.parent
+  return { parent: { originator, subagent, id }, proof, parent_deadline: bound.deadline }
+}
+
+function originationOf({ subject, requested_at }: AdmitInput, parent: WorkControl | undefined): WorkControl['origination_chain'] {
+  const action = parent ? ('delegated' as const) : ('initiated' as const)
+  return [...(parent?.origination_chain ?? []), { agent_id: subject.originator, timestamp: requested_at, action }]
+}

@@ -1,0 +1,89 @@
+import { type DecisionBody, type DecisionFact, decisionBody, type PassKey, type RecordedDecision } from '@passover/schemas'
+import type { PassHistory } from './history.js'
+import type { JournalState } from './lifecycle.js'
+
+/** What a decision is judged by. */
+export interface DecisionRules {
+  key: PassKey
+  /** Approvers by policy; absent: everybody with a person's identity. */
+  approvers?: readonly string[] | undefined
+  /** Agents above the subagent: they are no persons, whoever the approvers are. */
+  ancestors?: readonly string[] | undefined
+  /** Whether a name is a person's, where that is known. */
+  isPerson?: ((name: string) => boolean) | undefined
+  /** Digest of what was shown: what was held, the return's stored bytes. Absent: the item has none. */
+  digest?: string | undefined
+}
+
+export type JudgedDecision =
+  | { counts: true; person: string; body: DecisionBody }
+  | { counts: false; why: 'no decision' | 'headers and body differ' | 'not a person' | 'not an approver' | 'about something else' }
+
+/**
+ * Whether a stored decision counts (DESIGN §2 Identity): by a person who may, about what was shown. The decoded body says
+ * verdict and digest; headers are for readers without it, so one that says otherwise makes it count for nothing.
+ * Dispatcher and audit ask the same (P4); that the first of an item counts is theirs to keep (`countedDecisions`).
+ */
+export function judgeDecision(
+  fact: Pick<DecisionFact, 'person' | 'verdict' | 'digest'>,
+  body: unknown,
+  rules: DecisionRules,
+): JudgedDecision {
+  const parsed = decisionBody.safeParse(body)
+  if (!parsed.success) return { counts: false, why: 'no decision' }
+  const { verdict, digest } = parsed.data
+  const differs = (fact.verdict ?? verdict) !== verdict || (fact.digest ?? digest) !== digest
+  if (differs) return { counts: false, why: 'headers and body differ' }
+  if (isAgent(fact.person, rules)) return { counts: false, why: 'not a person' }
+  if (rules.approvers && !rules.approvers.includes(fact.person)) return { counts: false, why: 'not an approver' }
+  if (rules.digest !== undefined && digest !== rules.digest) return { counts: false, why: 'about something else' }
+  return { counts: true, person: fact.person, body: parsed.data }
+}
+
+function isAgent(name: string, { key, ancestors, isPerson }: DecisionRules): boolean {
+  return name === key.originator || name === key.subagent || ancestors?.includes(name) === true || isPerson?.(name) === false
+}
+
+/** The decisions about a pass, each with whether it counts; of those that would, the first of its item. */
+export function countedDecisions(pass: PassHistory, journal: JournalState): RecordedDecision[] {
+  const decided = new Set<string>()
+  return pass.decisions.flatMap((decision) => {
+    const { item, person, sequence, time } = decision
+    const body = bodyOf(decision)
+    const said = saidBy(decision, body)
+    if (!said) return []
+    const free = !decided.has(item) && !pass.violated?.includes(sequence)
+    const rules = free ? rulesOf(pass, journal, item) : undefined
+    const counts = rules !== undefined && judgeDecision(decision, body, rules).counts
+    if (counts) decided.add(item)
+    return [{ item, person, ...said, sequence, time, counts }]
+  })
+}
+
+type Stored = PassHistory['decisions'][number]
+
+/** Where only its headers are known, they are taken for the body. */
+function bodyOf(decision: Stored): unknown {
+  if ('body' in decision) return decision.body
+  const { verdict, digest = '', reason } = decision
+  return { v: 1, verdict, digest, ...(reason === undefined ? {} : { reason }) }
+}
+
+/** What a decision says, for the record; undefined: neither yes nor no. */
+function saidBy({ verdict, digest, reason }: Stored, body: unknown): Pick<RecordedDecision, 'verdict' | 'digest' | 'reason'> | undefined {
+  const parsed = decisionBody.safeParse(body)
+  const said = parsed.success ? parsed.data : { verdict, digest: digest ?? '', reason }
+  if (said.verdict === undefined) return undefined
+  return { verdict: said.verdict, digest: said.digest, ...(said.reason === undefined ? {} : { reason: said.reason }) }
+}
+
+/** Undefined: nothing of this item was shown, so no decision about it counts. */
+function rulesOf(pass: PassHistory, journal: JournalState, item: string): DecisionRules | undefined {
+  const { key, control } = pass
+  const rules = { key, approvers: control?.policy.approvers, ancestors: control?.ancestors }
+  if (item === 'return') return { ...rules, digest: pass.return_digest }
+  if (item !== 'dispatch') return rules
+  const held = 'held' in journal ? journal.held : undefined
+  const digest = held && (held.digest ?? control?.digest)
+  return digest === undefined ? undefined : { ...rules, digest }
+}

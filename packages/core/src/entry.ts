@@ -1,0 +1,102 @@
+import type { PassRecord, WorkOutput } from '@passover/schemas'
+import { countedDecisions } from './decisions.js'
+import { auditEntry, metadataOf, type Told } from './entry-fields.js'
+import { type PassHistory, sorted } from './history.js'
+import { foldJournal, type JournalRules, type JournalState } from './lifecycle.js'
+import { present } from './present.js'
+import { releaseOf } from './release.js'
+import { acceptError, acceptReturn } from './return.js'
+import { passStatus } from './status.js'
+
+/**
+ * What audit keeps of a pass (spec 0 §7.1, DESIGN §4 KV): where it stands, its evidence and where that is in the stream.
+ * Deterministic: the same messages give the same record, in whatever order they are handed in (I6).
+ */
+export function auditRecord(history: PassHistory, rules: JournalRules): PassRecord {
+  const pass = sorted(history)
+  const { journal, ignored } = foldJournal(pass.steps, rules)
+  const told = tell(pass, journal)
+  const ended = journal.state === 'done'
+  return {
+    v: 1,
+    key: pass.key,
+    status: passStatus(journal, { awaiting_release: told.awaiting_release, processed: pass.acknowledged_at !== undefined }),
+    attempt: 'attempt' in journal ? journal.attempt : 0,
+    ...identityOf(told),
+    ...timesOf(told),
+    sequences: sequencesOf(pass, journal),
+    ...(ended ? { entry: auditEntry(told), metadata: metadataOf(told) } : {}),
+    ...(told.error ? { error: told.error } : {}),
+    decisions: told.decisions,
+    ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
+  }
+}
+
+/** What the messages say together. A stored return that is not acceptable reads as E021 or E013. */
+function tell(pass: PassHistory, journal: JournalState): Told {
+  const ended = journal.state === 'done' ? journal.return : undefined
+  const { returned } = pass
+  const decisions = countedDecisions(pass, journal)
+  const told: Told = { pass, journal, decisions, awaiting_release: false }
+  if (!ended || !returned) return told
+  if ('error' in returned) return { ...told, error: acceptError(returned.error, ended.by).error }
+  const accepted = acceptReturn(returned.output, pass.key)
+  if (!accepted.ok) return { ...told, error: accepted.error }
+  return { ...told, output: accepted.output, awaiting_release: awaits(accepted.output, told) }
+}
+
+function awaits(output: WorkOutput, { pass, decisions }: Told): boolean {
+  if (!pass.control) return false
+  const approved = decisions.some(({ item, verdict, counts }) => item === 'return' && verdict === 'approve' && counts)
+  return !releaseOf(output, pass.control.policy, approved).deliver
+}
+
+function identityOf({ pass, journal }: Told): Partial<PassRecord> {
+  const { control } = pass
+  const digest = control?.digest ?? (journal.state === 'done' ? journal.return.digest : undefined)
+  return present({
+    session_id: control?.session_id ?? pass.session_id,
+    reason: control?.reason ?? pass.request?.reason,
+    priority: control?.priority ?? pass.request?.priority,
+    digest,
+    policy_version: control?.policy_version,
+    chain_depth: control?.chain_depth,
+    ancestors: control?.ancestors,
+    root: control?.root,
+    parent: control?.parent ?? parentAsked(pass),
+    retry_of: control?.retry_of ?? pass.request?.retry_of,
+  })
+}
+
+function parentAsked({ request }: PassHistory): PassRecord['parent'] {
+  if (!request?.parent) return undefined
+  const { originator, subagent, id } = request.parent
+  return { originator, subagent, id }
+}
+
+function timesOf({ pass, journal }: Told): Partial<PassRecord> {
+  const held = 'held' in journal ? journal.held : undefined
+  const work = 'work' in journal ? journal.work : undefined
+  const expiry = held?.expires_ms === undefined ? undefined : held.time + held.expires_ms
+  return present({
+    requested_at: pass.control?.requested_at ?? pass.requests[0]?.time,
+    held_at: held?.time,
+    admitted_at: work?.time,
+    deadline: work ? work.time + (work.timeout_ms ?? pass.control?.timeout_ms ?? 0) : expiry,
+    ended_at: journal.state === 'done' ? journal.return.time : undefined,
+  })
+}
+
+function sequencesOf(pass: PassHistory, journal: JournalState): PassRecord['sequences'] {
+  const late = pass.events.filter(({ kind }) => kind === 'late').map(({ sequence }) => sequence)
+  const all = [...pass.requests, ...pass.steps, ...pass.decisions, ...pass.events].map(({ sequence }) => sequence)
+  const step = (name: 'held' | 'work' | 'return') =>
+    name in journal ? (journal as Partial<Record<typeof name, { sequence: number }>>)[name]?.sequence : undefined
+  return {
+    requests: pass.requests.map(({ sequence }) => sequence),
+    ...present({ held: step('held'), work: step('work'), return: step('return') }),
+    fences: pass.steps.filter(({ kind }) => kind === 'fence').map(({ sequence }) => sequence),
+    ...(late.length > 0 ? { late } : {}),
+    last: Math.max(0, ...all),
+  }
+}

@@ -1,0 +1,228 @@
+import { type ErrorCode, LIMITS, type PassError } from '@passover/schemas'
+
+/** What every reader of an error code needs to know of it. */
+export interface ErrorRow {
+  name: string
+  /** Whether asking again (with a new id) can help. */
+  recoverable: boolean
+  /** What to do, for whoever wrote or runs the agent. */
+  action: string
+  /** What happened, for a person who does not know the codes. */
+  sentence: string
+  http: number
+  exit: number
+}
+
+/**
+ * The one error table (DESIGN §5). The numbers are those of the architecture document, section 9.1.
+ * The implementation guide's phase 7 numbers some differently; its names map to ours so:
+ * chain depth exceeded E001 → E002, cycle detected E002 → E003, agent not found E003 → E001,
+ * invalid work output E004 → E021, permission denied E012 → E013, resource exhausted E013 → E014,
+ * invalid return format E021 → E021, missing required setting E031 → E031; disabled pair "E030" → E004.
+ */
+export const ERRORS: Record<ErrorCode, ErrorRow> = {
+  E001: {
+    name: 'INVALID_SUBAGENT',
+    recoverable: false,
+    action: 'Check the name with `passover agents`; start a worker for it or register it.',
+    sentence: 'There is no such subagent, or it may not receive passes.',
+    http: 404,
+    exit: 4,
+  },
+  E002: {
+    name: 'CHAIN_DEPTH_EXCEEDED',
+    recoverable: false,
+    action: 'Do the work here, or raise max_chain_depth for this pair.',
+    sentence: 'Too many delegation steps. Cannot pass to another agent.',
+    http: 422,
+    exit: 4,
+  },
+  E003: {
+    name: 'CYCLE_DETECTED',
+    recoverable: false,
+    action: 'Choose an agent that is not already waiting in this chain.',
+    sentence: 'This would create a delegation loop. Choose a different agent.',
+    http: 422,
+    exit: 4,
+  },
+  E004: {
+    name: 'DISABLED_PAIR',
+    recoverable: false,
+    action: 'Enable the pair in the policy, or pass to another agent.',
+    sentence: 'The policy does not let this agent pass work to that one.',
+    http: 403,
+    exit: 4,
+  },
+  E005: {
+    name: 'INVALID_REQUEST',
+    recoverable: false,
+    action: 'Correct the request; use a new id for a new request.',
+    sentence: 'The request is malformed, or its id was used before or has expired.',
+    http: 400,
+    exit: 2,
+  },
+  E010: {
+    name: 'SUBAGENT_TIMEOUT',
+    recoverable: true,
+    action: 'Raise timeout_ms, split the work, or start more workers.',
+    sentence: 'The agent took too long to respond. Try again with a simpler task.',
+    http: 504,
+    exit: 124,
+  },
+  E011: {
+    name: 'SUBAGENT_CRASHED',
+    recoverable: true,
+    action: "Look at the worker's log, then try again.",
+    sentence: 'The agent stopped in the middle of the work.',
+    http: 502,
+    exit: 1,
+  },
+  E012: {
+    name: 'CONTEXT_OVERFLOW',
+    recoverable: false,
+    action: 'Pass fewer or smaller files and messages, or raise max_context_size_bytes.',
+    sentence: 'The context is larger than the policy allows.',
+    http: 413,
+    exit: 4,
+  },
+  E013: {
+    name: 'PERMISSION_DENIED',
+    recoverable: false,
+    action: 'Ask for the right in the policy, or for approval.',
+    sentence: 'This is not allowed, or was not approved.',
+    http: 403,
+    exit: 4,
+  },
+  E014: {
+    name: 'RESOURCE_EXHAUSTED',
+    recoverable: true,
+    action: 'Wait as long as retry_after_ms says, then try again.',
+    sentence: 'A limit of memory, disk, rate or budget is reached.',
+    http: 503,
+    exit: 1,
+  },
+  E020: {
+    name: 'RETURN_CONTEXT_LOST',
+    recoverable: false,
+    action: 'Look the pass up in the audit trail.',
+    sentence: 'A result came for a pass that is not known.',
+    http: 404,
+    exit: 3,
+  },
+  E021: {
+    name: 'INVALID_WORK_OUTPUT',
+    recoverable: true,
+    action: 'Correct what the subagent returns; the raw output is kept with the pass.',
+    sentence: 'The agent answered in a form that cannot be used.',
+    http: 502,
+    exit: 1,
+  },
+  E022: {
+    name: 'RETURN_TIMEOUT',
+    recoverable: true,
+    action: 'Ask for the same id again: the result is stored.',
+    sentence: 'The result is there, but was not fetched in time.',
+    http: 504,
+    exit: 124,
+  },
+  E030: {
+    name: 'CONFIG_INVALID',
+    recoverable: false,
+    action: 'Correct the file at the path that the message names; the last good policy stays in force.',
+    sentence: 'Configuration error. Contact your administrator.',
+    http: 422,
+    exit: 2,
+  },
+  E031: {
+    name: 'PREFERENCE_CONFLICT',
+    recoverable: false,
+    action: 'Change one of the settings that the message names, or add the missing one.',
+    sentence: 'Settings contradict one another, or a required one is missing.',
+    http: 409,
+    exit: 2,
+  },
+  E040: {
+    name: 'UNREACHABLE',
+    recoverable: true,
+    action: 'Start a server with `passover up`, or check NATS_URL; `passover doctor` tells more.',
+    sentence: 'The server cannot be reached, or nobody takes requests.',
+    http: 503,
+    exit: 5,
+  },
+  E041: {
+    name: 'NOT_FOUND',
+    recoverable: false,
+    action: 'Check the name or id with `passover list`.',
+    sentence: 'There is no such pass, agent or version.',
+    http: 404,
+    exit: 3,
+  },
+  E042: {
+    name: 'USAGE',
+    recoverable: false,
+    action: 'See --help of the command.',
+    sentence: 'The command cannot be understood as typed.',
+    http: 400,
+    exit: 2,
+  },
+  E043: {
+    name: 'CANCELLED',
+    recoverable: false,
+    action: 'Nothing to do; pass it over again if it is still wanted.',
+    sentence: 'The pass was cancelled.',
+    http: 409,
+    exit: 1,
+  },
+}
+
+const DENIED_EXIT = 6
+
+/** A failed pass, or a failed call, with a code of the table (spec 0 §9.1). */
+export class PassOverError extends Error {
+  override readonly name = 'PassOverError'
+  readonly code: ErrorCode
+  /** Facts for programs: chain, sizes, field, retry_after_ms, attempts … */
+  readonly context?: Record<string, unknown>
+  readonly recoverable: boolean
+  readonly suggestedAction: string
+
+  constructor(code: ErrorCode, message: string, context?: Record<string, unknown>) {
+    super(message)
+    this.code = code
+    if (context) this.context = context
+    this.recoverable = ERRORS[code].recoverable
+    this.suggestedAction = ERRORS[code].action
+  }
+
+  /** How it travels in a terminal return and prints with --json. */
+  toWire(): PassError {
+    return passError(this.code, this.message, this.context)
+  }
+
+  static from(wire: PassError): PassOverError {
+    return new PassOverError(wire.code, wire.message, wire.details)
+  }
+}
+
+/** An error as a value. Its message is made to fit: what a thrown error says may be of any length and form. */
+export function passError(code: ErrorCode, message: string, details?: Record<string, unknown>): PassError {
+  const fitting = clipped(message)
+  return details ? { code, message: fitting, details } : { code, message: fitting }
+}
+
+interface MadeWellFormed {
+  toWellFormed(): string
+}
+
+/** Cut to the limit of a page; no half of a surrogate pair is left. */
+function clipped(message: string): string {
+  const short = message.length > LIMITS.page ? `${message.slice(0, LIMITS.page - 1)}…` : message
+  return (short as unknown as MadeWellFormed).toWellFormed()
+}
+
+/** The exit code of a command that ended with this error: an approval denied or expired is 6, not 4. */
+export function exitCode(error: { code: ErrorCode; details?: Record<string, unknown> | undefined }): number {
+  const approval = error.details?.approval
+  if (error.code === 'E013' && (approval === 'denied' || approval === 'expired')) return DENIED_EXIT
+  return ERRORS[error.code].exit
+}

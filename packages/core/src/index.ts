@@ -1,0 +1,34 @@
+/**
+ * @passover/core: what is right. Pure rules without I/O, clock or randomness; what they need of these is handed in.
+ *
+ * Invariants that the rules keep, each cited where it is upheld:
+ * I1 A journal's state is the fold of its steps in sequence order by `next`, for every reader alike.
+ * I2 At most one return counts; nothing that comes after it does, and attempts only go up by one.
+ * I3 Ancestry, depth, deadline, rights and budget of a pass come from the stored parent, never from a claim.
+ * I4 A child lives only while its proof names its parent's last counted step.
+ * I5 Nothing below a level gets more than that level allows, unless the policy grants it (allow_widening).
+ * I6 An expected outcome is a value; the same input gives the same output.
+ */
+export { admit, approveHeld } from './admit.js'
+export type { Admission, AdmitInput, ParentPass, PassCounts } from './admit-input.js'
+export { answersRequest, requestNamed, requestTime } from './answers.js'
+export { type ChainInput, type ChainVerdict, chainText, validateChain } from './chain.js'
+export type { Clock } from './clock.js'
+export { countedDecisions, type DecisionRules, type JudgedDecision, judgeDecision } from './decisions.js'
+export { requestDigest } from './digest.js'
+export type { Due, DueEnd, DueLook, OpenRules, Settled } from './due.js'
+export { endingError } from './ending.js'
+export { auditRecord } from './entry.js'
+export { ERRORS, type ErrorRow, exitCode, PassOverError, passError } from './errors.js'
+export type { PassHistory } from './history.js'
+export { deadlineOf, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type Next, NONE, next } from './lifecycle.js'
+export { OpenPasses } from './open.js'
+export type { Why } from './open-pass.js'
+export type { OpenSnapshot } from './open-snapshot.js'
+export { type PolicyInput, type PolicyVerdict, resolvePolicy } from './policy.js'
+export type { Level, ResolvedPolicy } from './policy-base.js'
+export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel, SYSTEM_DEFAULTS } from './policy-fields.js'
+export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseOf, shouldNotify } from './release.js'
+export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
+export { type Acceptance, type AcceptOptions, acceptError, acceptReturn, completeOutput, type RunFacts } from './return.js'
+export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'

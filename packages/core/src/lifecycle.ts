@@ -1,0 +1,113 @@
+import { idTime, SLOTS, type Step, SYSTEM } from '@passover/schemas'
+import { DEFAULT_TIMEOUT_MS } from './policy-fields.js'
+
+interface Seen {
+  /** Sequence of the last step seen, whether it counts or not: what the next guard expects. */
+  last: number
+  /** Sequence of the last step that counts: what a child's proof must name (I4). */
+  valid: number
+}
+
+/** What the steps of one pass amount to (DESIGN §2). */
+export type JournalState =
+  | { state: 'none'; last: number; valid: 0 }
+  | ({ state: 'held'; held: Step } & Seen)
+  | ({ state: 'open'; attempt: number; held?: Step; work: Step; deadline: number } & Seen)
+  /** `attempt`: the newest that began, 0 when none did. */
+  | ({ state: 'done'; attempt: number; held?: Step; work?: Step; return: Step } & Seen)
+
+export const NONE: JournalState = Object.freeze({ state: 'none', last: 0, valid: 0 })
+
+export interface JournalRules {
+  /** How long an id may be used after its time (DESIGN §2 Ids). */
+  id_window_ms: number
+}
+
+export interface Next {
+  journal: JournalState
+  /** Why the step is impossible; it is ignored by every reader, and a violation. */
+  ignored?: string
+}
+
+/**
+ * The one rule of what a journal's steps mean (I1, I2): the state after a step. An impossible step changes nothing but `last`.
+ * Steps come in sequence order. Pure; the time in a step is the server's.
+ */
+export function next(journal: JournalState, step: Step, rules: JournalRules): Next {
+  const why = impossible(journal, step, rules)
+  if (why !== undefined) return { journal: { ...journal, last: step.sequence }, ignored: why }
+  return { journal: advanced(journal, step) }
+}
+
+/** The state after all these steps, and those of them that count for nothing. */
+export function foldJournal(
+  steps: readonly Step[],
+  rules: JournalRules,
+): { journal: JournalState; ignored: { step: Step; why: string }[] } {
+  const ignored: { step: Step; why: string }[] = []
+  let journal = NONE
+  for (const step of steps) {
+    const after = next(journal, step, rules)
+    journal = after.journal
+    if (after.ignored !== undefined) ignored.push({ step, why: after.ignored })
+  }
+  return { journal, ignored }
+}
+
+/**
+ * Rule 5: whether a first step came more than a window after its id's time, or, for an id without time, after the request
+ * that it names. Then it counts only as an E005 "expired".
+ */
+export function firstStepIsLate(step: Pick<Step, 'key' | 'time' | 'requested_at'>, rules: JournalRules): boolean {
+  const asked = idTime(step.key.id) ?? step.requested_at
+  return asked !== undefined && step.time - asked > rules.id_window_ms
+}
+
+function impossible(journal: JournalState, step: Step, rules: JournalRules): string | undefined {
+  if (journal.state === 'done') return step.kind === 'return' ? 'a second return' : `a ${step.kind} after the return`
+  if (journal.state === 'none' && !isExpiry(step) && firstStepIsLate(step, rules)) return 'a first step after its id expired'
+  return IMPOSSIBLE[step.kind](journal, step)
+}
+
+type Live = Exclude<JournalState, { state: 'done' }>
+
+const IMPOSSIBLE: Record<Step['kind'], (journal: Live, step: Step) => string | undefined> = {
+  held: (journal, step) => {
+    if (step.by !== SYSTEM) return `held by ${step.by}`
+    return journal.state === 'none' ? undefined : `held when ${journal.state}`
+  },
+  work: (journal, step) => {
+    if (!SLOTS.some((slot) => slot === step.by)) return `work in an unknown slot ${step.by}`
+    return journal.state === 'open' ? 'a second work' : undefined
+  },
+  fence: (journal, step) => {
+    if (step.by !== step.key.subagent) return `a fence by ${step.by}`
+    if (journal.state !== 'open') return `a fence before work`
+    return step.attempt === journal.attempt + 1 ? undefined : `a fence of attempt ${step.attempt} in attempt ${journal.attempt}`
+  },
+  return: (journal, step) => {
+    if (step.by === SYSTEM) return undefined
+    if (step.by !== step.key.subagent) return `a return by ${step.by}`
+    if (journal.state !== 'open') return 'a return before work'
+    return step.attempt === journal.attempt ? undefined : `a return of attempt ${step.attempt} in attempt ${journal.attempt}`
+  },
+}
+
+function isExpiry(step: Step): boolean {
+  return step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
+}
+
+function advanced(journal: JournalState, step: Step): JournalState {
+  const seen = { last: step.sequence, valid: step.sequence }
+  if (step.kind === 'held') return { state: 'held', ...seen, held: step }
+  const held = 'held' in journal && journal.held ? { held: journal.held } : {}
+  if (step.kind === 'work') return { state: 'open', ...seen, attempt: 1, ...held, work: step, deadline: deadlineOf(step) }
+  if (step.kind === 'fence' && journal.state === 'open') return { ...journal, ...seen, attempt: step.attempt }
+  const work = 'work' in journal && journal.work ? { work: journal.work } : {}
+  return { state: 'done', ...seen, attempt: journal.state === 'open' ? journal.attempt : 0, ...held, ...work, return: step }
+}
+
+/** The overall deadline of admitted work, server ms: its stored time plus timeout_ms (DESIGN §2). */
+export function deadlineOf(work: Pick<Step, 'time' | 'timeout_ms'>): number {
+  return work.time + (work.timeout_ms ?? DEFAULT_TIMEOUT_MS)
+}

@@ -1,0 +1,324 @@
+import { type EventFact, type Fact, keyText, type PassKey, passId, type RequestFact, type Step } from '@passover/schemas'
+import { answersRequest } from './answers.js'
+import { Cancels } from './cancels.js'
+import { type Due, type DueEnd, lastResort, type OpenRules, type Settled, since } from './due.js'
+import { type JournalState, NONE, next } from './lifecycle.js'
+import {
+  type Asked,
+  askedKey,
+  askedVerdict,
+  begunStep,
+  cascade,
+  expiry,
+  type LiveJournal,
+  type OpenPass,
+  orderOf,
+  slimStep,
+  type Verdict,
+  verdictOf,
+} from './open-pass.js'
+import { type OpenSnapshot, packAsked, packPass, unpackAsked, unpackPass } from './open-snapshot.js'
+import { Pending } from './pending.js'
+import { Timers } from './timers.js'
+
+const AGAIN_AFTER_MS = 5_000
+
+/**
+ * The timekeeper's fold (DESIGN §2): what is open, what is below what, what is due. Facts come in sequence order, those
+ * at or below `position` are ignored. O(log n) an event; a closed pass is forgotten; an unknown parent counts as not open.
+ */
+export class OpenPasses {
+  readonly #rules: Required<OpenRules>
+  readonly #passes = new Map<string, OpenPass>()
+  readonly #pending = new Pending()
+  readonly #cancels: Cancels
+  readonly #timers = new Timers<OpenPass | Asked>()
+  #position = 0
+
+  constructor(rules: OpenRules) {
+    this.#rules = { again_after_ms: AGAIN_AFTER_MS, ...rules }
+    this.#cancels = new Cancels(rules.id_window_ms)
+  }
+
+  /** Passes that began and did not end. */
+  get size(): number {
+    return this.#passes.size
+  }
+
+  /** Requests without an answer. */
+  get unanswered(): number {
+    return this.#pending.size
+  }
+
+  /** Sequence of the last fact applied; read on from the next. */
+  get position(): number {
+    return this.#position
+  }
+
+  journalOf(key: PassKey): JournalState | undefined {
+    return this.#passes.get(keyText(key))?.journal
+  }
+
+  /** Whether this request is still without an answer. */
+  awaits(sequence: number): boolean {
+    return this.#pending.get(sequence) !== undefined
+  }
+
+  /** Sequence of the subagent's lowest open work: where a work consumer that was lost must go on. Looks at every open pass. */
+  lowestOpenWork(subagent: string): number | undefined {
+    let lowest: number | undefined
+    for (const { key, journal } of this.#passes.values()) {
+      if (journal.state !== 'open' || key.subagent !== subagent) continue
+      lowest = Math.min(lowest ?? journal.work.sequence, journal.work.sequence)
+    }
+    return lowest
+  }
+
+  apply(fact: Fact): void {
+    if (fact.sequence <= this.#position) return
+    this.#position = fact.sequence
+    if (fact.type === 'step') this.#step(fact)
+    if (fact.type === 'request') this.#request(fact)
+    if (fact.type === 'event' && fact.kind === 'cancel') this.#cancel(fact)
+  }
+
+  /** What must be done now. Given out again later if it has not ended by then. */
+  due(now: number): Due[] {
+    const due: Due[] = []
+    for (let item = this.#timers.take(now); item; item = this.#timers.take(now)) {
+      due.push(item.kind === 'pass' ? this.#endOf(item, now) : this.#askedDue(item, now))
+      this.#timers.set(item, now + this.#rules.again_after_ms, orderOf(item))
+    }
+    return due
+  }
+
+  /** Server ms at which something will be due; undefined while nothing will. */
+  nextAt(): number | undefined {
+    return this.#timers.nextAt()
+  }
+
+  /** Tells what the body of a request says that was given out to look at: its id, and its timeout by policy. */
+  learn(sequence: number, body: { key: Pick<PassKey, 'id'>; timeout_ms: number }): void {
+    const asked = this.#pending.get(sequence)
+    if (!asked) return
+    const key = askedKey(asked.fact, body.key.id)
+    const text = keyText(key)
+    if (this.#passes.has(text)) {
+      this.forget(sequence)
+      return
+    }
+    this.#pending.name(asked, key, text)
+    asked.timeout_ms = body.timeout_ms
+    asked.cancelled = this.#cancels.has(text, asked.fact.time)
+    this.#timers.set(asked, asked.cancelled ? asked.fact.time : asked.fact.time + body.timeout_ms, sequence)
+  }
+
+  /** The request was answered otherwise, or is none. */
+  forget(sequence: number): void {
+    const asked = this.#pending.remove(sequence)
+    if (asked) this.#timers.drop(asked)
+  }
+
+  /** Having read all its steps from the leader after `due` was not stored: what now (the model's `settle`). */
+  settle(due: DueEnd, found: readonly Step[], now: number): Settled {
+    const { journal, starved } = since(due, found, this.#rules)
+    if (journal.state === 'done') {
+      if (due.request) this.forget(due.request.sequence)
+      return { kind: 'ended' }
+    }
+    if (found.length === 0 && due.guard > 0) {
+      this.#end(keyText(due.key), now)
+      return { kind: 'gone' }
+    }
+    if (journal.last === due.guard) return { kind: 'again', due, fenced: false }
+    const verdict = this.#stillDue(journal, due, now)
+    if (verdict) {
+      const refusals = this.#refused(due, starved)
+      return { kind: 'again', due: { ...due, ...verdict, guard: journal.last, journal, ...lastResort(refusals, found) }, fenced: starved }
+    }
+    if (due.request) this.forget(due.request.sequence)
+    return { kind: 'wait' }
+  }
+
+  /** Everything, as plain data that JSON and msgpack keep. */
+  snapshot(): OpenSnapshot {
+    return {
+      v: 1,
+      position: this.#position,
+      passes: [...this.#passes.values()].map(packPass),
+      asked: [...this.#pending.values()].map(packAsked),
+      cancels: this.#cancels.entries(),
+    }
+  }
+
+  /** The same in slices of at most so many passes or requests, for a caller that lets others run between them; apply nothing meanwhile. */
+  *slices(size: number): Generator<OpenSnapshot> {
+    const slice = (): OpenSnapshot => ({ v: 1, position: this.#position, passes: [], asked: [], cancels: [] })
+    let next: OpenSnapshot = { ...slice(), cancels: this.#cancels.entries() }
+    for (const pass of this.#passes.values()) {
+      if (next.passes.push(packPass(pass)) < size) continue
+      yield next
+      next = slice()
+    }
+    for (const asked of this.#pending.values()) {
+      if (next.asked.push(packAsked(asked)) < size) continue
+      yield next
+      next = slice()
+    }
+    yield next
+  }
+
+  /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */
+  static restore(data: unknown, rules: OpenRules): OpenPasses | undefined {
+    const snapshot = data as Partial<OpenSnapshot> | null | undefined
+    if (snapshot?.v !== 1 || !Number.isSafeInteger(snapshot.position)) return undefined
+    const open = new OpenPasses(rules)
+    try {
+      open.#fill(snapshot as OpenSnapshot)
+    } catch (error) {
+      if (error instanceof TypeError) return undefined
+      throw error
+    }
+    return open
+  }
+
+  #fill(snapshot: OpenSnapshot): void {
+    this.#position = snapshot.position
+    for (const [text, time] of snapshot.cancels) this.#cancels.add(text, time)
+    const passes = snapshot.passes.map((packed) => unpackPass(packed))
+    for (const pass of passes) this.#passes.set(pass.text, pass)
+    for (const pass of passes) this.#place(pass, begunStep(pass.journal).time)
+    for (const packed of snapshot.asked) this.#ask(unpackAsked(packed))
+  }
+
+  #request(fact: RequestFact): void {
+    const id = passId.safeParse(fact.id)
+    const key = id.success ? askedKey(fact, id.data) : undefined
+    const text = key && keyText(key)
+    if (text !== undefined && this.#passes.has(text)) return
+    this.#ask({ kind: 'asked', fact, key, text, cancelled: text !== undefined && this.#cancels.has(text, fact.time) })
+  }
+
+  #ask(asked: Asked): void {
+    const { fact, cancelled, timeout_ms } = asked
+    this.#pending.add(asked)
+    this.#timers.set(asked, cancelled ? fact.time : fact.time + (timeout_ms ?? this.#rules.look_after_ms), fact.sequence)
+  }
+
+  #cancel({ key, sender, time }: EventFact): void {
+    if (sender === key.subagent && sender !== key.originator) return
+    const text = keyText(key)
+    const pass = this.#passes.get(text)
+    if (pass) {
+      pass.cancelled = true
+      this.#schedule(pass, time)
+      return
+    }
+    this.#cancels.add(text, time)
+    for (const asked of this.#pending.named(text)) {
+      asked.cancelled = true
+      this.#timers.set(asked, time, orderOf(asked))
+    }
+  }
+
+  #step(step: Step): void {
+    const text = keyText(step.key)
+    const pass = this.#passes.get(text)
+    const { journal, ignored } = next(pass?.journal ?? NONE, slimStep(step), this.#rules)
+    if (ignored === undefined) this.#answered(step, text)
+    if (journal.state === 'none') return
+    if (journal.state === 'done') this.#end(text, step.time)
+    else if (pass) this.#advance(pass, journal, step.time)
+    else this.#begin({ kind: 'pass', text, key: step.key, journal, cancelled: this.#cancels.has(text, step.time) }, step.time)
+  }
+
+  /** After a step: where it counts, its children or its own time may have changed. */
+  #advance(pass: OpenPass, journal: LiveJournal, time: number): void {
+    const before = pass.journal
+    pass.journal = journal
+    if (before.valid === journal.valid) return
+    if (begunStep(before) === begunStep(journal)) {
+      for (const child of pass.below ?? []) this.#schedule(child, time)
+      return
+    }
+    this.#parentOf(before)?.below?.delete(pass)
+    this.#place(pass, time)
+  }
+
+  #answered(step: Step, text: string): void {
+    const named = step.request === undefined ? undefined : this.#pending.get(step.request)
+    if (named && answersRequest(step, named.fact)) this.forget(named.fact.sequence)
+    for (const asked of [...this.#pending.named(text)]) this.forget(asked.fact.sequence)
+  }
+
+  #begin(pass: OpenPass, time: number): void {
+    this.#passes.set(pass.text, pass)
+    this.#cancels.delete(pass.text)
+    this.#place(pass, time)
+  }
+
+  /** The pass that this one names as its parent, if that is open. */
+  #parentOf(journal: LiveJournal): OpenPass | undefined {
+    const { parent } = begunStep(journal)
+    return parent && this.#passes.get(keyText(parent))
+  }
+
+  /** Hangs a pass below its parent and sets its time. */
+  #place(pass: OpenPass, time: number): void {
+    pass.hurried = false
+    const parent = this.#parentOf(pass.journal)
+    if (parent) {
+      parent.below ??= new Set()
+      parent.below.add(pass)
+    }
+    this.#schedule(pass, time)
+  }
+
+  #schedule(pass: OpenPass, time: number): void {
+    const parent = this.#parentOf(pass.journal)
+    const hurry = pass.cancelled || cascade(pass.journal, parent) !== undefined
+    if (hurry && pass.hurried) return
+    pass.hurried = hurry
+    this.#timers.set(pass, hurry ? time : expiry(pass.journal, parent).at, orderOf(pass))
+  }
+
+  #end(text: string, time: number): void {
+    this.#cancels.delete(text)
+    const pass = this.#passes.get(text)
+    if (!pass) return
+    this.#passes.delete(text)
+    this.#parentOf(pass.journal)?.below?.delete(pass)
+    this.#timers.drop(pass)
+    for (const child of pass.below ?? []) this.#schedule(child, time)
+  }
+
+  #endOf(pass: OpenPass, now: number): DueEnd {
+    const parent = this.#parentOf(pass.journal)
+    const { code, why } = verdictOf(pass.journal, { cancelled: pass.cancelled, parent }, now) ?? expiry(pass.journal, parent)
+    const refusals = pass.refusals === undefined ? {} : { refusals: pass.refusals }
+    return { kind: 'end', key: pass.key, code, why, guard: pass.journal.last, journal: pass.journal, ...refusals }
+  }
+
+  #askedDue(asked: Asked, now: number): Due {
+    const { key, fact, timeout_ms, cancelled } = asked
+    if (!key || (timeout_ms === undefined && !cancelled)) return { kind: 'look', request: fact }
+    const verdict = askedVerdict({ ...asked, key }, now, this.#rules)
+    return { kind: 'end', key, ...verdict, guard: 0, journal: NONE, request: fact }
+  }
+
+  /** Refusals by newer steps of this end so far: remembered with the pass, as `due` may be given out anew. */
+  #refused(due: DueEnd, starved: boolean): number {
+    const refusals = (due.refusals ?? 0) + (starved ? 1 : 0)
+    const pass = this.#passes.get(keyText(due.key))
+    if (pass && refusals > 0) pass.refusals = refusals
+    return refusals
+  }
+
+  #stillDue(journal: Exclude<JournalState, { state: 'done' }>, due: DueEnd, now: number): Verdict | undefined {
+    const text = keyText(due.key)
+    const asked = due.request && this.#pending.get(due.request.sequence)
+    if (journal.state === 'none') return asked && askedVerdict({ ...asked, key: due.key }, now, this.#rules)
+    const cancelled = this.#passes.get(text)?.cancelled || asked?.cancelled || this.#cancels.has(text, begunStep(journal).time)
+    return verdictOf(journal, { cancelled, parent: this.#parentOf(journal) }, now)
+  }
+}

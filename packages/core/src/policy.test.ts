@@ -1,0 +1,346 @@
+import {
+  type AgentPairOverride,
+  type AgentRecord,
+  agentPairPreference,
+  effectivePolicy,
+  type PassOverPreferences,
+  passOverPreferences,
+  policyDefaults,
+  subagentPreference,
+} from '@passover/schemas'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { agent } from '../testing/samples.js'
+import { type PolicyInput, type PolicyVerdict, resolvePolicy } from './policy.js'
+import { POLICY_FIELDS, SYSTEM_DEFAULTS } from './policy-fields.js'
+
+/** The table of DESIGN §6, written out again: field, levels, narrower direction, default. */
+const TABLE: [field: string, levels: string, narrower: string, standard: unknown][] = [
+  ['enabled', 'p', 'false', true],
+  ['reason', 'p', 'none', undefined],
+  ['can_receive_passes', 's', 'false', true],
+  ['auto_return', 'opsg', 'false', false],
+  ['auto_review', 'opsg', 'false', false],
+  ['auto_apply', 'opsg', 'false', false],
+  ['require_user_approval', 'opsg', 'true', true],
+  ['hold_before_dispatch', 'opsg', 'true', false],
+  ['approval_expires_ms', 'psg', 'smaller', 86_400_000],
+  ['timeout_ms', 'opsg', 'smaller', 30_000],
+  ['max_timeout_ms', 'g', 'smaller', 86_400_000],
+  ['return_deadline_ms', 'g', 'smaller', 86_400_000],
+  ['max_chain_depth', 'psg', 'smaller', 3],
+  ['max_compute_time_ms', 's', 'smaller', undefined],
+  ['max_memory_mb', 's', 'smaller', undefined],
+  ['pass_context', 'opsg', 'false', true],
+  ['pass_files', 'opsg', 'false', true],
+  ['max_context_size_bytes', 'opsg', 'smaller', 5_242_880],
+  ['notify_on_return', 'opsg', 'any', 'always'],
+  ['can_modify_files', 'ps', 'false', false],
+  ['can_run_tools', 'ps', 'false', true],
+  ['tools', 'ps', 'subset', undefined],
+  ['validate_output', 's', 'true', true],
+  ['output_schema', 's', 'none', undefined],
+  ['max_attempts', 'sg', 'smaller', 3],
+  ['lease_ms', 'sg', 'smaller', 5_000],
+  ['max_passes_per_minute', 'ps', 'smaller', undefined],
+  ['max_active', 'ps', 'smaller', undefined],
+  ['max_passes_per_session', 'pg', 'smaller', 1_000],
+  ['budget', 'opg', 'smaller', undefined],
+  ['allow_widening', 'p', 'subset', ['timeout_ms', 'auto_return', 'notify_on_return']],
+  ['approvers', 'pg', 'subset', undefined],
+]
+const RIGHTS = ['can_modify_files', 'can_run_tools', 'tools']
+const LETTER = { o: 'override', p: 'pair', s: 'subagent', g: 'global' } as const
+const SCHEMAS: Record<string, object> = { p: agentPairPreference.shape, s: subagentPreference.shape, g: policyDefaults.shape }
+
+const flag = fc.boolean()
+const small = fc.integer({ min: 1, max: 5 })
+const budget = fc.record({ passes: small, tokens: small, time_ms: small }, { requiredKeys: [] })
+const names = fc.subarray(['read', 'edit', 'bash'])
+/** Values of each field, few enough that levels often agree and often differ. */
+const VALUES: Record<string, fc.Arbitrary<unknown>> = {
+  reason: fc.constantFrom('because', 'why not'),
+  notify_on_return: fc.constantFrom('always', 'only_issues', 'never'),
+  tools: names,
+  approvers: names,
+  output_schema: fc.constantFrom({ type: 'object' }, {}),
+  budget,
+  allow_widening: fc.subarray([
+    'timeout_ms',
+    'auto_return',
+    'auto_apply',
+    'pass_files',
+    'max_context_size_bytes',
+    'budget',
+    'hold_before_dispatch',
+  ]),
+  lease_ms: fc.integer({ min: 100, max: 103 }),
+  approval_expires_ms: fc.constantFrom(1, 1_000, 604_800_000, 700_000_000),
+}
+function anyValue(field: string, standard: unknown): fc.Arbitrary<unknown> {
+  return VALUES[field] ?? (typeof standard === 'boolean' ? flag : small)
+}
+
+function level(letter: string): fc.Arbitrary<Record<string, unknown>> {
+  const fields = TABLE.filter(([, levels]) => levels.includes(letter)).map(([field, , , standard]) => {
+    const name = letter === 'g' && field === 'require_user_approval' ? 'require_confirmation' : field
+    return [name, anyValue(field, standard)] as const
+  })
+  return fc.record(Object.fromEntries(fields), { requiredKeys: [] })
+}
+/** Overrides say little, so that many are accepted. */
+const override = level('o').chain((full) =>
+  fc.subarray(Object.keys(full), { maxLength: 3 }).map((kept) => Object.fromEntries(kept.map((key) => [key, full[key]]))),
+)
+
+const cases = fc.record({
+  pair: fc.option(level('p'), { nil: undefined }),
+  subagent: fc.option(level('s'), { nil: undefined }),
+  registry: fc.option(level('s'), { nil: undefined }),
+  global: fc.option(level('g'), { nil: undefined }),
+  override: fc.option(override, { nil: undefined }),
+  own: fc.record({ timeout_ms: small, auto_apply_on_success: flag }, { requiredKeys: [] }),
+})
+type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never
+
+function resolve(one: Case): PolicyVerdict {
+  const document = {
+    ...(one.global ? { defaults: one.global } : {}),
+    pairs: { ...(one.pair ? { 'alice->audit': one.pair } : {}), 'bob->audit': { enabled: false } },
+    subagents: { ...(one.subagent ? { audit: one.subagent } : {}), scout: { can_receive_passes: false } },
+  } as PassOverPreferences
+  const record = one.registry ? agent('audit', {}, { defaults: one.registry as AgentRecord['defaults'] }) : agent('audit')
+  const input: PolicyInput = {
+    from: 'alice',
+    to: 'audit',
+    agent: record,
+    request: one.own,
+    override: one.override as AgentPairOverride | undefined,
+  }
+  return resolvePolicy(document, input)
+}
+
+/** Resolution as a reader of DESIGN §6 would do it by hand, one field at a time. */
+function reference(one: Case): { refused: string[] } | { effective: Record<string, unknown>; sources: Record<string, string> } {
+  const effective: Record<string, unknown> = {}
+  const sources: Record<string, string> = {}
+  const refused: string[] = []
+  const global: Record<string, unknown> = { ...one.global }
+  if ('require_confirmation' in global) global.require_user_approval = global.require_confirmation
+  const most = Math.min((global.max_timeout_ms as number | undefined) ?? 86_400_000, 86_400_000)
+  const widening = (one.pair?.allow_widening as string[] | undefined) ?? ['timeout_ms', 'auto_return', 'notify_on_return']
+  for (const [field, levels, narrower, standard] of TABLE) {
+    let value: unknown = standard
+    let source = 'system'
+    const take = (letter: string, name: string, from: Record<string, unknown> | undefined) => {
+      if (!levels.includes(letter) || from?.[field] === undefined) return
+      value = from[field]
+      source = name
+    }
+    take('g', 'global', global)
+    take('s', 'registry', one.registry)
+    take('s', 'subagent', one.subagent)
+    const below = { value, source }
+    take('p', 'pair', one.pair)
+    if (RIGHTS.includes(field) && source === 'pair' && (below.source === 'subagent' || below.source === 'registry')) {
+      const both = field === 'tools' ? (value as string[]).filter((tool) => (below.value as string[]).includes(tool)) : value && below.value
+      if (JSON.stringify(both) !== JSON.stringify(value)) source = below.source
+      value = both
+    }
+    if (field === 'timeout_ms') value = Math.min(value as number, most)
+    if (field === 'approval_expires_ms') value = Math.min(value as number, 604_800_000)
+
+    const own = { timeout_ms: one.own.timeout_ms, auto_apply: one.own.auto_apply_on_success } as Record<string, unknown>
+    const inline = one.override?.[field]
+    const asked = inline ?? own[field]
+    if (asked !== undefined) {
+      const numbers = Object.entries(field === 'budget' ? (asked as object) : { [field]: asked }) as [string, number][]
+      const limits = (field === 'budget' ? (value ?? {}) : { [field]: value }) as Record<string, number>
+      const wider =
+        (narrower === 'false' && asked === true && value === false) ||
+        (narrower === 'true' && asked === false && value === true) ||
+        (narrower === 'smaller' && numbers.some(([name, n]) => n > (limits[name] ?? Number.POSITIVE_INFINITY)))
+      if ((wider && !widening.includes(field)) || (field === 'timeout_ms' && (asked as number) > most)) refused.push(field)
+      value = field === 'budget' ? { ...limits, ...(asked as object) } : asked
+      source = inline === undefined ? 'request' : 'override'
+    }
+    if (value !== undefined) effective[field] = value
+    sources[field] = source
+  }
+  if (effective.max_compute_time_ms === undefined) effective.max_compute_time_ms = effective.timeout_ms
+  return refused.length > 0 ? { refused } : { effective, sources }
+}
+
+describe('POLICY_FIELDS', () => {
+  it('has the fields of DESIGN §6 and no other', () => {
+    expect(Object.keys(POLICY_FIELDS).sort()).toEqual(TABLE.map(([field]) => field).sort())
+    expect(Object.keys(effectivePolicy.shape).sort()).toEqual(Object.keys(POLICY_FIELDS).sort())
+  })
+
+  it.each(TABLE)('%s: levels %s, narrower is %s, default %j', (field, levels, narrower, standard) => {
+    const row = POLICY_FIELDS[field as keyof typeof POLICY_FIELDS]
+    expect(row.levels).toEqual([...levels].map((letter) => LETTER[letter as keyof typeof LETTER]))
+    expect(row.narrower).toBe(narrower)
+    expect((SYSTEM_DEFAULTS as Record<string, unknown>)[field]).toEqual(standard)
+  })
+
+  it.each(TABLE)('%s may be written in a file at exactly its levels', (field, levels) => {
+    for (const letter of 'psg') {
+      const name = letter === 'g' && field === 'require_user_approval' ? 'require_confirmation' : field
+      const reasonOfSubagent = field === 'reason' && letter === 's'
+      expect([letter, name in (SCHEMAS[letter] ?? {})]).toEqual([letter, levels.includes(letter) || reasonOfSubagent])
+    }
+  })
+})
+
+describe('resolvePolicy', () => {
+  it('gives the system defaults for an empty policy', () => {
+    const verdict = resolvePolicy({}, { from: 'alice', to: 'audit' })
+    if (!verdict.ok) throw new Error('refused')
+    expect(verdict.value).toMatchObject({ policy_name: 'system', overridden: false })
+    expect(verdict.value.effective).toEqual({ ...SYSTEM_DEFAULTS, max_compute_time_ms: 30_000 })
+    expect(new Set(Object.values(verdict.value.sources))).toEqual(new Set(['system']))
+    expect(effectivePolicy.safeParse(verdict.value.effective).success).toBe(true)
+  })
+
+  it('resolves the configuration of spec 0 §5.2', () => {
+    const policy = passOverPreferences.parse({
+      defaults: { auto_return: false, auto_apply: false, timeout_ms: 30_000, max_chain_depth: 3, require_confirmation: false },
+      pairs: {
+        'alice->audit': { enabled: true, auto_return: true, timeout_ms: 60_000, notify_on_return: 'always', created_at: 1_700_000_000 },
+        'scout->audit': { enabled: false, reason: 'conflicting specializations' },
+      },
+      subagents: { audit: { can_receive_passes: true, can_modify_files: false, can_run_tools: true, max_compute_time_ms: 60_000 } },
+      audit: { log_all_passes: true },
+    })
+    const alice = resolvePolicy(policy, { from: 'alice', to: 'audit' })
+    expect(alice).toMatchObject({
+      ok: true,
+      value: {
+        policy_name: 'pair alice->audit',
+        effective: { auto_return: true, timeout_ms: 60_000, require_user_approval: false, max_compute_time_ms: 60_000 },
+        sources: { auto_return: 'pair', require_user_approval: 'global', max_compute_time_ms: 'subagent', pass_files: 'system' },
+      },
+    })
+    expect(resolvePolicy(policy, { from: 'scout', to: 'audit' })).toMatchObject({
+      value: { effective: { enabled: false, reason: 'conflicting specializations' } },
+    })
+    expect(resolvePolicy(policy, { from: 'bob', to: 'audit' })).toMatchObject({ value: { policy_name: 'subagent audit' } })
+    expect(resolvePolicy(policy, { from: 'bob', to: 'scout' })).toMatchObject({ value: { policy_name: 'defaults' } })
+  })
+
+  it('says the same as a naive reading of the table, for thousands of policies', () => {
+    let accepted = 0
+    fc.assert(
+      fc.property(cases, (one) => {
+        const verdict = resolve(one)
+        const expected = reference(one)
+        if ('refused' in expected) {
+          if (verdict.ok) throw new Error(`accepted, though ${expected.refused} widen`)
+          expect(verdict.error.code).toBe('E013')
+          expect(expected.refused).toContain(verdict.error.details?.field)
+          return
+        }
+        if (!verdict.ok) throw new Error(verdict.error.message)
+        accepted += 1
+        expect(verdict.value.effective).toEqual(expected.effective)
+        expect(verdict.value.sources).toEqual(expected.sources)
+      }),
+      { numRuns: 3_000 },
+    )
+    expect(accepted).toBeGreaterThan(300)
+  }, 60_000)
+
+  it('takes the inline override before the request, and both before the pair', () => {
+    const policy: PassOverPreferences = { pairs: { 'alice->audit': { timeout_ms: 10, auto_apply: true } } }
+    const ask = (input: Partial<PolicyInput>) => resolvePolicy(policy, { from: 'alice', to: 'audit', ...input })
+    expect(ask({ request: { timeout_ms: 9 } })).toMatchObject({
+      value: { effective: { timeout_ms: 9, max_compute_time_ms: 9 }, sources: { timeout_ms: 'request' }, overridden: true },
+    })
+    expect(ask({ request: { timeout_ms: 9 }, override: { timeout_ms: 8 } })).toMatchObject({
+      value: { effective: { timeout_ms: 8 }, sources: { timeout_ms: 'override' } },
+    })
+    expect(ask({ request: { auto_apply_on_success: false } })).toMatchObject({
+      value: { effective: { auto_apply: false }, overridden: true },
+    })
+    expect(ask({ request: { auto_apply_on_success: true, timeout_ms: 10 } })).toMatchObject({ value: { overridden: false } })
+    expect(ask({ override: { timeout_ms: undefined }, request: {} })).toMatchObject({
+      value: { effective: { timeout_ms: 10 }, overridden: false },
+    })
+  })
+
+  it.each<[string, AgentPairOverride]>([
+    ['auto_apply', { auto_apply: true }],
+    ['auto_review', { auto_review: true }],
+    ['require_user_approval', { require_user_approval: false }],
+    ['max_context_size_bytes', { max_context_size_bytes: 2 ** 30 }],
+  ])('refuses to widen %s, naming it', (field, inline) => {
+    expect(resolvePolicy({}, { from: 'a', to: 'b', override: inline })).toMatchObject({
+      ok: false,
+      error: { code: 'E013', details: { field } },
+    })
+    const policy: PassOverPreferences = { pairs: { 'a->b': { allow_widening: [field as never] } } }
+    expect(resolvePolicy(policy, { from: 'a', to: 'b', override: inline })).toMatchObject({ ok: true, value: { effective: inline } })
+  })
+
+  it('refuses what no request may set', () => {
+    for (const field of ['can_modify_files', 'enabled', 'constructor', 'nonsense']) {
+      const inline = { [field]: true } as AgentPairOverride
+      expect(resolvePolicy({}, { from: 'a', to: 'b', override: inline })).toMatchObject({
+        ok: false,
+        error: { code: 'E013', details: { field } },
+      })
+    }
+  })
+
+  it('lets nothing exceed max_timeout_ms', () => {
+    const policy: PassOverPreferences = { defaults: { max_timeout_ms: 50, timeout_ms: 70 } }
+    expect(resolvePolicy(policy, { from: 'a', to: 'b' })).toMatchObject({
+      value: { effective: { timeout_ms: 50 }, sources: { timeout_ms: 'global' } },
+    })
+    expect(resolvePolicy(policy, { from: 'a', to: 'b', request: { timeout_ms: 60 } })).toMatchObject({
+      ok: false,
+      error: { details: { field: 'timeout_ms', allowed: 50 } },
+    })
+  })
+
+  it('merges a budget number by number', () => {
+    const policy: PassOverPreferences = { pairs: { 'a->b': { budget: { passes: 3, tokens: 100 } } } }
+    expect(resolvePolicy(policy, { from: 'a', to: 'b', override: { budget: { passes: 2, time_ms: 9 } } })).toMatchObject({
+      value: { effective: { budget: { passes: 2, tokens: 100, time_ms: 9 } } },
+    })
+    expect(resolvePolicy(policy, { from: 'a', to: 'b', override: { budget: { tokens: 101 } } })).toMatchObject({
+      ok: false,
+      error: { details: { field: 'budget' } },
+    })
+  })
+
+  it('is not confused by an agent named like a property of objects', () => {
+    const policy: PassOverPreferences = { pairs: {}, subagents: {} }
+    expect(resolvePolicy(policy, { from: 'alice', to: 'constructor' })).toMatchObject({ value: { policy_name: 'system' } })
+  })
+
+  it('resolves anew for another document, pair or record, and only then', () => {
+    const policy: PassOverPreferences = { defaults: { timeout_ms: 1 } }
+    const once = resolvePolicy(policy, { from: 'a', to: 'b' })
+    const twice = resolvePolicy(policy, { from: 'a', to: 'b' })
+    expect(once.ok && twice.ok && once.value === twice.value).toBe(true)
+    const record = agent('b', {}, { defaults: { timeout_ms: 2 } })
+    expect(resolvePolicy(policy, { from: 'a', to: 'b', agent: record })).toMatchObject({
+      value: { effective: { timeout_ms: 2 }, sources: { timeout_ms: 'registry' } },
+    })
+    expect(resolvePolicy(policy, { from: 'a', to: 'c' })).toMatchObject({ value: { effective: { timeout_ms: 1 } } })
+    expect(resolvePolicy({ defaults: { timeout_ms: 3 } }, { from: 'a', to: 'b' })).toMatchObject({
+      value: { effective: { timeout_ms: 3 } },
+    })
+  })
+
+  it('forgets pairs when there are too many', () => {
+    const policy: PassOverPreferences = { defaults: { timeout_ms: 1 } }
+    const first = resolvePolicy(policy, { from: 'a', to: 'b' })
+    for (let i = 0; i < 10_000; i++) resolvePolicy(policy, { from: `x${i}`, to: 'b' })
+    const again = resolvePolicy(policy, { from: 'a', to: 'b' })
+    expect(again).toEqual(first)
+    expect(again.ok && first.ok && again.value === first.value).toBe(false)
+  })
+})

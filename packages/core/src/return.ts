@@ -1,0 +1,146 @@
+import {
+  type ErrorCode,
+  type HandlerResult,
+  type PassError,
+  type PassKey,
+  passError as passErrorSchema,
+  SYSTEM,
+  type WorkArtifact,
+  type WorkControl,
+  type WorkOutput,
+  workOutput,
+} from '@passover/schemas'
+import { passError } from './errors.js'
+import { present } from './present.js'
+
+export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
+
+export interface AcceptOptions {
+  /** What the subagent's output_schema has against it, found where a hostile schema can be killed. */
+  schema_faults?: readonly string[]
+}
+
+const ISSUES_SHOWN = 10
+
+/**
+ * Whether an output may be the return of this pass: E021 when it fails the schema or the subagent's output_schema, E013 when
+ * it says it is of another pass or goes to someone else (spec 0 §4.4). Worker, originator and audit ask the same.
+ */
+export function acceptReturn(output: unknown, pass: PassKey, options: AcceptOptions = {}): Acceptance {
+  const parsed = workOutput.safeParse(output)
+  if (!parsed.success) {
+    const issues = parsed.error.issues
+      .slice(0, ISSUES_SHOWN)
+      .map(({ path, message }) => `${path.map(String).join('.') || 'output'}: ${message}`)
+    return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
+  }
+  const differs = identityFault(parsed.data, pass)
+  if (differs) return { ok: false, error: differs }
+  const faults = options.schema_faults?.slice(0, ISSUES_SHOWN) ?? []
+  if (faults.length > 0) {
+    return { ok: false, error: passError('E021', `The output fails its output_schema: ${faults.join('; ')}`, { issues: faults }) }
+  }
+  return { ok: true, output: parsed.data }
+}
+
+/** Failures that a worker may report of its own run; anything else is the system's to say. */
+const WORKERS_CODES: readonly ErrorCode[] = ['E010', 'E011', 'E014', 'E021']
+
+/**
+ * The error that a stored return tells, by whoever sent it: `ok` when it may, else the E021 that stands for it: a worker's
+ * says anything at all. Originator and audit ask the same.
+ */
+export function acceptError(error: unknown, by: string): { ok: boolean; error: PassError } {
+  const parsed = passErrorSchema.safeParse(error)
+  if (!parsed.success) return { ok: false, error: passError('E021', 'The return tells an error that is none') }
+  const { code, message } = parsed.data
+  if (by === SYSTEM || WORKERS_CODES.includes(code)) return { ok: true, error: parsed.data }
+  return { ok: false, error: passError('E021', `A worker may not say ${code}: ${message}`) }
+}
+
+function identityFault(output: WorkOutput, { originator, subagent, id }: PassKey): PassError | undefined {
+  const expected = { work_id: id, subagent_id: subagent, originating_agent_id: originator, return_to: originator } as const
+  for (const field of ['work_id', 'subagent_id', 'originating_agent_id', 'return_to'] as const) {
+    if (output[field] === expected[field]) continue
+    const details = { field, expected: expected[field], got: output[field] }
+    return passError('E013', `The output's ${field} is ${output[field]}, not ${expected[field]}`, details)
+  }
+  return undefined
+}
+
+/** What the system knows about a run. Times in server ms. */
+export interface RunFacts {
+  control: WorkControl
+  attempt: number
+  started_at: number
+  completed_at: number
+  /** Time that the handler itself used, where it is known; else all of it. */
+  compute_ms?: number
+  /** Files that were passed: taken for reviewed unless the handler says otherwise. */
+  files_passed?: number
+  /** The handler's signal was aborted before it returned. */
+  aborted?: boolean
+}
+
+/** The whole WorkOutput: the handler gives what it knows, the system fills identity, metadata, times and statistics (DESIGN §3). */
+export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutput {
+  const fields = typeof given === 'string' ? { output: given } : given
+  const { control } = facts
+  const artifacts = fields.artifacts ?? []
+  return {
+    ...present(fields),
+    work_id: control.id,
+    subagent_id: control.subagent_id,
+    originating_agent_id: control.originating_agent_id,
+    status: facts.aborted ? 'aborted' : (fields.status ?? 'completed'),
+    artifacts,
+    summary: summaryOf(fields, artifacts, facts),
+    return_to: control.originating_agent_id,
+    auto_apply_allowed: fields.auto_apply_allowed ?? false,
+    metadata: metadataOf(facts),
+  }
+}
+
+type Fields = Exclude<HandlerResult, string>
+
+function summaryOf({ summary }: Pick<Fields, 'summary'>, artifacts: WorkArtifact[], facts: RunFacts): WorkOutput['summary'] {
+  const said = typeof summary === 'string' ? { generated_summary: summary } : (summary ?? {})
+  const found = artifacts.flatMap((artifact) => (artifact.type === 'finding' ? [artifact.message] : []))
+  const modified = new Set(artifacts.flatMap((artifact) => (artifact.type === 'file_modification' ? [artifact.path] : [])))
+  const findings = said.findings ?? found
+  return {
+    files_modified: modified.size,
+    files_reviewed: facts.files_passed ?? 0,
+    issues_found: found.length || findings.length,
+    time_elapsed_ms: elapsed(facts.started_at, facts.completed_at),
+    ...present(said),
+    findings,
+  }
+}
+
+function metadataOf(facts: RunFacts): WorkOutput['metadata'] {
+  const { control, attempt, started_at, completed_at } = facts
+  const { trace_id, retry_of } = control
+  return {
+    created_at: control.requested_at,
+    started_at,
+    completed_at,
+    pass_over_id: control.id,
+    ...(trace_id === undefined ? {} : { trace_id }),
+    chain_depth: control.chain_depth,
+    origination_chain: [...control.origination_chain, { agent_id: control.subagent_id, timestamp: completed_at, action: 'returned' }],
+    policy_name: control.policy_name,
+    policy_override: control.policy_override,
+    policy_version: control.policy_version,
+    attempt,
+    ...(retry_of === undefined ? {} : { retry_of }),
+    wall_time_ms: elapsed(control.requested_at, completed_at),
+    subagent_compute_ms: facts.compute_ms ?? elapsed(started_at, completed_at),
+    applied: false,
+  }
+}
+
+/** Clocks of two machines may differ by more than the run took. */
+function elapsed(from: number, to: number): number {
+  return Math.max(0, to - from)
+}
