@@ -47,11 +47,7 @@ export const SEVERITIES = ['error', 'warning', 'info'] as const
 export const severity = z.enum(SEVERITIES)
 export type Severity = z.infer<typeof severity>
 
-export const findingLocation = open({
-  path: filePath,
-  line: z.int().min(0).optional(),
-  column: z.int().min(0).optional(),
-})
+export const findingLocation = open({ path: filePath, line: z.int().min(0).optional(), column: z.int().min(0).optional() })
 
 export const findingArtifact = open({
   type: z.literal('finding'),

@@ -1,3 +1,4 @@
+import canonicalize from 'canonicalize'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson, sha256 } from './canonical.js'
@@ -12,8 +13,39 @@ it('sorts keys and has one form for equal values', () => {
   )
 })
 
+it('says what the library says of anything', () => {
+  const values = fc.letrec((tie) => ({
+    leaf: fc.oneof(fc.string({ unit: 'binary' }), fc.double(), fc.constantFrom(null, undefined, true, -0, new Date(5), Symbol('s'))),
+    value: fc.oneof(
+      { depthSize: 'small' },
+      tie('leaf'),
+      fc.array(tie('value')),
+      fc.dictionary(fc.string({ unit: 'binary' }), tie('value')),
+    ),
+  })).value
+  const said = (say: () => unknown) => {
+    try {
+      return say()
+    } catch {
+      return 'refused'
+    }
+  }
+  fc.assert(
+    fc.property(values, (value) => {
+      expect(said(() => canonicalJson(value))).toBe(said(() => canonicalize(value) ?? 'refused'))
+    }),
+  )
+})
+
+it('refuses a circle', () => {
+  const circle: Record<string, unknown> = {}
+  circle.self = { deeper: [circle] }
+  expect(() => canonicalJson(circle)).toThrow()
+})
+
 it.each([
   ['a lone surrogate', '\ud800'],
+  ['one in a key', { '\ud800': 1 }],
   ['NaN', Number.NaN],
   ['nothing', undefined],
 ])('throws on %s', (_, value) => {

@@ -138,11 +138,7 @@ export const todo = open({
 })
 export type Todo = z.infer<typeof todo>
 
-export const contextError = open({
-  type: text(LIMITS.word),
-  message: text(LIMITS.page),
-  context: text(LIMITS.page).optional(),
-})
+export const contextError = open({ type: text(LIMITS.word), message: text(LIMITS.page), context: text(LIMITS.page).optional() })
 export type ContextError = z.infer<typeof contextError>
 
 /** Model and provider that the session runs on (spec 0 §6.1). */

@@ -11,12 +11,7 @@
  * S5  Parsing is idempotent: aliases and other words are turned into the canonical ones, which parse as themselves.
  * S6  Ids that this system makes say when they were made; nothing else looks like one but a UUIDv7, which says so too.
  */
-export {
-  type AgentRecord,
-  agentRecord,
-  type Originates,
-  originates,
-} from './agents.js'
+export { type AgentRecord, agentRecord, type Originates, originates } from './agents.js'
 export {
   type AgentRow,
   type AgentsAnswer,
@@ -72,10 +67,7 @@ export {
   recordedDecision,
 } from './audit.js'
 export { jsonFault } from './bounded.js'
-export {
-  canonicalJson,
-  sha256,
-} from './canonical.js'
+export { canonicalJson, sha256 } from './canonical.js'
 export {
   type ContextError,
   type ContextFile,
@@ -104,13 +96,7 @@ export {
   type WorkContext,
   workContext,
 } from './context.js'
-export {
-  ERROR_CODES,
-  type ErrorCode,
-  errorCode,
-  type PassError,
-  passError,
-} from './errors.js'
+export { ERROR_CODES, type ErrorCode, errorCode, type PassError, passError } from './errors.js'
 export {
   type AdvisoryFact,
   type DecisionFact,
@@ -126,12 +112,7 @@ export {
   type StepKind,
 } from './events.js'
 export { LIMITS } from './limits.js'
-export {
-  type OriginationEntry,
-  originationEntry,
-  type PassOverMetadata,
-  passOverMetadata,
-} from './metadata.js'
+export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './metadata.js'
 export {
   agentName,
   idPrefix,
@@ -201,13 +182,7 @@ export {
   type RequestControl,
   requestControl,
 } from './request.js'
-export {
-  PASS_STATUSES,
-  type PassStatus,
-  passStatus,
-  type ReturnToContext,
-  returnToContext,
-} from './return-context.js'
+export { PASS_STATUSES, type PassStatus, passStatus, type ReturnToContext, returnToContext } from './return-context.js'
 export {
   type AgentBody,
   type AppliedBody,

@@ -4,11 +4,7 @@ import { LIMITS } from './limits.js'
 import { agentName, passId } from './names.js'
 
 /** One entry of a pass's origination chain. */
-export const originationEntry = open({
-  agent_id: agentName,
-  timestamp: time,
-  action: z.enum(['initiated', 'delegated', 'returned']),
-})
+export const originationEntry = open({ agent_id: agentName, timestamp: time, action: z.enum(['initiated', 'delegated', 'returned']) })
 export type OriginationEntry = z.infer<typeof originationEntry>
 
 /** PassOverMetadata (spec 0 §2.5), times in ms. */

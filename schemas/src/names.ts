@@ -21,18 +21,22 @@ export interface Random {
 }
 
 /** One NATS token: safe in subjects, consumer and bucket names. */
-export const agentName = z.string().regex(/^(?!passover$)[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
-  error: ({ input }) =>
-    input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit',
-})
+export const agentName = z
+  .string()
+  .regex(/^(?!passover$)[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
+    error: ({ input }) =>
+      input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit',
+  })
 
 /** A pass id: 9 to 64 token-safe characters; `bad-` names refusals of malformed requests. */
-export const passId = z.string().regex(/^(?!bad-)[A-Za-z0-9_-]{9,64}$/, {
-  error: ({ input }) =>
-    typeof input === 'string' && input.startsWith('bad-')
-      ? 'ids that start with "bad-" are reserved'
-      : 'an id has 9 to 64 of A-Z a-z 0-9 _ -',
-})
+export const passId = z
+  .string()
+  .regex(/^(?!bad-)[A-Za-z0-9_-]{9,64}$/, {
+    error: ({ input }) =>
+      typeof input === 'string' && input.startsWith('bad-')
+        ? 'ids that start with "bad-" are reserved'
+        : 'an id has 9 to 64 of A-Z a-z 0-9 _ -',
+  })
 
 /** An id as it may stand in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
 export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 of A-Z a-z 0-9 _ -')

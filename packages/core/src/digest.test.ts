@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import fc from 'fast-check'
 import { canonicalJson } from '@passover/schemas'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { request } from '../testing/samples.js'
 import { requestDigest } from './digest.js'

@@ -335,6 +335,19 @@ describe('resolvePolicy', () => {
     })
   })
 
+  it("remembers what a request's own settings make of it, and takes none for another's", () => {
+    const policy: PassOverPreferences = { defaults: { max_timeout_ms: 1_000 } }
+    const ask = (request: PolicyInput['request']) => resolvePolicy(policy, { from: 'a', to: 'b', request })
+    const once = ask({ timeout_ms: 7 })
+    expect(ask({ timeout_ms: 7 })).toBe(once)
+    expect(once).toMatchObject({ ok: true, value: { effective: { timeout_ms: 7 }, sources: { timeout_ms: 'request' }, overridden: true } })
+    expect(ask({ timeout_ms: 8 })).toMatchObject({ value: { effective: { timeout_ms: 8 } } })
+    expect(ask({ timeout_ms: 5_000 })).toMatchObject({ ok: false, error: { code: 'E013' } })
+    for (let timeout_ms = 1; timeout_ms <= 1_000; timeout_ms++) ask({ timeout_ms, auto_apply_on_success: false })
+    expect(ask({ timeout_ms: 7 })).toEqual(once)
+    expect(ask({ timeout_ms: 7 })).not.toBe(once)
+  })
+
   it('forgets pairs when there are too many', () => {
     const policy: PassOverPreferences = { defaults: { timeout_ms: 1 } }
     const first = resolvePolicy(policy, { from: 'a', to: 'b' })

@@ -11,7 +11,6 @@ import {
   workOutput,
 } from '@passover/schemas'
 import { passError } from './errors.js'
-import { present } from './present.js'
 
 export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
 
@@ -87,8 +86,7 @@ export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutpu
   const fields = typeof given === 'string' ? { output: given } : given
   const { control } = facts
   const artifacts = fields.artifacts ?? []
-  return {
-    ...present(fields),
+  const output: WorkOutput = {
     work_id: control.id,
     subagent_id: control.subagent_id,
     originating_agent_id: control.originating_agent_id,
@@ -99,6 +97,16 @@ export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutpu
     auto_apply_allowed: fields.auto_apply_allowed ?? false,
     metadata: metadataOf(facts),
   }
+  return filled(output, fields)
+}
+
+/** Adds what the handler said beyond what the system sets. Assigned: a literal that begins with a spread costs several µs. */
+function filled<T extends object>(made: T, said: object): T {
+  for (const name in said) {
+    const value = (said as Record<string, unknown>)[name]
+    if (value !== undefined && !Object.hasOwn(made, name)) (made as Record<string, unknown>)[name] = value
+  }
+  return made
 }
 
 type Fields = Exclude<HandlerResult, string>
@@ -108,14 +116,17 @@ function summaryOf({ summary }: Pick<Fields, 'summary'>, artifacts: WorkArtifact
   const found = artifacts.flatMap((artifact) => (artifact.type === 'finding' ? [artifact.message] : []))
   const modified = new Set(artifacts.flatMap((artifact) => (artifact.type === 'file_modification' ? [artifact.path] : [])))
   const findings = said.findings ?? found
-  return {
+  const counted: WorkOutput['summary'] = {
     files_modified: modified.size,
     files_reviewed: facts.files_passed ?? 0,
     issues_found: found.length || findings.length,
     time_elapsed_ms: elapsed(facts.started_at, facts.completed_at),
-    ...present(said),
     findings,
   }
+  for (const [name, value] of Object.entries(said)) {
+    if (value !== undefined && name !== 'findings') (counted as Record<string, unknown>)[name] = value
+  }
+  return counted
 }
 
 function metadataOf(facts: RunFacts): WorkOutput['metadata'] {
