@@ -1,0 +1,71 @@
+import type { Msg } from '@nats-io/transport-node'
+import { HEADER } from '@passover/schemas'
+import type { Consumption, Service } from './bus.js'
+import { CONTENT_TYPE, decode, encode } from './codec.js'
+import { encodeHeaders, headersOf } from './headers.js'
+import type { Link } from './link.js'
+import type { Replies } from './replies.js'
+import type { Subjects } from './subjects.js'
+
+/** Replicas of a service share its questions. */
+const QUEUE = 'passover'
+
+/** Core request; undefined when nobody answers in time, or with bytes that are no body. */
+export async function ask(replies: Replies, subject: string, options: { question: unknown; timeout_ms: number }): Promise<unknown> {
+  const headers = encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE.msgpack })
+  const reply = await replies.request({ subject, data: encode(options.question), headers, timeout_ms: options.timeout_ms })
+  if ('none' in reply) return undefined
+  const decoded = decode(reply.message.data, headersOf(reply.message).get(HEADER.contentType))
+  return decoded.ok ? decoded.value : undefined
+}
+
+/** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported and leaves its asker without answer. */
+export class Answering implements Consumption {
+  readonly closed: Promise<void>
+  readonly #link: Link
+  readonly #subscription
+  readonly #under = new Set<Promise<void>>()
+
+  constructor(
+    context: { link: Link; subjects: Subjects },
+    service: Service,
+    handler: (asker: string, question: unknown) => Promise<unknown>,
+  ) {
+    const { link, subjects } = context
+    this.#link = link
+    const onMessage = (message: Msg) => {
+      const parsed = subjects.parse(message.subject)
+      const asker = parsed.kind === 'ask' ? parsed.asker : parsed.kind === 'register' ? parsed.agent : undefined
+      if (asker === undefined || !message.reply) return
+      const work = this.#answer(message, asker, handler).catch((error) => link.report(error))
+      this.#under.add(work)
+      void work.then(() => this.#under.delete(work))
+    }
+    this.#subscription = link.subscribe(subjects.service(service), onMessage, { queue: QUEUE })
+    this.closed = this.#subscription.closed.then(() => undefined)
+  }
+
+  async drain(ms = 5_000): Promise<void> {
+    if (!this.#subscription.isClosed()) this.#subscription.unsubscribe()
+    if (this.#under.size === 0) return
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms)
+    })
+    await Promise.race([Promise.all(this.#under), late])
+    clearTimeout(timer)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  async #answer(message: Msg, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
+    const decoded = decode(message.data, headersOf(message).get(HEADER.contentType))
+    if (!decoded.ok) return
+    const answer = await handler(asker, decoded.value)
+    if (answer === undefined) return
+    const headers = encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE[decoded.type] })
+    this.#link.send(message.reply ?? '', encode(answer, decoded.type), { headers })
+  }
+}

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import { ServerClock } from './clock.js'
+import { ClockKeeper } from './clock-keeper.js'
+
+/** A sample taken now, of a server that is `ahead` of the local clock, with a round trip of `ms`, stamped at its begin (0) or end (1). */
+function sample(ahead: number, ms: number, stamped = 0.5) {
+  const answered = performance.now()
+  return { time: Date.now() + ahead - ms * (1 - stamped), asked: answered - ms, answered }
+}
+const off = (clock: ServerClock) => clock.now() - Date.now()
+
+describe('the server’s clock', () => {
+  it('takes a quick answer for what it was half-way', () => {
+    const clock = new ServerClock()
+    expect(clock.take(sample(5_000, 100))).toBe(true)
+    expect(clock.measured).toBe(true)
+    expect(Math.abs(off(clock) - 5_000)).toBeLessThan(10)
+  })
+
+  it('does not take a slow answer, and is behind rather than ahead for want of a better', () => {
+    const clock = new ServerClock()
+    expect(clock.take(sample(5_000, 4_000, 1))).toBe(false)
+    expect(clock.measured).toBe(false)
+    expect(off(clock)).toBeLessThanOrEqual(5_002)
+    clock.take(sample(5_000, 4_000, 0))
+    expect(Math.abs(off(clock) - 1_000)).toBeLessThan(10)
+    clock.take(sample(5_000, 20))
+    clock.take(sample(5_000, 4_000, 1))
+    expect(Math.abs(off(clock) - 5_000)).toBeLessThan(20)
+  })
+
+  it('keeps the better of two that agree, and believes the newer of two that do not', () => {
+    const clock = new ServerClock()
+    clock.take(sample(5_000, 2))
+    clock.take(sample(5_000, 200, 1))
+    expect(Math.abs(off(clock) - 5_000)).toBeLessThan(10)
+    clock.take(sample(9_000, 200))
+    expect(Math.abs(off(clock) - 9_000)).toBeLessThan(10)
+  })
+
+  it('is not measured after a doubt until the next good sample, which counts whatever was before', () => {
+    const clock = new ServerClock()
+    clock.take(sample(5_000, 2))
+    clock.doubt()
+    expect(clock.measured).toBe(false)
+    clock.take(sample(5_080, 200))
+    expect(clock.measured).toBe(true)
+    expect(Math.abs(off(clock) - 5_080)).toBeLessThan(10)
+  })
+})
+
+describe('the keeper of the clock', () => {
+  it('measures again at once after a slow answer', async () => {
+    let asked = 0
+    const slowOnce = async () => {
+      asked += 1
+      const time = Date.now() + 5_000
+      if (asked === 1) await new Promise((done) => setTimeout(done, 300))
+      return time
+    }
+    const keeper = new ClockKeeper({ stream: slowOnce, service: async () => undefined })
+    expect(await keeper.measure()).toBe(true)
+    expect(asked).toBe(2)
+    expect(Math.abs(off(keeper.clock) - 5_000)).toBeLessThan(50)
+  })
+
+  it('is not measured by answers that are all slow', async () => {
+    const keeper = new ClockKeeper({
+      stream: async () => {
+        await new Promise((done) => setTimeout(done, 260))
+        return Date.now() + 5_000
+      },
+      service: async () => undefined,
+    })
+    expect(await keeper.measure()).toBe(false)
+    expect(keeper.clock.measured).toBe(false)
+  })
+})

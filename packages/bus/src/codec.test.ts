@@ -1,0 +1,74 @@
+import { Encoder } from '@msgpack/msgpack'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { bodyType, CONTENT_TYPE, decode, encode } from './codec.js'
+
+const json = fc.jsonValue({ maxDepth: 5 }).filter((value) => !JSON.stringify(value).includes('__proto__'))
+
+describe('codec', () => {
+  it('gives back what it encoded, in both forms', () => {
+    fc.assert(
+      fc.property(json, fc.constantFrom('msgpack' as const, 'json' as const), (value, type) => {
+        const plain = JSON.parse(JSON.stringify(value))
+        expect(decode(encode(plain, type), CONTENT_TYPE[type])).toEqual({ ok: true, value: plain, type })
+      }),
+    )
+  })
+
+  it('tells JSON from msgpack without a type', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), json, { noNullPrototype: true }), fc.constantFrom('', ' ', '\n\t '), (value, space) => {
+        expect(bodyType(encode(value))).toBe('msgpack')
+        expect(bodyType(Buffer.from(space + JSON.stringify(value)))).toBe('json')
+      }),
+    )
+    expect(bodyType(new Uint8Array(0))).toBe('msgpack')
+    expect(bodyType(Buffer.from('{}'), 'application/msgpack')).toBe('msgpack')
+    expect(bodyType(new Uint8Array([1]), 'application/json; charset=utf-8')).toBe('json')
+  })
+
+  it('answers hostile bytes with an error, never an exception, and decodes the next body all the same', () => {
+    const good = encode({ a: 1 })
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ maxLength: 200 }),
+        fc.option(fc.constantFrom('json', 'msgpack', 'x'), { nil: undefined }),
+        (bytes, type) => {
+          expect(decode(bytes, type).ok).toBeTypeOf('boolean')
+          expect(decode(good)).toEqual({ ok: true, value: { a: 1 }, type: 'msgpack' })
+        },
+      ),
+    )
+    for (const bytes of [
+      [0xdd, 0xff, 0xff, 0xff, 0xff],
+      [0xdf, 0xff, 0xff, 0xff, 0xff],
+      [0xc6, 0xff, 0xff, 0xff, 0xff],
+      [0xdb, 0xff, 0xff, 0xff, 0xff],
+      [],
+    ]) {
+      expect(decode(new Uint8Array(bytes), 'msgpack')).toMatchObject({ ok: false })
+    }
+    expect(decode(Buffer.concat([good, good]))).toMatchObject({ ok: false })
+    expect(decode(Buffer.from('{"a":'))).toMatchObject({ ok: false, error: { type: 'json' } })
+    expect(decode(new Uint8Array([0x7b, 0xff, 0x7d]))).toMatchObject({ ok: false })
+  })
+
+  it('refuses what is nested too deep to walk', () => {
+    expect(decode(new Uint8Array([...Array(100_000).fill(0x91), 0xc0]), 'msgpack')).toMatchObject({ ok: false })
+    expect(decode(Buffer.from('['.repeat(5_000) + ']'.repeat(5_000)))).toMatchObject({ ok: false })
+    expect(decode(Buffer.from('['.repeat(60) + ']'.repeat(60)))).toMatchObject({ ok: true })
+  })
+
+  it('keeps prototypes out', () => {
+    const hostile = decode(Buffer.from('{"__proto__":{"admin":true},"a":1}'))
+    expect(hostile).toEqual({ ok: true, value: { a: 1 }, type: 'json' })
+    const packed = new Encoder().encode(JSON.parse('{"__proto__":{"admin":true}}'))
+    expect(decode(packed)).toMatchObject({ ok: false })
+  })
+
+  it('says bytes as base64 in JSON and as bytes in msgpack', () => {
+    const value = { data: new Uint8Array([1, 2, 3]), list: [Buffer.from([4])] }
+    expect(decode(encode(value, 'json'))).toMatchObject({ value: { data: 'AQID', list: ['BA=='] } })
+    expect(decode(encode(value))).toMatchObject({ value: { data: new Uint8Array([1, 2, 3]) } })
+  })
+})

@@ -1,0 +1,93 @@
+import { Decoder, Encoder } from '@msgpack/msgpack'
+import { interning, MAX_INTERNED_BYTES } from './interned.js'
+import { KeyCache } from './key-cache.js'
+
+/** The two forms in which bodies travel. */
+export type BodyType = 'msgpack' | 'json'
+export const CONTENT_TYPE: Record<BodyType, string> = { msgpack: 'application/msgpack', json: 'application/json' }
+
+/** Bytes that are no body: a value, since whoever sent them is to be answered. */
+export interface CodecError {
+  type: BodyType
+  message: string
+}
+export type Decoded = { ok: true; value: unknown; type: BodyType } | { ok: false; error: CodecError }
+
+const MAX_DEPTH = 64
+const MIB = 1024 * 1024
+/** No body is larger than a message; these keep a lying length from reserving memory. */
+const decoder = new Decoder({
+  maxStrLength: 64 * MIB,
+  maxBinLength: 64 * MIB,
+  maxArrayLength: 1_000_000,
+  maxMapLength: 100_000,
+  maxExtLength: MAX_INTERNED_BYTES,
+  extensionCodec: interning,
+  keyDecoder: new KeyCache(),
+})
+const encoder = new Encoder({ ignoreUndefined: true, extensionCodec: interning, maxDepth: MAX_DEPTH + 36 })
+const text = new TextDecoder('utf-8', { fatal: true })
+const bytes = new TextEncoder()
+
+/** Encodes a body. JSON carries byte strings as base64 text. Throws on what cannot be encoded (a bug of the caller). */
+export function encode(value: unknown, type: BodyType = 'msgpack'): Uint8Array {
+  return type === 'msgpack' ? encoder.encode(value) : bytes.encode(JSON.stringify(value, bytesAsBase64))
+}
+
+/** Decodes a body by its Content-Type, or by its look when there is none. Never throws. */
+export function decode(data: Uint8Array, contentType?: string): Decoded {
+  const type = bodyType(data, contentType)
+  try {
+    const value = type === 'json' ? parseJson(data) : decoder.decode(data)
+    if (isTooDeep(value, MAX_DEPTH)) return { ok: false, error: { type, message: `nested deeper than ${MAX_DEPTH}` } }
+    return { ok: true, value, type }
+  } catch (error) {
+    return { ok: false, error: { type, message: error instanceof Error ? error.message : String(error) } }
+  }
+}
+
+/** The same for a body that only `passover` writes, which looked at its depth before. */
+export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
+  try {
+    return bodyType(data, contentType) === 'json' ? parseJson(data) : decoder.decode(data)
+  } catch {
+    return undefined
+  }
+}
+
+/** `nats pub` names no type: what begins with `{` after white space is JSON (in msgpack that is a lone number). */
+export function bodyType(data: Uint8Array, contentType?: string): BodyType {
+  const named = contentType?.toLowerCase()
+  if (named?.includes('msgpack')) return 'msgpack'
+  if (named?.includes('json')) return 'json'
+  for (const byte of data) {
+    if (byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d) continue
+    return byte === 0x7b || byte === 0x5b ? 'json' : 'msgpack'
+  }
+  return 'msgpack'
+}
+
+function parseJson(data: Uint8Array): unknown {
+  const source = text.decode(data)
+  // An own `__proto__` would become a prototype at the first Object.assign.
+  return JSON.parse(source, source.includes('__proto__') ? withoutProto : undefined)
+}
+
+function withoutProto(key: string, value: unknown): unknown {
+  return key === '__proto__' ? undefined : value
+}
+
+function bytesAsBase64(this: unknown, key: string, value: unknown): unknown {
+  const raw = (this as Record<string, unknown>)[key]
+  return raw instanceof Uint8Array ? Buffer.from(raw).toString('base64') : value
+}
+
+function isTooDeep(value: unknown, left: number): boolean {
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return false
+  if (left === 0) return true
+  if (Array.isArray(value)) return value.some((item) => isTooDeep(item, left - 1))
+  for (const key in value) {
+    if (isTooDeep((value as Record<string, unknown>)[key], left - 1)) return true
+  }
+  return false
+}

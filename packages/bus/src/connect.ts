@@ -1,0 +1,104 @@
+import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
+import { connect } from '@nats-io/transport-node'
+import type { Bus } from './bus.js'
+import { authentication, type Credentials } from './credentials.js'
+import { BusUnreachable } from './errors.js'
+import { Link } from './link.js'
+import { NatsBus } from './nats-bus.js'
+import { Replies } from './replies.js'
+import { Subjects } from './subjects.js'
+
+export interface BusOptions {
+  servers: string | string[]
+  /** Agent, person or service (`passover`). */
+  identity: string
+  credentials?: Credentials
+  /** Namespace of all subjects, of the stream's and the buckets' names. */
+  prefix?: string
+  /** Default `_INBOX_<identity>`; permissions pin it. */
+  inbox_prefix?: string
+  /** Default `PASSOVER`. */
+  stream?: string
+  /** For connecting, and for each answer (default 5 s). */
+  timeout_ms?: number
+  /** Shown by the server's monitoring (default the identity). */
+  name?: string
+  /** Hears of callbacks that threw and values that were left out. Default: a process warning. */
+  onError?: (error: unknown) => void
+}
+
+const TIMEOUT_MS = 5_000
+const PING_MS = 10_000
+const RECONNECT_MIN_MS = 100
+const RECONNECT_SPREAD_MS = 400
+
+/**
+ * Opens the one connection of a part of Passover. It reconnects for ever; what is told `closed` closed it on purpose.
+ * Throws BusUnreachable, with a hint, when no server lets it in within `timeout_ms`.
+ */
+export async function openBus(options: BusOptions): Promise<Bus> {
+  const timeout_ms = options.timeout_ms ?? TIMEOUT_MS
+  const subjects = new Subjects(options.prefix, options.stream)
+  const inboxPrefix = options.inbox_prefix ?? inboxPrefixOf(options.identity)
+  const nc = await dial(options, { timeout_ms, inboxPrefix })
+  const link = new Link(nc, inboxPrefix, options.onError ?? warn)
+  const refused: { error?: Error } = {}
+  const replies = new Replies(link, (error) => {
+    refused.error = error
+    link.report(error)
+  })
+  // A refusal of the inbox comes before the answer to this ping.
+  await nc.flush().catch(() => undefined)
+  if (refused.error) {
+    await nc.close()
+    const hint = `Give "${options.identity}" permission to subscribe to ${inboxPrefix}.>, or set inbox_prefix to the one it has.`
+    throw new BusUnreachable(`the server refuses the inbox of "${options.identity}"`, hint, refused.error)
+  }
+  const bus = new NatsBus({ link, replies, subjects, identity: options.identity, timeout_ms })
+  await bus.start()
+  return bus
+}
+
+/** Where an identity's replies come in. */
+export function inboxPrefixOf(identity: string): string {
+  return `_INBOX_${identity}`
+}
+
+async function dial(
+  options: BusOptions,
+  { timeout_ms, inboxPrefix }: { timeout_ms: number; inboxPrefix: string },
+): Promise<NatsConnection> {
+  const connection: ConnectionOptions = {
+    servers: options.servers,
+    name: options.name ?? options.identity,
+    timeout: timeout_ms,
+    inboxPrefix,
+    noAsyncTraces: true,
+    waitOnFirstConnect: false,
+    maxReconnectAttempts: -1,
+    // A server that is busy or restarting answers with an authentication timeout, which the client would take for a no after two.
+    ignoreAuthErrorAbort: true,
+    reconnectDelayHandler: () => RECONNECT_MIN_MS + Math.random() * RECONNECT_SPREAD_MS,
+    pingInterval: PING_MS,
+    maxPingOut: 2,
+    ...authentication(options.credentials),
+  }
+  try {
+    return await connect(connection)
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    const where = [options.servers].flat().join(', ')
+    throw new BusUnreachable(`cannot reach a NATS server at ${where}: ${message}`, hintOf(message), error)
+  }
+}
+
+function hintOf(message: string): string {
+  const text = message.toLowerCase()
+  if (text.includes('authorization') || text.includes('authentication')) return 'Check the credentials: the server does not know them.'
+  if (text.includes('tls')) return 'Check whether the server wants TLS (tls:// in its address).'
+  return 'Start one with `passover up`, or set NATS_URL to the address of one that runs.'
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : new Error(String(error)))
+}

@@ -1,0 +1,103 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Verdict } from './bus.js'
+import { type ConsumeOptions, DurableConsumption } from './consume.js'
+import type { Link } from './link.js'
+
+/** A server that delivers what it is told to, and keeps what it was answered. */
+function fakeServer() {
+  const sent: string[] = []
+  let deliver: (message: unknown) => void = () => undefined
+  let pull = ''
+  let pulls = 0
+  const listener = { add: () => () => undefined }
+  const link = {
+    connected: true,
+    onReconnect: listener,
+    onDisconnect: listener,
+    onRefused: listener,
+    inbox: () => '_INBOX.x',
+    report: () => undefined,
+    send: (subject: string, data: Uint8Array, options?: { reply: string }) => {
+      if (options?.reply) {
+        pull = options.reply
+        pulls += 1
+      } else sent.push(`${subject.split('.')[5]} ${new TextDecoder().decode(data)}`)
+      return true
+    },
+    subscribe: (_: string, callback: (message: unknown) => void) => {
+      deliver = callback
+      return { isClosed: () => false, unsubscribe: () => undefined }
+    },
+  }
+  return {
+    sent,
+    pulls: () => pulls,
+    link: link as unknown as Link,
+    give: (sequence: number, delivered = 1) =>
+      deliver({ subject: 's', reply: `$JS.ACK.S.c.${delivered}.${sequence}.1.1000000000.0`, data: new Uint8Array(0) }),
+    gone: () => deliver({ subject: pull, data: new Uint8Array(0), headers: Object.assign(new Map(), { status: '503' }) }),
+  }
+}
+
+const consume = (link: Link, options: Partial<ConsumeOptions>) =>
+  new DurableConsumption(link, { stream: 'S', durable: 'd', concurrency: 4, handler: async () => ({ ok: true }), ...options })
+const settled = () => new Promise((done) => setImmediate(done))
+
+describe('consuming a durable', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  it('renews what is running every third of the ack wait, until it ends, and not for ever', async () => {
+    const server = fakeServer()
+    let finish: (verdict: Verdict) => void = () => undefined
+    const handler = () => new Promise<Verdict>((resolve) => (finish = resolve))
+    const consumption = consume(server.link, { ack_wait_ms: 3_000, handler })
+    server.give(7)
+    vi.advanceTimersByTime(2_100)
+    expect(server.sent).toEqual(['7 +WPI', '7 +WPI'])
+    finish({ ok: true })
+    await settled()
+    vi.advanceTimersByTime(5_000)
+    expect(server.sent).toEqual(['7 +WPI', '7 +WPI', '7 +ACK'])
+    server.give(8)
+    vi.advanceTimersByTime(600_000)
+    expect(server.sent.filter((sent) => sent === '8 +WPI').length).toBeLessThan(60)
+    finish({ ok: true })
+    await consumption.drain()
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('gives back what comes again and again after ever longer waits, up to a bound', async () => {
+    const server = fakeServer()
+    const consumption = consume(server.link, { handler: async () => ({ retry: true, delay_ms: 1_000 }) })
+    for (const delivered of [1, 2, 3, 12]) {
+      server.give(delivered, delivered)
+      await settled()
+    }
+    const delays = server.sent.map((sent) => JSON.parse(sent.slice(sent.indexOf('{'))).delay / 1e6)
+    expect(delays).toEqual([1_000, 2_000, 4_000, 15_000])
+    await consumption.drain()
+  })
+
+  it('makes a durable that is gone anew after a second, and goes on pulling also when that failed', async () => {
+    const server = fakeServer()
+    let restored = 0
+    const restore = async () => {
+      restored += 1
+      if (restored === 1) throw new Error('not now')
+    }
+    const consumption = consume(server.link, { restore })
+    for (const round of [1, 2]) {
+      expect(server.pulls()).toBe(round)
+      server.gone()
+      await settled()
+      vi.advanceTimersByTime(900)
+      expect(restored).toBe(round - 1)
+      vi.advanceTimersByTime(200)
+      await settled()
+      expect(restored).toBe(round)
+    }
+    expect(server.pulls()).toBe(3)
+    await consumption.drain()
+  })
+})

@@ -1,0 +1,159 @@
+import type { Consumption, Delivery, Verdict } from './bus.js'
+import type { Link } from './link.js'
+import { Puller } from './puller.js'
+
+export interface ConsumeOptions {
+  stream: string
+  durable: string
+  concurrency: number
+  handler: (delivery: Delivery) => Promise<Verdict>
+  /** Running deliveries are renewed every third of it; without it none is. */
+  ack_wait_ms?: number | undefined
+  /** Makes the durable anew when it is gone. */
+  restore?: (() => Promise<void>) | undefined
+}
+
+const PULL_EXPIRES_MS = 5_000
+const AGAIN_MS = 500
+/** A durable that is gone is not made anew sooner: a server that starts says `gone` for a while, too. */
+const RESTORE_WAIT_MS = 1_000
+const DRAIN_MS = 10_000
+/** A handler that throws gets its delivery again after this long. */
+const THROWN_RETRY_MS = 1_000
+/** A handler that hangs holds its delivery no longer than this many renewals (a minute at an ack wait of 5 s). */
+const MAX_RENEWALS = 36
+/** A delivery that is given back again and again waits twice as long each time, up to this. */
+const MAX_NAK_MS = 15_000
+/** Asked for anew when so much of the room is neither running nor on its way. */
+const REFILL = 0.25
+
+/**
+ * Consumes a durable with at most `concurrency` handlers at a time.
+ * What breaks a pull (restart, lost consumer, lost connection) only delays the next one.
+ */
+export class DurableConsumption implements Consumption {
+  readonly closed: Promise<void>
+  readonly #options: ConsumeOptions
+  readonly #puller: Puller
+  readonly #link: Link
+  readonly #undo: () => void
+  #resolveClosed: () => void = () => undefined
+  /** How often each was renewed. */
+  readonly #running = new Map<Delivery, number>()
+  #renewing: NodeJS.Timeout | undefined
+  #state: 'open' | 'draining' | 'closed' = 'open'
+  #waiting: NodeJS.Timeout | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(link: Link, options: ConsumeOptions) {
+    this.#link = link
+    this.#options = options
+    this.#puller = new Puller(link, options.stream, options.durable)
+    this.#undo = link.onReconnect.add(() => this.#wake())
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    if (options.ack_wait_ms) this.#renewing = setInterval(() => this.#renew(), options.ack_wait_ms / 3).unref()
+    this.#refill()
+  }
+
+  async drain(ms = DRAIN_MS): Promise<void> {
+    if (this.#state === 'closed') return
+    this.#state = 'draining'
+    clearTimeout(this.#waiting)
+    // Without its inbox the server drops our pulls at once; running handlers need only their acknowledgments.
+    await this.#puller[Symbol.asyncDispose]()
+    if (this.#running.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms)
+        this.#onIdle = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    this.#close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  #close(): void {
+    if (this.#state === 'closed') return
+    this.#state = 'closed'
+    clearInterval(this.#renewing)
+    this.#undo()
+    this.#resolveClosed()
+  }
+
+  #wake(): void {
+    clearTimeout(this.#waiting)
+    this.#waiting = undefined
+    this.#refill()
+  }
+
+  #refill(): void {
+    if (this.#state !== 'open' || this.#waiting) return
+    const room = this.#options.concurrency - this.#running.size - this.#puller.outstanding
+    if (room < Math.max(1, Math.floor(this.#options.concurrency * REFILL))) return
+    void this.#pull(room)
+  }
+
+  async #pull(batch: number): Promise<void> {
+    const since = performance.now()
+    const end = await this.#puller.pull({ batch, expires_ms: PULL_EXPIRES_MS }, this.#onDelivery)
+    if (this.#state !== 'open') return
+    if (end === 'gone') this.#waiting ??= setTimeout(() => void this.#restore(), RESTORE_WAIT_MS).unref()
+    const refused = end === 'empty' && performance.now() - since < PULL_EXPIRES_MS / 2 && this.#running.size === 0
+    if (end === 'failed' || refused) this.#waiting ??= setTimeout(() => this.#wake(), AGAIN_MS).unref()
+    this.#refill()
+  }
+
+  /** What it missed meanwhile is delivered anew from where the new one begins: handlers must bear that. */
+  async #restore(): Promise<void> {
+    try {
+      await this.#options.restore?.()
+    } catch (error) {
+      this.#link.report(error)
+    }
+    this.#wake()
+  }
+
+  readonly #onDelivery = (delivery: Delivery): void => {
+    if (this.#state === 'open') void this.#handle(delivery)
+    else delivery.nak()
+  }
+
+  async #handle(delivery: Delivery): Promise<void> {
+    this.#running.set(delivery, 0)
+    try {
+      answer(delivery, await this.#options.handler(delivery))
+    } catch (error) {
+      this.#link.report(error)
+      answer(delivery, { retry: true, delay_ms: THROWN_RETRY_MS })
+    }
+    this.#running.delete(delivery)
+    if (this.#running.size === 0) this.#onIdle?.()
+    this.#refill()
+  }
+
+  #renew(): void {
+    for (const [delivery, renewed] of this.#running) {
+      if (renewed >= MAX_RENEWALS) continue
+      this.#running.set(delivery, renewed + 1)
+      delivery.working()
+    }
+  }
+}
+
+function answer(delivery: Delivery, verdict: Verdict): void {
+  if ('ok' in verdict) delivery.ack()
+  else if ('fatal' in verdict) delivery.term(verdict.fatal)
+  else delivery.nak(backedOff(verdict.delay_ms, delivery.delivered))
+}
+
+/** Trouble that lasts must not use up a message's deliveries within seconds. */
+function backedOff(delay_ms: number | undefined, delivered: number): number | undefined {
+  return delay_ms === undefined ? undefined : Math.max(delay_ms, Math.min(MAX_NAK_MS, delay_ms * 2 ** (delivered - 1)))
+}

@@ -1,0 +1,85 @@
+import { randomFillSync } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Random } from '@passover/schemas'
+import type { Bus } from './bus.js'
+import type { BusOptions } from './connect.js'
+import type { Credentials } from './credentials.js'
+
+type Environment = Record<string, string | undefined>
+
+export const DEFAULT_SERVER = 'nats://127.0.0.1:4222'
+
+/**
+ * How a process connects, as its environment says: NATS_URL (comma-separated), PASSOVER_CREDENTIALS (a text, or the path of a
+ * file with it), PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` gives undefined for what is no file.
+ */
+export function busFromEnvironment(env: Environment, readFile: (path: string) => string | undefined): Omit<BusOptions, 'identity'> {
+  const given = env.PASSOVER_CREDENTIALS
+  const prefix = env.PASSOVER_PREFIX
+  const stream = env.PASSOVER_STREAM
+  return {
+    servers: serversIn(env.NATS_URL || DEFAULT_SERVER),
+    ...(given && { credentials: parseCredentials(readFile(given) ?? given) }),
+    ...(prefix && { prefix }),
+    ...(stream && { stream }),
+  }
+}
+
+/** The addresses in a comma-separated text. */
+export function serversIn(text: string): string[] {
+  return text
+    .split(',')
+    .map((server) => server.trim())
+    .filter((server) => server !== '')
+}
+
+/** What a credentials text is: a .creds file, an nkey seed, `user:password`, else a token. */
+export function parseCredentials(text: string): Credentials {
+  const trimmed = text.trim()
+  if (trimmed.includes('-----BEGIN NATS USER JWT-----')) return { creds: trimmed }
+  if (/^SU[A-Z2-7]{56}$/.test(trimmed)) return { nkey: trimmed }
+  const colon = trimmed.indexOf(':')
+  if (colon > 0) return { user: trimmed.slice(0, colon), pass: trimmed.slice(colon + 1) }
+  return { token: trimmed }
+}
+
+/** The text of a file; undefined when there is none that can be read. */
+export function readTextFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** The server's time, monotonic time, and timers that keep no process alive. Fits core's Clock. */
+export function serverClock(bus: Pick<Bus, 'now'>): { now(): number; monotonic(): number; after(ms: number, fn: () => void): Disposable } {
+  return {
+    now: () => bus.now(),
+    monotonic: () => performance.now(),
+    after: (ms, fn) => {
+      const timer = setTimeout(fn, ms).unref()
+      return { [Symbol.dispose]: () => clearTimeout(timer) }
+    },
+  }
+}
+
+const POOL_BYTES = 4_096
+
+/** The machine's randomness, fetched in larger lots: a call for 16 bytes costs 10 µs. No byte is given out twice. */
+export const nodeRandom: Random = pooled()
+
+function pooled(): Random {
+  let pool = new Uint8Array(0)
+  let used = 0
+  return {
+    bytes: (length) => {
+      if (length > pool.length - used) {
+        pool = randomFillSync(new Uint8Array(Math.max(POOL_BYTES, length)))
+        used = 0
+      }
+      used += length
+      return pool.slice(used - length, used)
+    },
+  }
+}

@@ -1,0 +1,78 @@
+import { keyText, type PassKey, type Step } from '@passover/schemas'
+
+/** No server, or none that lets us in (the CLI's E040). `hint` says what to do. */
+export class BusUnreachable extends Error {
+  override readonly name = 'BusUnreachable'
+  readonly hint: string
+  constructor(message: string, hint: string, cause?: unknown) {
+    super(message, { cause })
+    this.hint = hint
+  }
+}
+
+/** Why a read gave nothing. */
+export type ReadFailure = NoReply | 'refused_by_server' | 'too_long'
+
+/** A read that the server did not answer, or refused to. Its reader knows no more than before. */
+export class BusReadError extends Error {
+  override readonly name: string = 'BusReadError'
+  readonly reason: ReadFailure
+  constructor(message: string, reason: ReadFailure) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** A journal with more steps than any honest pass has. Trying again does not help. */
+export class JournalTooLong extends BusReadError {
+  override readonly name = 'JournalTooLong'
+  /** The first steps and the last of every subject that a journal can have, in order: never to be folded as if they were all. */
+  readonly steps: Step[]
+  constructor(key: PassKey, steps: Step[]) {
+    super(`the journal of ${keyText(key)} is too long to be read`, 'too_long')
+    this.steps = steps
+  }
+}
+
+/** Why a message that was sent got no reply. */
+export type NoReply = 'timeout' | 'disconnected' | 'permission' | 'no_responders' | 'too_large' | 'closed'
+
+/** One field of a stream, consumer or bucket that is not as it should be. */
+export interface Difference {
+  field: string
+  found: unknown
+  expected: unknown
+}
+
+/** Someone made a stream, consumer or bucket differently. Nothing was changed. */
+export class TopologyError extends Error {
+  override readonly name = 'TopologyError'
+  readonly entity: string
+  readonly differences: Difference[]
+  readonly hint: string
+  constructor(entity: string, differences: Difference[], hint: string) {
+    const list = differences.map(differenceText).join('; ')
+    super(`${entity} exists with another configuration: ${list}. ${hint}`)
+    this.entity = entity
+    this.differences = differences
+    this.hint = hint
+  }
+}
+
+export function differenceText({ field, found, expected }: Difference): string {
+  return `${field} is ${show(found)}, expected ${show(expected)}`
+}
+
+function show(value: unknown): string {
+  return value === undefined ? 'not set' : JSON.stringify(value)
+}
+
+/** The bytes of a part are gone, or are not those that its hash names. */
+export class PartError extends Error {
+  override readonly name = 'PartError'
+  readonly reason: 'missing' | 'differs'
+  constructor(message: string, reason: 'missing' | 'differs') {
+    super(message)
+    this.reason = reason
+  }
+}

@@ -1,0 +1,126 @@
+import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
+import { ERROR_CODES, HEADER, parseKey } from '@passover/schemas'
+import type { Guard, Stored } from './bus.js'
+import { firstsOf } from './headers.js'
+
+/** What a subject says. `unknown`: none of ours, or one with tokens that no honest publisher uses. */
+export type ParsedSubject =
+  | { kind: 'request'; subagent: string; originator: string }
+  | { kind: 'step'; step: StepKind; key: PassKey; by: string }
+  | { kind: 'decision'; key: PassKey; item: string; person: string }
+  | { kind: 'event'; event: EventKind; key: PassKey; sender: string }
+  | { kind: 'acknowledged'; originator: string }
+  | { kind: 'policy'; person: string }
+  | { kind: 'agent'; person: string }
+  | { kind: 'advisory'; consumer: string }
+  | { kind: 'returned'; key: PassKey; by: string }
+  | { kind: 'decided'; originator: string }
+  | { kind: 'ask'; asker: string }
+  | { kind: 'register'; agent: string }
+  | { kind: 'unknown' }
+
+/** Headers with which the server guards a publish. */
+export const GUARD_SEQUENCE = 'Nats-Expected-Last-Subject-Sequence'
+export const GUARD_SUBJECT = 'Nats-Expected-Last-Subject-Sequence-Subject'
+
+const MAX_DIGITS = 16
+const ZERO = 0x30
+const SAFE_TEXT_BYTES = 256
+
+/** A whole number from a header; undefined for anything that is not one, negative and huge ones included. */
+function whole(text: string | undefined): number | undefined {
+  if (text === undefined || text.length === 0 || text.length > MAX_DIGITS) return undefined
+  let value = 0
+  for (let at = 0; at < text.length; at += 1) {
+    const digit = text.charCodeAt(at) - ZERO
+    if (digit < 0 || digit > 9) return undefined
+    value = value * 10 + digit
+  }
+  return Number.isSafeInteger(value) ? value : undefined
+}
+
+function positive(text: string | undefined): number | undefined {
+  const value = whole(text)
+  return value === undefined || value === 0 ? undefined : value
+}
+
+function short(text: string | undefined): string | undefined {
+  return text === undefined || text === '' || text.length > SAFE_TEXT_BYTES ? undefined : text
+}
+
+function code(text: string | undefined): ErrorCode | undefined {
+  return text === undefined ? undefined : ERROR_CODES.find((known) => known === text)
+}
+
+/** What the server checked when it stored a message, its subject without prefix; undefined: nothing. */
+export function guardOf(headers: { get(name: string): string | undefined }, stored_under: string, prefix: string): Guard | undefined {
+  const sequence = whole(headers.get(GUARD_SEQUENCE))
+  if (sequence === undefined) return undefined
+  const subject = headers.get(GUARD_SUBJECT) ?? stored_under
+  return { sequence, subject: subject.startsWith(prefix) ? subject.slice(prefix.length) : subject }
+}
+
+/** Reads a step from its parsed subject and its headers; what they lack or mangle is left out. */
+function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored, prefix: string): Step {
+  const headers = firstsOf(stored.headers)
+  const parent = headers.get(HEADER.parent)
+  return {
+    type: 'step',
+    kind: parsed.step,
+    key: parsed.key,
+    by: parsed.by,
+    sequence: stored.sequence,
+    time: stored.time,
+    guard: guardOf(headers, stored.subject, prefix),
+    attempt: whole(headers.get(HEADER.attempt)) ?? 0,
+    nonce: short(headers.get(HEADER.nonce)),
+    digest: short(headers.get(HEADER.digest)),
+    request: positive(headers.get(HEADER.request)),
+    requested_at: whole(headers.get(HEADER.requestedAt)),
+    timeout_ms: positive(headers.get(HEADER.timeout)),
+    expires_ms: positive(headers.get(HEADER.expires)),
+    parent: parent === undefined ? undefined : parseKey(parent),
+    proof: positive(headers.get(HEADER.proof)),
+    code: code(headers.get(HEADER.code)),
+    status: short(headers.get(HEADER.status)),
+    reply: headers.get(HEADER.reply) === 'json' ? 'json' : undefined,
+  }
+}
+
+/** What a headers-only reader knows of a stored message (see Subjects.toFact). */
+export function factOf(parsed: ParsedSubject, stored: Stored, prefix: string): Fact {
+  const { sequence, time, headers } = stored
+  switch (parsed.kind) {
+    case 'step':
+      return stepOf(parsed, stored, prefix)
+    case 'request':
+      return {
+        type: 'request',
+        originator: parsed.originator,
+        subagent: parsed.subagent,
+        sequence,
+        time,
+        id: short(headers.get(HEADER.id)),
+        timeout_ms: positive(headers.get(HEADER.timeout)),
+      }
+    case 'decision': {
+      const verdict = headers.get(HEADER.verdict)
+      return {
+        type: 'decision',
+        key: parsed.key,
+        item: parsed.item,
+        person: parsed.person,
+        sequence,
+        time,
+        verdict: verdict === 'approve' || verdict === 'deny' ? verdict : undefined,
+        digest: short(headers.get(HEADER.digest)),
+      }
+    }
+    case 'event':
+      return { type: 'event', kind: parsed.event, key: parsed.key, sender: parsed.sender, sequence, time }
+    case 'advisory':
+      return { type: 'advisory', consumer: parsed.consumer, sequence, time }
+    default:
+      return { type: 'other', sequence, time }
+  }
+}

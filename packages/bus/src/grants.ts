@@ -1,0 +1,99 @@
+import { SLOTS } from '@passover/schemas'
+import type { Subjects } from './subjects.js'
+
+export interface PermissionContext {
+  subjects: Subjects
+  /** All registered agents: bucket and consumer names can't be matched by wildcards, so that each is listed. */
+  agents: string[]
+}
+
+/** One thing that somebody may do, and what for. */
+export interface Grant {
+  may: 'publish' | 'subscribe' | 'never publish'
+  subject: string
+  why: string
+}
+
+export const API = '$JS.API'
+
+/** Streams, consumers and buckets as they should be. Nobody may delete or purge the stream. */
+export function makeTopology(subjects: Subjects): Grant[] {
+  const { stream } = subjects
+  const calls = ['STREAM.INFO.*', 'STREAM.CREATE.*', 'STREAM.LIST', 'STREAM.NAMES', 'INFO', `CONSUMER.NAMES.${stream}`]
+  return calls.map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
+}
+
+export function workConsumers({ subjects, agents }: PermissionContext): string[] {
+  return agents.flatMap((agent) => SLOTS.map((slot) => subjects.workConsumer(agent, slot)))
+}
+
+/** Who may make readers of its own must not change, delete or empty what others consume by. */
+export function leaveAlone(consumers: string[], stream: string): Grant[] {
+  const calls = ['CREATE', 'DELETE', 'MSG.NEXT']
+  return consumers.flatMap((consumer) =>
+    calls.map((call) => never(`${API}.CONSUMER.${call}.${stream}.${consumer}`, 'consumers of others stay as they are')),
+  )
+}
+
+/** Bind a durable that somebody else made, and answer for what it delivers. */
+export function takeFrom(stream: string, consumer: string, why: string): Grant[] {
+  return [
+    `${API}.CONSUMER.INFO.${stream}.${consumer}`,
+    `${API}.CONSUMER.MSG.NEXT.${stream}.${consumer}`,
+    `$JS.ACK.${stream}.${consumer}.>`,
+  ].map((subject) => publish(subject, why))
+}
+
+export function readStream(stream: string, why: string): Grant[] {
+  return [...readers(stream), `${API}.STREAM.MSG.GET.${stream}`, `${API}.DIRECT.GET.${stream}.>`].map((subject) => publish(subject, why))
+}
+
+/** Short-lived ordered readers. */
+function readers(stream: string): string[] {
+  return ['STREAM.INFO', 'CONSUMER.CREATE', 'CONSUMER.INFO', 'CONSUMER.DELETE', 'CONSUMER.MSG.NEXT'].map((call) =>
+    call === 'STREAM.INFO' ? `${API}.${call}.${stream}` : `${API}.${call}.${stream}.*`,
+  )
+}
+
+export function readTable(bucket: string, why: string): Grant[] {
+  return [...readers(`KV_${bucket}`), `${API}.DIRECT.GET.KV_${bucket}.>`].map((subject) => publish(subject, why))
+}
+
+export function writeTable(bucket: string, why: string): Grant[] {
+  return [publish(`$KV.${bucket}.>`, why)]
+}
+
+/** A bucket of objects of its own: chunks are read by direct gets, lists by a reader. */
+export function objects(bucket: string, why: string): Grant[] {
+  const stream = `OBJ_${bucket}`
+  const calls = [`DIRECT.GET.${stream}`, `DIRECT.GET.${stream}.>`, `STREAM.PURGE.${stream}`]
+  return [`$O.${bucket}.>`, ...readers(stream), ...calls.map((call) => `${API}.${call}`)].map((subject) => publish(subject, why))
+}
+
+export function ownParts(name: string, subjects: Subjects): Grant[] {
+  const bucket = subjects.partsBucket(name)
+  return [`$O.${bucket}.C.*.*`, `$O.${bucket}.M.*`].map((subject) => publish(subject, 'put large parts into its own bucket'))
+}
+
+export function readParts({ subjects, agents }: PermissionContext, why: string): Grant[] {
+  return agents.flatMap((agent) => {
+    const bucket = subjects.partsBucket(agent)
+    return [`$O.${bucket}.C.*.*`, `$O.${bucket}.M.*`].map((subject) => direct(`OBJ_${bucket}`, subject, why))
+  })
+}
+
+export function publish(subject: string, why: string): Grant {
+  return { may: 'publish', subject, why }
+}
+
+function never(subject: string, why: string): Grant {
+  return { may: 'never publish', subject, why }
+}
+
+export function subscribe(subject: string, why: string): Grant {
+  return { may: 'subscribe', subject, why }
+}
+
+export function direct(stream: string, subject: string, why: string): Grant {
+  return publish(`${API}.DIRECT.GET.${stream}.${subject}`, why)
+}

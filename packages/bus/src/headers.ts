@@ -1,0 +1,131 @@
+import type { MsgHdrs } from '@nats-io/transport-node'
+import type { HeaderName, MessageHeaders } from './bus.js'
+
+/**
+ * Headers read lazily from the raw block. The client's own map costs several µs a message, which a reader of everything pays.
+ * `get` is the first value, the one that the server looks at; `last` is the one that it appended.
+ */
+export class RawHeaders implements MessageHeaders {
+  readonly #block: string
+
+  constructor(block: string) {
+    this.#block = block
+  }
+
+  get(name: HeaderName): string | undefined {
+    return this.#value(this.#block.indexOf(`\r\n${name}:`), name.length)
+  }
+
+  last(name: HeaderName): string | undefined {
+    return this.#value(this.#block.lastIndexOf(`\r\n${name}:`), name.length)
+  }
+
+  #value(at: number, nameLength: number): string | undefined {
+    if (at < 0) return undefined
+    const from = at + nameLength + 3
+    const to = this.#block.indexOf('\r\n', from)
+    return valueIn(this.#block, from, to < 0 ? this.#block.length : to)
+  }
+
+  /**
+   * The first value of every name, found in one pass: for who asks for many, as a reader of facts does. Asking one by one
+   * searches the block anew for each.
+   */
+  firsts(): ReadonlyMap<string, string> {
+    const block = this.#block
+    const found = new Map<string, string>()
+    for (let end = block.indexOf('\r\n'); end >= 0; ) {
+      const from = end + 2
+      end = block.indexOf('\r\n', from)
+      const colon = block.indexOf(':', from)
+      const to = end < 0 ? block.length : end
+      if (colon <= from || colon >= to) continue
+      const name = block.slice(from, colon)
+      if (!found.has(name)) found.set(name, valueIn(block, colon + 1, to))
+    }
+    return found
+  }
+
+  pairs(): [string, string][] {
+    const lines = this.#block.split('\r\n').slice(1)
+    return lines.flatMap((line): [string, string][] => {
+      const colon = line.indexOf(':')
+      return colon > 0 ? [[line.slice(0, colon), line.slice(colon + 1).trim()]] : []
+    })
+  }
+
+  text(): string {
+    return this.#block
+  }
+
+  /** Status of a JetStream status message ("NATS/1.0 408 Request Timeout"), 0 when it has none. */
+  get status(): { code: number; description: string } {
+    const line = this.#block.slice(8, this.#block.indexOf('\r\n')).trim()
+    const code = Number.parseInt(line, 10)
+    return Number.isNaN(code) ? { code: 0, description: '' } : { code, description: line.slice(String(code).length).trim() }
+  }
+}
+
+const SPACE = 0x20
+
+/** What stands between two places, trimmed. Mostly that is one space before it, so that one cut will do. */
+function valueIn(block: string, from: number, to: number): string {
+  const start = block.charCodeAt(from) === SPACE ? from + 1 : from
+  return block.slice(start, to).trim()
+}
+
+/** A way to ask for many first values of one message. */
+export function firstsOf(headers: MessageHeaders): { get(name: string): string | undefined } {
+  return headers instanceof RawHeaders ? headers.firsts() : headers
+}
+
+/** Headers from the block that `text()` gave. */
+export function readHeaders(text: string): MessageHeaders {
+  return new RawHeaders(text)
+}
+
+const NO_HEADERS = new RawHeaders('NATS/1.0\r\n')
+
+/** The client's message has the raw bytes inside; where a later version hides them, its own map is used. */
+interface RawMessage {
+  _msg?: { hdr?: number }
+  _rdata?: Uint8Array
+}
+
+/** Headers of a message of the client. */
+export function headersOf(message: { headers?: MsgHdrs }): RawHeaders {
+  const raw = message as RawMessage
+  const length = raw._msg?.hdr
+  if (typeof length === 'number' && raw._rdata instanceof Uint8Array) {
+    if (length <= 0) return NO_HEADERS
+    if (raw._rdata instanceof Buffer) return new RawHeaders(raw._rdata.toString('utf8', 0, length))
+    return new RawHeaders(Buffer.from(raw._rdata.buffer, raw._rdata.byteOffset, length).toString('utf8'))
+  }
+  const parsed = message.headers
+  if (!parsed) return NO_HEADERS
+  const lines = [...parsed].flatMap(([name, values]) => values.map((value) => `\r\n${name}: ${value}`))
+  return new RawHeaders(`NATS/1.0 ${parsed.status === '0' ? '' : parsed.status}${lines.join('')}\r\n`)
+}
+
+/** Parses the header block of a STREAM.MSG.GET answer (base64). */
+export function headersFromBase64(text: string | undefined): RawHeaders {
+  return text ? new RawHeaders(Buffer.from(text, 'base64').toString('utf8')) : NO_HEADERS
+}
+
+const LINE_BREAK = /[\r\n]/
+const LINE_BREAKS = /[\r\n]+/g
+
+/**
+ * Encodes headers for publishing. The client asks nothing of them but `encode`, so its map is left out here too.
+ * A line break in a value would begin a header of its own: it becomes a space.
+ */
+export function encodeHeaders(headers: Partial<Record<string, string>>): MsgHdrs {
+  let block = 'NATS/1.0\r\n'
+  for (const name in headers) {
+    const value = headers[name]
+    if (value === undefined) continue
+    block += `${name}: ${LINE_BREAK.test(value) ? value.replace(LINE_BREAKS, ' ') : value}\r\n`
+  }
+  const bytes = Buffer.from(`${block}\r\n`, 'utf8')
+  return { encode: () => bytes } as unknown as MsgHdrs
+}

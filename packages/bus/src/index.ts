@@ -1,0 +1,87 @@
+/**
+ * How things travel: the one importer of the NATS client. It knows no rules.
+ *
+ * I1  An outcome other than `stored` proves nothing but that one did not win; `lost` and `unknown` are values, never exceptions.
+ * I2  Times are the server's, whole milliseconds; whatever clock the machine shows.
+ * I3  Of a repeated header the server's is the last one; what is heard counts only by it.
+ * I4  A reader hands on every stored message once and in order, across reconnects, restarts and lost consumers.
+ * I5  Hostile bytes and headers become values (CodecError, `unknown`, a missing field); none is thrown at a caller.
+ * I6  What is disposed leaves no subscription, timer or consumer behind.
+ * I7  Nothing that someone else configured is changed.
+ */
+export type {
+  Advanced,
+  AdvanceOptions,
+  Bus,
+  Consumption,
+  Delivery,
+  Entry,
+  Following,
+  FollowOptions,
+  Guard,
+  HeaderName,
+  Heard,
+  Hearing,
+  Inspection,
+  Journal,
+  MessageHeaders,
+  ObjectStore,
+  Outcome,
+  Outgoing,
+  PartStore,
+  Plan,
+  PullEnd,
+  PullOptions,
+  Service,
+  SlotLoad,
+  Stored,
+  StreamUsage,
+  Table,
+  TopologyOptions,
+  Verdict,
+  WorkSource,
+} from './bus.js'
+export type { BodyType, CodecError, Decoded } from './codec.js'
+export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.js'
+export type { BusOptions } from './connect.js'
+export { inboxPrefixOf, openBus } from './connect.js'
+export type { Credentials } from './credentials.js'
+export { busFromEnvironment, DEFAULT_SERVER, nodeRandom, parseCredentials, readTextFile, serverClock, serversIn } from './environment.js'
+export type { Difference } from './errors.js'
+export { BusReadError, BusUnreachable, JournalTooLong, PartError, TopologyError } from './errors.js'
+export type { ParsedSubject } from './facts.js'
+export type { Grant, PermissionContext } from './grants.js'
+export { readHeaders } from './headers.js'
+export { intern } from './interned.js'
+export { ObjectError } from './objects.js'
+export { loadParts } from './part-store.js'
+export type { Joined, LoadedPart } from './parts.js'
+export { joinContext, joinOutput, splitContext, splitOutput } from './parts.js'
+export { permissionTable } from './permission-table.js'
+export type { Principal } from './permissions.js'
+export { grantsFor, permissionsFor, userOf, usersFor } from './permissions.js'
+export type {
+  BinaryOptions,
+  ClusterSettings,
+  Holder,
+  Permissions,
+  RunningServer,
+  ServerBinary,
+  ServerExit,
+  ServerOptions,
+  ServerSettings,
+  ServerUser,
+} from './server.js'
+export {
+  FolderInUse,
+  OLDEST_SERVER,
+  resolveServerBinary,
+  ServerStartFailed,
+  ServerUnavailable,
+  serverConfig,
+  serverVersion,
+  startServer,
+} from './server.js'
+export { Subjects } from './subjects.js'
+export { TableError } from './tables.js'
+export { DISPATCHER } from './topology-configs.js'

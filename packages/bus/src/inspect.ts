@@ -1,0 +1,107 @@
+import { SLOTS } from '@passover/schemas'
+import type { JetStreamApi } from './api.js'
+import type { Inspection, SlotLoad } from './bus.js'
+import type { Link } from './link.js'
+import type { Subjects } from './subjects.js'
+import { topologyDifferences } from './topology.js'
+
+interface ConsumerInfo {
+  created: string
+  num_waiting: number
+  num_pending: number
+  num_ack_pending: number
+}
+
+interface StreamInfo {
+  config: {
+    name: string
+    subjects?: string[]
+    max_bytes: number
+    num_replicas: number
+    discard: string
+    retention: string
+    max_age: number
+    allow_direct?: boolean
+    republish?: unknown
+    sealed?: boolean
+  }
+  state: { messages: number; bytes: number; first_seq: number; last_seq: number }
+}
+
+const NS_PER_MS = 1_000_000
+
+/** How a subagent's work consumers stand; those that do not exist are left out. */
+export async function workload(api: JetStreamApi, subjects: Subjects, subagent: string): Promise<SlotLoad[]> {
+  const loads = await Promise.all(
+    SLOTS.map(async (slot): Promise<SlotLoad[]> => {
+      const reply = await api.call<ConsumerInfo>(`CONSUMER.INFO.${subjects.stream}.${subjects.workConsumer(subagent, slot)}`)
+      if (!reply.ok) return []
+      const { created, num_waiting, num_pending, num_ack_pending } = reply.value
+      return [{ slot, idle: num_waiting, queued: num_pending, running: num_ack_pending, created: Date.parse(created) }]
+    }),
+  )
+  return loads.flat()
+}
+
+/** What `passover doctor` looks at. */
+export async function inspect(context: { link: Link; api: JetStreamApi; subjects: Subjects; skew: () => number }): Promise<Inspection> {
+  const { link, api, subjects } = context
+  const info = link.nc.info
+  const rtt_ms = await link.nc.rtt()
+  const stream = await api.call<StreamInfo>(`STREAM.INFO.${subjects.stream}`)
+  const names = stream.ok ? await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers') : []
+  const streams = await listed<StreamInfo>(api, 'STREAM.LIST', 'streams')
+  const ours = subjects.bucket('x').slice(0, -1)
+  return {
+    server: {
+      version: info?.version ?? '',
+      name: info?.server_name ?? '',
+      id: info?.server_id ?? '',
+      ...(info?.cluster === undefined ? {} : { cluster: info.cluster }),
+      max_payload: link.maxPayload,
+      jetstream: info?.jetstream ?? false,
+      rtt_ms,
+    },
+    clock_skew_ms: context.skew(),
+    ...(stream.ok ? { stream: streamView(stream.value) } : {}),
+    differences: await topologyDifferences(api, subjects),
+    consumers: names,
+    buckets: streams.flatMap(({ config, state }) => bucketView(config.name, state, ours)),
+  }
+}
+
+function streamView({ config, state }: StreamInfo): NonNullable<Inspection['stream']> {
+  return {
+    name: config.name,
+    messages: state.messages,
+    bytes: state.bytes,
+    first: state.first_seq,
+    last: state.last_seq,
+    max_bytes: config.max_bytes,
+    replicas: config.num_replicas,
+    discard: config.discard,
+    retention: config.retention,
+    max_age_ms: config.max_age / NS_PER_MS,
+    allow_direct: config.allow_direct === true,
+    republish: config.republish !== undefined,
+    sealed: config.sealed === true,
+    subjects: config.subjects ?? [],
+  }
+}
+
+function bucketView(name: string, state: StreamInfo['state'], ours: string): Inspection['buckets'] {
+  const [, kind, bucket = ''] = /^(KV|OBJ)_(.+)$/.exec(name) ?? []
+  if (!kind || !bucket.startsWith(ours)) return []
+  return [{ name: bucket.slice(ours.length), kind: kind === 'KV' ? 'kv' : 'object', messages: state.messages, bytes: state.bytes }]
+}
+
+/** All pages of a listing. */
+async function listed<T>(api: JetStreamApi, call: string, field: string): Promise<T[]> {
+  const found: T[] = []
+  for (;;) {
+    const page = await api.must<Record<string, unknown> & { total: number }>(call, { offset: found.length })
+    const items = (page[field] ?? []) as T[]
+    found.push(...items)
+    if (items.length === 0 || found.length >= page.total) return found
+  }
+}

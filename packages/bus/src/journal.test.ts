@@ -1,0 +1,63 @@
+import type { Step } from '@passover/schemas'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { JetStreamApi } from './api.js'
+import type { Outcome, Plan } from './bus.js'
+import { BusReadError } from './errors.js'
+import { StreamJournal } from './journal.js'
+import type { Publisher } from './publish.js'
+import { Subjects } from './subjects.js'
+
+const KEY = { originator: 'alice', subagent: 'audit', id: 'a-pass-of-hers' }
+const subjects = new Subjects()
+const lost: Outcome = { kind: 'lost' }
+const publisher = { publish: async () => lost } as unknown as Publisher
+const plan = (_: Step[]): Plan<string> => ({
+  publish: { subject: subjects.return(KEY, 'passover'), guard: { subject: subjects.journal(KEY), sequence: 1 } },
+  stored: () => 'stored',
+})
+
+/** A server on which each answer takes so long; the journal has one step after another without end. */
+function slowServer(ms: number) {
+  let reads = 0
+  const answer = (timeout_ms = 5_000) => {
+    reads += 1
+    vi.advanceTimersByTime(Math.min(ms, timeout_ms))
+    if (ms > timeout_ms) throw new BusReadError('no answer', 'timeout')
+  }
+  const api = {
+    call: async (_: string, { seq }: { seq?: number }, timeout_ms?: number) => {
+      answer(timeout_ms)
+      const time = new Date(0).toISOString()
+      return { ok: true, value: { message: { subject: subjects.fence(KEY, 'audit'), seq: seq ?? 1_000_000, time } } }
+    },
+    direct: async (_: string, __: string, timeout_ms?: number) => answer(timeout_ms),
+  }
+  return { journal: new StreamJournal(api as unknown as JetStreamApi, publisher, subjects), reads: () => reads }
+}
+
+describe('an advance', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  it.each(['leader', 'glimpse'] as const)('does not wait for an answer (%s) beyond its deadline', async (read) => {
+    const { journal } = slowServer(60_000)
+    const begun = performance.now()
+    expect(await journal.advance(KEY, plan, { read, deadline_ms: 1_000 })).toEqual({ ok: false, outcome: lost })
+    // Reads under way at the same time each move this clock.
+    expect(performance.now() - begun).toBeLessThan(8_000)
+  })
+
+  it('does not go on reading a journal beyond its deadline', async () => {
+    const { journal, reads } = slowServer(100)
+    expect(await journal.advance(KEY, plan, { read: 'leader', deadline_ms: 1_000 })).toEqual({ ok: false, outcome: lost })
+    expect(reads()).toBeLessThan(12)
+  })
+
+  it('does not go on reading for a caller that gave up', async () => {
+    const abort = new AbortController()
+    const { journal, reads } = slowServer(1)
+    abort.abort()
+    expect(await journal.advance(KEY, plan, { read: 'leader', signal: abort.signal })).toEqual({ ok: false, outcome: lost })
+    expect(reads()).toBe(0)
+  })
+})

@@ -1,0 +1,134 @@
+import type { Msg, MsgHdrs, NatsConnection, Status, Subscription } from '@nats-io/transport-node'
+import { createInbox, errors } from '@nats-io/transport-node'
+
+/** Listeners of one kind; removing is idempotent. */
+class Listeners<A extends unknown[]> {
+  readonly #all = new Set<(...args: A) => void>()
+  add(listener: (...args: A) => void): () => void {
+    this.#all.add(listener)
+    return () => this.#all.delete(listener)
+  }
+  call(report: (error: unknown) => void, ...args: A): void {
+    for (const listener of [...this.#all]) guarded(report, () => listener(...args))
+  }
+  get size(): number {
+    return this.#all.size
+  }
+}
+
+function guarded(report: (error: unknown) => void, work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    report(error)
+  }
+}
+
+/**
+ * One connection, as the rest of the bus sees it.
+ * A callback that throws would end the client's reader for good without a word: every one is run guarded here.
+ */
+export class Link {
+  readonly nc: NatsConnection
+  /** The identity's inbox prefix; permissions pin it. */
+  readonly inboxPrefix: string
+  readonly onReconnect = new Listeners<[]>()
+  readonly onDisconnect = new Listeners<[]>()
+  /** The server refused a publish to this subject. */
+  readonly onRefused = new Listeners<[subject: string]>()
+  readonly #report: (error: unknown) => void
+  #connected = true
+  #subscriptions = 0
+
+  constructor(nc: NatsConnection, inboxPrefix: string, report: (error: unknown) => void) {
+    this.nc = nc
+    this.inboxPrefix = inboxPrefix
+    this.#report = report
+    void this.#listen()
+  }
+
+  get connected(): boolean {
+    return this.#connected && !this.nc.isClosed()
+  }
+
+  /** Open subscriptions, for tests that look for leaks. */
+  get subscriptions(): number {
+    return this.#subscriptions
+  }
+
+  get maxPayload(): number {
+    return this.nc.info?.max_payload ?? 1024 * 1024
+  }
+
+  report(error: unknown): void {
+    this.#report(error)
+  }
+
+  /** A subject base of its own below the identity's inbox. */
+  inbox(): string {
+    return createInbox(this.inboxPrefix)
+  }
+
+  /** Sends if it can; false when the connection is closed or broken, or the message larger than the server takes. */
+  send(subject: string, data: Uint8Array, options: { reply?: string; headers?: MsgHdrs } = {}): boolean {
+    if (!this.connected) return false
+    try {
+      this.nc.publish(subject, data, options)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  subscribe(
+    subject: string,
+    onMessage: (message: Msg) => void,
+    options: { queue?: string; onRefused?: (error: Error) => void } = {},
+  ): Subscription {
+    const subscription = this.nc.subscribe(subject, {
+      ...(options.queue ? { queue: options.queue } : {}),
+      callback: (error, message) => {
+        guarded(this.#report, () => {
+          if (!error) onMessage(message)
+          else if (options.onRefused) options.onRefused(error)
+          else this.#report(error)
+        })
+      },
+    })
+    this.#subscriptions += 1
+    void subscription.closed.then(() => {
+      this.#subscriptions -= 1
+    })
+    return subscription
+  }
+
+  async #listen(): Promise<void> {
+    for await (const status of this.nc.status()) this.#onStatus(status)
+    this.#disconnected()
+  }
+
+  #onStatus(status: Status): void {
+    switch (status.type) {
+      case 'disconnect':
+      case 'close':
+        this.#disconnected()
+        break
+      case 'reconnect':
+        this.#connected = true
+        this.onReconnect.call(this.#report)
+        break
+      case 'error':
+        if (status.error instanceof errors.PermissionViolationError && status.error.operation === 'publish') {
+          this.onRefused.call(this.#report, status.error.subject)
+        }
+        break
+      default:
+    }
+  }
+
+  #disconnected(): void {
+    if (!this.#connected) return
+    this.#connected = false
+    this.onDisconnect.call(this.#report)
+  }
+}

@@ -1,0 +1,286 @@
+import type { Fact, Slot } from '@passover/schemas'
+import type { z } from 'zod'
+import { JetStreamApi } from './api.js'
+import { Answering, ask } from './ask.js'
+import type {
+  Bus,
+  Consumption,
+  Delivery,
+  Following,
+  FollowOptions,
+  Heard,
+  Hearing,
+  Inspection,
+  ObjectStore,
+  Outcome,
+  Outgoing,
+  Service,
+  SlotLoad,
+  Stored,
+  StreamUsage,
+  Table,
+  TopologyOptions,
+  Verdict,
+  WorkSource,
+} from './bus.js'
+import { ClockKeeper } from './clock-keeper.js'
+import { DurableConsumption } from './consume.js'
+import { BusReadError } from './errors.js'
+import { inspect, workload } from './inspect.js'
+import { StreamJournal } from './journal.js'
+import type { Link } from './link.js'
+import { BucketObjects } from './objects.js'
+import { BucketPartStore } from './part-store.js'
+import { Publisher } from './publish.js'
+import { StreamWorkSource } from './pull.js'
+import { StreamReader } from './reader.js'
+import { NOTHING, type Replies } from './replies.js'
+import { hear, hearSteps } from './returned.js'
+import { type StreamInfo, streamInfo, streamUsage } from './stream-info.js'
+import type { Subjects } from './subjects.js'
+import { KvTable } from './tables.js'
+import { ensureAgent, ensureDispatcher, ensureTopology, setRequests } from './topology.js'
+import { DISPATCHER, DISPATCHER_ACK_WAIT_MS } from './topology-configs.js'
+import { within } from './within.js'
+
+interface BusParts {
+  link: Link
+  replies: Replies
+  subjects: Subjects
+  identity: string
+  timeout_ms: number
+}
+
+const ASK_TIMEOUT_MS = 2_000
+const CONCURRENCY = 64
+const FLUSH_MS = 1_000
+
+/** The bus over one NATS connection: wiring only, each part is a file of its own. */
+export class NatsBus implements Bus {
+  readonly identity: string
+  readonly subjects: Subjects
+  readonly journal: StreamJournal
+  readonly parts: BucketPartStore
+  readonly closed: Promise<Error | undefined>
+  readonly #link: Link
+  readonly #replies: Replies
+  readonly #api: JetStreamApi
+  readonly #publisher: Publisher
+  readonly #time: ClockKeeper
+  readonly #open = new Set<AsyncDisposable>()
+  #connectedAt = performance.now()
+  #closing: Promise<void> | undefined
+
+  constructor({ link, replies, subjects, identity, timeout_ms }: BusParts) {
+    this.identity = identity
+    this.subjects = subjects
+    this.#link = link
+    this.#replies = replies
+    this.#api = new JetStreamApi(replies, timeout_ms)
+    this.#publisher = new Publisher(link, replies, timeout_ms)
+    this.journal = new StreamJournal(this.#api, this.#publisher, subjects)
+    this.parts = new BucketPartStore({ link, api: this.#api, publisher: this.#publisher, subjects })
+    this.#time = new ClockKeeper({
+      stream: async () => Date.parse((await this.#info()).ts),
+      service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }),
+    })
+    this.closed = link.nc.closed().then((error) => error ?? undefined)
+    link.onReconnect.add(() => {
+      this.#connectedAt = performance.now()
+      this.#time.clock.doubt()
+      void this.#time.keep()
+    })
+  }
+
+  /** First measure of the server's clock. */
+  async start(): Promise<void> {
+    await this.#time.keep()
+  }
+
+  get connected(): boolean {
+    return this.#link.connected
+  }
+  get clustered(): boolean {
+    return this.#link.nc.info?.cluster !== undefined
+  }
+  now(): number {
+    return this.#time.clock.now()
+  }
+  get clockMeasured(): boolean {
+    return this.#time.clock.measured
+  }
+  connectedAt(): number {
+    return this.#time.clock.at(this.#connectedAt)
+  }
+  onReconnect(listener: () => void): () => void {
+    return this.#link.onReconnect.add(listener)
+  }
+  /** What is open on this connection; for tests that look for leaks. */
+  get counts(): { subscriptions: number; pending: number; open: number; listeners: number } {
+    const { onReconnect, onDisconnect, onRefused } = this.#link
+    return {
+      subscriptions: this.#link.subscriptions,
+      pending: this.#replies.pending,
+      open: this.#open.size,
+      listeners: onReconnect.size + onDisconnect.size + onRefused.size,
+    }
+  }
+
+  publish(message: Outgoing): Promise<Outcome> {
+    return this.#publisher.publish(message)
+  }
+
+  async hearReturns(
+    originator: string,
+    prefixOrId: string,
+    onHeard: (heard: Heard) => void,
+    onSuspect?: (key: Heard['key']) => void,
+  ): Promise<Hearing> {
+    return hear(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, onSuspect })
+  }
+
+  async hearDetours(originator: string, onDetour: (key: Heard['key']) => void): Promise<Hearing> {
+    return hearSteps(this.#link, this.subjects, { subjects: this.subjects.detours(originator), onStep: onDetour })
+  }
+
+  async hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
+    return hear(this.#link, this.subjects, { subject: this.subjects.endings(subagent), onHeard })
+  }
+
+  work(subagent: string, slot: Slot): WorkSource {
+    const onClose = (source: AsyncDisposable) => this.#open.delete(source)
+    const source = new StreamWorkSource({ link: this.#link, api: this.#api, subjects: this.subjects, onClose }, subagent, slot)
+    this.#open.add(source)
+    return source
+  }
+
+  async consume(
+    durable: string,
+    handler: (delivery: Delivery) => Promise<Verdict>,
+    options: { concurrency?: number } = {},
+  ): Promise<Consumption> {
+    const concurrency = options.concurrency ?? CONCURRENCY
+    const ours = durable === DISPATCHER
+    const consumption = new DurableConsumption(this.#link, {
+      stream: this.subjects.stream,
+      durable,
+      concurrency,
+      handler,
+      ack_wait_ms: ours ? DISPATCHER_ACK_WAIT_MS : undefined,
+      restore: ours ? () => ensureDispatcher(this.#api, this.subjects) : undefined,
+    })
+    return this.#track(consumption, consumption.closed)
+  }
+
+  async follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following> {
+    const { filters, from, headers_only } = options
+    const reader = new StreamReader(
+      { link: this.#link, api: this.#api },
+      {
+        stream: this.subjects.stream,
+        filters,
+        start: from ?? 1,
+        headers_only,
+        onMessage: (stored) => onMessage(stored, this.subjects.toFact(stored)),
+        onWentBack: (last) => {
+          this.#link.report(new BusReadError(`stream ${this.subjects.stream} went back to ${last}`, 'refused_by_server'))
+          options.onWentBack?.(last)
+        },
+      },
+    )
+    return this.#track(await reader.open(), reader.closed)
+  }
+
+  async bounds(): Promise<{ first: number; last: number }> {
+    const { state } = await this.#info()
+    return { first: state.first_seq, last: state.last_seq }
+  }
+
+  usage(): Promise<StreamUsage> {
+    return streamUsage(this.#api, this.subjects)
+  }
+
+  workload(subagent: string): Promise<SlotLoad[]> {
+    return workload(this.#api, this.subjects, subagent)
+  }
+
+  inspect(): Promise<Inspection> {
+    return inspect({ link: this.#link, api: this.#api, subjects: this.subjects, skew: () => this.now() - Date.now() })
+  }
+
+  setRequests(state: 'open' | 'closed'): Promise<void> {
+    return setRequests(this.#api, this.subjects, state)
+  }
+
+  async table<T>(bucket: string, schema: z.ZodType<T>): Promise<Table<T>> {
+    const track = (reader: StreamReader) => void this.#track(reader, reader.closed)
+    const context = { link: this.#link, api: this.#api, publisher: this.#publisher, bucket: this.subjects.bucket(bucket), track }
+    return new KvTable(context, schema)
+  }
+
+  async objects(bucket: string): Promise<ObjectStore> {
+    return new BucketObjects({ link: this.#link, api: this.#api, publisher: this.#publisher, bucket: this.subjects.bucket(bucket) })
+  }
+
+  ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {
+    const subject = this.subjects.service(options.service ?? 'ask', this.identity)
+    return ask(this.#replies, subject, { question, timeout_ms: options.timeout_ms ?? ASK_TIMEOUT_MS })
+  }
+
+  async answer(handler: (asker: string, question: unknown) => Promise<unknown>, service: Service = 'ask'): Promise<Consumption> {
+    const answering = new Answering({ link: this.#link, subjects: this.subjects }, service, handler)
+    await this.#link.nc.flush().catch(() => undefined)
+    return this.#track(answering, answering.closed)
+  }
+
+  hintDecided(originator: string): void {
+    this.#link.send(this.subjects.decided(originator), NOTHING)
+  }
+
+  async onDecided(originator: string, listener: () => void): Promise<AsyncDisposable> {
+    const subscription = this.#link.subscribe(this.subjects.decided(originator), listener)
+    return {
+      async [Symbol.asyncDispose]() {
+        if (!subscription.isClosed()) subscription.unsubscribe()
+      },
+    }
+  }
+
+  async ensureTopology(options?: TopologyOptions): Promise<void> {
+    await ensureTopology(this.#api, this.subjects, options)
+    if (!this.#time.clock.measured) await this.#time.keep()
+  }
+
+  async ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void> {
+    const { config } = await this.#info()
+    await ensureAgent(this.#api, this.subjects, { ...options, agent, replicas: config.num_replicas })
+  }
+
+  measureClock(): Promise<boolean> {
+    return this.#time.measure()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.#time.stop()
+    await Promise.allSettled([...this.#open].map((open) => open[Symbol.asyncDispose]()))
+    // What was published just now should reach the server before we go.
+    if (this.#link.connected) await within(FLUSH_MS, this.#link.nc.flush())
+    await this.#replies[Symbol.asyncDispose]()
+    await this.#link.nc.close()
+  }
+
+  #info(): Promise<StreamInfo> {
+    return streamInfo(this.#api, this.subjects)
+  }
+
+  #track<T extends AsyncDisposable>(opened: T, closed: Promise<void>): T {
+    this.#open.add(opened)
+    void closed.then(() => this.#open.delete(opened))
+    return opened
+  }
+}

@@ -1,0 +1,195 @@
+import { createHash, type Hash } from 'node:crypto'
+import { nuid } from '@nats-io/transport-node'
+import type { JetStreamApi } from './api.js'
+import { jsonOf } from './api.js'
+import type { ObjectStore, Outcome, Outgoing } from './bus.js'
+import { BusReadError } from './errors.js'
+import type { Link } from './link.js'
+import type { Publisher } from './publish.js'
+import { StreamReader } from './reader.js'
+
+interface ObjectContext {
+  link: Link
+  api: JetStreamApi
+  publisher: Publisher
+  bucket: string
+}
+
+/** What stands in `$O.<bucket>.M.<name>`: the form that every NATS client knows. */
+interface ObjectMeta {
+  name: string
+  bucket: string
+  nuid: string
+  size: number
+  chunks: number
+  digest: string
+  mtime: string
+  deleted?: boolean
+  metadata?: Record<string, string>
+  options?: { max_chunk_size: number }
+}
+
+const CHUNK_BYTES = 512 * 1024
+const IN_FLIGHT = 8
+const ROLLUP = { 'Nats-Rollup': 'sub' }
+
+/** An object could not be written, or what is stored is not what its digest says. */
+export class ObjectError extends Error {
+  override readonly name = 'ObjectError'
+}
+
+/**
+ * A bucket of objects in the form that every NATS client knows. The client's own store leaves a consumer behind for every read and
+ * waits for each chunk; this one reads by direct gets and writes pipelined.
+ */
+export class BucketObjects implements ObjectStore {
+  readonly #context: ObjectContext
+  readonly #stream: string
+
+  constructor(context: ObjectContext) {
+    this.#context = context
+    this.#stream = `OBJ_${context.bucket}`
+  }
+
+  async put(name: string, data: Uint8Array | ReadableStream<Uint8Array>, meta?: Record<string, string>): Promise<void> {
+    const old = await this.#meta(name)
+    const id = nuid.next()
+    const size = Math.min(CHUNK_BYTES, this.#context.link.maxPayload - 4096)
+    const hash = createHash('sha256')
+    try {
+      const written = await this.#putChunks(id, chunked(data, size), hash)
+      await this.#putMeta({
+        name,
+        bucket: this.#context.bucket,
+        nuid: id,
+        ...written,
+        digest: digestText(hash),
+        mtime: new Date().toISOString(),
+        options: { max_chunk_size: size },
+        ...(meta ? { metadata: meta } : {}),
+      })
+    } catch (error) {
+      await this.#purge(id).catch(() => undefined)
+      throw error
+    }
+    if (old) await this.#purge(old.nuid)
+  }
+
+  async get(name: string): Promise<Uint8Array | undefined> {
+    const meta = await this.#meta(name)
+    if (!meta || meta.deleted) return undefined
+    const { api } = this.#context
+    const chunks: Uint8Array[] = []
+    const hash = createHash('sha256')
+    for (let seq = 1, n = 0; n < meta.chunks; n += 1) {
+      const chunk = await api.directNext(this.#stream, { seq, next_by_subj: this.#chunk(meta.nuid) })
+      if (!chunk) throw new ObjectError(`${this.#context.bucket}/${name}: chunk ${n + 1} of ${meta.chunks} is not there`)
+      chunks.push(chunk.data)
+      hash.update(chunk.data)
+      seq = chunk.sequence + 1
+    }
+    if (digestText(hash) !== meta.digest) throw new ObjectError(`${this.#context.bucket}/${name} is not what its digest says`)
+    return Buffer.concat(chunks)
+  }
+
+  async info(name: string): Promise<{ size: number; meta: Record<string, string> } | undefined> {
+    const meta = await this.#meta(name)
+    return meta && !meta.deleted ? { size: meta.size, meta: meta.metadata ?? {} } : undefined
+  }
+
+  async list(): Promise<string[]> {
+    const names: string[] = []
+    const reader = await new StreamReader(this.#context, {
+      stream: this.#stream,
+      filters: [`$O.${this.#context.bucket}.M.>`],
+      start: 'last_per_subject',
+      onMessage: (stored) => {
+        const meta = jsonOf(stored.data) as ObjectMeta | undefined
+        if (meta && !meta.deleted && typeof meta.name === 'string') names.push(meta.name)
+      },
+    }).open()
+    await Promise.race([reader.caughtUp, reader.closed])
+    await reader[Symbol.asyncDispose]()
+    return names
+  }
+
+  async delete(name: string): Promise<void> {
+    const meta = await this.#meta(name)
+    if (!meta || meta.deleted) return
+    await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
+    await this.#purge(meta.nuid)
+  }
+
+  /** Chunks keep their order since one connection carries them; a bounded number is on its way. */
+  async #putChunks(id: string, chunks: AsyncIterable<Uint8Array>, hash: Hash): Promise<{ size: number; chunks: number }> {
+    const flying: Promise<Outcome>[] = []
+    let size = 0
+    let count = 0
+    for await (const data of chunks) {
+      hash.update(data)
+      size += data.length
+      count += 1
+      flying.push(this.#context.publisher.publish({ subject: this.#chunk(id), data }))
+      if (flying.length >= IN_FLIGHT) mustBeStored(await flying.shift())
+    }
+    for (const outcome of await Promise.all(flying)) mustBeStored(outcome)
+    return { size, chunks: count }
+  }
+
+  async #putMeta(meta: ObjectMeta): Promise<void> {
+    const message: Outgoing = {
+      subject: this.#metaSubject(meta.name),
+      data: new TextEncoder().encode(JSON.stringify(meta)),
+      headers: ROLLUP,
+    }
+    mustBeStored(await this.#context.publisher.publish(message))
+  }
+
+  async #meta(name: string): Promise<ObjectMeta | undefined> {
+    const stored = await this.#context.api.direct(this.#stream, this.#metaSubject(name))
+    return stored && (jsonOf(stored.data) as ObjectMeta | undefined)
+  }
+
+  async #purge(id: string): Promise<void> {
+    await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: this.#chunk(id) })
+  }
+
+  #chunk(id: string): string {
+    return `$O.${this.#context.bucket}.C.${id}`
+  }
+
+  #metaSubject(name: string): string {
+    if (name === '') throw new TypeError('an object has a name')
+    const text = Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')
+    return `$O.${this.#context.bucket}.M.${text}`
+  }
+}
+
+function mustBeStored(outcome: Outcome | undefined): void {
+  if (!outcome || outcome.kind === 'stored') return
+  const why = 'description' in outcome ? outcome.description : outcome.kind
+  if (outcome.kind === 'unknown') throw new BusReadError(`object: ${why}`, 'timeout')
+  throw new ObjectError(`object was not written: ${why}`)
+}
+
+function digestText(hash: Hash): string {
+  return `SHA-256=${hash.digest('base64').replaceAll('+', '-').replaceAll('/', '_')}`
+}
+
+/** Cuts bytes, or a stream of pieces of any size, into chunks of `size`. */
+async function* chunked(data: Uint8Array | ReadableStream<Uint8Array>, size: number): AsyncIterable<Uint8Array> {
+  let rest: Uint8Array = new Uint8Array(0)
+  const pieces = data instanceof Uint8Array ? [data] : (data as unknown as AsyncIterable<Uint8Array>)
+  for await (const piece of pieces) {
+    let from = 0
+    if (rest.length > 0) {
+      from = Math.min(piece.length, size - rest.length)
+      rest = Buffer.concat([rest, piece.subarray(0, from)])
+      if (rest.length < size) continue
+      yield rest
+    }
+    for (; piece.length - from >= size; from += size) yield piece.subarray(from, from + size)
+    rest = piece.subarray(from)
+  }
+  if (rest.length > 0) yield rest
+}

@@ -1,0 +1,138 @@
+import type { Part } from '@passover/schemas'
+import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, sha256 } from '@passover/schemas'
+import type { JetStreamApi } from './api.js'
+import { jsonOf } from './api.js'
+import type { Outgoing, PartStore } from './bus.js'
+import { BusReadError, PartError } from './errors.js'
+import type { Link } from './link.js'
+import type { LoadedPart } from './parts.js'
+import type { Publisher } from './publish.js'
+import { type Seal, sealOf } from './seal.js'
+import type { Subjects } from './subjects.js'
+
+const CHUNK_BYTES = 512 * 1024
+const AT_ONCE = 8
+const MAX_CHUNKS = 16_384
+
+interface PartMeta {
+  size: number
+  chunks: number
+}
+
+/**
+ * Large parts in the streams of the object buckets `parts_<agent>`: `$O.<bucket>.C.<token>.<n>` are the sealed bytes and
+ * `$O.<bucket>.M.<token>`, written last, says that all are there. Every read is an exact direct get, which permissions can pin to a
+ * bucket and which leaves no consumer behind. Only the hash opens a part (see Seal).
+ */
+export class BucketPartStore implements PartStore {
+  readonly #link: Link
+  readonly #api: JetStreamApi
+  readonly #publisher: Publisher
+  readonly #subjects: Subjects
+
+  constructor(context: { link: Link; api: JetStreamApi; publisher: Publisher; subjects: Subjects }) {
+    this.#link = context.link
+    this.#api = context.api
+    this.#publisher = context.publisher
+    this.#subjects = context.subjects
+  }
+
+  async stow(owner: string, parts: Part[]): Promise<Part[]> {
+    const moved = tooLarge(parts)
+    return Promise.all(parts.map((part) => (moved.has(part) ? this.#move(owner, part) : part)))
+  }
+
+  async fetch(part: Part): Promise<Uint8Array> {
+    const data = part.data ?? (part.owner === undefined ? undefined : await this.#load(part.owner, part))
+    if (!data) throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing')
+    if (data.length !== part.size || sha256(data) !== part.hash)
+      throw new PartError(`part ${part.name} is not what its hash names`, 'differs')
+    return data
+  }
+
+  async remove(owner: string, hash: string): Promise<void> {
+    const { base, stream } = this.#place(owner, sealOf(hash))
+    await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.M}` })
+    await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.C}.*` })
+  }
+
+  #place(owner: string, { token }: Seal) {
+    const bucket = this.#subjects.partsBucket(owner)
+    return { stream: `OBJ_${bucket}`, base: { C: `$O.${bucket}.C.${token}`, M: `$O.${bucket}.M.${token}` } }
+  }
+
+  async #move(owner: string, part: Part): Promise<Part> {
+    const { data, ...rest } = part
+    const seal = sealOf(part.hash)
+    const { base, stream } = this.#place(owner, seal)
+    if (!data) return part
+    if (await this.#get(stream, base.M)) return { ...rest, owner }
+    const size = Math.min(CHUNK_BYTES, this.#link.maxPayload - 4096)
+    const chunks = Math.max(1, Math.ceil(data.length / size))
+    await inTurns(chunks, (n) => this.#put({ subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }))
+    const meta: PartMeta = { size: data.length, chunks }
+    await this.#put({ subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
+    return { ...rest, owner }
+  }
+
+  async #put(message: Outgoing): Promise<void> {
+    const outcome = await this.#publisher.publish(message)
+    if (outcome.kind === 'stored') return
+    const why = 'description' in outcome ? outcome.description : outcome.kind
+    throw new BusReadError(`part was not stored: ${why}`, 'refused_by_server')
+  }
+
+  async #load(owner: string, part: Part): Promise<Uint8Array | undefined> {
+    const seal = sealOf(part.hash)
+    const { base, stream } = this.#place(owner, seal)
+    const found = await this.#get(stream, base.M)
+    const meta = found && (jsonOf(found) as PartMeta | undefined)
+    if (!meta || meta.size !== part.size || !(meta.chunks > 0 && meta.chunks <= MAX_CHUNKS)) return undefined
+    const chunks = await inTurns(meta.chunks, (n) => this.#get(stream, `${base.C}.${n}`))
+    const opened = chunks.flatMap((chunk, n) => (chunk ? [seal.apply(chunk, n)] : []))
+    return opened.length === chunks.length ? Buffer.concat(opened) : undefined
+  }
+
+  async #get(stream: string, subject: string): Promise<Uint8Array | undefined> {
+    try {
+      return (await this.#api.direct(stream, subject))?.data
+    } catch (error) {
+      // No responders: the bucket does not exist.
+      if (error instanceof BusReadError && error.reason === 'no_responders') return undefined
+      throw error
+    }
+  }
+}
+
+/** Fetches the bytes of parts, a few at a time. Throws PartError. */
+export async function loadParts(store: PartStore, parts: Part[]): Promise<LoadedPart[]> {
+  return inTurns(parts.length, async (n) => {
+    const part = parts[n] as Part
+    return { name: part.name, data: await store.fetch(part) }
+  })
+}
+
+/** Which parts cannot stay in the message: those over the limit, then the largest until the rest fits. */
+function tooLarge(parts: Part[]): Set<Part> {
+  const inline = parts.filter((part) => part.data !== undefined)
+  const moved = new Set(inline.filter((part) => part.size > PART_INLINE_BYTES))
+  let total = inline.reduce((sum, part) => (moved.has(part) ? sum : sum + part.size), 0)
+  for (const part of [...inline].sort((a, b) => b.size - a.size)) {
+    if (total <= PARTS_INLINE_BYTES) break
+    if (moved.has(part)) continue
+    moved.add(part)
+    total -= part.size
+  }
+  return moved
+}
+
+/** Runs `work` for 0 … count-1, a bounded number at once; results in order. */
+async function inTurns<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
+  const results = new Array<T>(count)
+  let next = 0
+  const runner = async () => {
+    for (let n = next++; n < count; n = next++) results[n] = await work(n)
+  }
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, count) }, runner))
+  return results
+}

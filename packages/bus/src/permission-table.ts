@@ -1,0 +1,32 @@
+import type { Grant, PermissionContext } from './grants.js'
+import { grantsFor, type Principal } from './permissions.js'
+import { Subjects } from './subjects.js'
+
+const CONTEXT: PermissionContext = { subjects: new Subjects(), agents: ['AGENT', 'PEER'] }
+
+const SECTIONS: { title: string; principal: Principal }[] = [
+  { title: 'An agent that only originates', principal: { role: 'agent', name: 'AGENT', originates: true, subagent: false } },
+  {
+    title: 'A subagent (one that also passes on has both lists)',
+    principal: { role: 'agent', name: 'AGENT', originates: false, subagent: true },
+  },
+  { title: 'The dispatcher', principal: { role: 'dispatcher' } },
+  { title: 'The audit service', principal: { role: 'audit' } },
+  { title: 'A person', principal: { role: 'person', name: 'PERSON' } },
+]
+
+/** Who may do what, as Markdown: one table a role, generated from what the server enforces. AGENT, PEER and PERSON stand for names. */
+export function permissionTable(): string {
+  return SECTIONS.map(({ title, principal }) => `## ${title}\n\n${tableOf(grantsFor(principal, CONTEXT))}`).join('\n\n')
+}
+
+/** Rows of one purpose stand together. */
+function tableOf(grants: Grant[]): string {
+  const rows = new Map<string, string[]>()
+  for (const { may, subject, why } of grants) {
+    const row = `${why} | ${may}`
+    rows.set(row, [...(rows.get(row) ?? []), `\`${subject}\``])
+  }
+  const lines = [...rows].map(([row, subjects]) => `| ${row} | ${[...new Set(subjects)].join('<br>')} |`)
+  return ['| what for | may | subjects |', '| --- | --- | --- |', ...lines].join('\n')
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest'
+import { permissionTable } from './permission-table.js'
+import { type Principal, permissionsFor, userOf, usersFor } from './permissions.js'
+import { Subjects } from './subjects.js'
+
+const context = { subjects: new Subjects(), agents: ['alice', 'audit'] }
+const audit: Principal = { role: 'agent', name: 'audit', originates: true, subagent: true }
+
+describe('permissions', () => {
+  it('are the subjects of DESIGN §2 Identity', () => {
+    const { publish, subscribe, never, answers } = permissionsFor(audit, context)
+    for (const subject of [
+      'request.*.audit',
+      'return.*.audit.*.audit',
+      'fence.*.audit.*.audit',
+      'event.*.audit.*.progress.audit',
+      'event.audit.*.*.cancel.audit',
+      'event.audit.*.*.applied.audit',
+      'acknowledged.audit',
+      'ask.audit',
+      '$JS.API.DIRECT.GET.PASSOVER.work.audit.>',
+      '$JS.API.DIRECT.GET.PASSOVER.work.*.audit.>',
+      '$JS.API.CONSUMER.MSG.NEXT.PASSOVER.work_audit_high',
+    ]) {
+      expect(publish).toContain(subject)
+    }
+    expect([...subscribe].sort()).toEqual([
+      '_INBOX_audit.>',
+      'decided.audit',
+      'fence.audit.*.*.*',
+      'held.audit.*.*.*',
+      'returned.*.*.*.audit.passover',
+      'returned.audit.>',
+    ])
+    expect([never, answers]).toEqual([undefined, undefined])
+  })
+
+  it('give an agent that never originates no request, and one that is no subagent no consumer', () => {
+    const worker = permissionsFor({ ...audit, originates: false }, context)
+    expect(worker.publish.filter((subject) => subject.startsWith('request.'))).toEqual([])
+    expect(worker.subscribe).not.toContain('returned.audit.>')
+    const caller = permissionsFor({ ...audit, subagent: false }, context)
+    expect(caller.publish.filter((subject) => /CONSUMER|ACK|^return|^fence/.test(subject))).toEqual([])
+  })
+
+  it('carry prefix and stream', () => {
+    const spaced = permissionsFor(audit, { ...context, subjects: new Subjects('team.a') })
+    expect(spaced.publish).toContain('team.a.request.*.audit')
+    expect(spaced.publish).toContain('$JS.API.CONSUMER.MSG.NEXT.PASSOVER_team_a.work_audit_low')
+    expect(spaced.publish).toContain('$JS.API.DIRECT.GET.OBJ_team_a_parts_alice.$O.team_a_parts_alice.M.*')
+    const bare = (subject: string) => !subject.startsWith('team.a.') && !subject.startsWith('$') && !subject.startsWith('_INBOX_')
+    expect([...spaced.publish, ...spaced.subscribe].filter(bare)).toEqual([])
+  })
+
+  it('let nobody purge or delete the stream, and only audit delete from it', () => {
+    const everybody: Principal[] = [audit, { role: 'person', name: 'bob' }, { role: 'dispatcher' }, { role: 'audit' }]
+    for (const principal of everybody) {
+      const { publish } = permissionsFor(principal, context)
+      const may = (call: string) =>
+        publish.some((subject) => subject.split('.').every((token, i) => token === '*' || token === `$JS.API.${call}`.split('.')[i]))
+      expect([may('STREAM.PURGE.PASSOVER'), may('STREAM.DELETE.PASSOVER')]).toEqual([false, false])
+      expect(may('STREAM.MSG.DELETE.PASSOVER')).toBe(principal.role === 'audit')
+    }
+  })
+
+  it('give each principal a user, and services names that no agent can have', () => {
+    expect([audit, { role: 'dispatcher' } as const, { role: 'audit' } as const].map(userOf)).toEqual([
+      'audit',
+      'passover',
+      'passover.audit',
+    ])
+    const users = usersFor([audit, { role: 'audit' }], context.subjects, (user) => `p-${user}`)
+    expect(users.map(({ user, password }) => [user, password])).toEqual([
+      ['audit', 'p-audit'],
+      ['passover.audit', 'p-passover.audit'],
+    ])
+  })
+
+  it('are a table for people', () => {
+    const table = permissionTable()
+    expect(table).toContain('| approve or deny | publish | `decision.*.*.*.*.PERSON` |')
+    expect(table.match(/^## /gm)).toHaveLength(5)
+  })
+})

@@ -1,0 +1,179 @@
+import { SLOTS, STEP_KINDS, SYSTEM } from '@passover/schemas'
+import { inboxPrefixOf } from './connect.js'
+import {
+  API,
+  direct,
+  type Grant,
+  leaveAlone,
+  makeTopology,
+  objects,
+  ownParts,
+  type PermissionContext,
+  publish,
+  readParts,
+  readStream,
+  readTable,
+  subscribe,
+  takeFrom,
+  workConsumers,
+  writeTable,
+} from './grants.js'
+import type { Permissions, ServerUser } from './server-config.js'
+import type { Subjects } from './subjects.js'
+import { DISPATCHER } from './topology-configs.js'
+
+/** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
+export type Principal =
+  | { role: 'agent'; name: string; originates: boolean; subagent: boolean }
+  | { role: 'person'; name: string }
+  | { role: 'dispatcher' }
+  | { role: 'audit' }
+
+/** Name of the user that a principal connects as. No agent or person can have a name with a dot. */
+export function userOf(principal: Principal): string {
+  if (principal.role === 'dispatcher') return SYSTEM
+  return principal.role === 'audit' ? `${SYSTEM}.audit` : principal.name
+}
+
+/** The identity that a principal signs with. */
+function identityOf(principal: Principal): string {
+  return 'name' in principal ? principal.name : SYSTEM
+}
+
+/** Everything that a principal may do (DESIGN §2 Identity); what is not here, the server refuses. */
+export function grantsFor(principal: Principal, context: PermissionContext): Grant[] {
+  const inbox = subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers')
+  switch (principal.role) {
+    case 'agent':
+      return [inbox, ...agentGrants(principal, context)]
+    case 'person':
+      return [inbox, ...personGrants(principal.name, context)]
+    case 'dispatcher':
+      return [inbox, ...dispatcherGrants(context)]
+    case 'audit':
+      return [inbox, ...auditGrants(context)]
+  }
+}
+
+/** The same as the server's configuration wants it. */
+export function permissionsFor(principal: Principal, context: PermissionContext): Permissions {
+  const grants = grantsFor(principal, context)
+  const subjects = (may: Grant['may']) => [...new Set(grants.filter((grant) => grant.may === may).map((grant) => grant.subject))]
+  const never = subjects('never publish')
+  return {
+    publish: subjects('publish'),
+    ...(never.length > 0 ? { never } : {}),
+    subscribe: subjects('subscribe'),
+    ...(principal.role === 'dispatcher' || principal.role === 'audit' ? { answers: true } : {}),
+  }
+}
+
+/** Users for a server's configuration. */
+export function usersFor(principals: Principal[], subjects: Subjects, passwordOf: (user: string) => string): ServerUser[] {
+  const agents = principals.flatMap((principal) => (principal.role === 'agent' ? [principal.name] : []))
+  return principals.map((principal) => {
+    const user = userOf(principal)
+    return { user, password: passwordOf(user), permissions: permissionsFor(principal, { subjects, agents }) }
+  })
+}
+
+function agentGrants({ name, originates, subagent }: Extract<Principal, { role: 'agent' }>, context: PermissionContext): Grant[] {
+  const { subjects } = context
+  return [
+    publish(subjects.ask(name), 'ask about its own passes, and the time'),
+    publish(subjects.register(name), 'register itself where registration is open'),
+    ...(originates ? originatorGrants(name, subjects) : []),
+    ...(subagent ? subagentGrants(name, subjects) : []),
+    ...ownParts(name, subjects),
+    ...readParts(context, 'read large parts of others: the hash is the capability'),
+  ]
+}
+
+function originatorGrants(name: string, subjects: Subjects): Grant[] {
+  return [
+    publish(subjects.pattern('request', '*', name), 'pass work over'),
+    publish(subjects.pattern('event', name, '*', '*', 'cancel', name), 'cancel its own passes'),
+    publish(subjects.pattern('event', name, '*', '*', 'applied', name), 'say what it applied'),
+    publish(subjects.acknowledged(name), 'say which returns it heard'),
+    ...STEP_KINDS.map((kind) => direct(subjects.stream, subjects.pattern(kind, name, '>'), 'read journals of its own passes')),
+    subscribe(subjects.pattern('returned', name, '>'), 'hear its returns'),
+    subscribe(subjects.decided(name), 'hear that a decision was made'),
+    ...subjects.detours(name).map((subject) => subscribe(subject, 'hear which of its passes must be read before a return is believed')),
+  ]
+}
+
+function subagentGrants(name: string, subjects: Subjects): Grant[] {
+  const { stream } = subjects
+  return [
+    publish(subjects.pattern('fence', '*', name, '*', name), 'begin a later attempt'),
+    publish(subjects.pattern('return', '*', name, '*', name), 'return'),
+    ...['started', 'progress', 'late'].map((kind) =>
+      publish(subjects.pattern('event', '*', name, '*', kind, name), `tell of its work: ${kind}`),
+    ),
+    ...SLOTS.flatMap((slot) => takeFrom(stream, subjects.workConsumer(name, slot), `take its work (${slot})`)),
+    ...STEP_KINDS.map((kind) => direct(stream, subjects.pattern(kind, '*', name, '>'), 'read journals of passes to it')),
+    subscribe(subjects.endings(name), 'hear that a pass it works on was ended'),
+  ]
+}
+
+function personGrants(name: string, context: PermissionContext): Grant[] {
+  const { subjects } = context
+  return [
+    publish(subjects.pattern('decision', '*', '*', '*', '*', name), 'approve or deny'),
+    publish(subjects.pattern('decided', '*'), 'hint that a decision was made'),
+    publish(subjects.pattern('event', '*', '*', '*', 'cancel', name), 'cancel a pass'),
+    publish(subjects.pattern('event', '*', '*', '*', 'applied', name), 'say what was applied'),
+    publish(subjects.policy(name), 'publish a policy version'),
+    publish(subjects.agent(name), 'register agents'),
+    ...writeTable(subjects.bucket('agents'), 'register agents'),
+    ...writeTable(subjects.bucket('policy'), 'put a policy into force'),
+    publish(subjects.ask(name), 'ask about passes'),
+    ...readStream(subjects.stream, 'show and watch passes'),
+    ...['agents', 'policy'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
+    ...readParts(context, 'show large parts'),
+    ...['STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
+      publish(`${API}.${call}`, 'doctor'),
+    ),
+    ...leaveAlone([DISPATCHER, ...workConsumers(context)], subjects.stream),
+  ]
+}
+
+function dispatcherGrants(context: PermissionContext): Grant[] {
+  const { subjects } = context
+  const { stream } = subjects
+  return [
+    publish(subjects.pattern('held', '*', '*', '*', SYSTEM), 'hold a pass'),
+    ...SLOTS.map((slot) => publish(subjects.pattern('work', '*', '*', '*', slot), 'admit a pass')),
+    publish(subjects.pattern('return', '*', '*', '*', SYSTEM), 'refuse, time out, cancel'),
+    ...['dead_letter', 'violation'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
+    publish(subjects.agent(SYSTEM), 'record open registrations'),
+    publish(`${API}.STREAM.UPDATE.${stream}`, 'close the stream to requests when it is nearly full'),
+    ...takeFrom(stream, DISPATCHER, 'take requests and decisions'),
+    ...readStream(stream, 'keep time: read journals'),
+    ...makeTopology(subjects),
+    ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
+    ...['agents', 'budgets', 'presence'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
+    ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
+    ...readParts(context, 'check large parts'),
+    subscribe(subjects.service('register'), 'answer registrations'),
+  ]
+}
+
+function auditGrants(context: PermissionContext): Grant[] {
+  const { subjects, agents } = context
+  const { stream } = subjects
+  return [
+    ...['violation', 'dead_letter'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
+    ...readStream(stream, 'project and archive'),
+    publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),
+    ...makeTopology(subjects),
+    ...['passes', 'agents', 'policy', 'archive'].flatMap((table) => readTable(subjects.bucket(table), 'passes, agents, policy, manifest')),
+    ...writeTable(subjects.bucket('passes'), 'write the projection'),
+    ...writeTable(subjects.bucket('archive'), 'write the manifest'),
+    ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
+    ...readParts(context, 'archive large parts'),
+    ...agents.map((agent) => publish(`${API}.STREAM.PURGE.OBJ_${subjects.partsBucket(agent)}`, 'remove parts of passes that are gone')),
+    ...leaveAlone(workConsumers(context), stream),
+    subscribe(subjects.service('ask'), 'answer questions'),
+  ]
+}

@@ -1,0 +1,103 @@
+import { API_ERROR, jsonOf } from './api.js'
+import type { Guard, Outcome, Outgoing } from './bus.js'
+import type { NoReply } from './errors.js'
+import { GUARD_SEQUENCE, GUARD_SUBJECT } from './facts.js'
+import { encodeHeaders } from './headers.js'
+import type { Link } from './link.js'
+import type { Replies } from './replies.js'
+import { NOTHING } from './replies.js'
+
+/** Storage of stream, account or host is used up (err_codes of the server). */
+const FULL = new Set([10023, 10028, 10047, 10077, 10122])
+const TOO_LARGE = new Set([10054, 10097])
+/** Room for the subject, the reply and the server's own headers. */
+const OVERHEAD_BYTES = 512
+
+interface PubAck {
+  seq?: number
+  error?: { code?: number; err_code?: number; description?: string }
+}
+
+/** Guarded publishing, pipelined over the bus's one inbox: as many at a time as the caller likes. */
+export class Publisher {
+  readonly #link: Link
+  readonly #replies: Replies
+  readonly #timeout: number
+
+  constructor(link: Link, replies: Replies, timeout_ms: number) {
+    this.#link = link
+    this.#replies = replies
+    this.#timeout = timeout_ms
+  }
+
+  publish(message: Outgoing): Promise<Outcome> {
+    return new Promise((resolve) => this.send(message, resolve))
+  }
+
+  /** `settle` is called exactly once, perhaps before this returns. */
+  send(message: Outgoing, settle: (outcome: Outcome) => void): void {
+    const { subject, guard } = message
+    const data = message.data ?? NOTHING
+    const headers = guard ? guarded(message.headers, guard) : message.headers
+    const encoded = headers ? encodeHeaders(headers) : undefined
+    const size = data.length + (encoded ? encodedLength(encoded) : 0) + OVERHEAD_BYTES
+    const limit = this.#link.maxPayload
+    if (size > limit) {
+      settle({ kind: 'refused', reason: 'too_large', description: `${size} bytes, the server takes ${limit}` })
+      return
+    }
+    const question = { subject, data, timeout_ms: this.#timeout, ...(encoded ? { headers: encoded } : {}) }
+    this.#replies.send(question, (reply) => settle('none' in reply ? unanswered(reply.none, subject) : outcomeOf(reply.message.data)))
+  }
+}
+
+/** Assigned: a literal that begins with a spread costs several µs. */
+function guarded(headers: Outgoing['headers'], guard: Guard): Record<string, string> {
+  const all: Record<string, string> = {}
+  for (const name in headers) {
+    const value = headers[name]
+    if (value !== undefined) all[name] = value
+  }
+  all[GUARD_SEQUENCE] = String(guard.sequence)
+  all[GUARD_SUBJECT] = guard.subject
+  return all
+}
+
+function encodedLength(headers: unknown): number {
+  return (headers as { encode(): Uint8Array }).encode().length
+}
+
+function unanswered(none: NoReply, subject: string): Outcome {
+  switch (none) {
+    case 'permission':
+      return { kind: 'refused', reason: 'permission', description: `no permission to publish to ${subject}` }
+    case 'no_responders':
+      return { kind: 'refused', reason: 'closed', description: `no stream takes ${subject}` }
+    case 'too_large':
+      return { kind: 'refused', reason: 'too_large', description: 'more than the server takes' }
+    default:
+      return { kind: 'unknown', description: none }
+  }
+}
+
+/** Reads a publish acknowledgment. */
+export function outcomeOf(data: Uint8Array): Outcome {
+  const ack = jsonOf(data) as PubAck | undefined
+  if (!ack) return { kind: 'unknown', description: 'unreadable acknowledgment' }
+  if (!ack.error) {
+    return typeof ack.seq === 'number'
+      ? { kind: 'stored', sequence: ack.seq }
+      : { kind: 'unknown', description: 'acknowledgment without a sequence' }
+  }
+  const { err_code = 0, code = 500, description = '' } = ack.error
+  if (err_code === API_ERROR.wrongLastSequence) {
+    const last = /(\d+)\s*$/.exec(description)?.[1]
+    return last === undefined ? { kind: 'lost' } : { kind: 'lost', last: Number(last) }
+  }
+  if (err_code === API_ERROR.wrongLastSequenceUnknown) return { kind: 'lost' }
+  if (FULL.has(err_code)) return { kind: 'refused', reason: 'full', description }
+  if (TOO_LARGE.has(err_code)) return { kind: 'refused', reason: 'too_large', description }
+  return code >= 500
+    ? { kind: 'unknown', description: `${description} (${err_code})` }
+    : { kind: 'refused', reason: 'other', description: `${description} (${err_code})` }
+}

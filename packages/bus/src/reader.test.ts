@@ -1,0 +1,165 @@
+import { describe, expect, it, vi } from 'vitest'
+import type { JetStreamApi } from './api.js'
+import type { Link } from './link.js'
+import { type ReaderOptions, StreamReader } from './reader.js'
+
+/** A server as far as a reader sees it: consumers that it made, and a way to deliver on the newest. */
+function fakeServer(lastSequence = 100) {
+  const created: Record<string, unknown>[] = []
+  /** What the consumer says of itself when it is asked. */
+  const left = { num_pending: 9, delivered: { consumer_seq: 0 } }
+  let pull = ''
+  let deliver: (message: unknown) => void = () => undefined
+  const listener = { add: () => () => undefined }
+  const link = {
+    connected: true,
+    maxPayload: 1024,
+    onReconnect: listener,
+    onDisconnect: listener,
+    onRefused: listener,
+    inbox: () => '_INBOX.x',
+    report: () => undefined,
+    send: (_: string, __: unknown, { reply }: { reply: string }) => {
+      pull = reply
+      return true
+    },
+    subscribe: (_: string, callback: (message: unknown) => void) => {
+      deliver = callback
+      return { isClosed: () => false, unsubscribe: () => undefined }
+    },
+  }
+  const api = {
+    must: async (call: string, body?: { config: Record<string, unknown> }) => {
+      if (call.startsWith('STREAM.INFO')) return { state: { last_seq: lastSequence } }
+      if (call.startsWith('CONSUMER.INFO')) return left
+      created.push(body?.config ?? {})
+      return { num_pending: 9 }
+    },
+    raw: async () => ({ message: {} }),
+  }
+  return {
+    created,
+    left,
+    /** Ends the newest pull as the server does when its time is over. */
+    endPull: () =>
+      deliver({ subject: pull, data: new Uint8Array(0), headers: Object.assign(new Map(), { status: '408 Request Timeout' }) }),
+    context: { link: link as unknown as Link, api: api as unknown as JetStreamApi },
+    give: (sequence: number, consumerSequence: number, pending = 5) =>
+      deliver({ subject: 's', reply: `$JS.ACK.S.c.1.${sequence}.${consumerSequence}.1000000000.${pending}`, data: new Uint8Array(0) }),
+  }
+}
+
+const settled = () => new Promise((done) => setImmediate(done))
+
+async function reader(server: ReturnType<typeof fakeServer>, options: Partial<ReaderOptions>) {
+  return new StreamReader(server.context, { stream: 'S', start: 1, onMessage: () => undefined, ...options }).open()
+}
+
+describe('an ordered reader', () => {
+  it('that misses a delivery begins anew after the last message handed on', async () => {
+    const server = fakeServer()
+    const seen: number[] = []
+    await using _reader = await reader(server, { onMessage: (one) => void seen.push(one.sequence) })
+    server.give(4, 1)
+    server.give(9, 3)
+    await settled()
+    expect(seen).toEqual([4])
+    expect(server.created.map((config) => config.opt_start_seq)).toEqual([1, 5])
+    server.give(7, 1)
+    expect(seen).toEqual([4, 7])
+  })
+
+  it('does not hand on again what is being handled while it begins anew', async () => {
+    const server = fakeServer()
+    let finish: () => void = () => undefined
+    const seen: number[] = []
+    await using following = await reader(server, {
+      onMessage: (one) => {
+        seen.push(one.sequence)
+        return new Promise<void>((resolve) => {
+          finish = resolve
+        })
+      },
+    })
+    server.give(4, 1)
+    server.give(5, 2)
+    server.give(8, 4)
+    await settled()
+    expect(server.created.at(-1)?.opt_start_seq).toBe(5)
+    expect(following.position).toBe(0)
+    server.give(5, 1)
+    finish()
+    await settled()
+    expect(seen).toEqual([4, 5])
+    expect(following.position).toBe(4)
+  })
+
+  it('of a stream that lost its end says so and goes on behind it', async () => {
+    const server = fakeServer(2)
+    const back: number[] = []
+    await using following = await reader(server, { onWentBack: (last) => void back.push(last) })
+    server.give(7, 1)
+    server.give(9, 3)
+    await settled()
+    expect(back).toEqual([2])
+    expect(following.position).toBe(2)
+    expect(server.created.at(-1)?.opt_start_seq).toBe(3)
+  })
+
+  it('of newest values begins with them, and after an interruption goes on behind them', async () => {
+    const server = fakeServer()
+    await using _reader = await reader(server, { start: 'last_per_subject' })
+    expect(server.created[0]).toMatchObject({ deliver_policy: 'last_per_subject' })
+    server.give(6, 1)
+    server.give(8, 5)
+    await settled()
+    expect(server.created.at(-1)).toMatchObject({ deliver_policy: 'by_start_sequence', opt_start_seq: 7 })
+  })
+
+  it('is caught up when nothing is pending behind what it handed on', async () => {
+    const server = fakeServer()
+    let caught = false
+    await using following = await reader(server, {})
+    void following.caughtUp.then(() => {
+      caught = true
+    })
+    server.give(1, 1, 1)
+    await settled()
+    expect(caught).toBe(false)
+    server.give(2, 2, 0)
+    await settled()
+    expect(caught).toBe(true)
+  })
+
+  it('is caught up when what was pending was deleted before it came, and not while something is', async () => {
+    vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
+    try {
+      const server = fakeServer()
+      let caught = false
+      await using following = await reader(server, {})
+      void following.caughtUp.then(() => {
+        caught = true
+      })
+      server.give(1, 1, 3)
+      const over = async () => {
+        vi.advanceTimersByTime(1_000)
+        server.endPull()
+        await settled()
+      }
+      await over()
+      expect(caught).toBe(false)
+      Object.assign(server.left, { num_pending: 2, delivered: { consumer_seq: 1 } })
+      await over()
+      expect(caught).toBe(false)
+      Object.assign(server.left, { num_pending: 0, delivered: { consumer_seq: 2 } })
+      await over()
+      expect(caught).toBe(false)
+      Object.assign(server.left, { num_pending: 0, delivered: { consumer_seq: 1 } })
+      await over()
+      expect(caught).toBe(true)
+      expect(server.created).toHaveLength(1)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})

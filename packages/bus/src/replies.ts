@@ -1,0 +1,125 @@
+import type { Msg, MsgHdrs } from '@nats-io/transport-node'
+import type { NoReply } from './errors.js'
+import { headersOf } from './headers.js'
+import type { Link } from './link.js'
+
+/** What came of a message that wanted a reply. */
+export type Reply = { message: Msg } | { none: NoReply }
+
+export interface Question {
+  subject: string
+  data: Uint8Array
+  headers?: MsgHdrs
+  timeout_ms: number
+}
+
+interface Waiting {
+  subject: string
+  /** Sweeps left. Counted, not timed: an event loop that was blocked must not expire what lies unread in its socket. */
+  sweeps: number
+  settle: (reply: Reply) => void
+}
+
+const SWEEP_MS = 250
+const EMPTY = new Uint8Array(0)
+
+/**
+ * Requests and replies over one own inbox subscription, with one sweep for all timeouts.
+ * The client's request makes timers and races a message; this costs a map entry.
+ */
+export class Replies implements AsyncDisposable {
+  readonly #link: Link
+  readonly #base: string
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #undo: (() => void)[]
+  #next = 0
+  #sweep: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(link: Link, onInboxRefused: (error: Error) => void) {
+    this.#link = link
+    this.#base = `${link.inbox()}.`
+    const subscription = link.subscribe(`${this.#base}*`, (message) => this.#onMessage(message), { onRefused: onInboxRefused })
+    this.#undo = [
+      () => subscription.unsubscribe(),
+      link.onDisconnect.add(() => this.#settleAll('disconnected')),
+      link.onRefused.add((subject) => this.#refused(subject)),
+    ]
+  }
+
+  /** Sends a question; `settle` is called exactly once, perhaps before this returns. */
+  send(question: Question, settle: (reply: Reply) => void): void {
+    if (this.#closed || !this.#link.connected) {
+      settle({ none: this.#closed ? 'closed' : 'disconnected' })
+      return
+    }
+    const token = (this.#next++).toString(36)
+    const { subject, data, headers, timeout_ms } = question
+    this.#waiting.set(token, { subject, sweeps: Math.ceil(timeout_ms / SWEEP_MS) + 1, settle })
+    const options = headers ? { reply: this.#base + token, headers } : { reply: this.#base + token }
+    if (!this.#link.send(subject, data, options)) this.#settle(token, { none: this.#whyUnsent(data) })
+    this.#sweep ??= setInterval(() => this.#tick(), SWEEP_MS).unref()
+  }
+
+  request(question: Question): Promise<Reply> {
+    return new Promise((resolve) => this.send(question, resolve))
+  }
+
+  get pending(): number {
+    return this.#waiting.size
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    for (const undo of this.#undo) undo()
+    this.#settleAll('closed')
+    clearInterval(this.#sweep)
+    this.#sweep = undefined
+  }
+
+  #whyUnsent(data: Uint8Array): NoReply {
+    return this.#link.connected && data.length > this.#link.maxPayload - 4096 ? 'too_large' : 'disconnected'
+  }
+
+  #onMessage(message: Msg): void {
+    const token = message.subject.slice(this.#base.length)
+    const empty = message.data.length === 0
+    const none = empty && headersOf(message).status.code === 503
+    this.#settle(token, none ? { none: 'no_responders' } : { message })
+  }
+
+  #settle(token: string, reply: Reply): void {
+    const waiting = this.#waiting.get(token)
+    if (!waiting) return
+    this.#waiting.delete(token)
+    try {
+      waiting.settle(reply)
+    } catch (error) {
+      this.#link.report(error)
+    }
+  }
+
+  #settleAll(none: NoReply): void {
+    for (const token of [...this.#waiting.keys()]) this.#settle(token, { none })
+  }
+
+  #refused(subject: string): void {
+    for (const [token, waiting] of [...this.#waiting]) {
+      if (waiting.subject === subject) this.#settle(token, { none: 'permission' })
+    }
+  }
+
+  #tick(): void {
+    for (const [token, waiting] of this.#waiting) {
+      waiting.sweeps -= 1
+      if (waiting.sweeps <= 0) this.#settle(token, { none: 'timeout' })
+    }
+    if (this.#waiting.size > 0) return
+    clearInterval(this.#sweep)
+    this.#sweep = undefined
+  }
+}
+
+/** For questions without a body. */
+export const NOTHING = EMPTY

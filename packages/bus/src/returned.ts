@@ -1,0 +1,76 @@
+import type { Msg } from '@nats-io/transport-node'
+import type { PassKey } from '@passover/schemas'
+import type { Heard, Hearing, Stored } from './bus.js'
+import { headersOf } from './headers.js'
+import type { Link } from './link.js'
+import type { Subjects } from './subjects.js'
+
+export interface HearOptions {
+  subject: string
+  onHeard: (heard: Heard) => void
+  /** Something came under a return's subject that the stream did not republish: the journal should be read. */
+  onSuspect?: ((key: PassKey) => void) | undefined
+}
+
+/**
+ * Hears returns that the stream republished. Anybody can make the server send a stored message to any subject by naming it as reply:
+ * a message counts only if the last `Nats-Stream` and `Nats-Subject`, which the server appends, name exactly this return.
+ */
+export async function hear(link: Link, subjects: Subjects, options: HearOptions): Promise<Hearing> {
+  return listen(link, [options.subject], (message) => {
+    const heard = believe(message, subjects)
+    if (heard.kind === 'heard') options.onHeard(heard.heard)
+    else if (heard.kind === 'suspect') options.onSuspect?.(heard.key)
+  })
+}
+
+/** Hears that steps are published, stored or not. */
+export async function hearSteps(
+  link: Link,
+  subjects: Subjects,
+  options: { subjects: string[]; onStep: (key: PassKey) => void },
+): Promise<Hearing> {
+  return listen(link, options.subjects, (message) => {
+    const parsed = subjects.parse(message.subject)
+    if (parsed.kind === 'step') options.onStep(parsed.key)
+  })
+}
+
+/** Throws what the server has against a subscription. */
+async function listen(link: Link, wanted: string[], onMessage: (message: Msg) => void): Promise<Hearing> {
+  const refused: { error?: Error } = {}
+  const onRefused = (error: Error): void => {
+    refused.error = error
+  }
+  const subscriptions = wanted.map((subject) => link.subscribe(subject, onMessage, { onRefused }))
+  const hearing: Hearing = {
+    get closed() {
+      return subscriptions.some((one) => one.isClosed())
+    },
+    async [Symbol.asyncDispose]() {
+      for (const one of subscriptions) if (!one.isClosed()) one.unsubscribe()
+    },
+  }
+  // After the round trip the server has the subscriptions: what is stored from now on is heard.
+  await link.nc.flush().catch(() => undefined)
+  if (!refused.error) return hearing
+  await hearing[Symbol.asyncDispose]()
+  throw refused.error
+}
+
+type Belief = { kind: 'heard'; heard: Heard } | { kind: 'suspect'; key: PassKey } | { kind: 'noise' }
+
+/** Judges a message heard under a `returned` subject. */
+export function believe(message: Pick<Msg, 'subject' | 'data' | 'headers'>, subjects: Subjects): Belief {
+  const parsed = subjects.parse(message.subject)
+  if (parsed.kind !== 'returned') return { kind: 'noise' }
+  const { key, by } = parsed
+  const headers = headersOf(message)
+  const subject = subjects.return(key, by)
+  const sequence = Number(headers.last('Nats-Sequence'))
+  const time = Date.parse(headers.last('Nats-Time-Stamp') ?? '')
+  const ours = headers.last('Nats-Stream') === subjects.stream && headers.last('Nats-Subject') === subject
+  if (!ours || !Number.isSafeInteger(sequence) || sequence <= 0 || Number.isNaN(time)) return { kind: 'suspect', key }
+  const stored: Stored = { subject, sequence, time, headers, data: message.data }
+  return { kind: 'heard', heard: { key, by, stored } }
+}

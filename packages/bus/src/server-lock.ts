@@ -1,0 +1,127 @@
+import { execFileSync } from 'node:child_process'
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+
+/** Who holds a data folder: the server's process and the one that looks after it. Times tell a process from a later one with its number. */
+export interface Holder {
+  owner: number
+  owner_started: string
+  server?: number
+  server_started?: string
+  url?: string
+}
+
+/** Another process runs a server on this folder. */
+export class FolderInUse extends Error {
+  override readonly name = 'FolderInUse'
+  constructor(
+    readonly folder: string,
+    readonly holder: Holder,
+  ) {
+    super(`process ${holder.owner} runs a server on ${folder}${holder.url ? ` at ${holder.url}` : ''}`)
+  }
+}
+
+/** When a process began, in whatever form the system tells; undefined: there is no such process. */
+export function processStarted(pid: number): string | undefined {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    // A zombie has ended; only its parent has not looked yet.
+    return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    if (process.platform === 'linux') return undefined
+  }
+  try {
+    return (
+      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() ||
+      undefined
+    )
+  } catch {
+    return aliveBySignal(pid) ? '' : undefined
+  }
+}
+
+/** Whether the process that began then is still there. */
+export function isAlive(pid: number | undefined, started: string | undefined): boolean {
+  if (pid === undefined) return false
+  const now = processStarted(pid)
+  return now !== undefined && (started === undefined || now === started)
+}
+
+function aliveBySignal(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Takes the lock file for this process. An answer other than undefined is what a holder that is gone has left, its server
+ * perhaps still running. Throws FolderInUse.
+ */
+export function takeLock(file: string, folder: string): Holder | undefined {
+  const mine: Holder = { owner: process.pid, owner_started: processStarted(process.pid) ?? '' }
+  let left: Holder | undefined
+  for (;;) {
+    const fresh = `${file}.${process.pid}`
+    writeFileSync(fresh, JSON.stringify(mine), { mode: 0o600 })
+    try {
+      // A link appears with its content, so that no reader finds half of it.
+      linkSync(fresh, file)
+      return left
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    } finally {
+      rmSync(fresh, { force: true })
+    }
+    const holder = readLock(file)
+    if (holder && isAlive(holder.owner, holder.owner_started)) throw new FolderInUse(folder, holder)
+    left = holder ?? left
+    setAside(file, holder)
+  }
+}
+
+/** Removes a lock that was judged left behind, and puts it back when it proves to be a new one. */
+function setAside(file: string, judged: Holder | undefined): void {
+  const aside = `${file}.left-${process.pid}`
+  try {
+    renameSync(file, aside)
+  } catch {
+    return
+  }
+  try {
+    if (JSON.stringify(readLock(aside)) !== JSON.stringify(judged)) linkSync(aside, file)
+  } catch {
+    // Somebody took it in the meantime; the next round sees who.
+  }
+  rmSync(aside, { force: true })
+}
+
+export function readLock(file: string): Holder | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Holder
+  } catch {
+    return undefined
+  }
+}
+
+/** Completes the lock with what is known of the server now. */
+export function writeLock(file: string, server: { pid: number; url: string }): void {
+  const holder: Holder = {
+    owner: process.pid,
+    owner_started: processStarted(process.pid) ?? '',
+    server: server.pid,
+    server_started: processStarted(server.pid) ?? '',
+    url: server.url,
+  }
+  const fresh = `${file}.${process.pid}`
+  writeFileSync(fresh, JSON.stringify(holder), { mode: 0o600 })
+  renameSync(fresh, file)
+}
+
+export function releaseLock(file: string): void {
+  if (readLock(file)?.owner === process.pid) rmSync(file, { force: true })
+}

@@ -1,0 +1,225 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { accessSync, closeSync, constants, mkdirSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { delimiter, join, resolve } from 'node:path'
+import { resolveServerBinary } from './server-binary.js'
+import { type ClusterSettings, type ServerPlace, type ServerSettings, serverConfig } from './server-config.js'
+import { type Holder, isAlive, releaseLock, takeLock, writeLock } from './server-lock.js'
+import { handshake, type Ports, type ServerExit, untilReady } from './server-ready.js'
+
+export {
+  type BinaryOptions,
+  OLDEST_SERVER,
+  resolveServerBinary,
+  type ServerBinary,
+  ServerUnavailable,
+  serverVersion,
+} from './server-binary.js'
+export type { ClusterSettings, Permissions, ServerSettings, ServerUser } from './server-config.js'
+export { serverConfig } from './server-config.js'
+export { FolderInUse, type Holder } from './server-lock.js'
+export { type ServerExit, ServerStartFailed } from './server-ready.js'
+
+export interface ServerOptions {
+  /** Folder of its own: store, configuration, log and lock. Made if missing. */
+  dir: string
+  /** Default: a free one. */
+  port?: number
+  /** Default 127.0.0.1. */
+  host?: string
+  name?: string
+  config?: ServerSettings
+  cluster?: ClusterSettings
+  /** The nats-server to run; default: what resolveServerBinary finds or fetches. */
+  binary?: string
+  progress?: (message: string) => void
+  /** After a crash a large store is read in full before the server answers. Default 120,000. */
+  start_timeout_ms?: number
+  /** A server with thousands of consumers takes half a minute to stop. Default 60,000. */
+  stop_timeout_ms?: number
+}
+
+/** A server that answers. Disposing of it is stopping it. */
+export interface RunningServer extends AsyncDisposable {
+  readonly url: string
+  readonly port: number
+  readonly pid: number
+  readonly version: string
+  /** Path of its log. */
+  readonly log: string
+  /** Where monitoring answers, if config.monitor asked for it. */
+  readonly monitor?: string
+  readonly exited: Promise<ServerExit>
+  /** Ends it in order; after stop_timeout_ms by force. Again: waits for the same end. */
+  stop(): Promise<ServerExit>
+  /** SIGKILL, as a crash would. */
+  kill(): Promise<ServerExit>
+  /** Sends a signal and does not wait: SIGSTOP, SIGCONT. */
+  signal(name: NodeJS.Signals): void
+}
+
+/**
+ * Runs a nats-server with JetStream on a folder, and answers when it takes connections.
+ * It is no member of the terminal's process group, so that Ctrl-C reaches its owner first; it ends when its owner ends,
+ * killed or not (Linux; elsewhere the next start on the folder ends it).
+ * Throws FolderInUse, ServerStartFailed, ServerUnavailable.
+ */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const dir = resolve(options.dir)
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  const binary = options.binary ?? (await resolveServerBinary(options.progress ? { progress: options.progress } : {})).path
+  const lock = join(dir, 'server.lock')
+  const left = takeLock(lock, dir)
+  try {
+    await endOrphan(left, options.stop_timeout_ms ?? 60_000)
+    return await launch({ dir, binary, lock, options })
+  } catch (error) {
+    releaseLock(lock)
+    throw error
+  }
+}
+
+interface Launch {
+  dir: string
+  binary: string
+  lock: string
+  options: ServerOptions
+}
+
+async function launch({ dir, binary, lock, options }: Launch): Promise<RunningServer> {
+  const log = join(dir, 'nats-server.log')
+  const place: ServerPlace = {
+    name: options.name ?? `passover-${process.pid}`,
+    host: options.host ?? '127.0.0.1',
+    port: options.port ?? -1,
+    store: dir,
+    ports_folder: dir,
+    log,
+  }
+  const config = join(dir, 'nats-server.conf')
+  rmSync(config, { force: true })
+  writeFileSync(config, serverConfig(place, options.config, options.cluster), { mode: 0o600 })
+
+  const logged = sizeOf(log)
+  const child = spawnServer(binary, config, log)
+  const exited = exitOf(child)
+  endWithUs(child)
+  void exited.then(() => releaseLock(lock))
+  try {
+    const pid = child.pid
+    if (pid === undefined) throw new Error(`${binary} could not be run`)
+    writeLock(lock, { pid, url: '' })
+    const ports = await untilReady({ dir, pid, exited, log, logged, timeout_ms: options.start_timeout_ms ?? 120_000 })
+    const url = `nats://${reachable(place.host)}:${ports.port}`
+    const { version } = await handshake(reachable(place.host), ports.port)
+    writeLock(lock, { pid, url })
+    child.unref()
+    return running({ child, exited, url, pid, version, log, ...ports }, options.stop_timeout_ms ?? 60_000)
+  } catch (error) {
+    child.kill('SIGKILL')
+    await exited
+    throw error
+  }
+}
+
+interface Facts extends Ports {
+  child: ChildProcess
+  exited: Promise<ServerExit>
+  url: string
+  pid: number
+  version: string
+  log: string
+}
+
+function running({ child, exited, monitor, ...facts }: Facts, stopTimeout: number): RunningServer {
+  const end = async (signal: NodeJS.Signals): Promise<ServerExit> => {
+    child.ref()
+    child.kill(signal)
+    const force = setTimeout(() => child.kill('SIGKILL'), stopTimeout)
+    const exit = await exited
+    clearTimeout(force)
+    return exit
+  }
+  const stop = () => end('SIGTERM')
+  return {
+    ...facts,
+    ...(monitor ? { monitor } : {}),
+    exited,
+    stop,
+    kill: () => end('SIGKILL'),
+    signal: (name) => void child.kill(name),
+    [Symbol.asyncDispose]: async () => void (await stop()),
+  }
+}
+
+const children = new Set<ChildProcess>()
+
+/** For an owner that returns without stopping its servers, where the kernel does not do it: one listener for all of them. */
+function endWithUs(child: ChildProcess): void {
+  if (children.size === 0) process.on('exit', endAll)
+  children.add(child)
+  child.once('exit', () => {
+    children.delete(child)
+    if (children.size === 0) process.off('exit', endAll)
+  })
+}
+
+function endAll(): void {
+  for (const child of children) child.kill('SIGTERM')
+}
+
+/** In a session of its own; on Linux the kernel ends it with the thread that started it. */
+function spawnServer(binary: string, config: string, log: string): ChildProcess {
+  const output = openSync(log, 'a', 0o600)
+  try {
+    const setpriv = process.platform === 'linux' ? findSetpriv() : undefined
+    const [command, args] = setpriv ? [setpriv, ['--pdeathsig', 'TERM', binary, '-c', config]] : [binary, ['-c', config]]
+    return spawn(command, args as string[], { stdio: ['ignore', output, output], detached: true })
+  } finally {
+    closeSync(output)
+  }
+}
+
+function findSetpriv(): string | undefined {
+  for (const folder of (process.env.PATH ?? '').split(delimiter).concat('/usr/bin')) {
+    const path = join(folder, 'setpriv')
+    try {
+      accessSync(path, constants.X_OK)
+      return path
+    } catch {
+      // Not in this one.
+    }
+  }
+  return undefined
+}
+
+function exitOf(child: ChildProcess): Promise<ServerExit> {
+  return new Promise((settle) => {
+    child.once('exit', (code, signal) => settle({ code, signal }))
+    child.once('error', () => settle({ code: null, signal: null }))
+  })
+}
+
+/** Ends a server whose owner is gone; two servers on one store would destroy it. */
+async function endOrphan(left: Holder | undefined, timeout_ms: number): Promise<void> {
+  if (!left || left.server === undefined) return
+  const alive = () => isAlive(left.server, left.server_started)
+  if (!alive()) return
+  process.kill(left.server, 'SIGTERM')
+  const deadline = Date.now() + timeout_ms
+  while (alive()) {
+    if (Date.now() > deadline) process.kill(left.server, 'SIGKILL')
+    await new Promise((again) => setTimeout(again, 20))
+  }
+}
+
+function reachable(host: string): string {
+  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+}
+
+function sizeOf(file: string): number {
+  try {
+    return statSync(file).size
+  } catch {
+    return 0
+  }
+}

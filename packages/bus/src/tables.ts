@@ -1,0 +1,152 @@
+import type { z } from 'zod'
+import type { JetStreamApi } from './api.js'
+import type { Entry, Outcome, Stored, Table } from './bus.js'
+import { decode, encode } from './codec.js'
+import { BusReadError } from './errors.js'
+import type { Link } from './link.js'
+import type { Publisher } from './publish.js'
+import { StreamReader } from './reader.js'
+
+const OPERATION = 'KV-Operation'
+const KEY = /^[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*$/
+const FILTER = /^(?:[A-Za-z0-9_=/-]+|\*)(?:\.(?:[A-Za-z0-9_=/-]+|\*))*(?:\.>)?$|^>$/
+
+interface TableContext {
+  link: Link
+  api: JetStreamApi
+  publisher: Publisher
+  /** Name of the bucket as the server knows it. */
+  bucket: string
+  /** Has the bus close what is open when it closes. */
+  track: (reader: StreamReader) => void
+}
+
+/** A write that did not happen as asked; the outcome says how. */
+export class TableError extends Error {
+  override readonly name = 'TableError'
+  readonly outcome: Outcome
+  constructor(message: string, outcome: Outcome) {
+    super(message)
+    this.outcome = outcome
+  }
+}
+
+/**
+ * A typed key-value bucket in the form that every NATS client knows (stream `KV_<bucket>`, subjects `$KV.<bucket>.<key>`).
+ * Written on the bus's own pipelined publish and ordered reader, so that a watch has no gap after a restart.
+ * A stored value that its schema refuses is reported and left out.
+ */
+export class KvTable<T> implements Table<T> {
+  readonly #context: TableContext
+  readonly #schema: z.ZodType<T>
+  readonly #stream: string
+  readonly #base: string
+
+  constructor(context: TableContext, schema: z.ZodType<T>) {
+    this.#context = context
+    this.#schema = schema
+    this.#stream = `KV_${context.bucket}`
+    this.#base = `$KV.${context.bucket}.`
+  }
+
+  async get(key: string): Promise<Entry<T> | undefined> {
+    const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
+    const value = stored && this.#value(stored)
+    return stored && value !== undefined ? { key, value, revision: stored.sequence } : undefined
+  }
+
+  async put(key: string, value: T): Promise<number> {
+    return this.#must(key, await this.#context.publisher.publish({ subject: this.#subject(key), data: encode(value) }))
+  }
+
+  async create(key: string, value: T): Promise<number | undefined> {
+    const revision = await this.#guarded(key, value, 0)
+    if (revision !== undefined) return revision
+    const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
+    return stored && isDeleted(stored) ? this.#guarded(key, value, stored.sequence) : undefined
+  }
+
+  update(key: string, value: T, revision: number): Promise<number | undefined> {
+    return this.#guarded(key, value, revision)
+  }
+
+  send(key: string, data: Uint8Array, revision: number, settle: (outcome: Outcome) => void): void {
+    const subject = this.#subject(key)
+    this.#context.publisher.send({ subject, data, guard: { subject, sequence: revision } }, settle)
+  }
+
+  async delete(key: string): Promise<void> {
+    this.#must(key, await this.#context.publisher.publish({ subject: this.#subject(key), headers: { [OPERATION]: 'DEL' } }))
+  }
+
+  entries(filter = '>'): AsyncIterable<Entry<T>> {
+    return this.#collect(filter, 'last_per_subject')
+  }
+
+  async *newest(count: number): AsyncIterable<Entry<T>> {
+    const { state } = await this.#context.api.must<{ state: { last_seq: number } }>(`STREAM.INFO.${this.#stream}`)
+    yield* this.#collect('>', Math.max(1, state.last_seq - count + 1))
+  }
+
+  async watch(onChange: (key: string, value: T | undefined) => void, filter = '>'): Promise<{ ready: Promise<void> } & AsyncDisposable> {
+    const reader = await this.#reader(filter, 'last_per_subject', (stored) => {
+      const value = this.#value(stored)
+      if (value !== undefined || isDeleted(stored)) onChange(stored.subject.slice(this.#base.length), value)
+    })
+    this.#context.track(reader)
+    return { ready: reader.caughtUp, [Symbol.asyncDispose]: () => reader[Symbol.asyncDispose]() }
+  }
+
+  /** Reads what is there now. A bucket keeps one message a key, so that any range of it holds newest values only. */
+  async *#collect(filter: string, start: number | 'last_per_subject'): AsyncIterable<Entry<T>> {
+    const found: Stored[] = []
+    const reader = await this.#reader(filter, start, (stored) => void found.push(stored))
+    try {
+      await Promise.race([reader.caughtUp, reader.closed])
+    } finally {
+      await reader[Symbol.asyncDispose]()
+    }
+    for (const stored of found) {
+      const value = this.#value(stored)
+      if (value !== undefined) yield { key: stored.subject.slice(this.#base.length), value, revision: stored.sequence }
+    }
+  }
+
+  #reader(filter: string, start: number | 'last_per_subject', onMessage: (stored: Stored) => void): Promise<StreamReader> {
+    if (!FILTER.test(filter)) throw new TypeError(`not a key filter: ${JSON.stringify(filter.slice(0, 80))}`)
+    const options = { stream: this.#stream, filters: [this.#base + filter], start, onMessage }
+    return new StreamReader(this.#context, options).open()
+  }
+
+  #subject(key: string): string {
+    if (!KEY.test(key) || key.length > 512) throw new TypeError(`not a key: ${JSON.stringify(key.slice(0, 80))}`)
+    return this.#base + key
+  }
+
+  async #guarded(key: string, value: T, revision: number): Promise<number | undefined> {
+    const subject = this.#subject(key)
+    const outcome = await this.#context.publisher.publish({ subject, data: encode(value), guard: { subject, sequence: revision } })
+    return outcome.kind === 'lost' ? undefined : this.#must(key, outcome)
+  }
+
+  #must(key: string, outcome: Outcome): number {
+    if (outcome.kind === 'stored') return outcome.sequence
+    const why = 'description' in outcome ? outcome.description : outcome.kind
+    throw new TableError(`${this.#context.bucket}: ${key} was not written: ${why}`, outcome)
+  }
+
+  #value(stored: Stored): T | undefined {
+    if (isDeleted(stored)) return undefined
+    const decoded = decode(stored.data)
+    const parsed = decoded.ok ? this.#schema.safeParse(decoded.value) : undefined
+    if (parsed?.success) return parsed.data
+    const why = decoded.ok ? parsed?.error?.message : decoded.error.message
+    this.#context.link.report(new BusReadError(`${stored.subject} (${stored.sequence}) is left out: ${why}`, 'refused_by_server'))
+    return undefined
+  }
+}
+
+function isDeleted(stored: Stored): boolean {
+  const operation = stored.headers.get(OPERATION)
+  return operation === 'DEL' || operation === 'PURGE' || stored.headers.get('Nats-Marker-Reason') !== undefined
+}

@@ -1,0 +1,128 @@
+import type { Slot } from '@passover/schemas'
+import type { TopologyOptions } from './bus.js'
+import type { Config } from './differences.js'
+import type { Subjects } from './subjects.js'
+
+const NS_PER_MS = 1_000_000
+const MAX_CONSUMERS = 100_000
+/** Records in the projection of passes; older ones are found in the archive. */
+const PASSES_KEPT = 1_000_000
+/** The name of the durable that the dispatchers share. */
+export const DISPATCHER = 'dispatcher'
+/** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
+export const DISPATCHER_ACK_WAIT_MS = 5_000
+/** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
+const DISPATCHER_DELIVERIES = 30
+/** `archive` is the manifest of the object bucket of that name. */
+const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
+const OBJECTS = ['snapshots', 'archive']
+
+export interface AgentTopology {
+  subagent: boolean
+  max_attempts: number
+  lease_ms: number
+  /** First sequence that a newly made work consumer delivers. */
+  from?: number | undefined
+  replicas: number
+}
+
+/** Streams that Passover consists of, the main one first. */
+export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
+  const shared = { num_replicas: options.replicas ?? 1 }
+  const tables = TABLES.map((table) => tableConfig(subjects.bucket(table)))
+  const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old' }
+  const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
+  return [streamConfig(subjects, options), ...[...tables, passes, ...objects].map((config) => ({ ...config, ...shared }))]
+}
+
+/** The bucket of an agent's large parts. */
+export function partsConfig(subjects: Subjects, agent: string, replicas: number): Config {
+  return { ...objectsConfig(subjects.partsBucket(agent)), max_msgs_per_subject: 1, num_replicas: replicas }
+}
+
+/** One of a subagent's three work consumers. */
+export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology & { agent: string }): Config {
+  const { from } = agent
+  const begin = from === undefined ? { deliver_policy: 'all' } : { deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
+  return {
+    durable_name: subjects.workConsumer(agent.agent, slot),
+    ...begin,
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [subjects.allWork(agent.agent, slot)],
+    ack_wait: agent.lease_ms * NS_PER_MS,
+    max_deliver: agent.max_attempts,
+    max_ack_pending: 100_000,
+    max_waiting: 8192,
+  }
+}
+
+/** The one stream of everything (DESIGN §2). */
+export function streamConfig(subjects: Subjects, options: TopologyOptions): Config {
+  return {
+    name: subjects.stream,
+    subjects: subjects.streamSubjects(),
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    allow_direct: true,
+    deny_delete: false,
+    deny_purge: false,
+    max_age: 0,
+    max_msgs: -1,
+    max_msgs_per_subject: -1,
+    max_bytes: options.max_bytes ?? -1,
+    max_consumers: MAX_CONSUMERS,
+    num_replicas: options.replicas ?? 1,
+    compression: options.compression ? 's2' : 'none',
+    republish: subjects.republish(),
+  }
+}
+
+/** The durable that the dispatchers share. */
+export function dispatcherConfig(subjects: Subjects): Config {
+  return {
+    durable_name: DISPATCHER,
+    deliver_policy: 'all',
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [subjects.all('request'), subjects.allDecisions('dispatch')],
+    ack_wait: DISPATCHER_ACK_WAIT_MS * NS_PER_MS,
+    max_deliver: DISPATCHER_DELIVERIES,
+    max_ack_pending: 4096,
+    max_waiting: 8192,
+  }
+}
+
+function tableConfig(bucket: string): Config {
+  return {
+    name: `KV_${bucket}`,
+    subjects: [`$KV.${bucket}.>`],
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    max_msgs_per_subject: 1,
+    max_msgs: -1,
+    max_bytes: -1,
+    max_age: 0,
+    allow_direct: true,
+    allow_rollup_hdrs: true,
+    deny_delete: true,
+  }
+}
+
+function objectsConfig(bucket: string): Config {
+  return {
+    name: `OBJ_${bucket}`,
+    subjects: [`$O.${bucket}.C.>`, `$O.${bucket}.M.>`],
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    max_msgs_per_subject: -1,
+    max_msgs: -1,
+    max_bytes: -1,
+    max_age: 0,
+    allow_direct: true,
+    allow_rollup_hdrs: true,
+  }
+}

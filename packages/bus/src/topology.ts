@@ -1,0 +1,122 @@
+import { SLOTS } from '@passover/schemas'
+import type { ApiReply, JetStreamApi } from './api.js'
+import { API_ERROR } from './api.js'
+import type { TopologyOptions } from './bus.js'
+import { type Config, compare, differencesOf, type Loose, same, sameList } from './differences.js'
+import { BusReadError, differenceText } from './errors.js'
+import type { Subjects } from './subjects.js'
+import { type AgentTopology, DISPATCHER, dispatcherConfig, partsConfig, wantedStreams, workConfig } from './topology-configs.js'
+
+/** Where a consumer began is history. */
+const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
+const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waiting'])
+
+function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
+  const left = unsaid(options)
+  return (field, found) => left(field) || requestsAreOut(subjects, field, found)
+}
+
+/** Stream, republish, the dispatchers' durable and the buckets, as they should be (DESIGN §2, §4). Idempotent. */
+export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
+  const loose = looseFor(subjects, options)
+  const [main, ...buckets] = wantedStreams(subjects, options)
+  if (main) await ensureStream(api, main, loose)
+  await ensureDispatcher(api, subjects)
+  for (const bucket of buckets) await ensureStream(api, bucket, loose)
+}
+
+/** The dispatchers' durable alone, which may get lost under them. Idempotent. */
+export function ensureDispatcher(api: JetStreamApi, subjects: Subjects): Promise<void> {
+  return ensureConsumer(api, subjects.stream, dispatcherConfig(subjects))
+}
+
+/** What ensureTopology would make or refuse, in words. */
+export async function topologyDifferences(api: JetStreamApi, subjects: Subjects): Promise<string[]> {
+  const loose = looseFor(subjects, {})
+  const told: string[] = []
+  const look = async (entity: string, call: string, wanted: Config, allowed: Loose) => {
+    const found = await infoOf(api, call)
+    if (!found) told.push(`${entity} does not exist`)
+    else told.push(...differencesOf({ found, wanted }, allowed).map((one) => `${entity}: ${differenceText(one)}`))
+  }
+  for (const wanted of wantedStreams(subjects, {}))
+    await look(`stream ${String(wanted.name)}`, `STREAM.INFO.${String(wanted.name)}`, wanted, loose)
+  const ours = (field: string) => STARTS.has(field)
+  await look(`consumer ${DISPATCHER}`, `CONSUMER.INFO.${subjects.stream}.${DISPATCHER}`, dispatcherConfig(subjects), ours)
+  return told
+}
+
+/** What the caller did not say is ours to choose for a new stream, and its owner's for one that exists. */
+function unsaid(options: TopologyOptions): (field: string) => boolean {
+  const fields = { max_bytes: options.max_bytes, num_replicas: options.replicas, compression: options.compression }
+  return (field) => field in fields && fields[field as keyof typeof fields] === undefined
+}
+
+/** An agent's parts bucket, and a subagent's three work consumers, which workers only bind. */
+export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: AgentTopology & { agent: string }): Promise<void> {
+  await ensureStream(api, partsConfig(subjects, agent.agent, agent.replicas), (field) => field === 'num_replicas')
+  if (!agent.subagent) return
+  await Promise.all(SLOTS.map((slot) => ensureConsumer(api, subjects.stream, workConfig(subjects, slot, agent))))
+}
+
+/** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (DESIGN §2 Retention). */
+export async function setRequests(api: JetStreamApi, subjects: Subjects, state: 'open' | 'closed'): Promise<void> {
+  const info = await api.must<{ config: Config }>(`STREAM.INFO.${subjects.stream}`)
+  const wanted = subjects.streamSubjects().filter((subject) => state === 'open' || subject !== subjects.all('request'))
+  if (sameList(info.config.subjects, wanted)) return
+  await api.must(`STREAM.UPDATE.${subjects.stream}`, { ...info.config, subjects: wanted })
+}
+
+/** `request.>` is out while the stream is above its high-water mark. */
+function requestsAreOut(subjects: Subjects, field: string, found: unknown): boolean {
+  return (
+    field === 'subjects' &&
+    sameList(
+      found,
+      subjects.streamSubjects().filter((subject) => subject !== subjects.all('request')),
+    )
+  )
+}
+
+async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<void> {
+  const name = String(wanted.name)
+  const found = await infoOf(api, `STREAM.INFO.${name}`)
+  if (found) return compare(`stream ${name}`, { found, wanted }, loose)
+  const made = await api.call(`STREAM.CREATE.${name}`, wanted)
+  if (made.ok) return
+  if (made.err_code !== API_ERROR.streamNameInUse) throw refused(`stream ${name}`, made)
+  // Somebody made it between our look and our try.
+  const now = await infoOf(api, `STREAM.INFO.${name}`)
+  if (now) compare(`stream ${name}`, { found: now, wanted }, loose)
+}
+
+async function ensureConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<void> {
+  const name = String(wanted.durable_name)
+  const entity = `consumer ${name} of stream ${stream}`
+  const found = await infoOf(api, `CONSUMER.INFO.${stream}.${name}`)
+  const create = (config: Config, action: 'create' | 'update') =>
+    api.call(`CONSUMER.CREATE.${stream}.${name}`, { stream_name: stream, config: { ...config, name }, action })
+  if (found) {
+    compare(entity, { found, wanted }, (field) => STARTS.has(field) || TUNED.has(field))
+    if ([...TUNED].every((field) => same(found[field], wanted[field]))) return
+    // Lease and attempts come from the policy in force: the consumer follows it.
+    const tuned = Object.fromEntries([...TUNED].map((field) => [field, wanted[field]]))
+    const updated = await create({ ...found, ...tuned }, 'update')
+    if (!updated.ok) throw refused(entity, updated)
+    return
+  }
+  const made = await create(wanted, 'create')
+  if (made.ok || made.err_code === API_ERROR.consumerExists || made.err_code === API_ERROR.consumerNameExists) return
+  throw refused(entity, made)
+}
+
+async function infoOf(api: JetStreamApi, call: string): Promise<Config | undefined> {
+  const reply = await api.call<{ config: Config }>(call)
+  if (reply.ok) return reply.value.config
+  if (reply.err_code === API_ERROR.streamNotFound || reply.err_code === API_ERROR.consumerNotFound) return undefined
+  throw refused(call, reply)
+}
+
+function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
+  return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
+}
