@@ -1,0 +1,18 @@
+import type { JournalRules } from '@passover/core'
+import type { DispatcherDeps } from './deps.js'
+import type { DispatcherOptions } from './options.js'
+import type { Parents } from './parent.js'
+import type { Registry } from './registry.js'
+import type { Stats } from './stats.js'
+
+/** What the parts of one dispatcher share. */
+export interface Context {
+  deps: DispatcherDeps
+  options: DispatcherOptions
+  rules: JournalRules
+  stats: Stats
+  registry: Registry
+  parents: Parents
+  /** A new nonce for each attempt at publishing a step. */
+  nonce: () => string
+}

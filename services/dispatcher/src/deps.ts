@@ -1,0 +1,15 @@
+import type { Bus } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { Random } from '@passover/schemas'
+import type { Logger } from 'pino'
+import type { Faults } from './faults.js'
+
+/** What the dispatcher is given: only a main constructs these. */
+export interface DispatcherDeps {
+  /** Connected as `passover`; the stream and its consumers exist. */
+  bus: Bus
+  clock: Clock
+  random: Random
+  log: Logger
+  faults?: Faults
+}

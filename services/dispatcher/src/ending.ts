@@ -1,0 +1,96 @@
+import type { Outcome, Outgoing, Plan } from '@passover/bus'
+import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, passError } from '@passover/core'
+import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
+import { type Answered, type ReplyType, systemReturn } from './first-step.js'
+import type { Keeper } from './keeper.js'
+
+/** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
+export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }
+
+/**
+ * Publishes the terminal return that is due, after the last step seen; not stored, it goes by what the leader has (I4).
+ * `answered` is given for a pass that never began: the return is its first step (rule 6).
+ */
+export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered): Promise<Ended> {
+  const { deps, options, open } = keeper
+  let current = due
+  const publish = (message: Outgoing): Plan<Ended> => ({ publish: message, stored: () => ({ kind: 'mine' }) })
+  const plan = (steps: Step[], tries: number): Plan<Ended> => {
+    if (tries > 0) {
+      const settled = open.settle(current, steps, deps.clock.now())
+      if (settled.kind !== 'again') return { done: { kind: settled.kind } }
+      current = settled.due
+    }
+    const message = returnOf(keeper, current, answered)
+    return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
+  }
+  /** A journal that somebody fills up cannot be folded; only a return by the system in it is sure to be its end. */
+  const too_long = (steps: Step[]): Plan<Ended> => {
+    if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
+    return publish(lastResort(keeper, returnOf(keeper, current, answered), { due, steps }))
+  }
+  await deps.faults?.at('ending:before-publish')
+  const how = { read: 'leader' as const, deadline_ms: options.step_deadline_ms, too_long }
+  const advanced = await deps.bus.journal.advance(due.key, plan, how)
+  await deps.faults?.at('ending:after-publish')
+  if (advanced.ok) return advanced.value
+  deps.log.warn({ ...due.key, outcome: advanced.outcome }, 'ending not stored, trying again')
+  return { kind: 'failed', outcome: advanced.outcome }
+}
+
+function returnOf(keeper: Keeper, due: DueEnd, answered: Answered | undefined): Outgoing {
+  const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce() }
+  return systemReturn(place, errorOf(due, keeper), answered ?? { reply_type: replyType(due.journal) })
+}
+
+function isEnded(steps: Step[], rules: JournalRules): boolean {
+  const { journal } = foldJournal(steps, rules)
+  if (journal.state === 'done' && journal.return.by === SYSTEM) return true
+  return steps.some((step) => step.kind === 'return' && step.by === SYSTEM && !firstStepIsLate(step, rules))
+}
+
+/**
+ * Guards on the system's own returns alone, which no worker can store: however fast it stores steps, this one is taken. If a
+ * real return came before it, every reader ignores this one. One that counts for nothing (rule 5) is the one expected.
+ */
+function lastResort(keeper: Keeper, message: Outgoing, seen: { due: DueEnd; steps: Step[] }): Outgoing {
+  const last = seen.steps.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)
+  return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
+}
+
+function replyType(journal: JournalState): ReplyType {
+  const step = journal.state === 'held' ? journal.held : journal.state === 'open' ? journal.work : undefined
+  return step?.reply ?? 'msgpack'
+}
+
+function errorOf(due: DueEnd, keeper: Keeper): PassError {
+  const { journal, code, why } = due
+  switch (why) {
+    case 'deadline passed': {
+      const timeout_ms = journal.state === 'open' ? journal.deadline - journal.work.time : undefined
+      const attempts = journal.state === 'open' ? journal.attempt : 0
+      return passError(code, `no return within ${timeout_ms} ms`, { timeout_ms, attempts })
+    }
+    case 'approval expired':
+    case "parent's deadline passed":
+      return passError(code, `not approved in time: ${why}`, { approval: 'expired' })
+    case 'never admitted':
+      return passError(code, 'no dispatcher admitted the request in time', { admitted: false })
+    case 'id expired':
+      return passError(code, `the id "${due.key.id}" has expired`, { reason: 'expired', server_time: keeper.deps.clock.now() })
+    case 'parent ended':
+    case 'earlier attempt':
+      return passError(
+        code,
+        why === 'parent ended' ? 'the pass above it ended' : 'the pass above it went on without it',
+        cascadeDetails(journal),
+      )
+    case 'cancelled':
+      return passError(code, 'the pass was cancelled')
+  }
+}
+
+function cascadeDetails(journal: JournalState): Record<string, unknown> {
+  const step = journal.state === 'open' ? journal.work : journal.state === 'held' ? journal.held : undefined
+  return { because: 'parent', ...(step?.parent && { parent: keyText(step.parent) }) }
+}

@@ -1,0 +1,31 @@
+import { type BusOptions, busFromEnvironment } from '@passover/bus'
+import type { DispatcherSettings } from './options.js'
+
+type Environment = Record<string, string | undefined>
+
+/** Everything that a dispatcher process is told by its environment. */
+export interface Told {
+  bus: Omit<BusOptions, 'identity'>
+  settings: DispatcherSettings
+  log_level: string
+}
+
+/**
+ * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS, PASSOVER_POLICY (a path), PASSOVER_LOG_LEVEL.
+ * `readFile` gives undefined for what is no file.
+ */
+export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
+  return { bus: busFromEnvironment(env, readFile), settings: settingsOf(env, readFile), log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }
+}
+
+function settingsOf(env: Environment, readFile: (path: string) => string | undefined): DispatcherSettings {
+  const registration = env.PASSOVER_REGISTRATION
+  const window = env.PASSOVER_ID_WINDOW_MS
+  const policy = env.PASSOVER_POLICY
+  const settings: Record<string, unknown> = {}
+  if (registration) settings.registration = registration
+  if (window) settings.id_window_ms = Number(window)
+  if (policy) settings.policy = { version: 0, document: JSON.parse(readFile(policy) ?? '') }
+  // Checked as a whole by dispatcherOptions, which names what is wrong.
+  return settings as DispatcherSettings
+}

@@ -1,0 +1,29 @@
+/**
+ * The edges between two steps of the dispatcher, named so that a test can kill or stall it exactly there.
+ * In production nothing is handed in and nothing is awaited.
+ */
+export const FAULT_POINTS = [
+  'admission:before-publish',
+  'admission:after-publish',
+  'admission:before-ack',
+  'admission:before-dead-letter',
+  'admission:before-bad-return',
+  'decision:before-publish',
+  'decision:after-publish',
+  'decision:before-ack',
+  'ending:before-publish',
+  'ending:after-publish',
+  'look:before-publish',
+  'advisory:before-publish',
+  'advisory:before-dead-letter',
+  'register:before-event',
+  'register:before-record',
+  'register:before-consumers',
+  'snapshot:before-put',
+  'snapshot:after-put',
+] as const
+export type FaultPoint = (typeof FAULT_POINTS)[number]
+
+export interface Faults {
+  at(point: FaultPoint): Promise<void>
+}

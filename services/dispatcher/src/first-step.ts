@@ -1,0 +1,101 @@
+import { encode, intern, type Outgoing, type Subjects } from '@passover/bus'
+import {
+  HEADER,
+  type HeldEnvelope,
+  keyText,
+  type Part,
+  type PassError,
+  type PassKey,
+  type ReturnEnvelope,
+  type Slot,
+  WIRE_VERSION,
+  type WorkControl,
+  type WorkEnvelope,
+} from '@passover/schemas'
+
+export type ReplyType = 'msgpack' | 'json'
+
+/** What a request tells every first step that answers it. */
+export interface Answered {
+  digest: string
+  /** Stream sequence and stored time (server ms) of the request. */
+  request_sequence: number
+  requested_at: number
+  reply_type: ReplyType
+  traceparent?: string | undefined
+}
+
+/** What makes a step this publisher's own, at this place of the journal. */
+export interface Place {
+  subjects: Subjects
+  key: PassKey
+  /** Sequence of the journal's last step, 0 when there is none. */
+  guard: number
+  nonce: string
+}
+
+/** The work step: the pass is admitted. Parts travel as they are. */
+export function workStep(place: Place, work: { control: WorkControl; slot: Slot; parts: Part[] }, traceparent?: string): Outgoing {
+  const { control, slot, parts } = work
+  intern(control.policy)
+  const body: WorkEnvelope = { v: WIRE_VERSION, control, parts }
+  const headers = admitted(place, control, traceparent)
+  headers[HEADER.timeout] = String(control.timeout_ms)
+  return {
+    subject: place.subjects.work(place.key, slot),
+    headers,
+    data: encode(body, 'msgpack'),
+    guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
+  }
+}
+
+/** The held step: a person decides first. The context stays in the request that it names. */
+export function heldStep(place: Place, held: { control: WorkControl; expires_ms: number }, traceparent?: string): Outgoing {
+  const { control, expires_ms } = held
+  intern(control.policy)
+  const body: HeldEnvelope = { v: WIRE_VERSION, control, expires_ms }
+  const headers = admitted(place, control, traceparent)
+  headers[HEADER.expires] = String(expires_ms)
+  return {
+    subject: place.subjects.held(place.key),
+    headers,
+    data: encode(body, 'msgpack'),
+    guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
+  }
+}
+
+/** A return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
+export function systemReturn(place: Place, error: PassError, answered: Partial<Answered>): Outgoing {
+  const body: ReturnEnvelope = { v: WIRE_VERSION, error }
+  const json = answered.reply_type === 'json'
+  return {
+    subject: place.subjects.return(place.key, 'passover'),
+    headers: {
+      [HEADER.code]: error.code,
+      [HEADER.nonce]: place.nonce,
+      ...(json && { [HEADER.contentType]: 'application/json' }),
+      ...(answered.digest !== undefined && { [HEADER.digest]: answered.digest }),
+      ...(answered.request_sequence !== undefined && { [HEADER.request]: String(answered.request_sequence) }),
+      ...(answered.requested_at !== undefined && { [HEADER.requestedAt]: String(answered.requested_at) }),
+      ...(answered.traceparent !== undefined && { [HEADER.traceparent]: answered.traceparent }),
+    },
+    data: encode(body, json ? 'json' : 'msgpack'),
+    guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
+  }
+}
+
+function admitted(place: Place, control: WorkControl, traceparent: string | undefined): Record<string, string> {
+  const headers: Record<string, string> = {
+    [HEADER.digest]: control.digest,
+    [HEADER.request]: String(control.request_sequence),
+    [HEADER.requestedAt]: String(control.requested_at),
+    [HEADER.policy]: String(control.policy_version),
+    [HEADER.nonce]: place.nonce,
+  }
+  if (control.parent) headers[HEADER.parent] = keyText(control.parent)
+  if (control.proof !== undefined) headers[HEADER.proof] = String(control.proof)
+  if (control.retry_of !== undefined) headers[HEADER.retryOf] = control.retry_of
+  if (control.reply_type === 'json') headers[HEADER.reply] = 'json'
+  if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent
+  return headers
+}

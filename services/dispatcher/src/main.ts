@@ -1,0 +1,41 @@
+#!/usr/bin/env node
+import { pathToFileURL } from 'node:url'
+import { BusUnreachable, nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
+import { SYSTEM } from '@passover/schemas'
+import { pino } from 'pino'
+import { type Running, startDispatcher } from './dispatcher.js'
+import { readEnvironment } from './environment.js'
+import type { Faults } from './faults.js'
+
+const DRAIN_MS = 10_000
+/** Exit code of E040. */
+const UNREACHABLE = 5
+
+/**
+ * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
+ * `faults` is for tests that end a process between two of its steps.
+ */
+export async function runDispatcher(env: Record<string, string | undefined>, faults?: Faults): Promise<Running> {
+  const told = readEnvironment(env, readTextFile)
+  const log = pino(
+    { name: 'dispatcher', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
+    pino.destination(2),
+  )
+  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
+  await bus.ensureTopology()
+  return startDispatcher({ bus, clock: serverClock(bus), random: nodeRandom, log, ...(faults && { faults }) }, told.settings)
+}
+
+async function main(): Promise<void> {
+  const running = await runDispatcher(process.env).catch((error: unknown) => {
+    if (!(error instanceof BusUnreachable)) throw error
+    process.stderr.write(`${error.message}. ${error.hint}\n`)
+    process.exit(UNREACHABLE)
+  })
+  const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
+  process.once('SIGTERM', stop)
+  process.once('SIGINT', stop)
+  await running.closed
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main()

@@ -1,0 +1,36 @@
+import { passOverPreferences } from '@passover/schemas'
+import { z } from 'zod'
+
+/** Options of a dispatcher, validated once at the edge. Times in ms. */
+export const dispatcherOptions = z.strictObject({
+  /** `open`: an agent registers itself by working, and anybody may originate. `closed`: a person registers agents. */
+  registration: z.enum(['open', 'closed']).default('open'),
+  policy: z
+    .strictObject({ version: z.int().min(0), document: passOverPreferences })
+    .default({ version: 0, document: passOverPreferences.parse({}) }),
+  /** How long an id counts as fresh (DESIGN §2 Ids). The stream keeps every pass at least twice as long. */
+  id_window_ms: z.int().min(1_000).default(3_600_000),
+  /** A request that nothing answered is read whole after so long. */
+  look_after_ms: z.int().positive().default(5_000),
+  /** Requests and decisions handled at a time. */
+  concurrency: z.int().positive().max(10_000).default(512),
+  /** Passes ended at a time. */
+  endings: z.int().positive().max(10_000).default(256),
+  /** How long a pass may stay held after a decision about it before that is tried again. */
+  redrive_ms: z.int().positive().default(30_000),
+  snapshot_ms: z.int().positive().default(10_000),
+  /** How often the work consumers of registered agents are looked after. */
+  consumers_ms: z.int().positive().default(3_000),
+  /** How long a work consumer must be missing before it is made again: its workers then know the consumer's true age. */
+  missing_ms: z.int().positive().default(3_000),
+  /** How often it is looked at how full the stream is. */
+  water_ms: z.int().positive().default(2_000),
+  /** How long one journal step is tried while the server has no leader. */
+  step_deadline_ms: z.int().positive().default(15_000),
+  /** False: a replica that only keeps time. */
+  admission: z.boolean().default(true),
+  /** False: a replica that only admits. */
+  timekeeper: z.boolean().default(true),
+})
+export type DispatcherOptions = z.infer<typeof dispatcherOptions>
+export type DispatcherSettings = z.input<typeof dispatcherOptions>

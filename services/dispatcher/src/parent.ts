@@ -1,0 +1,91 @@
+import { type Bus, decode, JournalTooLong, type Stored } from '@passover/bus'
+import { foldJournal, type JournalRules, type JournalState } from '@passover/core'
+import { keyText, type PassKey, type Step, type WorkControl, type WorkEnvelope } from '@passover/schemas'
+
+export interface Parent {
+  journal: JournalState
+  control: WorkControl
+}
+
+/** A pass that another one calls its parent, and what is said to prove it. */
+export type ClaimedParent = PassKey & {
+  /** Sequence of the parent's last step that counts. */
+  proof: number
+  /** Stands in its work step; left out where it was checked before. */
+  return_id?: string
+}
+
+/** Parents whose journal is too long to be read are refused unread from then on: it will not get shorter. */
+const MOST_CROWDED = 10_000
+
+/** Reads parents for one dispatcher. */
+export class Parents {
+  readonly #bus: Bus
+  readonly #rules: JournalRules
+  readonly #crowded = new Set<string>()
+
+  constructor(bus: Bus, rules: JournalRules) {
+    this.#bus = bus
+    this.#rules = rules
+  }
+
+  /**
+   * A claimed parent as the leader has it; undefined when it was never admitted, or what is claimed of it is plainly wrong.
+   * Ancestry, deadline and rights come from here, never from the request (P3). The step that the proof names is looked at
+   * first, so that nobody makes a dispatcher read journals by guessing, and no journal is read further than an honest one goes.
+   */
+  async read(claimed: ClaimedParent): Promise<Parent | undefined> {
+    const { originator, subagent, id } = claimed
+    const key: PassKey = { originator, subagent, id }
+    const text = keyText(key)
+    if (this.#crowded.has(text)) return undefined
+    const proof = await this.#bus.journal.message(claimed.proof)
+    const step = proof && this.#stepOf(proof, text)
+    if (!step) return undefined
+    const known = step.kind === 'work' ? controlIn(proof) : undefined
+    if (step.kind === 'work' && !isClaimed(known, claimed)) return undefined
+    return this.#fold(key, { known, claimed })
+  }
+
+  async #fold(key: PassKey, { known, claimed }: { known: WorkControl | undefined; claimed: ClaimedParent }): Promise<Parent | undefined> {
+    const steps = await this.#steps(key)
+    if (!steps) return undefined
+    const { journal } = foldJournal(steps, this.#rules)
+    if ((journal.state !== 'open' && journal.state !== 'done') || !journal.work) return undefined
+    const control = known && journal.work.sequence === claimed.proof ? known : await this.#control(journal.work.sequence)
+    return control && { journal, control }
+  }
+
+  /** The steps of an honest journal; undefined: there are more. */
+  async #steps(key: PassKey): Promise<Step[] | undefined> {
+    try {
+      return await this.#bus.journal.read(key)
+    } catch (error) {
+      if (!(error instanceof JournalTooLong)) throw error
+      if (this.#crowded.size >= MOST_CROWDED) this.#crowded.clear()
+      this.#crowded.add(keyText(key))
+      return undefined
+    }
+  }
+
+  #stepOf(stored: Stored, text: string): { kind: 'work' | 'fence' } | undefined {
+    const parsed = this.#bus.subjects.parse(stored.subject)
+    if (parsed.kind !== 'step' || keyText(parsed.key) !== text) return undefined
+    return parsed.step === 'work' || parsed.step === 'fence' ? { kind: parsed.step } : undefined
+  }
+
+  async #control(sequence: number): Promise<WorkControl | undefined> {
+    const message = await this.#bus.journal.message(sequence)
+    return message && controlIn(message)
+  }
+}
+
+/** The control frame of a work step. Only `passover` may write one, so it is not validated again. */
+function controlIn(stored: Stored): WorkControl | undefined {
+  const body = decode(stored.data, 'msgpack')
+  return body.ok ? (body.value as Partial<WorkEnvelope> | null)?.control : undefined
+}
+
+function isClaimed(control: WorkControl | undefined, { return_id }: ClaimedParent): boolean {
+  return control !== undefined && (return_id === undefined || control.return_id === return_id)
+}

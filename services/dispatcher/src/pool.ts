@@ -1,0 +1,54 @@
+/** Runs queued jobs, at most `width` at a time; a job must not reject. */
+export class Pool {
+  readonly #width: number
+  readonly #queue: (() => Promise<void>)[] = []
+  readonly #idle: (() => void)[] = []
+  #next = 0
+  #running = 0
+
+  constructor(width: number) {
+    this.#width = width
+  }
+
+  get running(): number {
+    return this.#running
+  }
+
+  get waiting(): number {
+    return this.#queue.length - this.#next
+  }
+
+  add(job: () => Promise<void>): void {
+    this.#queue.push(job)
+    this.#pump()
+  }
+
+  /** Forgets what has not begun. */
+  clear(): void {
+    this.#queue.length = 0
+    this.#next = 0
+  }
+
+  /** Settles when nothing runs and nothing waits. */
+  idle(): Promise<void> {
+    if (this.#running === 0 && this.waiting === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
+  }
+
+  #pump(): void {
+    while (this.#running < this.#width && this.waiting > 0) {
+      const job = this.#queue[this.#next++]
+      if (this.#next === this.#queue.length) this.clear()
+      if (!job) continue
+      this.#running++
+      void job().finally(() => this.#done())
+    }
+  }
+
+  #done(): void {
+    this.#running--
+    this.#pump()
+    if (this.#running > 0 || this.waiting > 0) return
+    for (const resolve of this.#idle.splice(0)) resolve()
+  }
+}

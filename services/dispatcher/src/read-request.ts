@@ -1,0 +1,145 @@
+import { bodyType, decode, type MessageHeaders, splitContext } from '@passover/bus'
+import { requestDigest } from '@passover/core'
+import { HEADER, type Part, type PassError, passOverRequest, type RequestControl, requestEnvelope, sha256 } from '@passover/schemas'
+import type { z } from 'zod'
+
+/** Who speaks to whom, as the subject says: pinned by permissions, so it is what counts. */
+export interface Parties {
+  originator: string
+  subagent: string
+}
+
+/** A request's stored form, as much of it as reading needs. */
+export interface RawRequest {
+  headers: Pick<MessageHeaders, 'get'>
+  data: Uint8Array
+}
+
+export interface ReadRequest {
+  request: RequestControl
+  parts: Part[]
+  digest: string
+  session_id: string
+  reply_type: 'msgpack' | 'json'
+  traceparent?: string
+}
+
+export type Reading = { ok: true; value: ReadRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json' }
+
+const MOST_ISSUES = 5
+
+/**
+ * Decodes and checks a stored request: its form, that subject, headers and body agree, that inlined parts are what their hashes say.
+ * Never throws: whatever is wrong with it is E005 (DESIGN §2 "Asking twice").
+ */
+export function readRequest(raw: RawRequest, parties: Parties): Reading {
+  const reply_type = bodyType(raw.data, raw.headers.get(HEADER.contentType))
+  const bad = (message: string, details?: Record<string, unknown>): Reading => ({
+    ok: false,
+    reply_type,
+    error: { code: 'E005', message, ...(details && { details }) },
+  })
+  try {
+    const decoded = decode(raw.data, reply_type)
+    if (!decoded.ok) return bad(`the request cannot be decoded as ${reply_type}: ${clip(decoded.error.message)}`)
+    const form = readForm(decoded.value)
+    if ('issues' in form) return bad(`the request is malformed: ${form.issues.join('; ')}`, { issues: form.issues })
+    const differs = disagreement(form.request, raw.headers, parties)
+    if (differs) return bad(differs.message, { field: differs.field })
+    const broken = sameName(form.parts) ?? (form.cut_here ? undefined : brokenPart(form.parts))
+    if (broken) return bad(broken)
+    const digest = requestDigest(form.request, form.parts)
+    const claimed = raw.headers.get(HEADER.digest)
+    if (claimed !== undefined && claimed !== digest) {
+      return bad('the digest in the header is not the digest of the request', { field: HEADER.digest })
+    }
+    const traceparent = raw.headers.get(HEADER.traceparent)
+    const { request, parts, session_id } = form
+    const value: ReadRequest = { request, parts, session_id, digest, reply_type }
+    if (traceparent !== undefined) value.traceparent = traceparent
+    return { ok: true, value }
+  } catch (error) {
+    return bad(`the request cannot be read: ${clip(error instanceof Error ? error.message : String(error))}`)
+  }
+}
+
+/** `cut_here`: the parts were made here, with their hashes, of a context that came whole. */
+type Form = { request: RequestControl; parts: Part[]; session_id: string; cut_here: boolean } | { issues: string[] }
+
+function readForm(body: unknown): Form {
+  if (isRecord(body) && 'v' in body && 'request' in body) return readEnvelope(body)
+  const parsed = passOverRequest.safeParse(body)
+  if (!parsed.success) return { issues: issuesOf(parsed.error) }
+  const { work_context, ...request } = parsed.data
+  return { request, parts: splitContext(work_context).parts, session_id: work_context.session_id ?? '', cut_here: true }
+}
+
+function readEnvelope(body: unknown): Form {
+  const parsed = requestEnvelope.safeParse(body)
+  if (!parsed.success) return { issues: issuesOf(parsed.error) }
+  const { request, parts, session_id } = parsed.data
+  return { request, parts, session_id: session_id ?? sessionOf(parts), cut_here: false }
+}
+
+function disagreement(
+  request: RequestControl,
+  headers: RawRequest['headers'],
+  parties: Parties,
+): { field: string; message: string } | undefined {
+  if (request.originating_agent_id !== parties.originator) {
+    const field = 'originating_agent_id'
+    return { field, message: `the body names "${request.originating_agent_id}" as originator, the subject "${parties.originator}"` }
+  }
+  if (request.subagent_id !== parties.subagent) {
+    return { field: 'subagent_id', message: `the body names "${request.subagent_id}" as subagent, the subject "${parties.subagent}"` }
+  }
+  const id = headers.get(HEADER.id)
+  if (id !== undefined && id !== request.id)
+    return { field: HEADER.id, message: `the header names the id "${clip(id)}", the body "${request.id}"` }
+  return undefined
+}
+
+function sameName(parts: Part[]): string | undefined {
+  const names = new Set<string>()
+  for (const { name } of parts) {
+    if (names.has(name)) return `two parts have the name "${clip(name)}"`
+    names.add(name)
+  }
+  return undefined
+}
+
+function brokenPart(parts: Part[]): string | undefined {
+  for (const { name, data, owner, size, hash } of parts) {
+    if (!data) {
+      if (owner === undefined) return `part "${clip(name)}" has neither bytes nor an owner to get them from`
+      continue
+    }
+    if (data.byteLength !== size) return `part "${clip(name)}" has ${data.byteLength} bytes, not ${size}`
+    if (sha256(data) !== hash) return `the bytes of part "${clip(name)}" are not those that its hash names`
+  }
+  return undefined
+}
+
+/** The session that an envelope without one still tells in its small `context` part. */
+function sessionOf(parts: Part[]): string {
+  const context = parts.find((part) => part.name === 'context')?.data
+  if (!context) return ''
+  const value: unknown = JSON.parse(new TextDecoder().decode(context))
+  return isRecord(value) && typeof value.session_id === 'string' ? value.session_id.slice(0, 256) : ''
+}
+
+function issuesOf(error: z.ZodError): string[] {
+  const issues = error.issues.slice(0, MOST_ISSUES).map((issue) => clip(`${issue.path.map(String).join('.') || 'body'}: ${issue.message}`))
+  const more = error.issues.length - issues.length
+  return more > 0 ? [...issues, `and ${more} more`] : issues
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Hostile text goes into messages and logs only in short. */
+function clip(text: string): string {
+  const clean = text.replace(/[^\x20-\x7e\u00a0-\ud7ff\ue000-\uffff]/g, '?')
+  return clean.length > 200 ? `${clean.slice(0, 200)}…` : clean
+}

@@ -1,0 +1,83 @@
+import { encode, type Outcome, type Outgoing } from '@passover/bus'
+import { passError } from '@passover/core'
+import { type DeadLetterBody, type PassError, type PassKey, sha256, WIRE_VERSION } from '@passover/schemas'
+import type { Context } from './context.js'
+import { type ReplyType, systemReturn } from './first-step.js'
+import type { Parties } from './read-request.js'
+
+/** The most bytes of a dead message that are kept for inspection. */
+const KEPT_BYTES = 512 * 1024
+
+/** A stored request that has no pass of its own: malformed, or about an id that is another request's. */
+export interface BadRequest {
+  parties: Parties
+  sequence: number
+  /** Server's time of the request, ms. */
+  time: number
+  data: Uint8Array
+  error: PassError
+  reply_type: ReplyType
+  /** Well-formed, but its id is taken: its digest. Else its bytes are kept as a dead letter. */
+  digest?: string
+}
+
+/** D8: the id is another request's, live or ended, which stays untouched. */
+export function idUsed(id: string): PassError {
+  return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
+}
+
+/** What became of an answer that nobody else gives. */
+export type Answer = { ok: true } | { ok: false; outcome: Outcome }
+
+/**
+ * Answers a request under `bad-<its sequence>` to the originator of its subject, and keeps the bytes of a malformed one.
+ * Both are guarded, so that replicas and redeliveries store each once; a second one is an answer all the same.
+ */
+export async function answerBad(context: Context, bad: BadRequest): Promise<Answer> {
+  const { deps, options } = context
+  const key: PassKey = { ...bad.parties, id: deps.bus.subjects.badId(bad.sequence) }
+  if (bad.digest === undefined) {
+    await deps.faults?.at('admission:before-dead-letter')
+    const kept = await keepDead(context, key, { sequence: bad.sequence, error: bad.error, data: bad.data })
+    if (!kept.ok) return kept
+  }
+  await deps.faults?.at('admission:before-bad-return')
+  const answered = {
+    digest: bad.digest ?? sha256(bad.data),
+    request_sequence: bad.sequence,
+    requested_at: bad.time,
+    reply_type: bad.reply_type,
+  }
+  const advanced = await deps.bus.journal.advance(
+    key,
+    (steps) => {
+      if (steps.length > 0) return { done: true }
+      const place = { subjects: deps.bus.subjects, key, guard: 0, nonce: context.nonce() }
+      return { publish: systemReturn(place, bad.error, answered), stored: () => true }
+    },
+    { read: 'leader', deadline_ms: options.step_deadline_ms, from: bad.sequence },
+  )
+  return advanced.ok ? { ok: true } : { ok: false, outcome: advanced.outcome }
+}
+
+/** Stores the `dead_letter` event of a pass, once: guarded by itself. */
+export async function keepDead(
+  context: Context,
+  key: PassKey,
+  dead: { sequence: number; error: PassError; data?: Uint8Array },
+): Promise<Answer> {
+  const { bus } = context.deps
+  const subject = bus.subjects.event(key, 'dead_letter', 'passover')
+  const bytes = dead.data?.subarray(0, KEPT_BYTES)
+  const body: Omit<DeadLetterBody, 'bytes'> & { bytes?: Uint8Array } = {
+    v: WIRE_VERSION,
+    sequence: dead.sequence,
+    error: dead.error,
+    ...(bytes && { bytes }),
+    ...(bytes && dead.data && dead.data.length > bytes.length && { truncated: true }),
+  }
+  const message: Outgoing = { subject, data: encode(body, 'msgpack'), guard: { subject, sequence: 0 } }
+  const outcome = await bus.publish(message)
+  // Lost: another replica, or an earlier delivery of the same message, has stored it.
+  return outcome.kind === 'stored' || outcome.kind === 'lost' ? { ok: true } : { ok: false, outcome }
+}

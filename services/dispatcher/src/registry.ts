@@ -1,0 +1,89 @@
+import type { Table } from '@passover/bus'
+import { type AgentRecord, agentName, agentRecord } from '@passover/schemas'
+import type { Logger } from 'pino'
+import type { DispatcherDeps } from './deps.js'
+
+/** A name that nobody registered is not looked up again for so long: an unknown originator may ask often. */
+const UNKNOWN_MS = 1_000
+const MOST_UNKNOWN = 10_000
+
+export type OnAgent = (record: AgentRecord) => void
+
+/** The agents, as the bucket `agents` has them: watched, and read once where another dispatcher may have just written. */
+export class Registry implements AsyncDisposable {
+  readonly table: Table<AgentRecord>
+  readonly #records = new Map<string, AgentRecord>()
+  /** Names that are not registered, until when (server ms). */
+  readonly #unknown = new Map<string, number>()
+  readonly #loading = new Map<string, Promise<AgentRecord | undefined>>()
+  readonly #now: () => number
+  readonly #log: Logger
+  #onAgent: OnAgent = () => undefined
+  #watch: AsyncDisposable | undefined
+
+  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>) {
+    this.table = table
+    this.#now = () => deps.clock.now()
+    this.#log = deps.log
+  }
+
+  static async start(deps: DispatcherDeps): Promise<Registry> {
+    const registry = new Registry(deps, await deps.bus.table('agents', agentRecord))
+    const watch = await registry.table.watch((name, record) => registry.#changed(name, record))
+    registry.#watch = watch
+    await watch.ready
+    return registry
+  }
+
+  get(name: string): AgentRecord | undefined {
+    return this.#records.get(name)
+  }
+
+  /** Asks the bucket for a name that the watch has not told of yet. */
+  async load(name: string): Promise<AgentRecord | undefined> {
+    const until = this.#unknown.get(name)
+    if (until !== undefined && until > this.#now()) return undefined
+    const loading = this.#loading.get(name) ?? this.#load(name).finally(() => this.#loading.delete(name))
+    this.#loading.set(name, loading)
+    return loading
+  }
+
+  /** Agents that passes may go to. */
+  *subagents(): Iterable<AgentRecord> {
+    for (const record of this.#records.values()) if (record.roles.subagent) yield record
+  }
+
+  /** Called for every record there is and for each that comes or changes. */
+  set onAgent(listener: OnAgent) {
+    this.#onAgent = listener
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#watch?.[Symbol.asyncDispose]()
+  }
+
+  async #load(name: string): Promise<AgentRecord | undefined> {
+    const entry = await this.table.get(name)
+    if (entry && entry.value.name === name) {
+      this.#records.set(name, entry.value)
+      return entry.value
+    }
+    if (this.#unknown.size >= MOST_UNKNOWN) this.#unknown.clear()
+    this.#unknown.set(name, this.#now() + UNKNOWN_MS)
+    return undefined
+  }
+
+  #changed(name: string, record: AgentRecord | undefined): void {
+    this.#unknown.delete(name)
+    if (!record) {
+      this.#records.delete(name)
+      return
+    }
+    if (record.name !== name || !agentName.safeParse(name).success) {
+      this.#log.warn({ name }, 'agent record left out: it stands under another name')
+      return
+    }
+    this.#records.set(name, record)
+    this.#onAgent(record)
+  }
+}

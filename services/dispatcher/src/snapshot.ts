@@ -1,0 +1,116 @@
+import { type Bus, decode, encode, type ObjectStore } from '@passover/bus'
+import { OpenPasses, type OpenRules, type OpenSnapshot } from '@passover/core'
+import type { AdvisoryFact } from '@passover/schemas'
+
+/** Written in turn, so that one is whole while the other is being written. */
+const NAMES = ['timekeeper-0', 'timekeeper-1'] as const
+const VERSION = 2
+/** Passes packed at a time: about 10 ms, after which others have their turn. 100,000 at once would take half a second. */
+const SLICE = 2_000
+
+/** What a timekeeper knows, at a position of the stream. */
+export interface Known {
+  open: OpenPasses
+  /** Deliveries that the server gave up and that are not settled yet. */
+  advisories: AdvisoryFact[]
+  /** Names of held passes that were decided about and are still held. */
+  decided: readonly unknown[]
+  /** Sequence and server time of the last message that went into it: the stream must still say the same. */
+  position: number
+  time: number
+  /** Whose turn the next snapshot is: not the one that this was read from. */
+  turn: number
+}
+
+interface Snapshot {
+  v: typeof VERSION
+  position: number
+  time: number
+  advisories: AdvisoryFact[]
+  decided: unknown[]
+  /** The fold in slices, each encoded by itself. */
+  slices: Uint8Array[]
+}
+
+interface Read {
+  turn: number
+  snapshot: Snapshot
+}
+
+/** A snapshot as bytes. Nothing may be applied to the fold until it is packed. */
+export async function packSnapshot(known: Omit<Known, 'turn'>, at_a_time = SLICE): Promise<Uint8Array> {
+  const { open, advisories, decided, position, time } = known
+  const slices: Uint8Array[] = []
+  for (const slice of open.slices(at_a_time)) {
+    if (slices.length > 0) await others()
+    slices.push(encode(slice, 'msgpack'))
+  }
+  const snapshot: Snapshot = { v: VERSION, position, time, advisories, decided: [...decided], slices }
+  return encode(snapshot, 'msgpack')
+}
+
+/**
+ * Stores a snapshot in place of the older one; gives the turn of the next one.
+ * Any timekeeper may go on from any one's: it is a pure fold of the stream.
+ */
+export async function storeSnapshot(store: ObjectStore, turn: number, packed: Uint8Array): Promise<number> {
+  await store.put(nameOf(turn), packed)
+  return turn + 1
+}
+
+/** The newest snapshot that is whole and fits the stream; undefined: the stream is to be read from its start. */
+export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRules): Promise<Known | undefined> {
+  const found = await Promise.all(NAMES.map((_, turn) => read(store, turn)))
+  const newest = found.filter((one) => one !== undefined).sort((a, b) => b.snapshot.position - a.snapshot.position)
+  for (const one of newest) {
+    const known = await restore(bus, one, rules)
+    if (known) return known
+  }
+  return undefined
+}
+
+async function restore(bus: Bus, { snapshot, turn }: Read, rules: OpenRules): Promise<Known | undefined> {
+  const { position, time, advisories, decided } = snapshot
+  // Another stream under the same name (made anew, restored from a backup) has something else at that sequence.
+  const stored = await bus.journal.message(position)
+  if (!stored || stored.time !== time) return undefined
+  const open = OpenPasses.restore(joined(snapshot.slices), rules)
+  return open && { open, advisories, decided, position, time, turn: turn + 1 }
+}
+
+function joined(slices: readonly Uint8Array[]): OpenSnapshot | undefined {
+  let whole: OpenSnapshot | undefined
+  for (const bytes of slices) {
+    const decoded = decode(bytes, 'msgpack')
+    if (!decoded.ok) return undefined
+    const slice = decoded.value as OpenSnapshot
+    if (!whole) whole = slice
+    else {
+      for (const pass of slice.passes) whole.passes.push(pass)
+      for (const asked of slice.asked) whole.asked.push(asked)
+    }
+  }
+  return whole
+}
+
+/** A snapshot that cannot be read is no snapshot. */
+async function read(store: ObjectStore, turn: number): Promise<Read | undefined> {
+  try {
+    const data = await store.get(nameOf(turn))
+    const decoded = data && decode(data, 'msgpack')
+    const snapshot = decoded?.ok ? (decoded.value as Partial<Snapshot> | null) : undefined
+    const { v, position, advisories, decided, slices } = snapshot ?? {}
+    if (v !== VERSION || typeof position !== 'number' || ![advisories, decided, slices].every(Array.isArray)) return undefined
+    return { turn, snapshot: snapshot as Snapshot }
+  } catch {
+    return undefined
+  }
+}
+
+function nameOf(turn: number): string {
+  return NAMES[turn % 2] ?? NAMES[0]
+}
+
+function others(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

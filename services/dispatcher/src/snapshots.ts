@@ -1,0 +1,69 @@
+import type { ObjectStore } from '@passover/bus'
+import type { Context } from './context.js'
+import { type Known, packSnapshot, storeSnapshot } from './snapshot.js'
+
+/** A snapshot may take this part of the time: the more is open, the rarer they are. */
+const SHARE = 0.05
+
+/** Keeps what a timekeeper knows, now and then. */
+export class Snapshots {
+  readonly #context: Context
+  readonly #store: ObjectStore
+  readonly #known: () => Omit<Known, 'turn'> | undefined
+  #timer: Disposable | undefined
+  #stopped = false
+  #saved: number
+  #turn: number
+  #saving: Promise<void> | undefined
+  /** While it is being packed nothing may be applied to what is known. */
+  packing: Promise<unknown> | undefined
+
+  /** `known` gives undefined while nothing may be kept. */
+  constructor(context: Context, store: ObjectStore, how: { from: Known | undefined; known: () => Omit<Known, 'turn'> | undefined }) {
+    this.#context = context
+    this.#store = store
+    this.#known = how.known
+    this.#saved = how.from?.position ?? 0
+    this.#turn = how.from?.turn ?? 0
+  }
+
+  schedule(ms = this.#context.options.snapshot_ms): void {
+    const { clock, log } = this.#context.deps
+    this.#timer = clock.after(ms, () => {
+      const begun = clock.monotonic()
+      void this.save()
+        .catch((error: unknown) => log.warn({ err: error }, 'snapshot not stored'))
+        .finally(() => {
+          const rest = (clock.monotonic() - begun) / SHARE
+          if (!this.#stopped) this.schedule(Math.max(this.#context.options.snapshot_ms, rest))
+        })
+    })
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+  }
+
+  /** Keeps what is known now, after the one that is being kept. */
+  async save(): Promise<void> {
+    await this.#saving?.catch(() => undefined)
+    this.#saving = this.#save()
+    await this.#saving
+  }
+
+  async #save(): Promise<void> {
+    const { faults } = this.#context.deps
+    await faults?.at('snapshot:before-put')
+    const known = this.#known()
+    if (!known || known.position === this.#saved) return
+    const packing = packSnapshot(known)
+    this.packing = packing
+    const packed = await packing.finally(() => {
+      this.packing = undefined
+    })
+    this.#turn = await storeSnapshot(this.#store, this.#turn, packed)
+    this.#saved = known.position
+    await faults?.at('snapshot:after-put')
+  }
+}

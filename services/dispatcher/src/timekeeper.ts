@@ -1,0 +1,231 @@
+import type { ObjectStore } from '@passover/bus'
+import { type Due, OpenPasses, type OpenRules } from '@passover/core'
+import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
+import { handleAdvisory } from './advisories.js'
+import type { Context } from './context.js'
+import { DecidedPasses } from './decided.js'
+import { driveHeld } from './decisions.js'
+import { endPass } from './ending.js'
+import type { Keeper } from './keeper.js'
+import { Pool } from './pool.js'
+import { Reading } from './reading.js'
+import { type Known, loadSnapshot } from './snapshot.js'
+import { Snapshots } from './snapshots.js'
+import { endUnadmitted, look } from './unanswered.js'
+import { within } from './within.js'
+
+/** Looks are for what was forgotten: in a backlog they must not take the server's time from admission. */
+const LOOKS = 4
+/** The server's time is measured anew now and then: no timer trusts it for longer. */
+const LONGEST_MS = 30_000
+const RETRY_MS = 1_000
+
+/**
+ * Ends what nobody else ends (I4): a fold over the headers of the stream, one timer for whatever is due next.
+ * It acts only once it has read everything that was stored when it began, so that a restart ends nothing twice.
+ */
+export class Timekeeper implements AsyncDisposable {
+  readonly #keeper: Keeper
+  readonly #snapshots: Snapshots
+  readonly #decided: DecidedPasses
+  readonly #endings: Pool
+  readonly #looks = new Pool(LOOKS)
+  /** Passes and requests that are being ended or read. */
+  readonly #busy = new Set<string>()
+  readonly #advisories = new Map<number, AdvisoryFact>()
+  readonly #reading: Reading
+  #timer: { at: number; handle: Disposable } | undefined
+  #redrive: Disposable | undefined
+  #acting = false
+  #stopped = false
+
+  private constructor(keeper: Keeper, store: ObjectStore, from: Known | undefined) {
+    this.#keeper = keeper
+    this.#endings = new Pool(keeper.options.endings)
+    this.#decided = new DecidedPasses(keeper.options.redrive_ms)
+    this.#snapshots = new Snapshots(keeper, store, { from, known: () => this.#known() })
+    const hearer = { apply: (fact: Fact) => this.#apply(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
+    this.#reading = new Reading(keeper.deps, hearer, from ?? { position: 0, time: 0 })
+  }
+
+  static async start(context: Context): Promise<Timekeeper> {
+    const { bus, log } = context.deps
+    const rules: OpenRules = { ...context.rules, look_after_ms: context.options.look_after_ms }
+    const store = await bus.objects('snapshots')
+    const known = await loadSnapshot(bus, store, rules)
+    const timekeeper = new Timekeeper({ ...context, open: known?.open ?? new OpenPasses(rules) }, store, known)
+    log.info({ from: known?.position ?? 0, open: known?.open.size ?? 0 }, 'timekeeper starts')
+    await timekeeper.#begin(known)
+    return timekeeper
+  }
+
+  get open(): number {
+    return this.#keeper.open.size + this.#keeper.open.unanswered
+  }
+
+  /** Where a lost work consumer goes on: at the subagent's lowest open work, else at what is stored from now on. */
+  workStart(subagent: string): number | 'unknown' {
+    if (!this.#acting) return 'unknown'
+    return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
+  }
+
+  get position(): number {
+    return this.#reading.position
+  }
+
+  /** Settles when it has read all that was stored at its start, and acts. */
+  get caughtUp(): Promise<void> {
+    return this.#reading.caughtUp
+  }
+
+  /** Lets what is being ended finish, for at most so long, and keeps what is known. */
+  async drain(ms: number): Promise<void> {
+    if (this.#stopped) return
+    this.#stopped = true
+    this.#timer?.handle[Symbol.dispose]()
+    this.#redrive?.[Symbol.dispose]()
+    this.#snapshots.stop()
+    this.#endings.clear()
+    this.#looks.clear()
+    await within(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#looks.idle()]))
+    await this.#reading[Symbol.asyncDispose]()
+    if (this.#acting) await this.#snapshots.save()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain(5_000)
+  }
+
+  async #begin(known: Known | undefined): Promise<void> {
+    for (const fact of known?.advisories ?? []) this.#advisories.set(fact.sequence, fact)
+    this.#decided.restore(known?.decided ?? [])
+    await this.#reading.begin()
+    this.#snapshots.schedule()
+    this.#driveLater()
+  }
+
+  #known(): Omit<Known, 'turn'> | undefined {
+    if (!this.#acting) return undefined
+    const { position, time } = this.#reading
+    return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
+  }
+
+  #apply(fact: Fact): Promise<void> | undefined {
+    const { packing } = this.#snapshots
+    if (packing) return this.#applyAfter(packing, fact)
+    this.#keep(fact)
+    return undefined
+  }
+
+  async #applyAfter(packing: Promise<unknown>, fact: Fact): Promise<void> {
+    const { open } = this.#keeper
+    await packing.catch(() => undefined)
+    // It may have gone back meanwhile.
+    if (open === this.#keeper.open) this.#keep(fact)
+  }
+
+  #keep(fact: Fact): void {
+    const { open } = this.#keeper
+    if (fact.type === 'advisory') this.#advise(fact)
+    else if (fact.type !== 'decision') open.apply(fact)
+    else if (open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
+    if (this.#acting) this.#arm()
+  }
+
+  #forgetAll(): void {
+    const { rules, options } = this.#keeper
+    this.#acting = false
+    this.#keeper.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
+    this.#advisories.clear()
+    this.#decided.clear()
+  }
+
+  #act(): void {
+    if (this.#stopped) return
+    this.#acting = true
+    for (const fact of this.#advisories.values()) this.#settleAdvisory(fact)
+    this.#arm()
+  }
+
+  #arm(): void {
+    const at = this.#keeper.open.nextAt()
+    if (at === undefined || this.#stopped || (this.#timer && this.#timer.at <= at)) return
+    this.#timer?.handle[Symbol.dispose]()
+    const { clock } = this.#keeper.deps
+    this.#timer = { at, handle: clock.after(Math.min(LONGEST_MS, Math.max(0, at - clock.now())), () => this.#sweep()) }
+  }
+
+  #sweep(): void {
+    this.#timer = undefined
+    for (const due of this.#keeper.open.due(this.#keeper.deps.clock.now())) this.#take(due)
+    this.#arm()
+  }
+
+  #take(due: Due): void {
+    if (due.kind === 'look') {
+      const { request } = due
+      this.#run(this.#looks, `look ${request.sequence}`, () => this.#lookAt(request))
+      return
+    }
+    const { request } = due
+    this.#run(this.#endings, keyText(due.key), async () => {
+      if (request) return endUnadmitted(this.#keeper, due, request)
+      const ended = await endPass(this.#keeper, due)
+      if (ended.kind === 'mine') this.#keeper.stats.ended++
+    })
+  }
+
+  async #lookAt(request: RequestFact): Promise<void> {
+    if (this.#keeper.open.awaits(request.sequence)) await look(this.#keeper, request)
+  }
+
+  /** What fails comes up again: the fold gives out what is due until it has ended. */
+  #run(pool: Pool, name: string, job: () => Promise<void>): void {
+    if (this.#busy.has(name)) return
+    this.#busy.add(name)
+    pool.add(async () => {
+      try {
+        if (!this.#stopped) await job()
+      } catch (error) {
+        this.#keeper.deps.log.error({ err: error, name }, 'ending failed')
+      } finally {
+        this.#busy.delete(name)
+        if (!this.#stopped) this.#arm()
+      }
+    })
+  }
+
+  #advise(fact: AdvisoryFact): void {
+    this.#advisories.set(fact.sequence, fact)
+    if (this.#acting) this.#settleAdvisory(fact)
+  }
+
+  #settleAdvisory(fact: AdvisoryFact): void {
+    this.#run(this.#endings, `advisory ${fact.sequence}`, async () => {
+      let settled = false
+      try {
+        settled = await handleAdvisory(this.#keeper, fact)
+      } finally {
+        if (settled) this.#advisories.delete(fact.sequence)
+        else this.#keeper.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
+      }
+    })
+  }
+
+  #driveLater(): void {
+    const { clock } = this.#keeper.deps
+    this.#redrive = clock.after(this.#keeper.options.redrive_ms / 2, () => {
+      if (this.#acting) this.#driveDecided(clock.now())
+      if (!this.#stopped) this.#driveLater()
+    })
+  }
+
+  #driveDecided(now: number): void {
+    const isHeld = (key: PassKey) => this.#keeper.open.journalOf(key)?.state === 'held'
+    for (const key of this.#decided.due(now, isHeld)) {
+      this.#run(this.#endings, `decided ${keyText(key)}`, async () => {
+        if ((await driveHeld(this.#keeper, key)) !== 'failed') this.#decided.forget(key)
+      })
+    }
+  }
+}

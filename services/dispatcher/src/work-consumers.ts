@@ -1,0 +1,114 @@
+import { resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
+import { type AgentRecord, SLOTS } from '@passover/schemas'
+import type { Context } from './context.js'
+import { Pool } from './pool.js'
+
+/** Agents looked after in one round, so that thousands of them do not keep the server busy. */
+const ROUND = 200
+const WIDTH = 4
+
+/**
+ * First sequence that a work consumer made now must deliver: the subagent's lowest open work, or what is stored from now on.
+ * `unknown`: the timekeeper has not read all yet. Undefined: nobody keeps time here, so all work there is.
+ */
+export type WorkStart = (subagent: string) => number | 'unknown' | undefined
+
+/**
+ * Sees to it that every subagent has its work consumers. A lost one is made again only some seconds after it was seen
+ * missing, from the lowest open work: by then its workers take no younger delivery for a first one (D2).
+ */
+export class WorkConsumers {
+  readonly #context: Context
+  readonly #workStart: WorkStart
+  readonly #pool = new Pool(WIDTH)
+  /** Since when (monotonic ms) each agent's consumers have been seen missing. */
+  readonly #missing = new Map<string, number>()
+  #timer: Disposable | undefined
+  #next = 0
+  #stopped = false
+
+  constructor(context: Context, workStart: WorkStart) {
+    this.#context = context
+    this.#workStart = workStart
+  }
+
+  start(): void {
+    this.#context.registry.onAgent = (record) => this.#later(record)
+    for (const record of this.#context.registry.subagents()) this.#later(record)
+    this.#schedule()
+  }
+
+  /** Makes the consumers and the parts bucket of an agent that had none before. */
+  async make(record: AgentRecord): Promise<void> {
+    const { bus } = this.#context.deps
+    const from = this.#workStart(record.name)
+    const lease = this.#leaseOf(record)
+    await bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...lease, ...(typeof from === 'number' && { from }) })
+    this.#missing.delete(record.name)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+    this.#pool.clear()
+    await this.#pool.idle()
+  }
+
+  #leaseOf(record: AgentRecord): { max_attempts: number; lease_ms: number } {
+    const policy = resolvePolicy(this.#context.options.policy.document, { from: record.name, to: record.name, agent: record })
+    const { max_attempts, lease_ms } = policy.ok ? policy.value.effective : SYSTEM_DEFAULTS
+    return { max_attempts, lease_ms }
+  }
+
+  #schedule(): void {
+    this.#timer = this.#context.deps.clock.after(this.#context.options.consumers_ms, () => {
+      if (this.#stopped) return
+      this.#round()
+      this.#schedule()
+    })
+  }
+
+  #round(): void {
+    if (this.#pool.waiting > 0) return
+    const all = [...this.#context.registry.subagents()]
+    for (let n = 0; n < Math.min(ROUND, all.length); n++) {
+      const record = all[this.#next++ % all.length]
+      if (record) this.#later(record)
+    }
+  }
+
+  #later(record: AgentRecord): void {
+    this.#pool.add(async () => {
+      try {
+        if (!this.#stopped) await this.#check(record)
+      } catch (error) {
+        this.#context.deps.log.warn({ err: error, agent: record.name }, 'work consumers not checked')
+      }
+    })
+  }
+
+  async #check(record: AgentRecord): Promise<void> {
+    const { clock, log } = this.#context.deps
+    if (!record.roles.subagent || !(await this.#isMissing(record.name))) {
+      this.#missing.delete(record.name)
+      return
+    }
+    const since = this.#missing.get(record.name)
+    if (since === undefined) {
+      this.#missing.set(record.name, clock.monotonic())
+      clock.after(this.#context.options.missing_ms, () => this.#later(record))
+      return
+    }
+    if (clock.monotonic() - since < this.#context.options.missing_ms || this.#workStart(record.name) === 'unknown') return
+    log.warn({ agent: record.name }, 'work consumers made again')
+    await this.make(record)
+  }
+
+  async #isMissing(agent: string): Promise<boolean> {
+    for (const slot of SLOTS) {
+      await using source = this.#context.deps.bus.work(agent, slot)
+      if ((await source.created()) === undefined) return true
+    }
+    return false
+  }
+}
