@@ -1,0 +1,113 @@
+import type { RetryOptions } from '@passover/core'
+import { makeInstance, type WorkOutput } from '@passover/schemas'
+import { type Applied, type ApplyOptions, applyModifications } from './apply.js'
+import type { Deps } from './deps.js'
+import type { PassHandle } from './handle.js'
+import { startWorker, type Worker, type WorkerOptions } from './on-pass.js'
+import type { PassOverOptions } from './options.js'
+import type { Handler } from './pass.js'
+import { handleOf, type Origin, passOver } from './pass-over.js'
+import { passOverWithRetry } from './retry.js'
+import { Returns } from './returns.js'
+import { currentScope } from './scope.js'
+
+const ID_WINDOW_MS = 3_600_000
+
+/** An agent that is connected: it passes work over, and works. Disposing it drains its workers and closes the connection. */
+export interface Agent extends AsyncDisposable {
+  readonly name: string
+  /** Passes that are waited for. */
+  readonly awaited: number
+  /** Whether the server can be reached now. */
+  readonly connected: boolean
+  /**
+   * Passes work over to a subagent. Awaiting the handle gives every WorkOutput that a worker returned, whatever its status, and throws
+   * a PassOverError for what was refused, failed, timed out or was cancelled (DESIGN §3, spec 0 §11.1).
+   */
+  passOver(options: PassOverOptions): PassHandle
+  /** The same, asking again after recoverable errors (spec 0 §9.2). */
+  passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput>
+  /** A pass that this agent asked for before, in this process or another. */
+  handle(id: string, subagent: string): PassHandle
+  /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
+  onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
+  /** Writes chosen file modifications of an output, and records that. */
+  applyModifications(output: WorkOutput, options: ApplyOptions): Promise<Applied>
+}
+
+export interface AgentOptions {
+  session_id?: string | undefined
+  directory: string
+  id_window_ms?: number | undefined
+}
+
+/** Makes an agent of a connection. The agent owns it. */
+export function createAgent(deps: Deps, options: AgentOptions): Agent {
+  return new ConnectedAgent(deps, options)
+}
+
+class ConnectedAgent implements Agent {
+  readonly name: string
+  readonly #deps: Deps
+  readonly #origin: Origin
+  readonly #workers = new Set<Worker>()
+  #closing: Promise<void> | undefined
+
+  constructor(deps: Deps, options: AgentOptions) {
+    const instance = makeInstance(deps.random)
+    const id_window_ms = options.id_window_ms ?? ID_WINDOW_MS
+    const { directory, session_id } = options
+    const name = deps.bus.identity
+    this.name = name
+    this.#deps = deps
+    const returns = new Returns(deps, { name, instance, id_window_ms })
+    this.#origin = { deps, name, instance, returns, session_id, directory, id_window_ms }
+  }
+
+  get awaited(): number {
+    return this.#origin.returns.size
+  }
+
+  get connected(): boolean {
+    return this.#deps.bus.connected
+  }
+
+  passOver(options: PassOverOptions): PassHandle {
+    return passOver(this.#origin, options, currentScope())
+  }
+
+  passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput> {
+    const passing = {
+      clock: this.#deps.clock,
+      passOver: (one: PassOverOptions) => this.passOver(one),
+      handle: (id: string, subagent: string) => this.handle(id, subagent),
+    }
+    return passOverWithRetry(passing, options, retry)
+  }
+
+  handle(id: string, subagent: string): PassHandle {
+    return handleOf(this.#origin, { originator: this.name, subagent, id })
+  }
+
+  async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
+    const worker = await startWorker({ deps: this.#deps, self: this, id_window_ms: this.#origin.id_window_ms }, handler, options)
+    this.#workers.add(worker)
+    void worker.closed.then(() => this.#workers.delete(worker))
+    return worker
+  }
+
+  applyModifications(output: WorkOutput, options: ApplyOptions): Promise<Applied> {
+    return applyModifications({ deps: this.#deps, name: this.name, directory: this.#origin.directory }, output, options)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#workers].map((worker) => worker.drain()))
+    await this.#origin.returns[Symbol.asyncDispose]()
+    await this.#deps.bus[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,53 @@
+import { PartError } from '@passover/bus'
+import { acceptReturn, completeOutput, PassOverError, passError } from '@passover/core'
+import { type HandlerResult, handlerResult, LIMITS, type PassError, type WorkOutput } from '@passover/schemas'
+import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
+import type { Run } from './run.js'
+
+const STACK_END = 2_000
+
+/** Gives back the one answer of a run; a second call gets the first one's outcome. */
+export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
+  run.answer ??= giveBack(giver, run, answer)
+  return run.answer
+}
+
+/** The whole output, if it is acceptable; else E021, which keeps what was given. */
+export function outputAnswer(run: Run, given: HandlerResult, now: number): Answer {
+  const faulty = faultOf(given)
+  if (faulty) return { error: passError('E021', faulty), raw_output: given }
+  const output = completeOutput(given, {
+    control: run.control,
+    attempt: run.attempt,
+    started_at: run.began_at,
+    completed_at: now,
+    files_passed: run.parts.reduce((files, part) => (part.name.startsWith('file:') ? files + 1 : files), 0),
+    aborted: run.abort.aborted,
+  })
+  // All but the text is the system's own.
+  if (typeof given === 'string' && given.length <= LIMITS.text) return { output }
+  const accepted = acceptReturn(output, run.key)
+  return accepted.ok ? { output } : { error: accepted.error, raw_output: given }
+}
+
+/** Text and objects that say something are checked as part of the whole output; anything else here. */
+function faultOf(given: unknown): string | undefined {
+  if (typeof given === 'string') return undefined
+  if (typeof given === 'object' && given !== null && !Array.isArray(given) && KNOWN.some((field) => field in given)) return undefined
+  const parsed = handlerResult.safeParse(given)
+  return parsed.success ? undefined : `the handler's result is no output: ${parsed.error.issues[0]?.message ?? 'not an output'}`
+}
+
+const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]
+
+/** The error of a handler that threw (DESIGN §2): E011 with the end of its stack, unless it says itself that its output is no good. */
+export function failureOf(error: unknown, run: Run): PassError {
+  if (error instanceof PassOverError && error.code === 'E021') return error.toWire()
+  if (error instanceof PartError)
+    return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })
+  const cause = error instanceof Error ? error : new Error(String(error))
+  const details: Record<string, unknown> = { attempts: run.attempt, name: cause.name }
+  if (cause.stack) details.stack = cause.stack.slice(-STACK_END)
+  if (error instanceof PassOverError) details.cause = { ...error.toWire(), details: undefined }
+  return passError('E011', cause.message.slice(0, 8_192) || cause.name, details)
+}

@@ -1,0 +1,98 @@
+import type { Step } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { type DeliveryFacts, decideAttempt } from './attempt.js'
+import { journalFilter, viewJournal } from './view.js'
+
+const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
+const rules = { id_window_ms: 3_600_000, trust_fences: true }
+const facts: DeliveryFacts = {
+  delivered: 1,
+  sequence: 5,
+  stored_at: 10_000,
+  now: 10_050,
+  connected_at: 5_000,
+  clock_measured: true,
+  consumer_created_at: 4_000,
+  max_attempts: 3,
+  nonce: 'mine',
+}
+
+function step(kind: Step['kind'], sequence: number, after: number, rest: Partial<Step> = {}): Step {
+  const by = { held: 'passover', work: 'medium', fence: 'audit', return: 'audit' }[kind]
+  return {
+    type: 'step',
+    kind,
+    key,
+    by,
+    sequence,
+    time: 10_000,
+    attempt: 0,
+    guard: { sequence: after, subject: journalFilter(key) },
+    ...rest,
+  }
+}
+const work = step('work', 5, 0)
+const fence = (attempt: number, sequence = 7, after = 5, nonce = 'other') => step('fence', sequence, after, { attempt, nonce })
+const decide = (change: Partial<DeliveryFacts>, ...steps: Step[]) => decideAttempt({ ...facts, ...change }, viewJournal(steps, rules))
+
+describe('decideAttempt', () => {
+  it('runs a young first delivery unread', () => {
+    expect(decideAttempt(facts)).toEqual({ kind: 'run', attempt: 1, guard: 5, proof: 5 })
+  })
+
+  it('reads what was delivered before, is old, or is older than consumer or connection (rule 2)', () => {
+    const read = { kind: 'read' }
+    expect(decideAttempt({ ...facts, delivered: 2 })).toEqual(read)
+    expect(decideAttempt({ ...facts, now: 12_000 })).toEqual(read)
+    expect(decideAttempt({ ...facts, connected_at: 10_000 })).toEqual(read)
+    expect(decideAttempt({ ...facts, consumer_created_at: 10_001 })).toEqual(read)
+    expect(decideAttempt({ ...facts, consumer_created_at: undefined })).toEqual(read)
+  })
+
+  it('takes nothing for first while the server`s time is not known', () => {
+    expect(decideAttempt({ ...facts, clock_measured: false })).toEqual({ kind: 'read' })
+    expect(decide({ clock_measured: false }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+  })
+
+  it('begins nothing when the work step is not found', () => {
+    expect(decide({})).toEqual({ kind: 'leave', why: 'not_found' })
+    expect(decide({ delivered: 2 }, step('work', 6, 0))).toEqual({ kind: 'leave', why: 'not_found' })
+  })
+
+  it('runs an old first delivery after reading, and leaves one that finds a fence (rule 1)', () => {
+    expect(decide({ now: 20_000 }, work)).toEqual({ kind: 'run', attempt: 1, guard: 5, proof: 5 })
+    expect(decide({ now: 20_000 }, work, fence(2))).toEqual({ kind: 'leave', why: 'lost' })
+  })
+
+  it('fences what cannot be proved to be first, after the last step', () => {
+    expect(decide({ delivered: 2 }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+    expect(decide({ connected_at: 10_000 }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+    expect(decide({ delivered: 3 }, work, fence(2))).toEqual({ kind: 'fence', attempt: 3, guard: 7 })
+  })
+
+  it('takes only the fence with its own nonce for its own', () => {
+    expect(decide({ delivered: 2 }, work, fence(2, 7, 5, 'mine'))).toEqual({ kind: 'run', attempt: 2, guard: 7, proof: 7 })
+    expect(decide({ delivered: 2 }, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'fence', attempt: 3, guard: 7 })
+  })
+
+  it('leaves a delivery whose attempts are used up, and acknowledges an ended one', () => {
+    expect(decide({ delivered: 3 }, work, fence(3, 9, 7))).toEqual({ kind: 'leave', why: 'used_up' })
+    expect(decide({ delivered: 2, max_attempts: 1 }, work)).toEqual({ kind: 'leave', why: 'used_up' })
+    expect(decide({ delivered: 2 }, work, step('return', 9, 5, { attempt: 1 }))).toEqual({ kind: 'ended' })
+    expect(decide({}, work, step('return', 9, 5, { by: 'passover', code: 'E043' }))).toEqual({ kind: 'ended' })
+  })
+
+  it('fences a first delivery that nobody is known to have begun, also when only one attempt is allowed', () => {
+    const unproved = { connected_at: 10_000, max_attempts: 1 }
+    expect(decide(unproved, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+    expect(decide(unproved, work, fence(2, 7, 5, 'mine'))).toEqual({ kind: 'run', attempt: 2, guard: 7, proof: 7 })
+    expect(decide(unproved, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'leave', why: 'used_up' })
+  })
+
+  it('leaves what cannot be judged', () => {
+    expect(decide({ delivered: 2 }, work, { ...step('return', 9, 5, { attempt: 1 }), guard: undefined })).toEqual({
+      kind: 'leave',
+      why: 'unclear',
+    })
+  })
+})

@@ -1,0 +1,68 @@
+import type { View } from './view.js'
+
+/** A first delivery of work younger than this needs no read of its journal. */
+export const YOUNG_MS = 2_000
+
+/** What a worker knows of a delivery before it reads anything. Times by the server, ms. */
+export interface DeliveryFacts {
+  delivered: number
+  /** Sequence and stored time of the work step. */
+  sequence: number
+  stored_at: number
+  now: number
+  /** When this connection was made: a killed server may have forgotten deliveries made before. */
+  connected_at: number
+  /** False: `now` and `connected_at` are by the local clock, or by another server's. */
+  clock_measured: boolean
+  /** When the consumer was made; undefined: not known. */
+  consumer_created_at: number | undefined
+  max_attempts: number
+  /** Made anew for this delivery: a fence that carries it is this delivery's own. */
+  nonce: string
+}
+
+export type AttemptDecision =
+  /** Begin to run. `guard` is what the return expects, `proof` what a child names. */
+  | { kind: 'run'; attempt: number; guard: number; proof: number }
+  | { kind: 'read' }
+  /** The journal is ended: acknowledge, don't run. */
+  | { kind: 'ended' }
+  | { kind: 'fence'; attempt: number; guard: number }
+  /** Neither run nor acknowledge. */
+  | { kind: 'leave'; why: 'lost' | 'used_up' | 'not_found' | 'unclear' }
+
+/** Rule 2: the first delivery of a consumer and a connection that cannot have forgotten an earlier one. */
+export function isFirst(facts: DeliveryFacts): boolean {
+  const { consumer_created_at } = facts
+  return (
+    facts.clock_measured &&
+    facts.delivered === 1 &&
+    consumer_created_at !== undefined &&
+    facts.stored_at > consumer_created_at &&
+    facts.stored_at > facts.connected_at
+  )
+}
+
+/**
+ * What to do with a delivery (rules 1, 2 and 7 of DESIGN §2). Pure.
+ * Without a view: run unread if it is first and young, else read. With the view of its journal: run, fence, acknowledge or leave.
+ */
+export function decideAttempt(facts: DeliveryFacts, view?: View): AttemptDecision {
+  const first = isFirst(facts)
+  if (!view) {
+    if (!first || facts.now - facts.stored_at >= YOUNG_MS) return { kind: 'read' }
+    return { kind: 'run', attempt: 1, guard: facts.sequence, proof: facts.sequence }
+  }
+  if (view.ending.kind === 'return') return { kind: 'ended' }
+  if (view.ending.kind === 'unclear') return { kind: 'leave', why: 'unclear' }
+  if (view.work?.sequence !== facts.sequence) return { kind: 'leave', why: 'not_found' }
+  if (view.fence && view.fence.nonce === facts.nonce) {
+    return { kind: 'run', attempt: view.attempt, guard: view.fence.sequence, proof: view.fence.sequence }
+  }
+  if (first && view.fence) return { kind: 'leave', why: 'lost' }
+  if (first) return { kind: 'run', attempt: 1, guard: view.last, proof: view.valid }
+  // Nobody is known to have begun, but it cannot be proved: the fence makes it the only one, whatever the number.
+  const unbegun = facts.delivered === 1 && !view.fence
+  if (view.attempt + 1 > facts.max_attempts && !unbegun) return { kind: 'leave', why: 'used_up' }
+  return { kind: 'fence', attempt: view.attempt + 1, guard: view.last }
+}

@@ -1,0 +1,43 @@
+import type { Bus } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { Random } from '@passover/schemas'
+import type { Faults } from './faults.js'
+
+/** What the sdk is given: only `connect()` constructs these, so that a simulation brings its own. */
+export interface Deps {
+  /** Connected as the agent. */
+  bus: Bus
+  /** The server's time. */
+  clock: Clock
+  random: Random
+  faults?: Faults
+}
+
+/** A promise for the passing of time. Aborting ends it early, without an error. */
+export function pause(clock: Deps['clock'], ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const timer = clock.after(ms, () => {
+      signal?.removeEventListener('abort', early)
+      resolve()
+    })
+    function early(): void {
+      timer[Symbol.dispose]()
+      resolve()
+    }
+    signal?.addEventListener('abort', early, { once: true })
+  })
+}
+
+/** What the promise gives, or undefined when it takes longer. The promise goes on; its failure is not lost on anybody who waits. */
+export async function within<T>(clock: Deps['clock'], ms: number, promise: Promise<T>): Promise<T | undefined> {
+  let timer: Disposable | undefined
+  const late = new Promise<undefined>((resolve) => {
+    timer = clock.after(ms, () => resolve(undefined))
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    timer?.[Symbol.dispose]()
+  }
+}

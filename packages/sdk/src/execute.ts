@@ -1,0 +1,86 @@
+import { joinContext, type LoadedPart, loadParts } from '@passover/bus'
+import { PassOverError, passError } from '@passover/core'
+import type { HandlerResult, WorkContext } from '@passover/schemas'
+import { answerRun, failureOf, outputAnswer } from './answer.js'
+import { type Answer, type GivenBack, publishLate } from './give-back.js'
+import type { Handler } from './pass.js'
+import { PassOfRun } from './pass-of-run.js'
+import type { Run } from './run.js'
+import { inScope } from './scope.js'
+import type { WorkerContext } from './worker-context.js'
+
+/** What came of a handler. */
+type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' } | { kind: 'threw'; error: unknown }
+
+/** What to do with the delivery of a run that is over (rule 7). */
+export type Disposal = 'ack' | 'hand_back' | 'leave'
+
+/** Runs the handler of an attempt, gives back what it made, and says what becomes of the delivery. Never throws. */
+export async function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+  const { faults } = worker.deps
+  if (faults) await faults.at('worker:before-run', run.key)
+  const produced = await produce(worker, run, handler)
+  if (faults) await faults.at('worker:after-run', run.key)
+  if (run.answer) return afterAnswer(worker, run, { given: await run.answer, produced: run.stop === 'compute_time' ? produced : undefined })
+  if (run.stop === 'drain') return 'hand_back'
+  if (run.stop === 'ended' || run.stop === 'lost') {
+    await keepLate(worker, run, produced)
+    return run.stop === 'ended' ? 'ack' : 'leave'
+  }
+  const given = await answerRun(worker, run, answerOf(run, produced, worker.deps.clock.now()))
+  return afterAnswer(worker, run, { given, produced })
+}
+
+async function afterAnswer(worker: WorkerContext, run: Run, over: { given: GivenBack; produced: Produced | undefined }): Promise<Disposal> {
+  if (over.produced && (over.given !== 'returned' || run.stop === 'compute_time')) await keepLate(worker, run, over.produced)
+  return over.given === 'returned' || over.given === 'ended' ? 'ack' : 'leave'
+}
+
+async function keepLate(worker: WorkerContext, run: Run, produced: Produced): Promise<void> {
+  if (produced.kind !== 'output') return
+  const answer = outputAnswer(run, produced.given, worker.deps.clock.now())
+  if ('output' in answer) await publishLate(worker, run, answer.output)
+}
+
+async function produce(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
+  try {
+    const load = run.parts.every((part) => part.data !== undefined) ? undefined : await loadParts(worker.deps.bus.parts, run.parts)
+    const pass = new PassOfRun(
+      worker,
+      run,
+      contextOf(() => load ?? inlined(run)),
+    )
+    const made = inScope(pass, () => handler(pass))
+    const given = isThenable(made) ? await made : made
+    return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
+  } catch (error) {
+    return { kind: 'threw', error }
+  }
+}
+
+function inlined(run: Run): LoadedPart[] {
+  return run.parts.map(({ name, data }) => ({ name, data: data ?? new Uint8Array() }))
+}
+
+function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | undefined)?.then === 'function'
+}
+
+/** Joined when first asked for. */
+function contextOf(parts: () => LoadedPart[]): () => WorkContext {
+  let context: WorkContext | undefined
+  return () => {
+    if (context) return context
+    const joined = joinContext(parts())
+    if (!joined.ok) throw new PassOverError('E011', `the context cannot be put together: ${joined.error}`)
+    context = joined.value
+    return context
+  }
+}
+
+function answerOf(run: Run, produced: Produced, now: number): Answer {
+  if (produced.kind === 'output') return outputAnswer(run, produced.given, now)
+  if (produced.kind === 'nothing') return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
+  if (run.stop === 'deadline') return { error: passError('E010', `the deadline of ${run.control.timeout_ms} ms passed`) }
+  return { error: failureOf(produced.error, run) }
+}

@@ -1,0 +1,24 @@
+import type { PassKey } from '@passover/schemas'
+
+/**
+ * The edges between two steps of the sdk, named so that a test can kill or stall it exactly there.
+ * In production nothing is handed in and nothing is awaited.
+ */
+export const FAULT_POINTS = [
+  'pass-over:before-publish',
+  'pass-over:after-publish',
+  'worker:before-read',
+  'worker:before-fence',
+  'worker:after-fence',
+  'worker:before-run',
+  'worker:after-run',
+  'worker:before-return',
+  'worker:after-return',
+  'worker:before-ack',
+  'worker:after-ack',
+] as const
+export type FaultPoint = (typeof FAULT_POINTS)[number]
+
+export interface Faults {
+  at(point: FaultPoint, key: PassKey): Promise<void>
+}

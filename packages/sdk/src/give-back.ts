@@ -1,0 +1,126 @@
+import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
+import { HEADER, type Part, type PassError, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
+import { type Deps, pause } from './deps.js'
+import type { Run } from './run.js'
+import { stowParts } from './stow.js'
+import { type ViewRules, viewJournal } from './view.js'
+
+/** What became of a return. `lost`: a newer attempt began. `gave_up`: the server did not say for 15 s. */
+export type GivenBack = 'returned' | 'ended' | 'lost' | 'gave_up'
+
+/** What a worker answers: an output, or why there is none. */
+export type Answer = { output: WorkOutput } | { error: PassError; raw_output?: unknown }
+
+export interface Giver {
+  deps: Deps
+  agent: string
+  rules: ViewRules
+}
+
+/** As long as a cluster may be without a leader. */
+const PATIENCE_MS = 15_000
+const FULL_WAIT_MS = 500
+/** An error that does not fit a message is cut to this. */
+const RAW_TEXT = 65_536
+
+/**
+ * Publishes the one return of this attempt after its last step (DESIGN §2). Refused by the guard, it reads who was faster;
+ * an outcome that is not known is read too, and published again under the same guard for up to 15 s.
+ */
+export async function giveBack(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
+  const { deps } = giver
+  const made = returnStep(giver, run, answer)
+  const message = made instanceof Promise ? await made : made
+  if (deps.faults) await deps.faults.at('worker:before-return', run.key)
+  if (!deps.faults && (await deps.bus.publish(message)).kind === 'stored') return 'returned'
+  const until = deps.clock.monotonic() + PATIENCE_MS
+  for (;;) {
+    const advanced = await deps.bus.journal.advance<GivenBack>(
+      run.key,
+      (steps, tries) => {
+        const settled = tries === 0 ? undefined : judge(giver, run, steps)
+        return settled ? { done: settled } : { publish: message, stored: () => 'returned' as const }
+      },
+      { read: 'glimpse', known: [], deadline_ms: PATIENCE_MS },
+    )
+    if (advanced.ok) {
+      await deps.faults?.at('worker:after-return', run.key)
+      return advanced.value
+    }
+    const { outcome } = advanced
+    if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in answer) {
+      const error: PassError = { code: 'E014', message: `the output is larger than a message may be: ${outcome.description}` }
+      return giveBack(giver, run, { error })
+    }
+    if (outcome.kind !== 'refused' || outcome.reason !== 'full' || deps.clock.monotonic() >= until) return 'gave_up'
+    await pause(deps.clock, FULL_WAIT_MS)
+  }
+}
+
+/** What the journal says about a return that was not plainly stored; undefined: nothing new, publish it again. */
+function judge(giver: Giver, run: Run, steps: Step[]): GivenBack | undefined {
+  const view = viewJournal(steps, giver.rules)
+  if (view.ending.kind === 'return') {
+    const { step } = view.ending
+    return step.by === giver.agent && step.nonce === run.nonce ? 'returned' : 'ended'
+  }
+  return view.last > run.guard ? 'lost' : undefined
+}
+
+function returnStep(giver: Giver, run: Run, answer: Answer): Outgoing | Promise<Outgoing> {
+  const json = run.control.reply_type === 'json'
+  const data = bodyOf(giver, answer, json ? 'json' : 'msgpack')
+  return data instanceof Promise
+    ? data.then((made) => messageOf(giver, run, { answer, data: made, json }))
+    : messageOf(giver, run, { answer, data, json })
+}
+
+function messageOf(giver: Giver, run: Run, { answer, data, json }: { answer: Answer; data: Uint8Array; json: boolean }): Outgoing {
+  const { subjects } = giver.deps.bus
+  const traceparent = run.delivery.headers.get(HEADER.traceparent)
+  const headers: Record<string, string> = { [HEADER.attempt]: String(run.attempt), [HEADER.nonce]: run.nonce }
+  headers[HEADER.status] = 'error' in answer ? 'failed' : answer.output.status
+  if ('error' in answer) headers[HEADER.code] = answer.error.code
+  if (json) headers[HEADER.contentType] = CONTENT_TYPE.json
+  if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent
+  const guard = { subject: subjects.journal(run.key), sequence: run.guard }
+  return { subject: subjects.return(run.key, giver.agent), headers, data, guard }
+}
+
+function bodyOf(giver: Giver, answer: Answer, type: 'json' | 'msgpack'): Uint8Array | Promise<Uint8Array> {
+  if ('error' in answer) return errorBody(answer, type)
+  const { output, parts } = splitOutput(answer.output)
+  if (parts.length > 0) return stowParts(giver.deps, giver.agent, parts).then((stowed) => encodeReturn(output, stowed, type))
+  return encodeReturn(output, undefined, type)
+}
+
+function encodeReturn(output: Record<string, unknown>, parts: Part[] | undefined, type: 'json' | 'msgpack'): Uint8Array {
+  const body: ReturnEnvelope = parts ? { v: WIRE_VERSION, output, parts } : { v: WIRE_VERSION, output }
+  return encode(body, type)
+}
+
+/** The raw output is kept, as it is if it can be encoded, else as text. */
+function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'json' | 'msgpack'): Uint8Array {
+  const body = { v: WIRE_VERSION, error: answer.error }
+  if (answer.raw_output === undefined) return encode(body, type)
+  try {
+    const whole = encode({ ...body, raw_output: answer.raw_output }, type)
+    if (whole.byteLength <= RAW_TEXT * 4) return whole
+    return encode({ ...body, raw_output: JSON.stringify(answer.raw_output).slice(0, RAW_TEXT) }, type)
+  } catch {
+    return encode({ ...body, raw_output: String(answer.raw_output).slice(0, RAW_TEXT) }, type)
+  }
+}
+
+/** Keeps an output that came after the pass had ended, or after a newer attempt began: as an event, never as a return. */
+export async function publishLate(giver: Giver, run: Run, output: WorkOutput): Promise<void> {
+  const { bus } = giver.deps
+  const event = (body: unknown): Outgoing => ({
+    subject: bus.subjects.event(run.key, 'late', giver.agent),
+    data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),
+  })
+  const outcome = await bus.publish(event(output))
+  if (outcome.kind !== 'refused' || outcome.reason !== 'too_large') return
+  const { artifacts, output: _text, ...rest } = output
+  await bus.publish(event({ ...rest, artifacts: [], artifacts_left_out: artifacts.length }))
+}

@@ -1,0 +1,76 @@
+import type { PassOverMarker, PassStatus, WorkOutput } from '@passover/schemas'
+
+/** A pass that was asked for. Awaiting it gives its WorkOutput, or throws a PassOverError (DESIGN §3). */
+export interface PassHandle extends Promise<WorkOutput> {
+  readonly id: string
+  readonly subagent: string
+  /** Settles when the stream has taken the request; for who does not wait for the return. */
+  readonly stored: Promise<void>
+  /** Stands in the session's history where the work went out; undefined for a pass that another call asked for. */
+  readonly marker: PassOverMarker | undefined
+  /** As awaiting the handle. */
+  result(): Promise<WorkOutput>
+  /** Where it stands, by the audit or, if that does not answer, by its journal. E041: there is no such pass. */
+  status(): Promise<PassStatus>
+  /** Asks for its end; the pass and all below it end with E043. Settles when the cancel is stored. */
+  cancel(reason?: string): Promise<void>
+}
+
+/** What a handle is made of. */
+export interface HandleParts {
+  id: string
+  subagent: string
+  marker?: PassOverMarker | undefined
+  stored: Promise<void>
+  /** Begins to wait, at the first call. */
+  wait: () => Promise<WorkOutput>
+  status: () => Promise<PassStatus>
+  cancel: (reason?: string) => Promise<void>
+}
+
+class Handle implements PassHandle {
+  readonly [Symbol.toStringTag] = 'PassHandle'
+  readonly id: string
+  readonly subagent: string
+  readonly stored: Promise<void>
+  readonly marker: PassOverMarker | undefined
+  readonly #parts: HandleParts
+  #waiting: Promise<WorkOutput> | undefined
+
+  constructor(parts: HandleParts) {
+    this.#parts = parts
+    this.id = parts.id
+    this.subagent = parts.subagent
+    this.stored = parts.stored
+    this.marker = parts.marker
+  }
+
+  result(): Promise<WorkOutput> {
+    this.#waiting ??= this.#parts.wait()
+    return this.#waiting
+  }
+  status(): Promise<PassStatus> {
+    return this.#parts.status()
+  }
+  cancel(reason?: string): Promise<void> {
+    return this.#parts.cancel(reason)
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: a handle is awaited like the promise of its result, and only then begins to wait.
+  then<A = WorkOutput, B = never>(
+    fulfilled?: ((output: WorkOutput) => A | PromiseLike<A>) | null,
+    rejected?: ((error: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    return this.result().then(fulfilled, rejected)
+  }
+  catch<B = never>(rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<WorkOutput | B> {
+    return this.result().catch(rejected)
+  }
+  finally(settled?: (() => void) | null): Promise<WorkOutput> {
+    return this.result().finally(settled)
+  }
+}
+
+export function makeHandle(parts: HandleParts): PassHandle {
+  return new Handle(parts)
+}

@@ -1,0 +1,29 @@
+/**
+ * @passover/sdk: what agents call. `connect()` gives an Agent; `agent.passOver()` hands work to a subagent and gives what it returned,
+ * `agent.onPass()` works as one.
+ *
+ * Invariants, each cited or upheld where it is said:
+ * I1 A handler's run begins at most once an attempt; what cannot be proved to be first is fenced (attempt.ts, begin.ts).
+ * I2 A return is published after this attempt's last step and nowhere else; refused or unknown, the journal is read (give-back.ts).
+ * I3 A delivery is acknowledged only when its journal is ended (execute.ts, worker-loop.ts).
+ * I4 What was heard counts only under D3, what was read only under rule 6; else the audit is asked (awaited.ts, view.ts, returns.ts).
+ * I5 Nothing is stored for a request that fails validation at the caller (options.ts).
+ * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker-loop.ts, returns.ts).
+ * I7 Bus, clock and randomness are handed in; only connect.ts makes them.
+ */
+export type { Credentials } from '@passover/bus'
+export { PassOverError } from '@passover/core'
+export type { HandlerResult, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
+export { type Agent, type AgentOptions, createAgent } from './agent.js'
+export { type Applied, type ApplyOptions, modificationDigest } from './apply.js'
+export { disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './bare.js'
+export { connect } from './connect.js'
+export type { Deps } from './deps.js'
+export { FAULT_POINTS, type FaultPoint, type Faults } from './faults.js'
+export type { PassHandle } from './handle.js'
+export { returnMarker } from './markers.js'
+export type { Worker, WorkerOptions } from './on-pass.js'
+export type { PassOverOptions } from './options.js'
+export type { Handler, Pass } from './pass.js'
+export { findProjectServer } from './project.js'
+export type { ConnectOptions, ProjectServer } from './settings.js'

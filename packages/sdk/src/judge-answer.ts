@@ -1,0 +1,33 @@
+import type { PassOverError } from '@passover/core'
+import type { Awaited } from './awaited.js'
+import type { Asked, Look } from './look.js'
+import { notFound, reused, unreachable } from './return-errors.js'
+
+/** After a pass's end so long is waited for who ends it. */
+export const GRACE_MS = 5_000
+
+export type Judged = Extract<Look, { kind: 'return' | 'held' | 'open' }> | { kind: 'wait' } | { kind: 'error'; error: PassOverError }
+
+/**
+ * What the audit's answer means for a pass that is waited for. Pure.
+ * A held one waits on; one whose end is past is given up with E040, an unknown one that nobody here published with E041.
+ */
+export function judgeAnswer(
+  awaited: Pick<Awaited, 'key' | 'digest' | 'published' | 'give_up_at'>,
+  asked: Asked,
+  at: { now: number; connected: boolean },
+): Judged {
+  if (asked.kind === 'pass') {
+    const { pass, found } = asked
+    if (awaited.digest !== undefined && pass.digest !== undefined && pass.digest !== awaited.digest) {
+      return { kind: 'error', error: reused(awaited.key) }
+    }
+    if (found) return { kind: 'return', found }
+    if (pass.status === 'held') return { kind: 'held' }
+    if (pass.deadline !== undefined && pass.deadline + GRACE_MS > at.now) return { kind: 'open', deadline: pass.deadline }
+  }
+  if (at.now < awaited.give_up_at) return { kind: 'wait' }
+  if (asked.kind === 'unknown' && !awaited.published) return { kind: 'error', error: notFound(awaited.key) }
+  const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'
+  return { kind: 'error', error: unreachable(why, awaited.key) }
+}

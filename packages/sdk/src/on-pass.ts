@@ -1,0 +1,83 @@
+import type { Bus, Hearing, WorkSource } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { SLOTS, type Slot } from '@passover/schemas'
+import { z } from 'zod'
+import type { Agent } from './agent.js'
+import { ConsumerAges } from './begin.js'
+import type { Deps } from './deps.js'
+import type { Handler } from './pass.js'
+import { register } from './register.js'
+import { WorkerLoop } from './worker-loop.js'
+
+/** How a worker works. */
+export interface WorkerOptions {
+  /** Handlers that run at a time (default 8). */
+  concurrency?: number | undefined
+  /** How long a drain waits for running handlers before it aborts them and hands their work back, ms (default 10,000). */
+  drain_ms?: number | undefined
+  /** Told to the registry: what this subagent is for. */
+  description?: string | undefined
+  skills?: string[] | undefined
+}
+
+/** Takes work until it is drained. */
+export interface Worker extends AsyncDisposable {
+  readonly subagent: string
+  /** Handlers that run now. */
+  readonly running: number
+  /** Takes no more, waits for running handlers at most so long (ms), then aborts them and hands their work back. Idempotent. */
+  drain(ms?: number): Promise<void>
+  /** Settles when it is drained. */
+  readonly closed: Promise<void>
+}
+
+const workerOptions = z.strictObject({
+  concurrency: z.int().positive().max(10_000).default(8),
+  drain_ms: z.number().min(0).max(86_400_000).default(10_000),
+  description: z.string().max(4_096).optional(),
+  skills: z.array(z.string().max(128)).max(100).optional(),
+})
+
+/** What starting a worker needs of its agent. */
+export interface WorkerHome {
+  deps: Deps
+  self: Agent
+  id_window_ms: number
+}
+
+/**
+ * Registers the agent and starts to work (spec 0 §11.2, DESIGN §2). E005 for bad options, E013 or E040 when it cannot be registered.
+ */
+export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
+  const parsed = workerOptions.safeParse(options)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    throw new PassOverError('E005', `${issue?.path.join('.') || 'options'}: ${issue?.message}`, { field: issue?.path.join('.') })
+  }
+  const { concurrency, drain_ms, ...about } = parsed.data
+  const { bus, clock } = home.deps
+  const sources = sourcesOf(bus)
+  const question = {
+    ...(about.description !== undefined && { description: about.description }),
+    ...(about.skills && { skills: about.skills }),
+  }
+  let hearing: Hearing | undefined
+  try {
+    await register(home.deps, question, sources)
+    const consumers = new ConsumerAges(sources, () => clock.monotonic())
+    await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms })
+    hearing = await bus.hearEndings(bus.identity, (heard) => loop.onEnding(heard))
+    loop.begin(hearing)
+    return loop
+  } catch (error) {
+    await hearing?.[Symbol.asyncDispose]()
+    await Promise.all(SLOTS.map((slot) => sources[slot][Symbol.asyncDispose]()))
+    throw error
+  }
+}
+
+function sourcesOf(bus: Bus): Record<Slot, WorkSource> {
+  const source = (slot: Slot) => bus.work(bus.identity, slot)
+  return { high: source('high'), medium: source('medium'), low: source('low') }
+}

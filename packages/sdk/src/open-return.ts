@@ -1,0 +1,60 @@
+import { type Bus, decode, joinOutput, loadParts, PartError } from '@passover/bus'
+import { acceptError, acceptReturn, passError } from '@passover/core'
+import { type ErrorCode, type Part, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { FoundReturn } from './look.js'
+
+/** What a stored return says. */
+export type Opened = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
+
+type Json = Record<string, unknown>
+
+/**
+ * Opens a stored return: decodes it, fetches what travels by reference, and checks it by the same rule as the worker and the audit.
+ * An unacceptable one is E021 or E013 with the raw output kept. Gives the result itself where nothing must be fetched.
+ */
+export function openReturn(bus: Bus, key: PassKey, found: FoundReturn): Opened | Promise<Opened> {
+  const decoded = decode(found.data, found.content_type)
+  if (!decoded.ok) return refused('E021', `the return cannot be decoded: ${decoded.error.message}`)
+  const body = decoded.value
+  if (!isRecord(body)) return refused('E021', 'the return is no record')
+  if ('error' in body) return errorOf(body, found.by)
+  if (found.by === SYSTEM) return refused('E021', 'the system returned no error')
+  // A worker that speaks JSON may send the bare output.
+  const output = 'v' in body && isRecord(body.output) ? body.output : body
+  const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
+  return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts })
+}
+
+async function acceptParts(bus: Bus, key: PassKey, body: { output: Json; parts: Part[] }): Promise<Opened> {
+  try {
+    const joined = joinOutput(body.output, await loadParts(bus.parts, body.parts))
+    return joined.ok ? accept(key, joined.value) : refused('E021', joined.error, body.output)
+  } catch (error) {
+    if (error instanceof PartError) return refused('E021', `an artifact is lost: ${error.message}`, body.output)
+    throw error
+  }
+}
+
+function accept(key: PassKey, output: Json): Opened {
+  const accepted = acceptReturn(output, key)
+  if (accepted.ok) return { ok: true, output: accepted.output }
+  const { code, message, details } = accepted.error
+  return { ok: false, error: { code, message, details: { ...details, raw_output: output } } }
+}
+
+function errorOf(body: Json, by: string): Opened {
+  const accepted = acceptError(body.error, by)
+  const { error } = accepted
+  // What a worker may not say is kept as it said it.
+  const raw_output = accepted.ok ? body.raw_output : body
+  if (raw_output === undefined) return { ok: false, error }
+  return { ok: false, error: { code: error.code, message: error.message, details: { ...error.details, raw_output } } }
+}
+
+function refused(code: ErrorCode, message: string, raw_output?: unknown): Opened {
+  return { ok: false, error: passError(code, message, raw_output === undefined ? undefined : { raw_output }) }
+}
+
+function isRecord(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}

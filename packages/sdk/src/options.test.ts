@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest'
+import { buildRequest } from './options.js'
+
+const filling = { id: 'some-given-id', originator: 'alice', session_id: 's1', directory: '/p' }
+const options = { subagent: 'audit', reason: 'review', work_context: { objective: 'look' } }
+
+describe('buildRequest', () => {
+  it('fills in what an agent need not say', () => {
+    expect(buildRequest(options, filling)).toEqual({
+      control: { id: 'some-given-id', originating_agent_id: 'alice', subagent_id: 'audit', reason: 'review', return_required: true },
+      context: { objective: 'look', session_id: 's1', directory: '/p', files: [], messages: [] },
+    })
+  })
+
+  it('keeps what it does say, and leaves the signal out', () => {
+    const parent = { originator: 'root', subagent: 'alice', id: 'parent-id-1', return_id: 'r', proof: 7 }
+    const built = buildRequest(
+      {
+        ...options,
+        return_required: false,
+        priority: 'high',
+        work_context: { objective: 'look', session_id: 'own' },
+        signal: new AbortController().signal,
+      },
+      { ...filling, parent },
+    )
+    expect(built).toMatchObject({
+      control: { return_required: false, priority: 'high', parent },
+      context: { session_id: 'own', directory: '/p' },
+    })
+    expect(built.control).not.toHaveProperty('signal')
+  })
+
+  it('names the field of what is wrong, in the words of the options', () => {
+    const field = (change: object) => {
+      try {
+        buildRequest({ ...options, ...change } as never, filling)
+      } catch (error) {
+        return (error as { code: string; context: { field: string } }).context.field
+      }
+      return undefined
+    }
+    expect(field({ subagent: 'no/name' })).toBe('subagent')
+    expect(field({ reason: 5 })).toBe('reason')
+    expect(field({ timeout_ms: -1 })).toBe('timeout_ms')
+    expect(field({ work_context: null })).toBe('work_context')
+    expect(field({ work_context: { objective: 'x', files: [{ path: '' }] } })).toBe('work_context.files.0.path')
+    expect(field({ override: { nonsense: 1 } })).toMatch(/^override/)
+    expect(field({ prority: 'high' })).toBe('prority')
+    expect(field({ work_context: { objective: '\ud800' } })).toBe('work_context.objective')
+  })
+})

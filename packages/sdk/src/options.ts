@@ -1,0 +1,130 @@
+import { PassOverError } from '@passover/core'
+import {
+  type AgentPairOverride,
+  type Budget,
+  type ExpectedOutputType,
+  type ParentProof,
+  type Priority,
+  type RequestControl,
+  requestControl,
+  type WorkContext,
+  workContext,
+} from '@passover/schemas'
+import type { z } from 'zod'
+
+type GivenContext = z.input<typeof workContext>
+
+/** What an agent says to pass work over (spec 0 §2.1, spec 1 phase 5). Milliseconds. */
+export interface PassOverOptions {
+  subagent: string
+  /** Only the objective is needed; session_id and directory are filled in, files and messages default to none. */
+  work_context: Partial<GivenContext> & { objective: string }
+  reason: string
+  /** false: nobody waits; the return is stored and audited all the same (default true). */
+  return_required?: boolean | undefined
+  priority?: Priority | undefined
+  /** Overall deadline from admission (default: the policy's, 30,000). */
+  timeout_ms?: number | undefined
+  override?: AgentPairOverride | undefined
+  constraints?: string[] | undefined
+  expected_output_type?: ExpectedOutputType | undefined
+  auto_apply_on_success?: boolean | undefined
+  budget?: Budget | undefined
+  /** 9 to 64 of A-Z a-z 0-9 _ -; the same id with the same request gets the stored state or result. Default: a new one. */
+  id?: string | undefined
+  /** The pass that this one tries again. */
+  retry_of?: string | undefined
+  /** Attempts made for it before this one. */
+  attempts_made?: number | undefined
+  user_id?: string | undefined
+  trace_id?: string | undefined
+  /** The pass within which this one is asked for; default: the one whose handler calls. */
+  parent?: ParentProof | undefined
+  /** Aborting it cancels the pass. */
+  signal?: AbortSignal | undefined
+}
+
+/** What the sdk knows without being told. */
+export interface Filling {
+  id: string
+  originator: string
+  session_id: string
+  directory: string
+  parent?: ParentProof | undefined
+}
+
+const OPTIONS: Record<keyof PassOverOptions, true> = {
+  subagent: true,
+  work_context: true,
+  reason: true,
+  return_required: true,
+  priority: true,
+  timeout_ms: true,
+  override: true,
+  constraints: true,
+  expected_output_type: true,
+  auto_apply_on_success: true,
+  budget: true,
+  id: true,
+  retry_of: true,
+  attempts_made: true,
+  user_id: true,
+  trace_id: true,
+  parent: true,
+  signal: true,
+}
+
+/** How the request's own names of fields read to whoever gave the options. */
+const OPTION_OF: Record<string, string> = { subagent_id: 'subagent', originating_agent_id: 'agent' }
+
+/** Options that have another name or place in the request. */
+const APART = new Set<string>(['subagent', 'work_context', 'reason', 'return_required', 'id', 'signal'])
+
+/** A request in the two halves that travel apart. */
+export interface BuiltRequest {
+  control: RequestControl
+  context: WorkContext
+}
+
+/** The whole, checked request. Throws E005 naming the field; nothing was stored then. */
+export function buildRequest(options: PassOverOptions, filling: Filling): BuiltRequest {
+  // Filled by assignment: an object that begins with a spread or a rest pattern makes all that follows several times slower.
+  const request: Record<string, unknown> = {
+    id: filling.id,
+    originating_agent_id: filling.originator,
+    subagent_id: options.subagent,
+    reason: options.reason,
+    return_required: options.return_required ?? true,
+  }
+  for (const name in options) {
+    if (!Object.hasOwn(OPTIONS, name)) throw invalid(name, 'unknown option')
+    const value = options[name as keyof PassOverOptions]
+    if (value !== undefined && !APART.has(name)) request[name] = value
+  }
+  if (filling.parent) request.parent = filling.parent
+  const control = requestControl.safeParse(request)
+  if (!control.success) throw fault(control.error, [])
+  const context = workContext.safeParse(fill(options.work_context, filling))
+  if (!context.success) throw fault(context.error, ['work_context'])
+  return { control: control.data, context: context.data }
+}
+
+function fill(given: PassOverOptions['work_context'], { session_id, directory }: Filling): unknown {
+  if (typeof given !== 'object' || given === null) return given
+  const context: Record<string, unknown> = { session_id, directory, files: [], messages: [] }
+  for (const name in given) {
+    if (given[name] !== undefined) context[name] = given[name]
+  }
+  return context
+}
+
+function fault(error: z.ZodError, above: string[]): PassOverError {
+  const issue = error.issues[0]
+  const [first, ...deeper] = [...above, ...(issue?.path ?? []).map(String)]
+  const name = first === undefined ? 'request' : (OPTION_OF[first] ?? first)
+  return invalid([name, ...deeper].join('.'), issue?.message ?? 'not valid')
+}
+
+function invalid(field: string, why: string): PassOverError {
+  return new PassOverError('E005', `${field}: ${why}`, { field })
+}

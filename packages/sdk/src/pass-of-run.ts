@@ -1,0 +1,106 @@
+import { PassOverError } from '@passover/core'
+import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
+import { answerRun, outputAnswer } from './answer.js'
+import type { PassHandle } from './handle.js'
+import type { PassOverOptions } from './options.js'
+import type { Pass } from './pass.js'
+import type { Run } from './run.js'
+import { inScope, type Scope, type Scoped } from './scope.js'
+import type { WorkerContext } from './worker-context.js'
+
+/** A run as its handler sees it. */
+export class PassOfRun implements Pass, Scoped {
+  readonly #worker: WorkerContext
+  readonly #run: Run
+  readonly #context: () => WorkContext
+
+  constructor(worker: WorkerContext, run: Run, context: () => WorkContext) {
+    this.#worker = worker
+    this.#run = run
+    this.#context = context
+  }
+
+  get key(): PassKey {
+    return this.#run.key
+  }
+  get id(): string {
+    return this.#run.key.id
+  }
+  get originator(): string {
+    return this.#run.key.originator
+  }
+  get subagent(): string {
+    return this.#run.key.subagent
+  }
+  get reason(): string {
+    return this.#run.control.reason
+  }
+  get objective(): string {
+    return this.#context().objective
+  }
+  get context(): WorkContext {
+    return this.#context()
+  }
+  get priority(): Priority {
+    return this.#run.control.priority
+  }
+  get attempt(): number {
+    return this.#run.attempt
+  }
+  get rights(): Rights {
+    return this.#run.control.rights
+  }
+  get expected_output_type(): string | undefined {
+    return this.#run.control.expected_output_type
+  }
+  get budget(): Budget | undefined {
+    return this.#run.control.budget
+  }
+  get session_id(): string {
+    return this.#run.control.session_id
+  }
+  get chain_depth(): number {
+    return this.#run.control.chain_depth
+  }
+  get ancestors(): readonly string[] {
+    return this.#run.control.ancestors
+  }
+  get parent(): ParentProof {
+    return this.scope().parent
+  }
+  get timeout_ms(): number {
+    return this.#run.control.timeout_ms
+  }
+  get deadline(): number {
+    return this.#run.deadline
+  }
+  get signal(): AbortSignal {
+    return this.#run.abort.signal
+  }
+
+  progress(message: string, fraction?: number): void {
+    const bounded = fraction === undefined ? undefined : Math.min(1, Math.max(0, fraction))
+    this.#run.progress = { message: message.slice(0, 4_096), ...(bounded !== undefined && !Number.isNaN(bounded) && { fraction: bounded }) }
+  }
+
+  passOver(options: PassOverOptions): PassHandle {
+    return inScope(this, () => this.#worker.self.passOver(options))
+  }
+
+  async return(output: HandlerResult): Promise<void> {
+    if (this.#run.answer) throw new PassOverError('E013', 'this pass has been returned already')
+    const answer = outputAnswer(this.#run, output, this.#worker.deps.clock.now())
+    if ('error' in answer) throw PassOverError.from(answer.error)
+    const given = await answerRun(this.#worker, this.#run, answer)
+    if (given === 'returned') return
+    const why = { ended: 'the pass had ended before', lost: 'a newer attempt has begun', gave_up: 'the server did not answer' }[given]
+    throw new PassOverError(given === 'gave_up' ? 'E040' : 'E013', `the return does not count: ${why}`, { outcome: given })
+  }
+
+  scope(): Scope {
+    const { control, key, proof } = this.#run
+    const { originator, subagent, id } = key
+    const parent: ParentProof = { originator, subagent, id, return_id: control.return_id, proof }
+    return { agent: this.#worker.self, pass: this, parent, context: this.#context }
+  }
+}

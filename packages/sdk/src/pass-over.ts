@@ -1,0 +1,244 @@
+import { encode, type Outgoing, splitContext } from '@passover/bus'
+import { PassOverError, requestDigest } from '@passover/core'
+import {
+  HEADER,
+  makeId,
+  type Part,
+  type PassKey,
+  type PassOverMarker,
+  type PassStatus,
+  type RequestControl,
+  type RequestEnvelope,
+  WIRE_VERSION,
+  type WorkOutput,
+} from '@passover/schemas'
+import type { Awaited, Settled } from './awaited.js'
+import type { Deps } from './deps.js'
+import { makeHandle, type PassHandle } from './handle.js'
+import { buildRequest, type PassOverOptions } from './options.js'
+import { publishPlain } from './publish-request.js'
+import type { Returns } from './returns.js'
+import type { Scope } from './scope.js'
+import { statusOf } from './status.js'
+import { fits, stowParts } from './stow.js'
+
+/** What passing over needs of its agent. */
+export interface Origin {
+  deps: Deps
+  name: string
+  instance: string
+  returns: Returns
+  /** Undefined: the caller named none. */
+  session_id: string | undefined
+  directory: string
+  id_window_ms: number
+}
+
+/** A request that was checked, cut into parts, and not yet sent. */
+interface Draft {
+  key: PassKey
+  request: RequestControl
+  session_id: string
+  parts: Part[]
+  /** Only where the id was given: the stream may know it already. */
+  digest: string | undefined
+}
+
+/** Asks for a pass (spec 0 §11.1). Never throws: what is wrong rejects the handle. */
+export function passOver(origin: Origin, options: PassOverOptions, scope: Scope | undefined): PassHandle {
+  const { deps } = origin
+  const given = options?.id
+  const id = given ?? makeId(origin.instance, deps.clock.now(), deps.random)
+  const drafted = attempt(() => draft(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
+  if (!drafted.ok) return failed(id, options, drafted.error)
+  const key = drafted.value.key
+  const wanted = drafted.value.request.return_required
+  const waiting = wanted ? begin(origin, drafted.value) : undefined
+  const stored = waiting?.stored ?? sendDraft(origin, drafted.value)
+  stored.catch(() => undefined)
+  const abort = options.signal && watch(origin, key, options.signal)
+  if (abort) waiting?.result.then(abort, abort)
+  return makeHandle({
+    id,
+    subagent: key.subagent,
+    marker: markerOf(drafted.value, deps.clock.now()),
+    stored,
+    wait: () => waiting?.result ?? stored.then(() => begin(origin, drafted.value, 'only_wait').result),
+    status: () => statusOf(origin, key),
+    cancel: (reason) => cancel(origin, key, reason),
+  })
+}
+
+/** Asks again for a pass that was asked for before: nothing is sent. */
+export function handleOf(origin: Origin, key: PassKey): PassHandle {
+  return makeHandle({
+    id: key.id,
+    subagent: key.subagent,
+    stored: Promise.resolve(),
+    wait: () => begin(origin, { key, digest: undefined }, 'only_wait').result,
+    status: () => statusOf(origin, key),
+    cancel: (reason) => cancel(origin, key, reason),
+  })
+}
+
+function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
+  if (typeof options !== 'object' || options === null) throw new PassOverError('E005', 'options: expected an object', { field: 'options' })
+  if (options.signal?.aborted) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
+  const { session_id = ownSession(origin, options.id), directory } = about.scope?.context() ?? origin
+  const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
+  const { control: request, context } = buildRequest(options, filling)
+  const { parts } = splitContext(context)
+  const key = { originator: origin.name, subagent: request.subagent_id, id: request.id }
+  return {
+    key,
+    request,
+    session_id: context.session_id,
+    parts,
+    digest: options.id === undefined ? undefined : requestDigest(request, parts),
+  }
+}
+
+/**
+ * The session where the caller names none: this connection's, but for a given id one of its own. The session is part of what a request
+ * is, and the same id must be the same request from whatever process it is asked again.
+ */
+function ownSession(origin: Origin, given: string | undefined): string {
+  return `session-${typeof given === 'string' ? given : origin.instance}`
+}
+
+interface Waiting {
+  stored: Promise<void>
+  result: Promise<WorkOutput>
+}
+
+/** Waits for the return, and unless it is only to wait sends the request first. */
+function begin(origin: Origin, drafted: Draft | Pick<Draft, 'key' | 'digest'>, only?: 'only_wait'): Waiting {
+  const { returns } = origin
+  const own_id = !only && drafted.digest === undefined
+  let awaited: Awaited | undefined
+  const result = new Promise<WorkOutput>((resolve, reject) => {
+    const settle = (outcome: Settled): void => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
+    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id }, settle)
+  })
+  // A caller may look at the result later: it must not be lost on nobody before.
+  result.catch(() => undefined)
+  const stored = awaited ? start(origin, { drafted, awaited, only }) : Promise.resolve()
+  stored.catch((error: unknown) => {
+    if (!awaited || awaited.over) return
+    returns.forget(awaited)
+    awaited.settle({ ok: false, error: asPassOverError(error) })
+  })
+  return { stored, result }
+}
+
+function start(
+  origin: Origin,
+  of: { drafted: Draft | Pick<Draft, 'key' | 'digest'>; awaited: Awaited; only: 'only_wait' | undefined },
+): Promise<void> {
+  const { drafted } = of
+  const plain = !of.only && drafted.digest === undefined && origin.returns.listening && 'request' in drafted
+  return plain ? send(origin, drafted, of.awaited) : prepare(origin, of)
+}
+
+function send(origin: Origin, drafted: Draft, awaited: Awaited): Promise<void> {
+  const { request } = drafted
+  return sendDraft(origin, drafted).then(() => {
+    if (!awaited.over) origin.returns.published(awaited, request.override?.timeout_ms ?? request.timeout_ms)
+  })
+}
+
+async function prepare(
+  origin: Origin,
+  of: { drafted: Draft | Pick<Draft, 'key' | 'digest'>; awaited: Awaited; only: 'only_wait' | undefined },
+): Promise<void> {
+  const { drafted, awaited, only } = of
+  if (only || drafted.digest !== undefined) {
+    const found = await origin.returns.adopt(awaited)
+    if (only || found !== 'nothing') return
+  } else if (!origin.returns.listening) await origin.returns.listen()
+  if (!('request' in drafted)) return
+  await send(origin, drafted, awaited)
+}
+
+function sendDraft(origin: Origin, drafted: Draft): Promise<void> {
+  const { deps } = origin
+  if (deps.faults || !fits(drafted.parts)) return sendSlowly(origin, drafted)
+  try {
+    return publishPlain(deps, requestMessage(origin, drafted, drafted.parts), drafted.key)
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+async function sendSlowly(origin: Origin, drafted: Draft): Promise<void> {
+  const { deps } = origin
+  const { key } = drafted
+  const parts = fits(drafted.parts) ? drafted.parts : await stowParts(deps, origin.name, drafted.parts)
+  if (deps.faults) await deps.faults.at('pass-over:before-publish', key)
+  await publishPlain(deps, requestMessage(origin, drafted, parts), key)
+  if (deps.faults) await deps.faults.at('pass-over:after-publish', key)
+}
+
+function requestMessage(origin: Origin, drafted: Draft, parts: Part[]): Outgoing {
+  const { request, session_id } = drafted
+  const body: RequestEnvelope = { v: WIRE_VERSION, request, parts, session_id }
+  return {
+    subject: origin.deps.bus.subjects.request(drafted.key.subagent, origin.name),
+    headers: { [HEADER.id]: drafted.key.id, ...(request.timeout_ms !== undefined && { [HEADER.timeout]: String(request.timeout_ms) }) },
+    data: encode(body),
+  }
+}
+
+/** Publishes a cancel (DESIGN §2). E040 and E013 as for a request. */
+async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
+  const { bus } = origin.deps
+  const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: reason.slice(0, 4_096) }) }
+  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), data: encode(body) }, key)
+}
+
+/** Cancels when the signal is aborted; gives what ends the watch. */
+function watch(origin: Origin, key: PassKey, signal: AbortSignal): () => void {
+  const aborted = (): void => {
+    const reason = signal.reason instanceof Error ? signal.reason.message : signal.reason === undefined ? undefined : String(signal.reason)
+    cancel(origin, key, reason).catch(() => undefined)
+  }
+  signal.addEventListener('abort', aborted, { once: true })
+  return () => signal.removeEventListener('abort', aborted)
+}
+
+function markerOf({ key, request }: Draft, timestamp: number): PassOverMarker {
+  return {
+    type: 'pass_over',
+    id: `pass_over_${key.id}`,
+    originating_agent: key.originator,
+    subagent: key.subagent,
+    reason: request.reason,
+    pass_over_id: key.id,
+    timestamp,
+  }
+}
+
+function failed(id: string, options: PassOverOptions, error: unknown): PassHandle {
+  const reject = <T>(): Promise<T> => {
+    const rejected = Promise.reject<T>(asPassOverError(error))
+    rejected.catch(() => undefined)
+    return rejected
+  }
+  const subagent = typeof options?.subagent === 'string' ? options.subagent : ''
+  return makeHandle({ id: String(id), subagent, stored: reject(), wait: reject, status: () => reject<PassStatus>(), cancel: reject })
+}
+
+function attempt<T>(work: () => T): { ok: true; value: T } | { ok: false; error: unknown } {
+  try {
+    return { ok: true, value: work() }
+  } catch (error) {
+    return { ok: false, error }
+  }
+}
+
+/** What the bus or a codec throws on the way out is told in our terms. */
+function asPassOverError(error: unknown): PassOverError {
+  if (error instanceof PassOverError) return error
+  const message = error instanceof Error ? error.message : String(error)
+  return new PassOverError('E040', `the request could not be sent: ${message}`)
+}

@@ -1,0 +1,43 @@
+import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
+import type { PassHandle } from './handle.js'
+import type { PassOverOptions } from './options.js'
+
+/** What a handler is given: one pass, as the stored stream and the policy say (spec 0 §1.1). Times in server ms. */
+export interface Pass {
+  readonly id: string
+  readonly originator: string
+  readonly subagent: string
+  readonly key: PassKey
+  readonly reason: string
+  readonly objective: string
+  /** All that was passed; put together when first asked for. */
+  readonly context: WorkContext
+  readonly priority: Priority
+  /** 1 for the first; a later one follows a worker that was lost. */
+  readonly attempt: number
+  /** What this pass may do, its constraints included. */
+  readonly rights: Rights
+  readonly expected_output_type: string | undefined
+  readonly budget: Budget | undefined
+  readonly session_id: string
+  /** Passes in the chain, this one included, and the agents above, root first. */
+  readonly chain_depth: number
+  readonly ancestors: readonly string[]
+  /** What a child says about this pass, for programs that pass over on its behalf (`passover work` hands it to its command). */
+  readonly parent: ParentProof
+  /** The pass's whole time, and when it is over. */
+  readonly timeout_ms: number
+  readonly deadline: number
+  /** Aborted when the pass is over for whatever reason; `reason` is a PassOverError that says which. */
+  readonly signal: AbortSignal
+  /** Tells how far the work is; fraction from 0 to 1. The latest of many counts, twice a second at most. */
+  progress(message: string, fraction?: number): void
+  /** Passes on as a child of this pass; `passOver()` does so too when called inside the handler. */
+  passOver(options: PassOverOptions): PassHandle
+  /** Returns now, instead of by the handler's result. E021: nothing was sent; E013: already returned. */
+  return(output: HandlerResult): Promise<void>
+}
+
+/** Does the work. What it gives is the output: text, or the fields it knows; nothing only if it called `return`. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement is one, if it called `return`.
+export type Handler = (pass: Pass) => Promise<HandlerResult | void> | HandlerResult | void

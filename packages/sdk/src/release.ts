@@ -1,0 +1,101 @@
+import { PassOverError } from '@passover/core'
+import { type PassKey, sha256 } from '@passover/schemas'
+import type { Deps } from './deps.js'
+import { ask, type FoundReturn } from './look.js'
+
+const ASK_EVERY_MS = 5_000
+
+/** An output that a person must release (spec 0 §4.2). */
+export interface HeldBack {
+  key: PassKey
+  /** What keeps it from being delivered by itself. */
+  why: string
+  found: FoundReturn
+  /** Server ms. */
+  expires_at: number
+  deliver: () => void
+  refuse: (error: PassOverError) => void
+}
+
+/**
+ * Waits for decisions about held-back returns. A decision is heard by asking the audit: at a hint, and every few seconds besides
+ * (DESIGN §2 Asking). Denied or expired is E013.
+ */
+export class Releases implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #name: string
+  readonly #held = new Map<HeldBack, string>()
+  #hints: Promise<AsyncDisposable> | undefined
+  #timer: Disposable | undefined
+  #asking = false
+  #again = false
+  #closed = false
+
+  constructor(deps: Deps, name: string) {
+    this.#deps = deps
+    this.#name = name
+  }
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  wait(held: HeldBack): void {
+    if (this.#closed) {
+      held.refuse(closed(held.key))
+      return
+    }
+    this.#held.set(held, sha256(held.found.data))
+    this.#hints ??= this.#deps.bus.onDecided(this.#name, () => void this.#askAll())
+    this.#hints.catch(() => {
+      this.#hints = undefined
+    })
+    void this.#askAll()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
+    this.#timer?.[Symbol.dispose]()
+    for (const held of this.#held.keys()) held.refuse(closed(held.key))
+    this.#held.clear()
+    const hints = await this.#hints?.catch(() => undefined)
+    await hints?.[Symbol.asyncDispose]()
+  }
+
+  async #askAll(): Promise<void> {
+    this.#again = true
+    if (this.#asking) return
+    this.#asking = true
+    this.#timer?.[Symbol.dispose]()
+    while (this.#again && !this.#closed) {
+      this.#again = false
+      for (const [held, digest] of [...this.#held]) await this.#askAbout(held, digest)
+    }
+    this.#asking = false
+    if (this.#held.size > 0 && !this.#closed) this.#timer = this.#deps.clock.after(ASK_EVERY_MS, () => void this.#askAll())
+  }
+
+  async #askAbout(held: HeldBack, digest: string): Promise<void> {
+    const overdue = this.#deps.clock.now() >= held.expires_at
+    const asked = await ask(this.#deps.bus, held.key)
+    if (!this.#held.has(held)) return
+    const decision = asked.kind === 'pass' ? asked.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
+    if (!decision && !overdue) return
+    this.#held.delete(held)
+    if (decision?.verdict === 'approve') return held.deliver()
+    held.refuse(decision ? denied(held, decision) : expired(held))
+  }
+}
+
+function denied(held: HeldBack, { person, reason }: { person: string; reason?: string | undefined }): PassOverError {
+  const said = reason ? `: ${reason}` : ''
+  return new PassOverError('E013', `${person} did not release the output${said}`, { ...held.key, approval: 'denied', person })
+}
+
+function expired(held: HeldBack): PassOverError {
+  return new PassOverError('E013', `nobody released the output in time (${held.why})`, { ...held.key, approval: 'expired' })
+}
+
+function closed(key: PassKey): PassOverError {
+  return new PassOverError('E040', 'the agent was closed while its output awaited release; ask for its id again', { ...key })
+}

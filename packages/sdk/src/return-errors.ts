@@ -1,0 +1,20 @@
+import { PassOverError } from '@passover/core'
+import type { PassKey } from '@passover/schemas'
+
+/** Why a pass is not waited for any longer, though nobody returned it. */
+
+export function unreachable(why: string, key?: PassKey): PassOverError {
+  return new PassOverError('E040', why, key && { ...key })
+}
+
+export function reused(key: PassKey): PassOverError {
+  return new PassOverError('E005', `id: ${key.id} is the id of another request to ${key.subagent}`, { field: 'id', ...key })
+}
+
+export function notFound(key: PassKey): PassOverError {
+  return new PassOverError('E041', `there is no pass ${key.id} to ${key.subagent}`, { ...key })
+}
+
+export function closed(): PassOverError {
+  return new PassOverError('E040', 'the agent was closed while the pass was waited for; ask for its id again')
+}

@@ -1,0 +1,273 @@
+import type { Heard } from '@passover/bus'
+import { HEADER, idPrefix, idTime, type PassKey } from '@passover/schemas'
+import { type Awaited, isBelievable, type Settled } from './awaited.js'
+import { Delivering } from './deliver.js'
+import type { Deps } from './deps.js'
+import { GRACE_MS, judgeAnswer } from './judge-answer.js'
+import { Listening } from './listening.js'
+import { ask, type FoundReturn, type Look, look } from './look.js'
+import { LookQueue } from './looks.js'
+import { closed, reused, unreachable } from './return-errors.js'
+import type { ViewRules } from './view.js'
+import { Waiting } from './waiting.js'
+
+const SWEEP_MS = 250
+/** A return that was not heard by then is read. */
+const FIRST_LOOK_MS = 3_000
+/** Read every few seconds, less often the longer it lasts: a burst of slow passes must not be read for ever. */
+const LOOK_EVERY_MS = 5_000
+const LOOK_SELDOM_MS = 15_000
+const SOON_MS = 300
+/** What could not be read for so long after it should have ended is given up. */
+const OVERDUE_MS = 30_000
+const DEFAULT_TIMEOUT_MS = 30_000
+
+/** What is expected of a pass. */
+export interface Expectation {
+  key: PassKey
+  /** Given where the id was: its journal may be another request's. */
+  digest?: string | undefined
+  /** Only heard on the process's own subscription when its id was made here. */
+  own_id: boolean
+}
+
+/**
+ * Waits for returns: hears them on one subscription for all ids made here and on one of its own for each given id, and reads what it
+ * may have missed (DESIGN §2 Hearing returns). One sweep, whatever the number of passes.
+ */
+export class Returns implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #name: string
+  readonly #rules: ViewRules
+  readonly #delivering: Delivering
+  readonly #waiting = new Waiting()
+  readonly #ear: Listening
+  readonly #looks: LookQueue
+  #epoch = 0
+  #sweeping: Disposable | undefined
+  #closed = false
+  readonly #undo: () => void
+
+  constructor(deps: Deps, options: { name: string; instance: string; id_window_ms: number }) {
+    this.#deps = deps
+    this.#name = options.name
+    this.#rules = { id_window_ms: options.id_window_ms, trust_fences: false }
+    this.#delivering = new Delivering(deps, options.name)
+    this.#ear = new Listening(
+      deps,
+      { name: options.name, prefix: idPrefix(options.instance) },
+      { heard: this.#heard, suspect: this.#suspect, detour: this.#detour },
+    )
+    this.#looks = new LookQueue((awaited) => this.#look(awaited))
+    this.#undo = deps.bus.onReconnect(() => this.#missed())
+  }
+
+  /** Passes that are waited for, those that await release included. */
+  get size(): number {
+    return this.#waiting.size + this.#delivering.size
+  }
+
+  /** Whether `listen` has been here: nothing is to be waited for. */
+  get listening(): boolean {
+    return this.#ear.ready
+  }
+
+  /** Hears the returns of all ids made here. E040 when the server does not say within 5 s. */
+  listen(): Promise<void> {
+    return this.#ear.listen()
+  }
+
+  /** Waits for a pass from now on; `settle` is called once. */
+  expect(expectation: Expectation, settle: (outcome: Settled) => void): Awaited {
+    const { key, digest, own_id } = expectation
+    const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
+    const awaited = this.#waiting.add({ key, digest, epoch }, settle)
+    this.#sweepLater()
+    return awaited
+  }
+
+  /** The request was stored: from now on its return is missed when it does not come. */
+  published(awaited: Awaited, timeout_ms: number | undefined): void {
+    const { clock } = this.#deps
+    awaited.published = true
+    awaited.look_at = clock.monotonic() + (awaited.digest === undefined ? FIRST_LOOK_MS : SOON_MS)
+    awaited.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
+  }
+
+  /** Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. */
+  async adopt(awaited: Awaited): Promise<'settled' | 'begun' | 'nothing'> {
+    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, this.#suspect)
+    if (awaited.over) await hearing[Symbol.asyncDispose]()
+    else awaited.hearing = hearing
+    awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
+    const found = await look(this.#deps.bus, awaited, this.#rules)
+    this.#seen(awaited, found)
+    // The stream may have deleted it, and a new request could only be told that the id has expired.
+    if (found.kind === 'nothing' && this.#hasExpired(awaited.key.id)) await this.#ask(awaited)
+    awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic() + SOON_MS)
+    if (awaited.over || found.kind === 'return' || found.kind === 'other_request') return 'settled'
+    return found.kind === 'nothing' ? 'nothing' : 'begun'
+  }
+
+  /** Stops waiting. */
+  forget(awaited: Awaited): void {
+    awaited.over = true
+    void awaited.hearing?.[Symbol.asyncDispose]()
+    this.#waiting.remove(awaited)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#undo()
+    this.#sweeping?.[Symbol.dispose]()
+    for (const awaited of [...this.#waiting.all()]) this.#end(awaited, { ok: false, error: closed() })
+    await this.#delivering[Symbol.asyncDispose]()
+    await this.#ear[Symbol.asyncDispose]()
+  }
+
+  readonly #heard = (heard: Heard): void => {
+    const waiting = this.#waiting.of(heard.key)
+    if (waiting.length === 0) return
+    const { by, stored } = heard
+    const returned = { by, attempt: Number(stored.headers.get(HEADER.attempt)), guard: this.#deps.bus.subjects.guardOf(stored) }
+    const now = { epoch: this.#epoch, clustered: !this.#ear.hearsDetours || this.#deps.bus.clustered }
+    for (const awaited of waiting.slice()) {
+      if (isBelievable(awaited, returned, now)) this.#deliver(awaited, foundOf(heard))
+      else {
+        awaited.epoch = undefined
+        this.#lookNow(awaited)
+      }
+    }
+  }
+
+  /** It does not go straight from its work to its return. */
+  readonly #detour = (key: PassKey): void => {
+    for (const awaited of this.#waiting.of(key)) awaited.epoch = undefined
+  }
+
+  readonly #suspect = (key: PassKey): void => {
+    for (const awaited of this.#waiting.of(key)) this.#lookNow(awaited)
+  }
+
+  /** After a reconnect everything may have been missed. */
+  #missed(): void {
+    this.#epoch += 1
+    const now = this.#deps.clock.monotonic()
+    for (const awaited of this.#waiting.all()) {
+      awaited.look_at = Math.min(awaited.look_at, now)
+      this.#looks.add(awaited)
+    }
+    this.#looks.catchUp()
+    this.#looks.begin()
+  }
+
+  #lookNow(awaited: Awaited): void {
+    awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic())
+    this.#looks.hurry(awaited)
+    this.#looks.begin()
+  }
+
+  #sweepLater(): void {
+    if (this.#sweeping || this.#closed) return
+    this.#sweeping = this.#deps.clock.after(SWEEP_MS, () => {
+      this.#sweeping = undefined
+      this.#sweep()
+      if (this.#waiting.size > 0) this.#sweepLater()
+    })
+  }
+
+  #sweep(): void {
+    const { clock } = this.#deps
+    const now = clock.monotonic()
+    const time = clock.now()
+    for (const awaited of [...this.#waiting.all()]) {
+      if (time >= awaited.give_up_at) this.#overdue(awaited, now)
+      else {
+        awaited.overdue_since = undefined
+        if (awaited.look_at <= now) this.#looks.add(awaited)
+      }
+    }
+    this.#looks.sweep()
+  }
+
+  /** Somebody should have ended it: it is read and asked for before others, and given up when even that does not work. */
+  #overdue(awaited: Awaited, now: number): void {
+    awaited.overdue_since ??= now
+    if (now - awaited.overdue_since >= OVERDUE_MS) {
+      this.#end(awaited, { ok: false, error: unreachable('it could not be read in time how the pass ended', awaited.key) })
+    } else if (awaited.look_at <= now || awaited.overdue_since === now) this.#looks.hurry(awaited)
+  }
+
+  async #look(awaited: Awaited): Promise<void> {
+    awaited.looks += 1
+    awaited.look_at = this.#deps.clock.monotonic() + Math.min(LOOK_EVERY_MS + awaited.looks * 500, LOOK_SELDOM_MS)
+    try {
+      const found = await look(this.#deps.bus, awaited, this.#rules)
+      this.#seen(awaited, found)
+      const overdue = this.#deps.clock.now() >= awaited.give_up_at
+      if (!awaited.over && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited)
+    } catch {
+      if (this.#deps.clock.now() >= awaited.give_up_at) {
+        this.#end(awaited, { ok: false, error: unreachable('the server cannot be read', awaited.key) })
+        return
+      }
+      awaited.look_at = this.#deps.clock.monotonic() + SOON_MS
+      this.#looks.again()
+    }
+  }
+
+  #seen(awaited: Awaited, found: Look): void {
+    if (awaited.over) return
+    if (found.kind === 'return') this.#deliver(awaited, found.found)
+    if (found.kind === 'other_request') this.#end(awaited, { ok: false, error: reused(awaited.key) })
+    if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
+    if (found.kind === 'open') this.#endsBy(awaited, found.deadline)
+  }
+
+  #hasExpired(id: string): boolean {
+    const made = idTime(id)
+    return made !== undefined && this.#deps.clock.now() - made > this.#rules.id_window_ms
+  }
+
+  /** The pass ends at its deadline, and is read just after it. */
+  #endsBy(awaited: Awaited, deadline: number): void {
+    const { clock } = this.#deps
+    awaited.give_up_at = deadline + GRACE_MS
+    const left = deadline + SOON_MS - clock.now()
+    if (left > 0) awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + left)
+    else awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + 1_000)
+  }
+
+  async #ask(awaited: Awaited): Promise<void> {
+    const asked = await ask(this.#deps.bus, awaited.key)
+    if (awaited.over) return
+    const now = { now: this.#deps.clock.now(), connected: this.#deps.bus.connected }
+    const judged = judgeAnswer(awaited, asked, now)
+    if (judged.kind === 'error') this.#end(awaited, { ok: false, error: judged.error })
+    else if (judged.kind !== 'wait') this.#seen(awaited, judged)
+  }
+
+  #deliver(awaited: Awaited, found: FoundReturn): void {
+    this.forget(awaited)
+    this.#delivering.deliver(awaited, found, () => {
+      // It could not be read to its end: wait for it again.
+      const again = this.expect({ key: awaited.key, digest: awaited.digest, own_id: false }, awaited.settle)
+      Object.assign(again, {
+        published: awaited.published,
+        give_up_at: awaited.give_up_at,
+        look_at: this.#deps.clock.monotonic() + SOON_MS,
+      })
+    })
+  }
+
+  #end(awaited: Awaited, outcome: Settled): void {
+    if (awaited.over) return
+    this.forget(awaited)
+    awaited.settle(outcome)
+  }
+}
+
+function foundOf({ by, stored }: Heard): FoundReturn {
+  return { by, sequence: stored.sequence, time: stored.time, data: stored.data, content_type: stored.headers.get(HEADER.contentType) }
+}

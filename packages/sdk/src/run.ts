@@ -1,0 +1,88 @@
+import type { Delivery } from '@passover/bus'
+import type { Part, PassKey, WorkControl, WorkEnvelope } from '@passover/schemas'
+import { LazyAbort } from './abort.js'
+import type { Begun } from './begin.js'
+import type { GivenBack } from './give-back.js'
+
+/** Why a running handler was told to stop. */
+export type StopReason =
+  /** The pass's deadline passed: the timekeeper ends it. */
+  | 'deadline'
+  /** The handler's own time is used up: this worker ended the pass with E010. */
+  | 'compute_time'
+  /** Someone else ended the pass. */
+  | 'ended'
+  /** A newer attempt began. */
+  | 'lost'
+  /** The worker shuts down and hands the work back. */
+  | 'drain'
+
+/** One attempt at a pass in this process. */
+export interface Run {
+  readonly key: PassKey
+  readonly control: WorkControl
+  readonly delivery: Delivery
+  readonly parts: Part[]
+  readonly attempt: number
+  /** Sequence that the return expects. */
+  readonly guard: number
+  /** Sequence of this attempt's last step that counts: what its children name (D4). */
+  readonly proof: number
+  readonly nonce: string
+  /** Server ms. */
+  readonly began_at: number
+  /** Server ms; the pass's end. */
+  readonly deadline: number
+  /** Server ms; the end of the handler's own time. */
+  readonly compute_until: number
+  readonly abort: LazyAbort
+  stop: StopReason | undefined
+  /** The one answer that was begun. */
+  answer: Promise<GivenBack> | undefined
+  told_started: boolean
+  progress: { message?: string; fraction?: number } | undefined
+  /** Server ms of the last progress event. */
+  progress_at: number
+}
+
+/** Tells the handler to stop, once. */
+export function stopRun(run: Run, why: StopReason, reason: Error): void {
+  if (run.stop !== undefined) return
+  run.stop = why
+  run.abort.abort(reason)
+}
+
+export interface RunStart {
+  key: PassKey
+  delivery: Delivery
+  envelope: WorkEnvelope
+  nonce: string
+  begun: Extract<Begun, { kind: 'run' }>
+  /** Server ms. */
+  now: number
+}
+
+export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart): Run {
+  const { control, parts } = envelope
+  const { attempt, guard, proof } = begun
+  const compute = control.policy.max_compute_time_ms
+  return {
+    key,
+    control,
+    delivery,
+    parts,
+    attempt,
+    guard,
+    proof,
+    nonce,
+    began_at: now,
+    deadline: delivery.time + control.timeout_ms,
+    compute_until: compute === undefined ? Number.POSITIVE_INFINITY : now + compute,
+    abort: new LazyAbort(),
+    stop: undefined,
+    answer: undefined,
+    told_started: false,
+    progress: undefined,
+    progress_at: 0,
+  }
+}

@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest'
+import { resolveSettings, type Surroundings } from './settings.js'
+
+const around: Surroundings = { env: {}, cwd: '/work', readFile: () => undefined }
+const project = { url: 'nats://127.0.0.1:4333', user: 'u', password: 'p' }
+
+describe('resolveSettings', () => {
+  it('argument > environment > project > default', () => {
+    const env = { PASSOVER_AGENT: 'envy', NATS_URL: 'nats://env:1, nats://env:2', PASSOVER_CREDENTIALS: 'me:secret' }
+    expect(resolveSettings({ agent: 'alice', servers: 'nats://arg:1' }, { ...around, env, project })).toEqual({
+      agent: 'alice',
+      servers: ['nats://arg:1'],
+      credentials: { user: 'me', pass: 'secret' },
+      directory: '/work',
+      source: 'argument',
+    })
+    expect(resolveSettings({}, { ...around, env, project })).toMatchObject({
+      agent: 'envy',
+      servers: ['nats://env:1', 'nats://env:2'],
+      source: 'environment',
+    })
+    expect(resolveSettings({ agent: 'alice' }, { ...around, project })).toMatchObject({
+      servers: [project.url],
+      credentials: { user: 'u', pass: 'p' },
+    })
+    expect(resolveSettings({ agent: 'alice' }, around)).toMatchObject({ servers: ['nats://127.0.0.1:4222'], source: 'default' })
+  })
+
+  it('does not sign in at another server with the project`s password', () => {
+    expect(resolveSettings({ agent: 'alice', servers: 'nats://far:4222' }, { ...around, project }).credentials).toBeUndefined()
+  })
+
+  it('refuses a missing and a malformed name', () => {
+    for (const agent of [undefined, '', 'a b', 'passover', '-x', 'a.b', '*']) {
+      expect(() => resolveSettings({ agent }, around)).toThrow(expect.objectContaining({ code: 'E005' }))
+    }
+  })
+
+  it('reads credentials from text or from a file', () => {
+    const creds = '-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------'
+    const readFile = (path: string) => (path === '/a.creds' ? `${creds}\n` : undefined)
+    expect(resolveSettings({ agent: 'a' }, { ...around, readFile, env: { PASSOVER_CREDENTIALS: '/a.creds' } }).credentials).toEqual({
+      creds,
+    })
+    expect(resolveSettings({ agent: 'a' }, { ...around, env: { PASSOVER_CREDENTIALS: 'user:pass' } }).credentials).toEqual({
+      user: 'user',
+      pass: 'pass',
+    })
+  })
+})

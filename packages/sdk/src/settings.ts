@@ -1,0 +1,99 @@
+import { type Credentials, DEFAULT_SERVER, parseCredentials, serversIn } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { agentName } from '@passover/schemas'
+import { z } from 'zod'
+
+/** How an agent connects. What is left out comes from the environment, then from the project's `.passover/`, then from defaults. */
+export interface ConnectOptions {
+  /** The agent's name (PASSOVER_AGENT). */
+  agent?: string | undefined
+  /** Addresses of the NATS server (NATS_URL, comma-separated). */
+  servers?: string | string[] | undefined
+  /** How to sign in (PASSOVER_CREDENTIALS: `user:password`, a token, an nkey seed, or the path of a credentials file). */
+  credentials?: Credentials | undefined
+  /** Working directory that contexts name when they don't say one (default: the process's). */
+  directory?: string | undefined
+  /** Session that contexts name when they don't say one (default: made anew for this connection). */
+  session_id?: string | undefined
+  /** Subject prefix (PASSOVER_PREFIX). */
+  prefix?: string | undefined
+}
+
+/** `.passover/server.json`, as `passover up` writes it. */
+export const projectServer = z.object({
+  url: z.string().min(1),
+  user: z.string().optional(),
+  password: z.string().optional(),
+  pid: z.number().optional(),
+  started_at: z.number().optional(),
+})
+export type ProjectServer = z.infer<typeof projectServer>
+
+export interface Settings {
+  agent: string
+  servers: string[]
+  credentials?: Credentials
+  directory: string
+  session_id?: string
+  prefix?: string
+  /** Where the address came from, for error messages. */
+  source: 'argument' | 'environment' | 'project' | 'default'
+}
+
+/** What settings are resolved from. */
+export interface Surroundings {
+  env: Record<string, string | undefined>
+  cwd: string
+  project?: ProjectServer | undefined
+  /** The text of a credentials file; undefined when there is no such file. */
+  readFile: (path: string) => string | undefined
+}
+
+/**
+ * Argument > environment > the project's server > default, field by field.
+ * E005 for a missing or malformed agent name.
+ */
+export function resolveSettings(options: ConnectOptions, around: Surroundings): Settings {
+  const { env, project } = around
+  const name = options.agent ?? env.PASSOVER_AGENT
+  if (name === undefined || name === '') {
+    throw new PassOverError('E005', 'no agent name: give connect() one, or set PASSOVER_AGENT', { field: 'agent' })
+  }
+  const checked = agentName.safeParse(name)
+  if (!checked.success) {
+    throw new PassOverError('E005', `agent: ${checked.error.issues[0]?.message ?? 'not a name'}`, { field: 'agent' })
+  }
+  const { servers, source } = address(options, around)
+  const credentials = signIn(options, around, source === 'project' ? project : undefined)
+  const session_id = options.session_id ?? env.PASSOVER_SESSION
+  const prefix = options.prefix ?? env.PASSOVER_PREFIX
+  return {
+    agent: checked.data,
+    servers,
+    source,
+    directory: options.directory ?? around.cwd,
+    ...(credentials && { credentials }),
+    ...(session_id && { session_id }),
+    ...(prefix && { prefix }),
+  }
+}
+
+function address(options: ConnectOptions, { env, project }: Surroundings): Pick<Settings, 'servers' | 'source'> {
+  if (options.servers?.length) return { servers: listOf(options.servers), source: 'argument' }
+  const url = env.NATS_URL
+  if (url) return { servers: listOf(url), source: 'environment' }
+  if (project) return { servers: listOf(project.url), source: 'project' }
+  return { servers: [DEFAULT_SERVER], source: 'default' }
+}
+
+function listOf(servers: string | string[]): string[] {
+  return serversIn(typeof servers === 'string' ? servers : servers.join(','))
+}
+
+function signIn(options: ConnectOptions, around: Surroundings, project: ProjectServer | undefined): Credentials | undefined {
+  if (options.credentials) return options.credentials
+  const text = around.env.PASSOVER_CREDENTIALS
+  if (text) return parseCredentials(around.readFile(text) ?? text)
+  if (project?.user !== undefined) return { user: project.user, pass: project.password ?? '' }
+  return undefined
+}

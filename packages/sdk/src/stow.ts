@@ -1,0 +1,39 @@
+import { BusReadError } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, registerAnswer } from '@passover/schemas'
+import { type Deps, pause } from './deps.js'
+
+const TRIES = 4
+const AGAIN_MS = 250
+
+/**
+ * Moves parts that are too large for a message into the agent's own bucket; an agent that has none yet asks the dispatchers for it.
+ * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E040: nobody made one.
+ */
+export async function stowParts(deps: Deps, owner: string, parts: Part[]): Promise<Part[]> {
+  if (fits(parts)) return parts
+  for (let tries = 1; ; tries++) {
+    try {
+      return await deps.bus.parts.stow(owner, parts)
+    } catch (error) {
+      if (!(error instanceof BusReadError) || tries === TRIES) throw error
+      await askForBucket(deps)
+      if (tries > 1) await pause(deps.clock, AGAIN_MS * tries)
+    }
+  }
+}
+
+async function askForBucket(deps: Deps): Promise<void> {
+  const answer = registerAnswer.safeParse(await deps.bus.ask({ parts_only: true }, { service: 'register' }).catch(() => undefined))
+  if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
+}
+
+/** Whether all parts can travel in one message. */
+export function fits(parts: readonly Part[]): boolean {
+  let total = 0
+  for (const { size } of parts) {
+    if (size > PART_INLINE_BYTES) return false
+    total += size
+  }
+  return total <= PARTS_INLINE_BYTES
+}

@@ -1,0 +1,103 @@
+import { firstStepIsLate, type JournalRules } from '@passover/core'
+import { type PassKey, type Step, SYSTEM } from '@passover/schemas'
+
+/**
+ * What exact gets tell of a journal. They show the last message of each subject only: a later dishonest one may hide the
+ * first, and nothing found is no proof (rule 6). So a step is believed only together with the step that its guard names.
+ */
+export interface View {
+  held?: Step
+  work?: Step
+  /** The newest fence that can be believed. */
+  fence?: Step
+  /** 0 without work. */
+  attempt: number
+  /** Sequence of the last step found, whether it counts or not: what the next guard expects. */
+  last: number
+  /** Sequence of the last step found that counts: what a child's proof names. */
+  valid: number
+  ending: Ending
+}
+
+export type Ending =
+  | { kind: 'none' }
+  | { kind: 'return'; step: Step }
+  /** There is a return, or a fence, that cannot be judged from what was found: ask the audit, or read again. */
+  | { kind: 'unclear' }
+
+/** How the sdk judges steps that it reads. */
+export interface ViewRules extends JournalRules {
+  /**
+   * Whether a fence whose predecessor is hidden is believed: by workers, whose own agent wrote it.
+   * A caller does not: it asks.
+   */
+  trust_fences: boolean
+}
+
+/** The guard's subject of every honest step, without prefix. */
+export function journalFilter(key: PassKey): string {
+  return `*.${key.originator}.${key.subagent}.${key.id}.*`
+}
+
+/** Judges the steps that exact gets found, in any order. Pure (rules 1, 5 and 6 of DESIGN §2). */
+export function viewJournal(steps: readonly Step[], rules: ViewRules): View {
+  const held = steps.find((step) => step.kind === 'held' && step.by === SYSTEM && !isLateFirst(step, rules))
+  const work = steps.find((step) => step.kind === 'work' && !isLateFirst(step, rules))
+  const fences = steps.filter((step) => step.kind === 'fence' && work !== undefined && step.sequence > work.sequence)
+  const fence = fences.find((step) => work !== undefined && believedFence(step, work, rules))
+  const seen: Seen = {
+    ...(held && { held }),
+    ...(work && { work }),
+    ...(fence && { fence }),
+    attempt: fence?.attempt ?? (work ? 1 : 0),
+    last: steps.reduce((last, step) => Math.max(last, step.sequence), 0),
+    valid: (fence ?? work ?? held)?.sequence ?? 0,
+  }
+  return { ...seen, ending: endingOf(steps, seen, { rules, doubtfulFence: fences.length > 0 && fence === undefined }) }
+}
+
+type Seen = Omit<View, 'ending'>
+
+function endingOf(steps: readonly Step[], seen: Seen, judge: { rules: ViewRules; doubtfulFence: boolean }): Ending {
+  const returns = steps.filter((step) => step.kind === 'return').sort((a, b) => a.sequence - b.sequence)
+  const first = returns.find((step) => believedReturn(step, seen, judge.rules))
+  if (first) return { kind: 'return', step: first }
+  return returns.some((step) => !isLateFirst(step, judge.rules)) || judge.doubtfulFence ? { kind: 'unclear' } : { kind: 'none' }
+}
+
+function believedFence(fence: Step, work: Step, rules: ViewRules): boolean {
+  if (fence.by !== fence.key.subagent || fence.attempt < 2 || !guardsJournal(fence)) return false
+  const before = fence.guard?.sequence ?? 0
+  if (fence.attempt === 2) return before === work.sequence || (rules.trust_fences && before > work.sequence)
+  return rules.trust_fences && before > work.sequence
+}
+
+function believedReturn(step: Step, seen: Seen, rules: ViewRules): boolean {
+  const before = step.guard?.sequence
+  if (before === undefined) return false
+  if (step.by !== SYSTEM) return step.by === step.key.subagent && guardsJournal(step) && before === attemptBegin(step.attempt, seen)
+  // The timekeeper's last resort against a worker that fills the journal: its own first return. One of the worker's may have come before,
+  // hidden by a later one, so that a caller has to ask; for a worker the journal is ended either way.
+  if (step.guard?.subject === `return.${journalFilter(step.key).slice(2, -1)}${SYSTEM}`) return rules.trust_fences
+  if (step.guard?.subject === `return.${journalFilter(step.key).slice(2)}`) return before === 0
+  if (!guardsJournal(step)) return false
+  if (before === 0) return !isLateFirst(step, rules)
+  return [seen.held, seen.work, seen.fence].some((named) => named?.sequence === before)
+}
+
+/** Sequence of the step with which an attempt began, if that was found. */
+function attemptBegin(attempt: number, seen: Seen): number | undefined {
+  if (attempt === 1) return seen.work?.sequence
+  return seen.fence?.attempt === attempt ? seen.fence.sequence : undefined
+}
+
+function guardsJournal(step: Step): boolean {
+  return step.guard?.subject === journalFilter(step.key)
+}
+
+/** Rule 5: a first step that came too late is nothing, unless it says so itself. */
+export function isLateFirst(step: Step, rules: JournalRules): boolean {
+  if (step.guard?.sequence !== 0 || step.guard.subject !== journalFilter(step.key)) return false
+  const expiry = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
+  return !expiry && firstStepIsLate(step, rules)
+}

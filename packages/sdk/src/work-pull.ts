@@ -1,0 +1,228 @@
+import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { SLOTS, type Slot } from '@passover/schemas'
+import { Turns } from './turns.js'
+
+/** A parked pull waits this long at the server. */
+const PARKED_MS = 5_000
+/** A large one keeps places from others: not for long. */
+const LARGE_PARKED_MS = 1_000
+/** While this much of the room is used, freed places are filled in batches a little later. */
+const BUSY = 0.75
+const TURNED_AWAY_MS = 100
+const BATCH_WAIT_MS = 10
+const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
+/** How many deliveries may be held or on their way beyond the free places. */
+const SPARE = 2
+
+interface Lane {
+  readonly source: WorkSource
+  /** Delivered, but there was no free place. */
+  held: Delivery[]
+  /** Asked for and not yet come. */
+  outstanding: number
+  pulls: number
+  /** The last pull was filled: the server probably has more. */
+  backlog: boolean
+  /** No pull before this (monotonic ms). */
+  not_before: number
+}
+
+export interface WorkPullOptions {
+  clock: Clock
+  sources: Record<Slot, WorkSource>
+  concurrency: number
+  /** Starts a delivery; the caller says `finished()` when its place is free again. */
+  start: (delivery: Delivery, slot: Slot) => void
+  /** Called for each delivery that comes, before it starts or is held. */
+  arrived: (delivery: Delivery, slot: Slot) => void
+  /** The consumer was not there: what is known of it is out of date. */
+  gone: (slot: Slot) => void
+}
+
+/**
+ * Pulls work of three slots by weight (D10). A slot with a backlog is asked without waiting, for the places that are its turn;
+ * an idle one has a parked pull, the slot that was busy last a large one, so that a burst need not wait for round trips.
+ */
+export class WorkPull {
+  readonly #options: WorkPullOptions
+  readonly #lanes: Record<Slot, Lane>
+  readonly #pulling = new Turns()
+  readonly #starting = new Turns()
+  #lastActive: Slot = 'medium'
+  #running = 0
+  #stopped = false
+  #kicked = false
+  #timer: Disposable | undefined
+  #timerAt = 0
+  #batchAt: number | undefined
+
+  constructor(options: WorkPullOptions) {
+    this.#options = options
+    const lane = (slot: Slot): Lane => ({
+      source: options.sources[slot],
+      held: [],
+      outstanding: 0,
+      pulls: 0,
+      backlog: false,
+      not_before: 0,
+    })
+    this.#lanes = { high: lane('high'), medium: lane('medium'), low: lane('low') }
+  }
+
+  get running(): number {
+    return this.#running
+  }
+  /** Deliveries that wait for a free place. */
+  get held(): Delivery[] {
+    return SLOTS.flatMap((slot) => this.#lanes[slot].held)
+  }
+  get outstanding(): number {
+    return SLOTS.reduce((sum, slot) => sum + this.#lanes[slot].outstanding, 0)
+  }
+
+  begin(): void {
+    this.#kick()
+  }
+
+  /** A place is free again. */
+  finished(): void {
+    this.#running -= 1
+    const slot = this.#starting.next((one) => this.#lanes[one].held.length > 0)
+    const next = slot && this.#lanes[slot].held.shift()
+    if (slot && next) this.#start(next, slot)
+    this.#kick()
+  }
+
+  /** Takes a held delivery out, if it is still held. */
+  drop(delivery: Delivery): boolean {
+    for (const slot of SLOTS) {
+      const at = this.#lanes[slot].held.indexOf(delivery)
+      if (at >= 0) return this.#lanes[slot].held.splice(at, 1).length > 0
+    }
+    return false
+  }
+
+  /** Asks for no more; what is held still starts as places get free. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+    this.#timer = undefined
+    await Promise.all(SLOTS.map((slot) => this.#lanes[slot].source[Symbol.asyncDispose]()))
+  }
+
+  #arrive(slot: Slot, delivery: Delivery): void {
+    this.#options.arrived(delivery, slot)
+    this.#lastActive = slot
+    if (this.#running < this.#options.concurrency) this.#start(delivery, slot)
+    else this.#lanes[slot].held.push(delivery)
+    this.#kick()
+  }
+
+  #start(delivery: Delivery, slot: Slot): void {
+    this.#running += 1
+    this.#options.start(delivery, slot)
+  }
+
+  /** What comes in one chunk from the socket is looked at once. */
+  #kick(): void {
+    if (this.#kicked || this.#stopped) return
+    this.#kicked = true
+    queueMicrotask(() => {
+      this.#kicked = false
+      this.#refill()
+    })
+  }
+
+  #refill(): void {
+    if (this.#stopped) return
+    const now = this.#options.clock.monotonic()
+    const used = this.#running + this.held.length + SLOTS.reduce((sum, slot) => sum + this.#reserved(this.#lanes[slot]), 0)
+    const free = this.#options.concurrency - used
+    if (free > 0 && SLOTS.some((slot) => this.#hasBacklog(slot, now)) && this.#batchIsDue(used, now)) this.#pullBacklog(free, now)
+    for (const slot of SLOTS) this.#park(slot, Math.max(0, free), now)
+    for (const slot of SLOTS) if (this.#lanes[slot].not_before > now) this.#wakeAt(this.#lanes[slot].not_before, now)
+  }
+
+  /** Few free places are not worth a pull each: a little later there are more, or at least it was not for long. */
+  #batchIsDue(used: number, now: number): boolean {
+    const due = used < this.#options.concurrency * BUSY || (this.#batchAt !== undefined && now >= this.#batchAt)
+    if (due) {
+      this.#batchAt = undefined
+      return true
+    }
+    this.#batchAt ??= now + BATCH_WAIT_MS
+    this.#wakeAt(this.#batchAt, now)
+    return false
+  }
+
+  #pullBacklog(free: number, now: number): void {
+    const shares = this.#pulling.share(free, (slot) => this.#hasBacklog(slot, now))
+    for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, shares[slot], 0)
+  }
+
+  /** Keeps a waiting pull at a slot that has, as far as we know, nothing now. */
+  #park(slot: Slot, free: number, now: number): void {
+    const lane = this.#lanes[slot]
+    if (lane.backlog || now < lane.not_before) return
+    const wanted = slot === this.#lastActive ? Math.max(1, Math.floor(free / 2)) : 1
+    if (lane.pulls > 0 && lane.outstanding >= Math.ceil(wanted / 2)) return
+    const spare = this.#options.concurrency - this.#running + SPARE - this.held.length - this.outstanding
+    const batch = Math.min(wanted - lane.outstanding, spare)
+    if (batch > 0) this.#pull(slot, batch, batch > 1 ? LARGE_PARKED_MS : PARKED_MS)
+  }
+
+  #pull(slot: Slot, batch: number, expires_ms: number): void {
+    const lane = this.#lanes[slot]
+    let left = batch
+    lane.outstanding += batch
+    lane.pulls += 1
+    const onDelivery = (delivery: Delivery): void => {
+      if (left > 0) {
+        left -= 1
+        lane.outstanding -= 1
+      }
+      this.#arrive(slot, delivery)
+    }
+    const begun = this.#options.clock.monotonic()
+    const over = (end: PullEnd): void => {
+      // A waiting pull that comes back empty at once was turned away (too many waiting): not to be repeated at once.
+      const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < TURNED_AWAY_MS
+      lane.outstanding -= left
+      left = 0
+      lane.pulls -= 1
+      this.#ended(slot, away ? 'failed' : end)
+    }
+    lane.source.pull({ batch, expires_ms }, onDelivery).then(over, () => over('failed'))
+  }
+
+  #ended(slot: Slot, end: PullEnd): void {
+    const lane = this.#lanes[slot]
+    if (end === 'full') lane.backlog = lane.pulls === 0
+    else lane.backlog = false
+    if (end === 'gone') this.#options.gone(slot)
+    const wait = WAIT_AFTER[end]
+    if (wait > 0) lane.not_before = this.#options.clock.monotonic() + wait
+    this.#kick()
+  }
+
+  #wakeAt(at: number, now: number): void {
+    if (this.#timer && this.#timerAt <= at) return
+    this.#timer?.[Symbol.dispose]()
+    this.#timerAt = at
+    this.#timer = this.#options.clock.after(Math.max(1, at - now), () => {
+      this.#timer = undefined
+      this.#kick()
+    })
+  }
+
+  #hasBacklog(slot: Slot, now: number): boolean {
+    const lane = this.#lanes[slot]
+    return lane.backlog && lane.pulls === 0 && now >= lane.not_before
+  }
+
+  /** Places that a lane's pulls will take. A parked pull for one may find none free and is held then. */
+  #reserved(lane: Lane): number {
+    return lane.backlog || lane.pulls === 0 ? lane.outstanding : Math.max(0, lane.outstanding - 1)
+  }
+}

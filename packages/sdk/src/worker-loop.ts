@@ -1,0 +1,245 @@
+import type { Delivery, Heard, Hearing, WorkSource } from '@passover/bus'
+import { PassOverError, passError } from '@passover/core'
+import type { PassKey, Slot, WorkEnvelope } from '@passover/schemas'
+import { answerRun } from './answer.js'
+import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
+import { type Disposal, execute } from './execute.js'
+import { Leases } from './lease.js'
+import { nonces } from './nonce.js'
+import type { Worker, WorkerHome } from './on-pass.js'
+import type { Handler } from './pass.js'
+import { makeRun, type Run, stopRun } from './run.js'
+import { tellProgress } from './tell.js'
+import { viewJournal } from './view.js'
+import { endingReason, envelopeOf } from './work-message.js'
+import { WorkPull } from './work-pull.js'
+import type { WorkerContext } from './worker-context.js'
+
+const SWEEP_MS = 100
+const DEFAULT_LEASE_MS = 5_000
+/** After a drain aborted its handlers, those that ignore it get this long. */
+const ABORT_GRACE_MS = 1_000
+
+export interface LoopOptions {
+  home: WorkerHome
+  handler: Handler
+  consumers: ConsumerAges
+  sources: Record<Slot, WorkSource>
+  concurrency: number
+  drain_ms: number
+}
+
+/** A delivery that is being begun or runs. */
+interface Active {
+  delivery: Delivery
+  key: PassKey
+  run?: Run
+  /** What came while it was still being begun: its handler is not to run. */
+  over?: 'ended' | 'drained'
+}
+
+/** A worker: deliveries in, attempts begun, handlers run, deliveries answered. One sweep keeps all its times. */
+export class WorkerLoop implements Worker {
+  readonly subagent: string
+  readonly closed: Promise<void>
+  readonly #options: LoopOptions
+  readonly #context: WorkerContext
+  readonly #begin: Begin
+  readonly #nonce: () => string
+  readonly #pull: WorkPull
+  readonly #leases: Leases
+  readonly #active = new Set<Active>()
+  #hearing: Hearing | undefined
+  #sweeping: Disposable | undefined
+  #draining: Promise<void> | undefined
+  #whenIdle: (() => void) | undefined
+  #resolveClosed: () => void = () => undefined
+  #undo: () => void = () => undefined
+
+  constructor(options: LoopOptions) {
+    const { deps, self, id_window_ms } = options.home
+    this.#options = options
+    this.subagent = deps.bus.identity
+    this.#context = { deps, self, agent: this.subagent, rules: { id_window_ms, trust_fences: true } }
+    this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
+    this.#nonce = nonces(deps.random)
+    this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    this.#pull = new WorkPull({
+      clock: deps.clock,
+      sources: options.sources,
+      concurrency: options.concurrency,
+      arrived: (delivery, slot) => {
+        options.consumers.seen(slot, delivery)
+        this.#leases.hold(delivery)
+      },
+      start: (delivery, slot) => this.#start(delivery, slot),
+      gone: (slot) => options.consumers.forget(slot),
+    })
+  }
+
+  get running(): number {
+    return this.#active.size
+  }
+
+  begin(hearing: Hearing): void {
+    this.#hearing = hearing
+    // While it was cut off, no lease was renewed.
+    this.#undo = this.#context.deps.bus.onReconnect(() => {
+      for (const { run } of this.#active) if (run) void this.#lookWhetherLost(run)
+    })
+    this.#pull.begin()
+    this.#sweepLater()
+  }
+
+  drain(ms = this.#options.drain_ms): Promise<void> {
+    this.#draining ??= this.#drain(ms)
+    return this.#draining
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  /** `passover` ended a pass of this subagent: whatever of it is here stops. */
+  onEnding(heard: Heard): void {
+    const { originator, id } = heard.key
+    for (const active of this.#active) {
+      if (active.key.id !== id || active.key.originator !== originator) continue
+      if (active.run) stopRun(active.run, 'ended', endingReason(heard))
+      else active.over = 'ended'
+    }
+    for (const delivery of this.#pull.held) {
+      const key = this.#keyOf(delivery)
+      if (key?.id !== id || key.originator !== originator || !this.#pull.drop(delivery)) continue
+      this.#leases.release(delivery)
+      delivery.ack()
+    }
+  }
+
+  #start(delivery: Delivery, slot: Slot): void {
+    const key = this.#keyOf(delivery)
+    const envelope = key && envelopeOf(delivery, key)
+    if (!key || !envelope) {
+      // Not a work step of ours: left to the server, which gives it up as a dead letter.
+      this.#leases.release(delivery)
+      queueMicrotask(() => this.#pull.finished())
+      return
+    }
+    const active: Active = { delivery, key }
+    this.#active.add(active)
+    this.#leases.shorten(envelope.control.lease_ms)
+    const delivered = { key, slot, delivery, max_attempts: envelope.control.max_attempts, nonce: this.#nonce() }
+    const begun = beginAttempt(this.#begin, delivered)
+    void this.#through(active, { envelope, nonce: delivered.nonce, begun })
+  }
+
+  async #through(active: Active, work: { envelope: WorkEnvelope; nonce: string; begun: Begun | Promise<Begun> }): Promise<void> {
+    const { faults } = this.#context.deps
+    let disposal: Disposal = 'leave'
+    try {
+      const begun = work.begun instanceof Promise ? await work.begun : work.begun
+      if (begun.kind === 'ended' || active.over === 'ended') disposal = 'ack'
+      else if (active.over === 'drained') disposal = 'hand_back'
+      else if (begun.kind === 'run') {
+        const { key, delivery } = active
+        const { envelope, nonce } = work
+        active.run = makeRun({ key, delivery, envelope, nonce, begun, now: this.#context.deps.clock.now() })
+        disposal = await execute(this.#context, active.run, this.#options.handler)
+      }
+      if (faults && disposal === 'ack') await faults.at('worker:before-ack', active.key)
+    } catch {
+      // A fault that was put in, or a bug: the lease lapses and another attempt begins.
+      disposal = 'leave'
+    }
+    this.#leases.release(active.delivery)
+    if (disposal === 'ack') active.delivery.ack()
+    if (disposal === 'hand_back') active.delivery.nak()
+    if (faults && disposal === 'ack') await faults.at('worker:after-ack', active.key)
+    this.#over(active)
+  }
+
+  #over(active: Active): void {
+    if (!this.#active.delete(active)) return
+    this.#pull.finished()
+    if (this.#active.size === 0) this.#whenIdle?.()
+  }
+
+  #keyOf(delivery: Delivery): PassKey | undefined {
+    const parsed = this.#context.deps.bus.subjects.parse(delivery.subject)
+    return parsed.kind === 'step' && parsed.step === 'work' && parsed.key.subagent === this.subagent ? parsed.key : undefined
+  }
+
+  #sweepLater(): void {
+    this.#sweeping = this.#context.deps.clock.after(SWEEP_MS, () => {
+      this.#sweep()
+      this.#sweepLater()
+    })
+  }
+
+  #sweep(): void {
+    const { clock } = this.#context.deps
+    const { lapsed } = this.#leases.sweep(clock.monotonic())
+    const now = clock.now()
+    for (const { run } of this.#active) {
+      if (!run) continue
+      if (lapsed) void this.#lookWhetherLost(run)
+      if (now >= run.deadline) stopRun(run, 'deadline', new PassOverError('E010', `the deadline of ${run.control.timeout_ms} ms passed`))
+      else if (now >= run.compute_until) this.#computeTimeOver(run)
+      tellProgress(this.#context, run, now)
+    }
+  }
+
+  #computeTimeOver(run: Run): void {
+    if (run.stop !== undefined || run.answer) return
+    const error = passError('E010', `the handler used up its max_compute_time_ms of ${run.control.policy.max_compute_time_ms}`)
+    stopRun(run, 'compute_time', PassOverError.from(error))
+    void answerRun(this.#context, run, { error }).catch(() => undefined)
+  }
+
+  /** The lease was not renewed in time: another attempt may have begun. */
+  async #lookWhetherLost(run: Run): Promise<void> {
+    const steps = await this.#context.deps.bus.journal.glimpse(run.key).catch(() => [])
+    const view = viewJournal(steps, this.#context.rules)
+    if (view.ending.kind === 'return') stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
+    else if (view.last > run.guard) stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
+  }
+
+  async #drain(ms: number): Promise<void> {
+    await this.#pull.stop()
+    await this.#idleWithin(ms)
+    for (const active of this.#active) {
+      if (active.run) stopRun(active.run, 'drain', new PassOverError('E043', 'the worker shuts down; the work is handed back'))
+      else active.over ??= 'drained'
+    }
+    await this.#idleWithin(ABORT_GRACE_MS)
+    for (const active of [...this.#active]) {
+      this.#leases.release(active.delivery)
+      active.delivery.nak()
+      this.#active.delete(active)
+    }
+    for (const delivery of this.#pull.held) {
+      this.#leases.release(delivery)
+      delivery.nak()
+    }
+    this.#sweeping?.[Symbol.dispose]()
+    this.#undo()
+    await this.#hearing?.[Symbol.asyncDispose]()
+    this.#resolveClosed()
+  }
+
+  /** Waits until nothing runs, at most so long. */
+  async #idleWithin(ms: number): Promise<void> {
+    if (this.#active.size === 0) return
+    await new Promise<void>((resolve) => {
+      const timer = this.#context.deps.clock.after(ms, resolve)
+      this.#whenIdle = () => {
+        timer[Symbol.dispose]()
+        resolve()
+      }
+    })
+    this.#whenIdle = undefined
+  }
+}
