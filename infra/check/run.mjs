@@ -1,0 +1,24 @@
+import { spawnSync } from 'node:child_process'
+import { prepare, ROOT } from '../setup/prepare.mjs'
+
+/** `npm run check`: the house rules that a tool can enforce. Every check runs; the exit code is 1 if any failed. */
+
+const CHECKS = [
+  ['types (also of the tests)', 'npx', ['--no-install', 'tsc', '-p', 'test/tsconfig.check.json', '--noEmit']],
+  ['lint, format and import directions', 'npx', ['--no-install', 'biome', 'check', '--error-on-warnings', '.']],
+  ['unused code and dependencies', 'npx', ['--no-install', 'knip', '--config', '.knip.jsonc']],
+  ['JSON Schemas are what the zod schemas say', process.execPath, ['schemas/dist/generate.js', '--check']],
+]
+
+prepare()
+let failed = 0
+for (const [what, command, args] of CHECKS) {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 64 << 20 })
+  if (status === 0) {
+    process.stdout.write(`✓ ${what}\n`)
+    continue
+  }
+  failed += 1
+  process.stdout.write(`✗ ${what}\n${stdout}${stderr}\n`)
+}
+process.exit(failed ? 1 : 0)

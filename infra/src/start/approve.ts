@@ -1,0 +1,43 @@
+import type { FileModificationArtifact } from '@passover/schemas'
+import { renderDiff } from 'passover'
+import type { Stage } from './stage.js'
+
+/** The person's word on one modification. */
+export interface Choice {
+  modification: FileModificationArtifact
+  taken: boolean
+}
+
+/** The person left instead of answering. */
+export class Left extends Error {}
+
+/** What is taken when nobody is asked: what the auditor is sure of. */
+export function defaultChoice({ confidence }: Pick<FileModificationArtifact, 'confidence'>): boolean {
+  return confidence !== 'low'
+}
+
+/** Shows each modification as a diff and asks about it; answers by itself, and says so, where nobody can be asked. Throws Left. */
+export async function choose(stage: Stage, modifications: FileModificationArtifact[]): Promise<Choice[]> {
+  const { terminal } = stage
+  if (!terminal.interactive) stage.detail('Nobody is asked here: what the auditor is sure of is taken, what has low confidence is not.')
+  const choices: Choice[] = []
+  for (const [index, modification] of modifications.entries()) {
+    stage.line()
+    stage.detail(
+      `${terminal.colors.bold(`Change ${index + 1} of ${modifications.length}: ${modification.path}`)}  (confidence ${modification.confidence})`,
+    )
+    stage.detail(terminal.colors.dim(modification.reason))
+    stage.detail(renderDiff(modification, terminal.colors))
+    const taken = terminal.interactive ? await ask(modification) : defaultChoice(modification)
+    if (!terminal.interactive) stage.detail(`Apply it? ${taken ? terminal.colors.green('yes') : terminal.colors.red('no')}`)
+    choices.push({ modification, taken })
+  }
+  return choices
+}
+
+async function ask(modification: FileModificationArtifact): Promise<boolean> {
+  const { confirm, isCancel } = await import('@clack/prompts')
+  const answer = await confirm({ message: `Apply this change to ${modification.path}?`, initialValue: defaultChoice(modification) })
+  if (isCancel(answer)) throw new Left()
+  return answer
+}

@@ -1,0 +1,169 @@
+import { relative } from 'node:path'
+import type { Bus } from '@passover/bus'
+import { type FileModificationArtifact, sha256 } from '@passover/schemas'
+import { type Agent, modificationDigest, type PassHandle, type WorkContext, type WorkOutput } from '@passover/sdk'
+import { count, decide, findPass, renderOutput, renderTimeline } from 'passover'
+import { type Choice, choose } from './approve.js'
+import { type Build, build } from './checker.js'
+import type { Stage } from './stage.js'
+import { ROOT, readProject } from './workspace.js'
+
+/** Who and what takes part in the Alice → Audit → Alice cycle (spec 0 Appendix A). */
+export interface Cycle {
+  stage: Stage
+  alice: Agent
+  /** Connected as the person at the terminal. */
+  bus: Bus
+  /** The copy of the project that is built and mended. */
+  directory: string
+  signal: AbortSignal
+}
+
+const TIMEOUT_MS = 60_000
+const PROMPT = 'Review and fix the build errors'
+const AUDIT_SEEN_MS = 5_000
+
+/** The whole cycle. Resolves to the pass's id; throws what stands in its way. */
+export async function runCycle(cycle: Cycle): Promise<string> {
+  const { stage, directory } = cycle
+  stage.step(`Alice builds the project (${relative(ROOT, directory)})`)
+  const before = await build(directory, cycle.signal)
+  tellBuild(stage, before)
+
+  stage.step('Alice passes the errors over to audit, and waits')
+  const { handle, output } = await passOver(cycle, before)
+
+  stage.step('Audit has returned')
+  stage.detail(renderOutput(output, stage.terminal))
+
+  stage.step(`${cycle.bus.identity} decides on each change`)
+  const choices = await choose(stage, modificationsOf(output))
+  await record(cycle, handle.id, choices)
+
+  stage.step('Alice applies what was approved')
+  await apply(cycle, output, choices)
+
+  stage.step('Alice builds again')
+  const after = await build(directory, cycle.signal)
+  tellBuild(stage, after)
+  stage.detail(`${count(before.diagnostics.length, 'error')} before, ${after.diagnostics.length} now.`)
+
+  stage.step('The audit trail of this pass')
+  await trail(cycle, handle.id)
+  return handle.id
+}
+
+function tellBuild(stage: Stage, { ok, diagnostics, ms }: Build): void {
+  for (const { path, line, column, code, message } of diagnostics)
+    stage.detail(`${path}:${line}:${column} ${stage.terminal.colors.red(code)} ${message}`)
+  const files = new Set(diagnostics.map(({ path }) => path)).size
+  if (ok) stage.done('the build is clean', ms)
+  else stage.failed(`${count(diagnostics.length, 'error')} in ${count(files, 'file')}`, ms)
+}
+
+async function passOver({ stage, alice, directory, signal }: Cycle, found: Build): Promise<{ handle: PassHandle; output: WorkOutput }> {
+  const began = performance.now()
+  const handle = alice.passOver({
+    subagent: 'audit',
+    reason: 'validate_approach_and_review',
+    return_required: true,
+    expected_output_type: 'mixed',
+    work_context: workContext(directory, found),
+    // What audit finds is expected to be severe: Alice wants it back all the same (spec 0 §5.3).
+    override: { timeout_ms: TIMEOUT_MS, auto_return: true },
+    signal,
+  })
+  await handle.stored
+  stage.detail(`id ${handle.id}`)
+  const output = await handle.result()
+  stage.done(
+    `${output.status}, ${output.summary.decision ?? 'no decision'}: ${count(output.artifacts.length, 'artifact')}`,
+    performance.now() - began,
+  )
+  return { handle, output }
+}
+
+/** What audit needs: sources, build configuration, the errors, and what was said (Appendix A, step 3). */
+function workContext(directory: string, { text, diagnostics, ms }: Build): Partial<WorkContext> & { objective: string } {
+  const now = Date.now()
+  return {
+    directory,
+    objective: 'Find out why the project does not build, and propose corrections',
+    background: 'The build was clean until the last merge.',
+    files: readProject(directory),
+    messages: [
+      { id: 'message-1', role: 'user', timestamp: now - 2, parts: [{ id: 'part-1', type: 'text', text: PROMPT }] },
+      {
+        id: 'message-2',
+        role: 'assistant',
+        agent_name: 'alice',
+        timestamp: now - 1,
+        parts: [{ id: 'part-2', type: 'text', text: `The build has ${count(diagnostics.length, 'error')}. I pass it over to audit.` }],
+      },
+    ],
+    tool_results: [
+      {
+        tool_name: 'build',
+        call_id: 'call-1',
+        status: 'error',
+        input: { command: 'tsc --project . --noEmit' },
+        output: text,
+        error: `${count(diagnostics.length, 'error')} in ${Math.round(ms)} ms`,
+        timestamp: now,
+      },
+    ],
+    errors: diagnostics.map(({ path, line, column, code, message }) => ({ type: code, message, context: `${path}:${line}:${column}` })),
+    todos: [{ content: 'Make the build pass', status: 'in_progress' }],
+  }
+}
+
+function modificationsOf(output: WorkOutput): FileModificationArtifact[] {
+  return output.artifacts.filter((artifact) => artifact.type === 'file_modification')
+}
+
+/** The person's decision, guarded and bound to the return that was shown; every modification by its digest. */
+async function record({ stage, bus }: Cycle, id: string, choices: Choice[]): Promise<void> {
+  const pass = await findPass(bus, { id, from: 'alice', to: 'audit' })
+  const shown = pass.return ? sha256(pass.return.data) : (pass.digest ?? '')
+  const modifications = Object.fromEntries(
+    choices.map(({ modification, taken }) => [modificationDigest(modification), taken ? ('taken' as const) : ('rejected' as const)]),
+  )
+  const some = choices.some(({ taken }) => taken)
+  const decided = await decide(
+    bus,
+    { key: pass.key, item: 'apply', verdict: some ? 'approve' : 'deny', digest: shown, modifications },
+    async () => true,
+  )
+  stage.line()
+  if (decided.kind === 'lost') throw new Error(`${decided.standing.person} decided about these changes before you`)
+  stage.done(
+    `recorded as ${bus.identity}: ${choices.filter(({ taken }) => taken).length} approved, ${choices.filter(({ taken }) => !taken).length} rejected`,
+  )
+}
+
+async function apply({ stage, alice, bus, directory }: Cycle, output: WorkOutput, choices: Choice[]): Promise<void> {
+  const taken = new Set(choices.filter((choice) => choice.taken).map(({ modification }) => modificationDigest(modification)))
+  const { applied, rejected, conflicts } = await alice.applyModifications(output, {
+    directory,
+    applied_by: bus.identity,
+    choose: (_modification, digest) => taken.has(digest),
+  })
+  for (const path of applied) stage.done(`wrote ${path}`)
+  for (const { path, why } of conflicts) stage.detail(`${stage.terminal.colors.red('✗')} ${path}: ${why}`)
+  for (const path of rejected) stage.detail(`${stage.terminal.colors.dim('–')} left ${path} as it is`)
+}
+
+/** Reads the pass back from the audit, once it has seen that the changes were applied. */
+async function trail({ stage, bus }: Cycle, id: string): Promise<void> {
+  const deadline = Date.now() + AUDIT_SEEN_MS
+  for (;;) {
+    const pass = await findPass(bus, { id, from: 'alice', to: 'audit' }, true)
+    const history = pass.history ?? []
+    if (history.some(({ kind }) => kind === 'applied') || Date.now() > deadline) {
+      stage.detail(renderTimeline(history, stage.terminal))
+      stage.detail(`status ${pass.status}, ${count(pass.decisions.length, 'decision')}`)
+      return
+    }
+    await new Promise((again) => setTimeout(again, 50))
+  }
+}

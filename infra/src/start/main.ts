@@ -1,0 +1,145 @@
+import { readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import type { Agent } from '@passover/sdk'
+import {
+  CliFailure,
+  connectAgent,
+  connectAs,
+  count,
+  describeFailure,
+  type Local,
+  resolvePerson,
+  resolveServer,
+  type ServerSetting,
+  type StopSignals,
+  startLocal,
+  stopSignals,
+} from 'passover'
+import { Left } from './approve.js'
+import { audit } from './auditor.js'
+import { runCycle } from './cycle.js'
+import { Stage } from './stage.js'
+import { copyProject, ROOT } from './workspace.js'
+
+const USAGE = `npm start            set up, run the Alice → Audit → Alice cycle, and stay up
+npm start -- --once  the same, answering by itself, and end after the cycle`
+
+/** The main job. Resolves to the exit code. */
+export async function main(argv: string[]): Promise<number> {
+  const once = argv.includes('--once')
+  const unknown = argv.find((argument) => argument !== '--once')
+  if (unknown !== undefined) {
+    const help = unknown === '--help' || unknown === '-h'
+    process[help ? 'stdout' : 'stderr'].write(help ? `${USAGE}\n` : `There is no ${unknown}.\n${USAGE}\n`)
+    return help ? 0 : 2
+  }
+  const stage = new Stage({ interactive: !once })
+  using signals = stopSignals(() => process.stderr.write('Stopped at once.\n'))
+  try {
+    return await run(stage, signals, { once })
+  } catch (error) {
+    if (signals.signal.aborted || error instanceof Left) return 130
+    const { document, exit } = await describeFailure(error)
+    process.stderr.write(
+      `${stage.terminal.noteColors.red('✗')} ${document.error.message}\n${document.error.hint ? `  ${document.error.hint}\n` : ''}`,
+    )
+    return exit
+  }
+}
+
+async function run(stage: Stage, signals: StopSignals, { once }: { once: boolean }): Promise<number> {
+  const home = await openHome(stage)
+  await using _home = home
+  const { server } = home
+  await using auditor = await connectAgent('audit', server, { directory: ROOT })
+  const worker = await auditor.onPass(audit, {
+    concurrency: 2,
+    description: 'Runs the TypeScript checker over the files it is passed and proposes corrections',
+  })
+  await using alice = await connectAgent('alice', server, { directory: ROOT })
+  const id = await cycleOnce(stage, { alice, server, signals })
+  if (once) {
+    stage.line('\nDone.')
+    return 0
+  }
+  tellNext(stage, id)
+  const why = await Promise.race([signals.first, home.failed, worker.closed.then(() => 'the audit worker ended')])
+  if (why !== 'stop') throw new CliFailure('E040', why)
+  process.stderr.write(
+    `\nStopping${worker.running > 0 ? `: ${count(worker.running, 'pass', 'passes')} running` : ''}. Ctrl-C again stops at once.\n`,
+  )
+  return 0
+}
+
+async function cycleOnce(
+  stage: Stage,
+  { alice, server, signals }: { alice: Agent; server: ServerSetting; signals: StopSignals },
+): Promise<string> {
+  const person = resolvePerson({}, process.env)
+  await using bus = await connectAs(person === 'alice' || person === 'audit' ? `${person}-person` : person, server)
+  if (!stage.terminal.interactive) stage.line(`Nobody can be asked here, so it answers by itself as ${bus.identity}.`)
+  return await runCycle({ stage, alice, bus, directory: copyProject(join(ROOT, '.passover')), signal: signals.signal })
+}
+
+interface Home extends AsyncDisposable {
+  server: ServerSetting
+  failed: Promise<string>
+}
+
+/** The project's own server and services: started here, or those that run already. */
+async function openHome(stage: Stage): Promise<Home> {
+  const { env } = process
+  const external = env.NATS_URL ? resolveServer({ server: env.NATS_URL }, env, ROOT) : undefined
+  const started = await startLocal({ directory: ROOT, external, progress: (text) => process.stderr.write(`  … ${text}\n`) })
+  if (started.kind === 'started') {
+    stage.line(
+      `${stage.terminal.colors.green('✓')} Passover is up at ${started.local.url}${started.local.server ? ` (nats-server ${started.local.server.version})` : ''}`,
+    )
+    return ownHome(started.local, external)
+  }
+  stage.line(`${stage.terminal.colors.green('✓')} Passover is up already at ${started.url} (process ${started.pid}); it is used as it is`)
+  const server = await runningServer(started.pid)
+  // It is not ours to stop; when it stops, the agents say so by themselves.
+  return { server, failed: new Promise(() => {}), [Symbol.asyncDispose]: async () => {} }
+}
+
+function ownHome(local: Local, external: ServerSetting | undefined): Home {
+  const server = external ?? resolveServer({}, {}, ROOT)
+  return { server, failed: local.failed, [Symbol.asyncDispose]: () => local.stop() }
+}
+
+const STARTING_MS = 30_000
+
+/** Another process may be just about to write where its server is. */
+async function runningServer(pid: number): Promise<ServerSetting> {
+  const path = join(ROOT, '.passover', 'server.json')
+  const deadline = Date.now() + STARTING_MS
+  while (Date.now() < deadline) {
+    try {
+      if ((JSON.parse(readFileSync(path, 'utf8')) as { pid?: number }).pid === pid) return resolveServer({}, {}, ROOT)
+    } catch {
+      // Not there yet.
+    }
+    await new Promise((again) => setTimeout(again, 100))
+  }
+  throw new CliFailure('E040', `process ${pid} runs this project's server, but does not say where`, {
+    hint: 'stop it and run npm start again',
+  })
+}
+
+function tellNext(stage: Stage, id: string): void {
+  const elsewhere = process.env.INIT_CWD ? relative(ROOT, process.env.INIT_CWD) : ''
+  const { bold, dim } = stage.terminal.colors
+  const example = 'infra/start/project/src/basket.ts'
+  stage.line(`\n${bold('Passover stays up. Try, in another terminal')}${elsewhere === '' ? '' : ` (in ${ROOT})`}:`)
+  for (const [command, what] of [
+    [`npx passover show ${id}`, 'this pass again'],
+    ['npx passover list', 'all passes'],
+    [`npx passover request --to audit --objective "check this" --auto-return --file ${example}`, 'pass work over yourself'],
+    ['npx passover work echo -- cat', 'be a subagent'],
+  ]) {
+    stage.line(`  ${command}`)
+    stage.line(dim(`      ${what}`))
+  }
+  stage.line(dim('\nCtrl-C stops it.'))
+}

@@ -1,0 +1,73 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { prepare, ROOT } from '../setup/prepare.mjs'
+
+/**
+ * `npm test`: set-up, then every test, then one line with the sums.
+ * Arguments go to vitest (a filter, `--coverage`, `--project unit`).
+ */
+
+function dockerRuns() {
+  return spawnSync('docker', ['info'], { stdio: 'ignore', timeout: 10_000 }).status === 0
+}
+
+function vitest(report, args) {
+  return new Promise((resolve) => {
+    const child = spawn(
+      process.execPath,
+      [
+        join(ROOT, 'node_modules', 'vitest', 'vitest.mjs'),
+        'run',
+        '--config',
+        'test/vitest.config.ts',
+        '--reporter=default',
+        '--reporter=json',
+        `--outputFile.json=${report}`,
+        ...args,
+      ],
+      {
+        cwd: ROOT,
+        stdio: ['ignore', 'inherit', 'inherit'],
+        env: { ...process.env, TESTCONTAINERS_RYUK_DISABLED: 'true', NODE_ENV: 'test' },
+      },
+    )
+    for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
+    child.on('close', (code) => resolve(code ?? 1))
+  })
+}
+
+function sums(report) {
+  if (!existsSync(report)) return undefined
+  const {
+    numPassedTests: passed,
+    numFailedTests: failed,
+    numPendingTests: pending,
+    numTodoTests: todo,
+    testResults,
+  } = JSON.parse(readFileSync(report, 'utf8'))
+  const brokenFiles = testResults.filter(
+    (file) => file.status === 'failed' && file.assertionResults.every((test) => test.status !== 'failed'),
+  ).length
+  return { passed, failed: failed + brokenFiles, skipped: pending + todo }
+}
+
+prepare()
+const docker = dockerRuns()
+const out = mkdtempSync(join(tmpdir(), 'passover-test-'))
+const report = join(out, 'report.json')
+const code = await vitest(report, process.argv.slice(2))
+const counted = sums(report)
+rmSync(out, { recursive: true, force: true })
+if (!docker)
+  process.stdout.write(
+    '\nLeft out: the container suites (no Docker engine answers `docker info`; `bash infra/ci/docker.sh` installs and starts one on Debian).\n',
+  )
+if (!counted) {
+  process.stdout.write('\nvitest wrote no report\n0 passed, 1 failed\n')
+  process.exit(1)
+}
+const failed = code !== 0 && counted.failed === 0 ? 1 : counted.failed
+process.stdout.write(`\n${counted.passed} passed, ${failed} failed${counted.skipped ? `, ${counted.skipped} skipped` : ''}\n`)
+process.exit(failed > 0 || code !== 0 ? 1 : 0)

@@ -1,0 +1,29 @@
+import { type Agent, connect } from '@passover/sdk'
+import { unreachable } from './client.js'
+import { CliFailure } from './failure.js'
+import type { ServerSetting } from './settings.js'
+
+/** Connects as an agent. CliFailure E040 with what mends it. */
+export async function connectAgent(
+  name: string,
+  server: ServerSetting,
+  about: { directory: string; session_id?: string | undefined },
+): Promise<Agent> {
+  try {
+    return await connect({
+      agent: name,
+      servers: [server.url],
+      directory: about.directory,
+      ...(server.credentials ? { credentials: server.credentials } : {}),
+      ...(about.session_id ? { session_id: about.session_id } : {}),
+    })
+  } catch (error) {
+    const known = unreachable(error, server)
+    if (known instanceof Error && 'code' in known && known.code === 'E040' && !(known instanceof CliFailure)) {
+      throw new CliFailure('E040', known.message, {
+        hint: server.origin === 'project' ? 'start it again: passover up' : 'passover doctor tells more',
+      })
+    }
+    throw known
+  }
+}

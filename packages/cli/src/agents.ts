@@ -1,0 +1,115 @@
+import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
+import { type AgentBody, type AgentRecord, agentRecord, HEADER, WIRE_VERSION } from '@passover/schemas'
+import { askAgents } from './ask.js'
+import { CliFailure } from './failure.js'
+import { renderTable } from './render/table.js'
+import type { Terminal } from './terminal.js'
+
+/** One line of `passover agents`. */
+export interface AgentLine {
+  name: string
+  subagent: boolean
+  originates: string
+  /** Places of workers that wait for work right now. */
+  idle_workers: number
+  queued: number
+  running: number
+  /** Passes that stand before it as requested or held. */
+  waiting: number
+  originated: number
+  description: string
+  registered_by: string
+}
+
+/** Registered agents by name, with what waits for them. */
+export async function readAgents(bus: Bus): Promise<AgentLine[]> {
+  const rows = await askAgents(bus)
+  return Promise.all(
+    rows.map(async ({ agent, waiting, originated }) => {
+      const load = agent.roles.subagent ? await totalLoad(bus, agent.name) : { idle: 0, queued: 0, running: 0 }
+      return {
+        name: agent.name,
+        subagent: agent.roles.subagent,
+        originates: agent.roles.originates,
+        idle_workers: load.idle,
+        queued: load.queued,
+        running: load.running,
+        waiting,
+        originated,
+        description: agent.description ?? '',
+        registered_by: agent.registered_by,
+      }
+    }),
+  )
+}
+
+export interface Load {
+  /** The most places of one priority: a worker's place polls all three. */
+  idle: number
+  queued: number
+  running: number
+}
+
+/** What waits for a subagent's workers, over its three priorities. */
+export async function totalLoad(bus: Bus, subagent: string): Promise<Load> {
+  const slots = await bus.workload(subagent)
+  return {
+    idle: Math.max(0, ...slots.map(({ idle }) => idle)),
+    queued: slots.reduce((sum, { queued }) => sum + queued, 0),
+    running: slots.reduce((sum, { running }) => sum + running, 0),
+  }
+}
+
+export function renderAgents(agents: AgentLine[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
+  return renderTable<AgentLine>(
+    [
+      { head: 'NAME', cell: ({ name }) => name },
+      { head: 'SUBAGENT', cell: ({ subagent }) => (subagent ? 'yes' : 'no') },
+      { head: 'ORIGINATES', cell: ({ originates }) => originates.replaceAll('_', ' ') },
+      { head: 'IDLE', cell: ({ idle_workers }) => String(idle_workers) },
+      { head: 'QUEUED', cell: ({ queued }) => String(queued) },
+      { head: 'RUNNING', cell: ({ running }) => String(running) },
+      { head: 'HELD', cell: ({ waiting }) => String(waiting) },
+      { head: 'ASKED FOR', cell: ({ originated }) => String(originated) },
+      { head: 'DESCRIPTION', cell: ({ description }) => description, shrinks: true },
+      { head: 'BY', cell: ({ registered_by }) => registered_by },
+    ],
+    agents,
+    terminal,
+  )
+}
+
+export interface NewAgent {
+  name: string
+  originates: AgentRecord['roles']['originates']
+  subagent: boolean
+  description?: string | undefined
+}
+
+/** Registers an agent: the event first, then the record, so that the stream alone tells who could do what (DESIGN §2). */
+export async function addAgent(bus: Bus, given: NewAgent): Promise<{ record: AgentRecord; changed: boolean }> {
+  const table = await bus.table('agents', agentRecord)
+  const present = await table.get(given.name)
+  const record: AgentRecord = {
+    ...present?.value,
+    name: given.name,
+    roles: { ...present?.value.roles, originates: given.originates, subagent: given.subagent },
+    ...(given.description === undefined ? {} : { description: given.description }),
+    registered_by: bus.identity,
+    updated_at: bus.now(),
+  }
+  const body: AgentBody = { v: WIRE_VERSION, name: record.name, record }
+  const outcome = await bus.publish({
+    subject: bus.subjects.agent(bus.identity),
+    headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
+    data: encode(body),
+  })
+  if (outcome.kind !== 'stored') throw notStored(outcome.kind === 'lost' ? 'refused' : outcome.description)
+  const revision = present ? await table.update(given.name, record, present.revision) : await table.create(given.name, record)
+  if (revision === undefined) throw notStored('somebody else changed it at the same time')
+  return { record, changed: present !== undefined }
+}
+
+function notStored(why: string): CliFailure {
+  return new CliFailure('E040', `the registration was not stored: ${why}`, { hint: 'try again' })
+}

@@ -1,0 +1,101 @@
+import type { Bus } from '@passover/bus'
+import { type AgentRow, type AnsweredPass, agentsAnswer, listAnswer, type PassRow, passAnswer, type Question } from '@passover/schemas'
+import { CliFailure } from './failure.js'
+
+const ASK_MS = 5_000
+const LIST_LIMIT = 1_000
+/** What may be asked for as it stands; anything shorter is the beginning of an id. */
+const WHOLE_ID = /^[A-Za-z0-9_-]{9,64}$/
+
+export type ListFilter = Omit<Extract<Question, { op: 'list' }>, 'op'>
+
+/** A schema of answers, as far as it is used here. */
+interface Answers<Answer> {
+  safeParse(value: unknown): { success: true; data: Answer } | { success: false }
+}
+
+/** Asks the audit service. CliFailure E040 when nobody answers; else its own refusal's code. */
+async function ask<Answer extends { ok: boolean }>(
+  bus: Bus,
+  question: Question,
+  answer: Answers<Answer>,
+): Promise<Extract<Answer, { ok: true }>> {
+  const given = await bus.ask(question, { timeout_ms: ASK_MS })
+  if (given === undefined) {
+    throw new CliFailure('E040', 'the server is there, but no audit service answers', {
+      hint: 'start one with `passover up`; `passover doctor` tells more',
+    })
+  }
+  const parsed = answer.safeParse(given)
+  if (!parsed.success)
+    throw new CliFailure('E040', 'the audit service answered in a form that this version does not know', {
+      hint: 'run the same version of passover on both sides',
+    })
+  if (!parsed.data.ok) {
+    const { error } = parsed.data as unknown as { error: { code: CliFailure['code']; message: string } }
+    throw new CliFailure(error.code, error.message)
+  }
+  return parsed.data as Extract<Answer, { ok: true }>
+}
+
+/** Passes, newest first. */
+export async function askList(bus: Bus, filter: ListFilter): Promise<{ passes: PassRow[]; more: boolean }> {
+  const { passes, more } = await ask(bus, { op: 'list', ...filter }, listAnswer)
+  return { passes, more }
+}
+
+/** Registered agents with their open passes. */
+export async function askAgents(bus: Bus): Promise<AgentRow[]> {
+  return (await ask(bus, { op: 'agents' }, agentsAnswer)).agents
+}
+
+export interface PassRef {
+  id: string
+  from?: string | undefined
+  to?: string | undefined
+}
+
+function passQuestion(ref: PassRef, history: boolean): Question {
+  return { op: 'pass', id: ref.id, history, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
+}
+
+/** Every pass with that id; none is []. */
+export async function askPasses(bus: Bus, ref: PassRef, history: boolean): Promise<AnsweredPass[]> {
+  try {
+    return (await ask(bus, passQuestion(ref, history), passAnswer)).passes
+  } catch (error) {
+    if (error instanceof CliFailure && error.code === 'E041') return []
+    throw error
+  }
+}
+
+/** The one pass that an id, or the beginning of one, names. CliFailure E041: none; E042 (exit 2): several, which it lists. */
+export async function findPass(bus: Bus, ref: PassRef, history = false): Promise<AnsweredPass> {
+  const exact = WHOLE_ID.test(ref.id) ? await askPasses(bus, ref, history) : []
+  if (exact.length === 1 && exact[0]) return exact[0]
+  if (exact.length > 1)
+    throw severalPasses(
+      ref.id,
+      exact.map(({ row }) => row),
+    )
+  const { passes } = await askList(bus, {
+    limit: LIST_LIMIT,
+    ...(ref.from ? { originator: ref.from } : {}),
+    ...(ref.to ? { subagent: ref.to } : {}),
+  })
+  const close = passes.filter(({ id }) => id.startsWith(ref.id))
+  if (close.length > 1) throw severalPasses(ref.id, close)
+  const [only] = close
+  const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, history) : []
+  if (found[0]) return found[0]
+  throw new CliFailure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
+}
+
+function severalPasses(id: string, rows: PassRow[]): CliFailure {
+  const shown = rows.slice(0, 10).map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}  ${row.status}`)
+  const rest = rows.length > 10 ? [`  … and ${rows.length - 10} more`] : []
+  return new CliFailure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
+    hint: 'say which: the whole id, with --from <agent> or --to <agent>',
+    exit: 2,
+  })
+}

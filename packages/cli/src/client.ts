@@ -1,0 +1,33 @@
+import { type Bus, BusUnreachable, openBus } from '@passover/bus'
+import type { Context } from './context.js'
+import { CliFailure } from './failure.js'
+import type { ServerSetting } from './settings.js'
+
+const CONNECT_MS = 3_000
+
+/** Connects as this person. CliFailure E040 when there is no server, or none that lets us in. */
+export function connectPerson(context: Context): Promise<Bus> {
+  return connectAs(context.person, context.server())
+}
+
+/** Connects under a name. CliFailure E040 with what mends it. */
+export async function connectAs(identity: string, server: ServerSetting): Promise<Bus> {
+  try {
+    return await openBus({
+      servers: [server.url],
+      identity,
+      timeout_ms: CONNECT_MS,
+      ...(server.credentials ? { credentials: server.credentials } : {}),
+    })
+  } catch (error) {
+    throw unreachable(error, server)
+  }
+}
+
+/** Says which server was tried, who named it, and how to get one. */
+export function unreachable(error: unknown, server: ServerSetting): unknown {
+  if (!(error instanceof BusUnreachable)) return error
+  const named = { flag: 'named by --server', environment: 'named by the environment', project: `of ${server.project}` }[server.origin]
+  const hint = server.origin === 'project' ? 'start it again: passover up' : error.hint
+  return new CliFailure('E040', `cannot reach the server at ${server.url} (${named}): ${error.message}`, { hint })
+}

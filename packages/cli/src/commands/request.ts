@@ -1,0 +1,53 @@
+import { Command, Option } from 'commander'
+import { action } from '../context.js'
+import { durationOption, nameOption, repeated } from '../options.js'
+
+export interface RequestOptions {
+  from?: string
+  to: string
+  objective: string
+  reason: string
+  file?: string[]
+  timeout?: number
+  priority: 'high' | 'medium' | 'low'
+  constraint?: string[]
+  session?: string
+  id?: string
+  background?: string
+  hold?: true
+  autoReturn?: true
+  wait: boolean
+}
+
+/** `passover request` */
+export function requestCommand(): Command {
+  return new Command('request')
+    .description('pass work to a subagent, wait, and print what comes back')
+    .option('--from <agent>', 'who asks (default: you)', nameOption)
+    .requiredOption('--to <agent>', 'the subagent', nameOption)
+    .requiredOption('--objective <text>', 'what is to be done; - reads it from stdin')
+    .option('--reason <text>', 'why it is passed over', 'request')
+    .option('--background <text>', 'what the subagent should know besides')
+    .option('--file <path>', 'a file to pass along (several times)', repeated)
+    .option('--timeout <time>', 'how long it may take in all: 500ms, 30s, 5m (default: the policy’s, 30s)', durationOption('--timeout'))
+    .addOption(new Option('--priority <slot>', 'how urgent').choices(['high', 'medium', 'low']).default('medium'))
+    .option('--constraint <word>', 'what the subagent must not do, such as read_only (several times)', repeated)
+    .option('--session <id>', 'the session it belongs to')
+    .option('--id <id>', 'its id, so that asking again gets the same result (9 to 64 of A-Z a-z 0-9 _ -)')
+    .option('--hold', 'a person must approve before the work starts')
+    .option('--auto-return', 'deliver the result also where something critical was found')
+    .option('--no-wait', 'print the id and do not wait')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  passover request --to echo --objective "hello"
+  git diff | passover request --to audit --reason review --objective - --file src/main.ts --timeout 2m`,
+    )
+    .action(
+      action<RequestOptions, []>(async (context, options) => {
+        const { runRequest } = await import('../request.js')
+        return runRequest(context, options)
+      }),
+    )
+}

@@ -1,0 +1,33 @@
+import { Command } from 'commander'
+import { action } from '../context.js'
+
+interface ShowOptions {
+  from?: string
+  to?: string
+}
+
+/** `passover show <id>` */
+export function showCommand(): Command {
+  return new Command('show')
+    .description('show one pass: chain, timeline, result, decisions')
+    .argument('<id>', 'its id, or the beginning of it')
+    .option('--from <agent>', 'of this originator, where several passes share the id')
+    .option('--to <agent>', 'of this subagent')
+    .addHelpText('after', '\nExample:\n  passover show 0abcdef1 --json')
+    .action(
+      action<ShowOptions, [string]>(async (context, options, id) => {
+        const { connectPerson } = await import('../client.js')
+        const { findPass } = await import('../ask.js')
+        const { readResult } = await import('../result.js')
+        const { renderPass } = await import('../render/timeline.js')
+        await using bus = await connectPerson(context)
+        const pass = await findPass(bus, { id, ...options }, true)
+        const result = await readResult(bus, pass)
+        const { row, key, return: _return, history, ...rest } = pass
+        context.terminal.show({ ...row, key, ...rest, timeline: history ?? [], ...result }, () =>
+          renderPass(pass, result, { ...context.terminal, now: bus.now() }),
+        )
+        return 0
+      }),
+    )
+}

@@ -1,0 +1,112 @@
+import { Command, Option } from 'commander'
+import { action, type Context } from '../context.js'
+import { usage } from '../failure.js'
+import type { Local, Started } from '../local.js'
+import { wholeNumber } from '../options.js'
+import { resolvePerson } from '../settings.js'
+import { type StopSignals, stopSignals } from '../signals.js'
+import { typed } from '../text.js'
+
+interface UpOptions {
+  port?: number
+  log?: string
+}
+
+/** `passover up` */
+export function upCommand(): Command {
+  return new Command('up')
+    .description("run this project's server, dispatcher and audit until Ctrl-C")
+    .option('--port <n>', 'port of the server (default: the one it had, else a free one)', wholeNumber('--port', 1, 65_535))
+    .addOption(
+      new Option('--log <level>', 'how much goes into .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
+    )
+    .addHelpText(
+      'after',
+      '\nData, address and credentials are kept in .passover/ of the project. Where --server or NATS_URL names a server, the\nservices run on that one. Ctrl-C finishes what is under way and stops; a second one stops at once.\n\nExample:\n  passover up',
+    )
+    .action(action<UpOptions, []>(run))
+}
+
+async function run(context: Context, options: UpOptions): Promise<number> {
+  const { terminal } = context
+  using signals = stopSignals(() => terminal.note('Stopping at once.'))
+  const progress = terminal.progress()
+  const slow = setTimeout(() => progress.say('starting'), 100)
+  const started = await start(context, options, (text) => progress.say(text)).finally(() => {
+    clearTimeout(slow)
+    progress.stop()
+  })
+  if (started.kind === 'started') return await serve(context, started.local, signals)
+  const { url, pid, project } = started
+  terminal.show(
+    { state: 'already_running', url, pid, directory: project, ...(started.started_at ? { started_at: started.started_at } : {}) },
+    () => (url ? `Already up: ${url} (process ${pid}), data in ${project}.` : `Process ${pid} is just starting the server of ${project}.`),
+  )
+  return 0
+}
+
+async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
+  const { startLocal } = await import('../local.js')
+  const { dirname } = await import('node:path')
+  const { findProject } = await import('../project.js')
+  const found = context.flags.directory ? undefined : findProject(context.directory)
+  const external = await externalServer(context)
+  if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
+  return startLocal({
+    directory: found ? dirname(found) : context.directory,
+    port: options.port,
+    external,
+    log_level: options.log,
+    people: peopleOf(context),
+    progress,
+  })
+}
+
+/** Whoever runs it, and whom PASSOVER_PEOPLE names. */
+function peopleOf({ flags, env }: Context): string[] {
+  const named = (env['PASSOVER_PEOPLE'] ?? '').split(',').map((name) => name.trim())
+  return [...new Set([resolvePerson(flags, env), ...named.filter((name) => name !== '')])]
+}
+
+/** `up` starts no server where one is named (DESIGN §4). */
+async function externalServer({ flags, env, directory }: Context) {
+  const named = flags.server ?? env.PASSOVER_SERVER ?? env.NATS_URL
+  if (!named) return undefined
+  const { resolveServer } = await import('../settings.js')
+  return resolveServer({ server: named }, env, directory)
+}
+
+async function serve({ terminal, env }: Context, local: Local, signals: StopSignals): Promise<number> {
+  const { url, server, project } = local
+  const { bold, dim, green } = terminal.colors
+  terminal.show(
+    {
+      state: 'running',
+      url,
+      pid: process.pid,
+      directory: project,
+      ...(server ? { server_version: server.version, server_pid: server.pid } : {}),
+    },
+    () =>
+      [
+        `${green('✓')} Passover is up at ${bold(url)}${server ? dim(`  nats-server ${server.version}`) : ''}`,
+        `  data and log in ${project}`,
+        '',
+        'Next, in another terminal:',
+        typed('  passover work echo -- cat', env),
+        typed('  passover request --to echo --objective "hello"', env),
+        '',
+        dim('Ctrl-C stops it.'),
+      ].join('\n'),
+  )
+  const why = await Promise.race([signals.first, local.failed])
+  if (why !== 'stop') {
+    await local.stop()
+    terminal.note(`${why}; the log is ${project}/passover.log and ${project}/nats/nats-server.log`)
+    return 1
+  }
+  terminal.note('Stopping: what is under way is finished first. Ctrl-C again stops at once.')
+  await local.stop()
+  terminal.note('Stopped.')
+  return 0
+}

@@ -1,0 +1,31 @@
+import { Command } from 'commander'
+import { action } from '../context.js'
+import { wholeNumber } from '../options.js'
+
+interface WatchOptions {
+  from?: string
+  to?: string
+  count?: number
+  all?: true
+}
+
+/** `passover watch` */
+export function watchCommand(): Command {
+  return new Command('watch')
+    .description('follow what happens, as it happens')
+    .argument('[id]', 'only this pass')
+    .option('--from <agent>', 'only what this agent asked for')
+    .option('--to <agent>', 'only what this subagent was asked for')
+    .option('--count <n>', 'end after so many', wholeNumber('--count', 1, 1_000_000))
+    .option('--all', 'begin with everything that is stored')
+    .addHelpText(
+      'after',
+      '\nEnds with Ctrl-C. With --jsonl one document a line as it comes; with --json one list at the end.\n\nExample:\n  passover watch --to audit',
+    )
+    .action(
+      action<WatchOptions, [string | undefined]>(async (context, options, id) => {
+        const { runWatch } = await import('../watch.js')
+        return runWatch(context, { ...options, ...(id ? { id } : {}) })
+      }),
+    )
+}

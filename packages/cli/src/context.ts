@@ -1,0 +1,42 @@
+import { existsSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { Finished, usage } from './failure.js'
+import { type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
+import { openTerminal, type Terminal } from './terminal.js'
+
+/** What every command gets: settings resolved once, at the edge. */
+export interface Context {
+  readonly terminal: Terminal
+  readonly person: string
+  readonly directory: string
+  readonly flags: GlobalFlags
+  readonly env: NodeJS.ProcessEnv
+  /** Looked up when needed: `completion` and `up` work without one. */
+  server(): ServerSetting
+}
+
+export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context {
+  const directory = resolve(flags.directory ?? '.')
+  if (!existsSync(directory) || !statSync(directory).isDirectory()) throw usage(`--directory: there is no folder ${directory}`)
+  return {
+    terminal: openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input }),
+    person: resolvePerson(flags, env),
+    directory,
+    flags,
+    env,
+    server: () => resolveServer(flags, env, directory),
+  }
+}
+
+/** Makes a function on (context, options, arguments) a commander action. It resolves to the exit code; nothing is 0. */
+export function action<Options, Arguments extends unknown[]>(
+  body: (context: Context, options: Options, ...given: Arguments) => Promise<number | undefined>,
+): (...given: unknown[]) => Promise<void> {
+  return async (...given) => {
+    const command = given.at(-1) as Command
+    const context = makeContext(command.optsWithGlobals(), process.env)
+    const code = await body(context, command.opts() as Options, ...(command.processedArgs as Arguments))
+    if (code) throw new Finished(code)
+  }
+}

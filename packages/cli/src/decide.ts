@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto'
+import { type Bus, CONTENT_TYPE, decode, encode, type Outgoing } from '@passover/bus'
+import { type DecisionBody, decisionBody, HEADER, type PassKey, WIRE_VERSION } from '@passover/schemas'
+import { CliFailure } from './failure.js'
+
+export interface Verdict {
+  key: PassKey
+  /** `dispatch`, `return`, `apply`, or a flow's gate. */
+  item: string
+  verdict: 'approve' | 'deny'
+  /** Digest of what the person was shown. */
+  digest: string
+  reason?: string | undefined
+  modifications?: Record<string, 'taken' | 'rejected'> | undefined
+}
+
+export type Decided =
+  | { kind: 'won'; sequence: number }
+  /** Somebody was faster. */
+  | { kind: 'lost'; standing: Standing }
+
+const TRIES = 5
+
+/** A decision that stands on an item, whether it counts or not. */
+export interface Standing {
+  person: string
+  verdict: string
+  time: number
+  sequence: number
+  nonce?: string | undefined
+  reason?: string | undefined
+}
+
+/**
+ * Stores a person's decision on one item, guarded by the item itself: of two people one wins, the other learns who and when (DESIGN §2).
+ * A decision that does not count (`counts` says so: not an approver's) is no obstacle; the next one expects its sequence.
+ * CliFailure E040 when nothing could be stored.
+ */
+export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Standing) => Promise<boolean>): Promise<Decided> {
+  const nonce = randomUUID()
+  let after = 0
+  let why = 'too many people decide at the same time'
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const outcome = await bus.publish(decisionMessage(bus, verdict, { nonce, after }))
+    if (outcome.kind === 'stored') {
+      bus.hintDecided(verdict.key.originator)
+      return { kind: 'won', sequence: outcome.sequence }
+    }
+    if (outcome.kind !== 'lost') why = outcome.description
+    const standing = await lastDecision(bus, verdict.key, verdict.item)
+    if (!standing) continue
+    if (standing.nonce === nonce) return { kind: 'won', sequence: standing.sequence }
+    if (await counts(standing)) return { kind: 'lost', standing }
+    after = standing.sequence
+  }
+  throw new CliFailure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
+}
+
+function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: string; after: number }): Outgoing {
+  const { key, item } = verdict
+  const body: DecisionBody = {
+    v: WIRE_VERSION,
+    verdict: verdict.verdict,
+    digest: verdict.digest,
+    ...(verdict.reason === undefined ? {} : { reason: verdict.reason }),
+    ...(verdict.modifications ? { modifications: verdict.modifications } : {}),
+  }
+  return {
+    subject: bus.subjects.decision(key, item, bus.identity),
+    headers: {
+      [HEADER.id]: key.id,
+      [HEADER.verdict]: verdict.verdict,
+      [HEADER.digest]: verdict.digest,
+      [HEADER.nonce]: nonce,
+      [HEADER.contentType]: CONTENT_TYPE.msgpack,
+    },
+    data: encode(body),
+    guard: { subject: bus.subjects.decisions(key, item), sequence: after },
+  }
+}
+
+/** The last decision stored on an item. */
+async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<Standing | undefined> {
+  for (const stored of (await bus.journal.history(key)).reverse()) {
+    const parsed = bus.subjects.parse(stored.subject)
+    if (parsed.kind !== 'decision' || parsed.item !== item) continue
+    const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+    const body = decisionBody.safeParse(decoded.ok ? decoded.value : undefined)
+    return {
+      person: parsed.person,
+      verdict: body.success ? body.data.verdict : 'unreadable',
+      time: stored.time,
+      sequence: stored.sequence,
+      nonce: stored.headers.get(HEADER.nonce),
+      reason: body.success ? body.data.reason : undefined,
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,20 @@
+/** One thing that was looked at. */
+export interface Check {
+  name: string
+  state: 'ok' | 'look' | 'broken'
+  text: string
+  /** The command or the step that mends it. */
+  mend?: string
+}
+
+export function ok(name: string, text: string): Check {
+  return { name, state: 'ok', text }
+}
+
+export function look(name: string, text: string, mend: string): Check {
+  return { name, state: 'look', text, mend }
+}
+
+export function broken(name: string, text: string, mend: string): Check {
+  return { name, state: 'broken', text, mend }
+}

@@ -1,0 +1,102 @@
+import type { Inspection } from '@passover/bus'
+import { describe, expect, it } from 'vitest'
+import { checkCredentials, checkNode, checkProject } from './machine.js'
+import { checkDurability, checkServer, checkTopology } from './server.js'
+
+const NOW = 1_800_000_000_000
+
+const stream: NonNullable<Inspection['stream']> = {
+  name: 'PASSOVER',
+  messages: 10,
+  bytes: 1024 ** 2,
+  first: 1,
+  last: 10,
+  max_bytes: -1,
+  replicas: 1,
+  discard: 'new',
+  retention: 'limits',
+  max_age_ms: 0,
+  allow_direct: true,
+  republish: true,
+  sealed: false,
+  subjects: [],
+}
+const inspection: Inspection = {
+  server: { version: '2.15.1', name: 'n', id: 'i', max_payload: 1024 ** 2, jetstream: true, rtt_ms: 1 },
+  clock_skew_ms: 3,
+  stream,
+  differences: [],
+  consumers: ['dispatcher'],
+  buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0 }],
+}
+const states = (checks: { state: string }[]) => checks.map(({ state }) => state)
+
+describe('the machine', () => {
+  it('needs Node 20.19', () => {
+    expect(['20.19.0', '22.0.0', '20.18.3', '18.20.0'].map((version) => checkNode(version).state)).toEqual(['ok', 'ok', 'broken', 'broken'])
+  })
+
+  it('keeps the password of a project to its owner, out of git, and on a disk with room', () => {
+    const facts = { folder: '/p/.passover', mode: 0o100600, ignored: true, file_system: { type: 1, free_bytes: 10 * 1024 ** 3 } }
+    expect(states(checkProject(facts, '/p'))).toEqual(['ok'])
+    expect(checkProject({ ...facts, mode: 0o100644 }, '/p')[0]).toMatchObject({
+      state: 'broken',
+      mend: 'chmod 600 /p/.passover/server.json',
+    })
+    expect(states(checkProject({ ...facts, ignored: false }, '/p'))).toEqual(['ok', 'look'])
+    expect(states(checkProject({ ...facts, file_system: { type: 0x01021994, free_bytes: 1 } }, '/p'))).toEqual(['ok', 'look', 'look'])
+    expect(checkProject(undefined, '/p')).toMatchObject([{ state: 'look', mend: 'passover up' }])
+  })
+
+  it('knows when credentials end', () => {
+    const creds = (exp?: number) => ({
+      creds: `-----BEGIN NATS USER JWT-----\nh.${Buffer.from(JSON.stringify({ exp })).toString('base64url')}.s\n------END NATS USER JWT------`,
+    })
+    expect(checkCredentials({ user: 'u', pass: 'p' }, NOW).state).toBe('ok')
+    expect(checkCredentials({ token: 't' }, NOW).state).toBe('ok')
+    expect(checkCredentials(undefined, NOW).state).toBe('look')
+    expect(checkCredentials(creds(), NOW).state).toBe('ok')
+    expect(checkCredentials({ creds: 'none' }, NOW).state).toBe('ok')
+    expect(checkCredentials(creds(NOW / 1000 + 90 * 86_400), NOW).state).toBe('ok')
+    expect(checkCredentials(creds(NOW / 1000 + 3 * 86_400), NOW).state).toBe('look')
+    expect(checkCredentials(creds(NOW / 1000 - 1), NOW).state).toBe('broken')
+  })
+})
+
+describe('the server', () => {
+  it('is new enough, has JetStream on, takes a mebibyte, and tells the same time', () => {
+    expect(states(checkServer(inspection))).toEqual(['ok', 'ok', 'ok', 'ok'])
+    const server = { ...inspection.server, version: '2.11.4', jetstream: false, max_payload: 65_536 }
+    expect(states(checkServer({ ...inspection, server, clock_skew_ms: -5_000 }))).toEqual(['broken', 'broken', 'broken', 'look'])
+    expect(states(checkServer({ ...inspection, clock_skew_ms: 70_000 }))[3]).toBe('broken')
+  })
+
+  it('has stream, consumers and buckets as they should be', () => {
+    expect(states(checkTopology(inspection, undefined))).toEqual(['ok', 'ok', 'ok', 'ok'])
+    const { stream: _stream, ...bare } = inspection
+    expect(checkTopology(bare, undefined)).toMatchObject([{ name: 'stream', state: 'broken' }])
+    expect(states(checkTopology({ ...inspection, differences: ['stream: max_age is 1'], consumers: [] }, undefined))).toEqual([
+      'ok',
+      'broken',
+      'broken',
+      'ok',
+    ])
+  })
+
+  it('has room', () => {
+    const usage = { messages: 1, bytes: 1, requests: 'open' as const }
+    const full = (bytes: number) => ({ ...inspection, stream: { ...stream, max_bytes: 100, bytes } })
+    expect(checkTopology(full(10), usage).at(-1)).toMatchObject({ name: 'room', state: 'ok' })
+    expect(checkTopology(full(90), usage).at(-1)).toMatchObject({ name: 'room', state: 'look' })
+    expect(checkTopology(full(90), { ...usage, requests: 'closed' }).at(-1)).toMatchObject({ name: 'room', state: 'broken' })
+  })
+
+  it('loses nothing that was acknowledged', () => {
+    expect(states(checkDurability(stream, '2m'))).toEqual(['look'])
+    expect(states(checkDurability(stream, undefined))).toEqual(['look'])
+    expect(states(checkDurability(stream, 'always'))).toEqual(['ok'])
+    expect(states(checkDurability({ ...stream, replicas: 3 }, undefined))).toEqual(['ok'])
+    expect(states(checkDurability({ ...stream, max_age_ms: 1, discard: 'old' }, 'always'))).toEqual(['broken', 'broken', 'ok'])
+    expect(checkDurability(undefined, 'always')).toEqual([])
+  })
+})

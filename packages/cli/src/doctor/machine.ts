@@ -1,0 +1,81 @@
+import { broken, type Check, look, ok } from './check.js'
+
+const OLDEST_NODE = [20, 19] as const
+const TMPFS = 0x01021994
+const LOW_BYTES = 1024 ** 3
+
+export function checkNode(version: string): Check {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const good = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
+  return good
+    ? ok('node', `Node ${version}`)
+    : broken('node', `Node ${version} is older than ${OLDEST_NODE.join('.')}`, 'install a newer Node')
+}
+
+export interface ProjectFacts {
+  folder: string
+  /** Of server.json. */
+  mode: number
+  ignored: boolean
+  file_system?: { type: number; free_bytes: number } | undefined
+}
+
+export function checkProject(facts: ProjectFacts | undefined, directory: string): Check[] {
+  if (!facts) return [look('project', `no .passover/ in ${directory} or above it`, 'passover up')]
+  const { folder, mode, ignored, file_system } = facts
+  const checks = [
+    (mode & 0o077) === 0 || process.platform === 'win32'
+      ? ok('project', folder)
+      : broken('project', `others may read the password in ${folder}/server.json`, `chmod 600 ${folder}/server.json`),
+  ]
+  if (!ignored)
+    checks.push(look('project', `${folder} has no .gitignore: its password may be committed`, `echo '*' > ${folder}/.gitignore`))
+  if (file_system?.type === TMPFS)
+    checks.push(
+      look('disk', `${folder} is in memory (tmpfs): a restart of the machine loses everything`, 'run passover up in a folder on disk'),
+    )
+  if (file_system && file_system.free_bytes < LOW_BYTES) {
+    checks.push(
+      look(
+        'disk',
+        `${Math.floor(file_system.free_bytes / 1024 ** 2)} MiB left where ${folder} is`,
+        'make room; a full stream takes no more requests',
+      ),
+    )
+  }
+  return checks
+}
+
+/** What a credentials text says about its end: the JWT in a creds file has an `exp`. */
+export function checkCredentials(
+  credentials: { creds: string } | { user: string; pass: string } | { token: string } | undefined,
+  now: number,
+): Check {
+  if (!credentials)
+    return look(
+      'credentials',
+      'none: anybody who reaches the server may do anything',
+      'give the server users; passover up does so by itself',
+    )
+  if (!('creds' in credentials))
+    return ok('credentials', 'user' in credentials ? `user ${credentials.user}; do not expire` : 'a token; does not expire')
+  const expires = jwtExpiry(credentials.creds)
+  if (expires === undefined) return ok('credentials', 'a credentials file; does not expire')
+  const days = Math.floor((expires - now) / 86_400_000)
+  if (expires <= now)
+    return broken('credentials', `expired ${new Date(expires).toISOString()}`, 'get a new credentials file and point NATS_CREDS at it')
+  const text = `expire ${new Date(expires).toISOString()} (in ${days} d)`
+  return days < 14 ? look('credentials', text, 'get a new credentials file in time') : ok('credentials', text)
+}
+
+function jwtExpiry(creds: string): number | undefined {
+  const token = /-----BEGIN NATS USER JWT-----\s*(\S+)/.exec(creds)?.[1]
+  const body = token?.split('.')[1]
+  if (!body) return undefined
+  try {
+    const { exp } = JSON.parse(Buffer.from(body, 'base64url').toString('utf8')) as { exp?: unknown }
+    return typeof exp === 'number' && exp > 0 ? exp * 1000 : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,135 @@
+import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Bus } from '@passover/bus'
+import { askAgents } from '../ask.js'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import { findProject } from '../project.js'
+import type { ServerSetting } from '../settings.js'
+import type { Terminal } from '../terminal.js'
+import { count } from '../text.js'
+import { broken, type Check, look, ok } from './check.js'
+import { checkCredentials, checkNode, checkProject, type ProjectFacts } from './machine.js'
+import { checkDurability, checkServer, checkTopology } from './server.js'
+
+/** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
+export async function runDoctor(context: Context): Promise<number> {
+  const folder = findProject(context.directory)
+  const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
+  const reached = await checkConnection(context, checks)
+  const failed = checks.filter(({ state }) => state === 'broken').length
+  context.terminal.show({ ok: failed === 0, checks }, () => render(checks, context.terminal))
+  return reached ? (failed > 0 ? 1 : 0) : 5
+}
+
+function projectFacts(folder: string): ProjectFacts {
+  return {
+    folder,
+    mode: statSync(join(folder, 'server.json')).mode,
+    ignored: existsSync(join(folder, '.gitignore')),
+    file_system: fileSystem(folder),
+  }
+}
+
+function fileSystem(folder: string): ProjectFacts['file_system'] {
+  try {
+    const { type, bavail, bsize } = statfsSync(folder)
+    return { type, free_bytes: bavail * bsize }
+  } catch {
+    return undefined
+  }
+}
+
+/** Adds what can be seen from inside; false when the server cannot be reached. */
+async function checkConnection(context: Context, checks: Check[]): Promise<boolean> {
+  let server: ServerSetting
+  try {
+    server = context.server()
+    checks.push(checkCredentials(server.credentials, Date.now()))
+    await using bus = await connectPerson(context)
+    await lookInside(bus, server, checks)
+    return true
+  } catch (error) {
+    if (!(error instanceof CliFailure) || error.code !== 'E040') throw error
+    checks.push(broken('server', error.message, error.hint ?? 'passover up'))
+    return false
+  }
+}
+
+async function lookInside(bus: Bus, server: ServerSetting, checks: Check[]): Promise<void> {
+  checks.push(ok('address', `${server.url} (${server.origin})`))
+  const inspection = await bus.inspect()
+  const usage = inspection.stream ? await bus.usage() : undefined
+  checks.push(...checkServer(inspection), ...checkTopology(inspection, usage), ...checkDurability(inspection.stream, syncInterval(server)))
+  checks.push(await checkService(bus, 'ask'), await checkService(bus, 'register'))
+  checks.push(...(await checkAgents(bus, inspection.consumers)))
+}
+
+/** The project's own server says how often it syncs; of others it is not known. */
+function syncInterval({ project }: ServerSetting): string | undefined {
+  if (!project) return undefined
+  try {
+    const config = JSON.parse(readFileSync(join(project, 'nats', 'nats-server.conf'), 'utf8')) as {
+      jetstream?: { sync_interval?: unknown }
+    }
+    const interval = config.jetstream?.sync_interval
+    return typeof interval === 'string' ? interval : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The audit is asked the time; the dispatcher a registration that it must refuse, so that nothing is registered. */
+async function checkService(bus: Bus, service: 'ask' | 'register'): Promise<Check> {
+  const name = service === 'ask' ? 'audit' : 'dispatcher'
+  const answer = await bus.ask(service === 'ask' ? { op: 'time' } : { description: 0 }, { service })
+  return answer === undefined ? broken(name, 'none answers', 'passover up') : ok(name, 'answers')
+}
+
+/** Each registered subagent has its three work consumers; work without a worker is pointed at. */
+async function checkAgents(bus: Bus, consumers: string[]): Promise<Check[]> {
+  const agents = await askAgents(bus).catch((error: unknown) => {
+    if (error instanceof CliFailure) return []
+    throw error
+  })
+  const checks: Check[] = []
+  for (const { agent } of agents.filter(({ agent }) => agent.roles.subagent)) {
+    const { name } = agent
+    const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((slot) => consumer === `work_${name}_${slot}`))
+    if (own.length < 3)
+      checks.push(
+        broken('agents', `${name} has ${own.length} of its 3 work consumers`, 'the dispatcher makes them within seconds; passover up'),
+      )
+    const load = await bus.workload(name)
+    const queued = load.reduce((sum, slot) => sum + slot.queued, 0)
+    const served = load.some((slot) => slot.idle > 0 || slot.running > 0)
+    if (queued > 0 && !served)
+      checks.push(
+        look(
+          'agents',
+          `${count(queued, 'pass waits', 'passes wait')} for ${name}, which has no worker`,
+          `passover work ${name} -- <command>`,
+        ),
+      )
+  }
+  if (checks.length === 0) checks.push(ok('agents', count(agents.length, 'registered agent')))
+  return checks
+}
+
+function render(checks: Check[], { colors }: Pick<Terminal, 'colors'>): string {
+  const marks = { ok: colors.green('✓'), look: colors.yellow('!'), broken: colors.red('✗') }
+  const lines = checks.flatMap(({ name, state, text, mend }) => [
+    `${marks[state]} ${name.padEnd(12)} ${text}`,
+    ...(mend && state !== 'ok' ? [`${' '.repeat(15)}→ ${mend}`] : []),
+  ])
+  const failed = checks.filter(({ state }) => state === 'broken').length
+  const doubtful = checks.filter(({ state }) => state === 'look').length
+  const sum =
+    failed > 0
+      ? colors.red(`${count(failed, 'thing')} broken`)
+      : doubtful > 0
+        ? `nothing broken, ${count(doubtful, 'thing')} to look at`
+        : colors.green('all as it should be')
+  return [...lines, '', sum].join('\n')
+}

@@ -1,0 +1,109 @@
+import type { Inspection, StreamUsage } from '@passover/bus'
+import { duration } from '../duration.js'
+import { count } from '../text.js'
+import { broken, type Check, look, ok } from './check.js'
+
+const OLDEST_SERVER = [2, 12] as const
+const MIB = 1024 ** 2
+const SKEW_LOOK_MS = 1_000
+/** Ids more than this far in the future are refused (DESIGN §2 Ids). */
+const SKEW_BROKEN_MS = 60_000
+const NEARLY_FULL = 0.8
+
+export function checkServer({ server, clock_skew_ms }: Inspection): Check[] {
+  return [
+    checkVersion(server.version, server.rtt_ms),
+    checkJetStream(server.jetstream),
+    checkPayload(server.max_payload),
+    checkSkew(clock_skew_ms),
+  ]
+}
+
+function checkVersion(version: string, rtt: number): Check {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const good = major > OLDEST_SERVER[0] || (major === OLDEST_SERVER[0] && minor >= OLDEST_SERVER[1])
+  const text = `nats-server ${version}, ${duration(rtt)} away`
+  return good
+    ? ok('server', text)
+    : broken('server', `${text}; older than ${OLDEST_SERVER.join('.')}`, `run nats-server ${OLDEST_SERVER.join('.')} or newer`)
+}
+
+function checkJetStream(on: boolean): Check {
+  return on ? ok('jetstream', 'on') : broken('jetstream', 'off', 'start the server with -js, or use passover up')
+}
+
+function checkPayload(bytes: number): Check {
+  const text = `messages up to ${(bytes / MIB).toFixed(bytes % MIB === 0 ? 0 : 2)} MiB`
+  return bytes >= MIB
+    ? ok('payload', text)
+    : broken('payload', `${text}; 1 MiB is needed`, 'set max_payload: 1MB in the server’s configuration')
+}
+
+function checkSkew(ms: number): Check {
+  const off = Math.abs(ms)
+  const text = `this clock is ${duration(off)} ${ms > 0 ? 'behind' : 'ahead of'} the server's`
+  if (off < SKEW_LOOK_MS) return ok('clock', text)
+  return off < SKEW_BROKEN_MS
+    ? look('clock', text, 'set the clock by NTP; times are corrected by the server’s')
+    : broken('clock', text, 'set the clock by NTP: timedatectl set-ntp true')
+}
+
+/** Stream, consumers and buckets as `passover up` makes them. */
+export function checkTopology(inspection: Inspection, usage: StreamUsage | undefined): Check[] {
+  const { stream, differences, consumers, buckets } = inspection
+  if (!stream) return [broken('stream', 'there is none', 'passover up makes it')]
+  const checks = [ok('stream', `${stream.name}: ${count(stream.messages, 'message')}, ${(stream.bytes / MIB).toFixed(1)} MiB`)]
+  for (const difference of differences)
+    checks.push(
+      broken('topology', difference, 'passover up makes what is missing; what somebody else configured differently, its owner must change'),
+    )
+  if (differences.length === 0) checks.push(ok('topology', 'stream, consumers and buckets are as they should be'))
+  checks.push(
+    consumers.includes('dispatcher')
+      ? ok('consumers', count(consumers.length, 'consumer'))
+      : broken('consumers', 'the dispatchers’ consumer is missing', 'passover up makes it'),
+    ok(
+      'buckets',
+      `${count(buckets.filter(({ kind }) => kind === 'kv').length, 'table')}, ${count(buckets.filter(({ kind }) => kind === 'object').length, 'object store')}`,
+    ),
+    ...checkRoom(stream, usage),
+  )
+  return checks
+}
+
+function checkRoom(stream: NonNullable<Inspection['stream']>, usage: StreamUsage | undefined): Check[] {
+  if (usage?.requests === 'closed')
+    return [
+      broken(
+        'room',
+        'the stream is nearly full and takes no requests',
+        'wait for the audit to delete what is archived, or raise max_bytes',
+      ),
+    ]
+  if (stream.max_bytes <= 0) return []
+  const used = stream.bytes / stream.max_bytes
+  const text = `${Math.round(used * 100)} % of the stream's ${(stream.max_bytes / 1024 ** 3).toFixed(1)} GiB used`
+  return [used < NEARLY_FULL ? ok('room', text) : look('room', text, 'raise max_bytes, or let the audit delete what is archived')]
+}
+
+/** Settings under which acknowledged steps can be lost (DESIGN §2 Fault model). */
+export function checkDurability(stream: Inspection['stream'], sync: string | undefined): Check[] {
+  if (!stream) return []
+  const checks: Check[] = []
+  if (stream.max_age_ms > 0)
+    checks.push(
+      broken('durability', `the stream forgets after ${duration(stream.max_age_ms)}`, 'remove max_age: the audit deletes what may go'),
+    )
+  if (stream.discard !== 'new') checks.push(broken('durability', `a full stream discards ${stream.discard}`, 'set discard to new'))
+  if (stream.replicas >= 3) return [...checks, ok('durability', `${stream.replicas} replicas`)]
+  if (sync === 'always') return [...checks, ok('durability', 'every write is synced')]
+  const how = sync === undefined ? 'one replica, and how often it syncs is not known' : `one replica, synced every ${sync}`
+  return [
+    ...checks,
+    look(
+      'durability',
+      `${how}: a crash loses nothing, but power loss forgets acknowledged steps since the last sync`,
+      'for production: three replicas, or sync_interval: always',
+    ),
+  ]
+}

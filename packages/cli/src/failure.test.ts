@@ -1,0 +1,40 @@
+import { PassOverError } from '@passover/core'
+import { describe, expect, it } from 'vitest'
+import { CliFailure, describeFailure, usage } from './failure.js'
+
+describe('a failure', () => {
+  it('prints cause and mend, and exits as the error table says', async () => {
+    expect(await describeFailure(new CliFailure('E041', 'no such pass', { hint: 'passover list' }))).toEqual({
+      document: { error: { code: 'E041', message: 'no such pass', hint: 'passover list' } },
+      exit: 3,
+    })
+    expect(await describeFailure(new CliFailure('E040', 'gone'))).toEqual({
+      document: { error: { code: 'E040', message: 'gone' } },
+      exit: 5,
+    })
+    expect(await describeFailure(usage('what?'))).toEqual({ document: { error: { code: 'E042', message: 'what?' } }, exit: 2 })
+    expect(await describeFailure(new PassOverError('E003', 'a → a'))).toMatchObject({
+      document: { error: { code: 'E003', hint: expect.any(String) } },
+      exit: 4,
+    })
+  })
+
+  it('of an approval exits 6, other refusals 4', async () => {
+    expect((await describeFailure(new PassOverError('E013', 'no', { approval: 'denied' }))).exit).toBe(6)
+    expect((await describeFailure(new PassOverError('E013', 'late', { approval: 'expired' }))).exit).toBe(6)
+    expect((await describeFailure(new PassOverError('E013', 'rights'))).exit).toBe(4)
+  })
+
+  it('of a pass says where it can be looked up', async () => {
+    const { document } = await describeFailure(Object.assign(new PassOverError('E010', 'slow'), { pass_id: '0abc' }))
+    expect(document.error.hint).toMatch(/passover show 0abc$/)
+  })
+
+  it('that nobody foresaw never exits 0', async () => {
+    expect(await describeFailure(new TypeError('oops'))).toMatchObject({
+      document: { error: { code: 'INTERNAL', message: 'oops' } },
+      exit: 1,
+    })
+    expect(await describeFailure('text')).toMatchObject({ document: { error: { message: 'text' } }, exit: 1 })
+  })
+})

@@ -1,0 +1,82 @@
+import type { ErrorCode } from '@passover/schemas'
+
+/** The document that `--json` prints for an error (UX.md). */
+export interface FailureDocument {
+  error: { code: string; message: string; hint?: string }
+}
+
+/** An expected failure of a command: cause, and the next command that mends it. */
+export class CliFailure extends Error {
+  readonly code: ErrorCode
+  readonly hint: string | undefined
+  /** Overrides the error table's exit code, for failures that share a code but not an outcome. */
+  readonly exit: number | undefined
+
+  constructor(code: ErrorCode, message: string, more: { hint?: string; exit?: number } = {}) {
+    super(message)
+    this.name = 'CliFailure'
+    this.code = code
+    this.hint = more.hint
+    this.exit = more.exit
+  }
+}
+
+/** The command ends with this exit code and has said all there is to say. */
+export class Finished extends Error {
+  readonly exit: number
+
+  constructor(exit: number) {
+    super(`exit ${exit}`)
+    this.name = 'Finished'
+    this.exit = exit
+  }
+}
+
+/** A mistake on the command line (E042, exit 2). */
+export function usage(message: string, hint?: string): CliFailure {
+  return new CliFailure('E042', message, hint === undefined ? { exit: 2 } : { hint, exit: 2 })
+}
+
+/** DESIGN §5, as `--help` shows it. */
+export const EXIT_CODES_HELP = `
+Exit codes:
+  0    done
+  1    ran and failed
+  2    usage: the command line or a setting is wrong
+  3    not found
+  4    refused by chain or policy
+  5    cannot reach the server
+  6    approval denied or expired
+  124  waited too long
+  130  interrupted`
+
+interface Coded {
+  code: ErrorCode
+  message: string
+  context?: Record<string, unknown>
+  /** The pass that ended so, where it can be looked up. */
+  pass_id?: string
+}
+
+function isCoded(error: unknown): error is Coded {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && /^E0\d\d$/.test(error.code)
+}
+
+/** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
+export async function describeFailure(error: unknown): Promise<{ document: FailureDocument; exit: number }> {
+  if (error instanceof CliFailure && error.exit !== undefined) {
+    return { document: failureDocument(error.code, error.message, error.hint), exit: error.exit }
+  }
+  if (isCoded(error)) {
+    const { ERRORS, exitCode } = await import('@passover/core')
+    const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
+    const hint = error instanceof CliFailure ? error.hint : ERRORS[error.code].action + lookUp
+    return { document: failureDocument(error.code, error.message, hint), exit: exitCode({ code: error.code, details: error.context }) }
+  }
+  const message = error instanceof Error ? error.message : String(error)
+  return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
+}
+
+function failureDocument(code: string, message: string, hint: string | undefined): FailureDocument {
+  return { error: { code, message, ...(hint === undefined ? {} : { hint }) } }
+}

@@ -1,0 +1,24 @@
+/**
+ * The `passover` command: what people type. This entry is for the programs that show the same things (infra/start).
+ *
+ * Invariants, cited where they are upheld:
+ * I1  stdout is the result and nothing else; with --json it is exactly one JSON document, errors included.
+ * I2  The exit code says what became of it (DESIGN §5); a failed run never exits 0.
+ * I3  What agents wrote reaches a terminal only without control characters.
+ * I4  A decision is stored under the person's own name, bound to the digest of what was decided, and never over another one that counts.
+ * I5  No command that `work` started outlives its pass.
+ */
+export { connectAgent } from './agent.js'
+export { askList, findPass } from './ask.js'
+export { connectAs } from './client.js'
+export { type Decided, decide } from './decide.js'
+export { clock, duration } from './duration.js'
+export { CliFailure, describeFailure } from './failure.js'
+export { type Local, type LocalOptions, type Started, startLocal } from './local.js'
+export { type FileChange, renderDiff } from './render/diff.js'
+export { renderOutput } from './render/result.js'
+export { renderTimeline } from './render/timeline.js'
+export { resolvePerson, resolveServer, type ServerSetting } from './settings.js'
+export { type StopSignals, stopSignals } from './signals.js'
+export { openTerminal, type Terminal } from './terminal.js'
+export { count, oneLine, plain } from './text.js'

@@ -1,0 +1,226 @@
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { type AuditRunning, startAudit } from '@passover/audit'
+import { type Bus, FolderInUse, openBus, type RunningServer, ServerStartFailed, ServerUnavailable, startServer } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { type Running, startDispatcher } from '@passover/dispatcher'
+import { type Random, SYSTEM } from '@passover/schemas'
+import { type Logger, pino } from 'pino'
+import { CliFailure } from './failure.js'
+import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
+import type { Credentials } from './settings.js'
+
+export interface LocalOptions {
+  /** The project's folder; `.passover` is made in it. */
+  directory: string
+  /** Port of the server: the given one or none; else the one it had, else a free one. */
+  port?: number | undefined
+  /** Run the services on a server that is there already. */
+  external?: { url: string; credentials?: Credentials } | undefined
+  log_level?: string | undefined
+  /** Names of those who are told about every pass, where names are enforced. */
+  people?: readonly string[] | undefined
+  /** Long steps: fetching a server, reading a large store. */
+  progress?(text: string): void
+}
+
+/** Server, dispatcher and audit in this process. */
+export interface Local extends AsyncDisposable {
+  /** The `.passover` folder. */
+  readonly project: string
+  readonly url: string
+  /** Undefined: a server that was there already. */
+  readonly server: RunningServer | undefined
+  /** Settles with the reason when a part ended that was not asked to. */
+  readonly failed: Promise<string>
+  /** Takes no more, finishes what is under way, stops. Idempotent. */
+  stop(): Promise<void>
+}
+
+export type Started = { kind: 'started'; local: Local } | { kind: 'runs'; project: string; url: string; pid: number; started_at?: number }
+
+const HOST = '127.0.0.1'
+const DRAIN_MS = 10_000
+
+/** Starts the project's own parts, or says that another process runs them. CliFailure where it cannot. */
+export async function startLocal(options: LocalOptions): Promise<Started> {
+  const project = makeProject(options.directory)
+  const before = readServerFile(project)
+  try {
+    const server = options.external ? undefined : await startProjectServer(project, before, options)
+    const access = server ? { url: server.url, user: server.user, password: server.password } : externalAccess(options)
+    if (server) writeServerFile(project, { ...access, pid: process.pid, started_at: Date.now() })
+    const local = await startServices({ project, server: server?.running, access, options })
+    return { kind: 'started', local }
+  } catch (error) {
+    if (!(error instanceof FolderInUse)) throw error
+    const { owner, url } = error.holder
+    const started_at = readServerFile(project)?.started_at
+    return { kind: 'runs', project, url: url || (before?.url ?? ''), pid: owner, ...(started_at === undefined ? {} : { started_at }) }
+  }
+}
+
+interface Access {
+  url: string
+  user: string
+  password: string
+}
+
+function externalAccess({ external }: LocalOptions): Access {
+  const credentials = external?.credentials
+  const pair = credentials && 'user' in credentials ? { user: credentials.user, password: credentials.pass } : { user: '', password: '' }
+  return { url: external?.url ?? '', ...pair }
+}
+
+/** User, password and port stay what they were, so that who was connected comes back by itself. */
+async function startProjectServer(project: string, before: ServerFile | undefined, options: LocalOptions) {
+  const user = before?.user || SYSTEM
+  const password = before?.password || randomBytes(24).toString('base64url')
+  const remembered = before ? Number(new URL(before.url).port) : undefined
+  const start = (port: number | undefined) =>
+    startServer({
+      dir: join(project, 'nats'),
+      host: HOST,
+      ...(port ? { port } : {}),
+      config: { users: [{ user, password }] },
+      ...(options.progress ? { progress: options.progress } : {}),
+    })
+  const wanted = options.port ?? remembered
+  try {
+    const running = await start(wanted)
+    return { running, url: running.url, user, password }
+  } catch (error) {
+    if (!wanted || !(error instanceof ServerStartFailed) || !error.taken) throw startFailure(error)
+    if (options.port !== undefined) throw portTaken(wanted)
+    const running = await start(undefined)
+    options.progress?.(`port ${wanted} of last time is taken; the server is at ${running.url} now`)
+    return { running, url: running.url, user, password }
+  }
+}
+
+function portTaken(port: number): CliFailure {
+  return new CliFailure('E042', `port ${port} on ${HOST} is taken by another program`, {
+    hint: 'choose another with --port, or leave it out for a free one',
+    exit: 1,
+  })
+}
+
+function startFailure(error: unknown): unknown {
+  if (error instanceof ServerUnavailable) return new CliFailure('E040', error.message)
+  return error instanceof ServerStartFailed ? new CliFailure('E040', error.message, { hint: `the whole log: ${error.log}` }) : error
+}
+
+interface Services {
+  project: string
+  server: RunningServer | undefined
+  access: Access
+  options: LocalOptions
+}
+
+async function startServices({ project, server, access, options }: Services): Promise<Local> {
+  const log = pino(
+    { level: options.log_level ?? 'info' },
+    pino.destination({ dest: join(project, 'passover.log'), mkdir: true, sync: false }),
+  )
+  const opened: AsyncDisposable[] = server ? [server] : []
+  try {
+    const bus = await openBus({
+      servers: [access.url],
+      identity: SYSTEM,
+      name: 'passover up',
+      ...(access.user ? { credentials: { user: access.user, pass: access.password } } : credentialsOf(options)),
+    })
+    opened.unshift(bus)
+    await bus.ensureTopology()
+    const deps = { bus, clock: clockOf(bus), random: RANDOM, log }
+    const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }) }, askers(options))
+    opened.unshift(audit)
+    const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }) })
+    return new LocalParts({ project, url: access.url, server, bus, audit, dispatcher, log, remember: server ? access : undefined })
+  } catch (error) {
+    for (const part of opened) await part[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+/** Who is told about every pass: on a project's own server, and where nobody logs in, whoever is no agent; else who is named. */
+function askers({ external, people = [] }: LocalOptions): { open: boolean; people: string[] } {
+  return { open: external?.credentials === undefined, people: [...people] }
+}
+
+function credentialsOf({ external }: LocalOptions) {
+  return external?.credentials ? { credentials: external.credentials } : {}
+}
+
+const RANDOM: Random = { bytes: (length) => randomBytes(length) }
+
+function clockOf(bus: Bus): Clock {
+  return {
+    now: () => bus.now(),
+    monotonic: () => performance.now(),
+    after(ms, fn) {
+      const timer = setTimeout(fn, ms)
+      timer.unref()
+      return { [Symbol.dispose]: () => clearTimeout(timer) }
+    },
+  }
+}
+
+interface Parts {
+  project: string
+  url: string
+  server: RunningServer | undefined
+  bus: Bus
+  audit: AuditRunning
+  dispatcher: Running
+  log: Logger
+  remember: Access | undefined
+}
+
+class LocalParts implements Local {
+  readonly failed: Promise<string>
+  readonly #parts: Parts
+  #stopping: Promise<void> | undefined
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+    const ended = (what: string) => () => (this.#stopping ? new Promise<string>(() => {}) : what)
+    this.failed = Promise.race([
+      ...(parts.server ? [parts.server.exited.then(ended('the server ended'))] : []),
+      parts.bus.closed.then(ended('the connection to the server ended')),
+      parts.dispatcher.closed.then(ended('the dispatcher ended')),
+    ])
+  }
+
+  get project(): string {
+    return this.#parts.project
+  }
+
+  get url(): string {
+    return this.#parts.url
+  }
+
+  get server(): RunningServer | undefined {
+    return this.#parts.server
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop()
+  }
+
+  /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
+  async #stop(): Promise<void> {
+    const { dispatcher, audit, bus, server, project, remember, log } = this.#parts
+    await dispatcher.drain(DRAIN_MS)
+    await audit.drain(DRAIN_MS)
+    await bus[Symbol.asyncDispose]()
+    await server?.stop()
+    if (remember) writeServerFile(project, remember)
+    log.flush()
+  }
+}

@@ -1,0 +1,70 @@
+import { CommanderError } from 'commander'
+import { describeFailure, type FailureDocument, Finished } from './failure.js'
+import { buildProgram } from './program.js'
+import { openTerminal } from './terminal.js'
+import { typed } from './text.js'
+
+/** Runs one command line and ends the process with the command's exit code (DESIGN §5). */
+export async function main(argv: string[]): Promise<void> {
+  endQuietlyOnClosedPipe()
+  const code = await run(argv)
+  process.exitCode = code
+  // What still waits in a pipe is written before the end; what else keeps the process alive is not waited for.
+  await flushed(process.stdout)
+  await flushed(process.stderr)
+  process.exit(code)
+}
+
+/** Runs one command line; resolves to the exit code. */
+export async function run(argv: string[]): Promise<number> {
+  const before = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
+  const machine = before.includes('--json') || before.includes('--jsonl')
+  const program = buildProgram()
+  try {
+    await program.parseAsync(argv.length === 0 ? ['--help'] : argv, { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof Finished) return error.exit
+    if (error instanceof CommanderError && error.exitCode === 0) return 0
+    if (process.env.PASSOVER_DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+    const { document, exit } = error instanceof CommanderError ? usageFailure(error) : await describeFailure(error)
+    print(document, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
+    return exit
+  }
+}
+
+/** Commander says "error: unknown command 'shwo'\n(Did you mean show?)": cause and mend. */
+function usageFailure(error: CommanderError): { document: FailureDocument; exit: number } {
+  const [cause = '', suggestion] = error.message.replace(/^error: /, '').split('\n')
+  const hint = suggestion
+    ? suggestion.replace(/^\((.*)\)$/, '$1')
+    : 'passover --help lists the commands; passover help <command> explains one'
+  return { document: { error: { code: 'E042', message: cause, hint } }, exit: 2 }
+}
+
+/** The error is the document of a command that could not make one; people read it on stderr. */
+function print({ error }: FailureDocument, options: { machine: boolean; jsonl: boolean; color: boolean }): void {
+  if (options.machine) {
+    process.stdout.write(`${JSON.stringify({ error }, null, options.jsonl ? undefined : 2)}\n`)
+    return
+  }
+  const { noteColors } = openTerminal({ json: false, jsonl: false, color: options.color, input: false })
+  process.stderr.write(`${noteColors.red('✗')} ${error.message} ${noteColors.dim(`(${error.code})`)}\n`)
+  if (error.hint) process.stderr.write(`  ${typed(error.hint, process.env)}\n`)
+}
+
+function endQuietlyOnClosedPipe(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+      process.exit(process.exitCode ?? 0)
+    })
+  }
+}
+
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream.writableEnded || stream.destroyed) resolve()
+    else stream.write('', () => resolve())
+  })
+}

@@ -1,0 +1,81 @@
+import { type Command, CommanderError } from 'commander'
+import { describe, expect, it } from 'vitest'
+import { buildProgram } from './program.js'
+
+function everyCommand(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(everyCommand)]
+}
+
+function failure(argv: string[]): Promise<CommanderError> {
+  return buildProgram()
+    .parseAsync(argv, { from: 'user' })
+    .then(
+      () => {
+        throw new Error('it passed')
+      },
+      (error: CommanderError) => error,
+    )
+}
+
+describe('the command tree', () => {
+  const program = buildProgram()
+
+  it('has the commands of the issue', () => {
+    expect(program.commands.map((command) => command.name())).toEqual([
+      'up',
+      'request',
+      'work',
+      'list',
+      'show',
+      'watch',
+      'cancel',
+      'approve',
+      'deny',
+      'agents',
+      'doctor',
+      'completion',
+    ])
+  })
+
+  it('explains every command, argument and flag', () => {
+    for (const command of everyCommand(program)) {
+      expect(command.description(), command.name()).not.toBe('')
+      for (const option of command.options) expect(option.description, `${command.name()} ${option.flags}`).not.toBe('')
+      for (const argument of command.registeredArguments) expect(argument.description, `${command.name()} ${argument.name()}`).not.toBe('')
+    }
+  })
+
+  it('means the same by the same flag everywhere', () => {
+    const seen = new Map<string, string>()
+    for (const command of everyCommand(program)) {
+      for (const option of command.options) {
+        const shape = `${option.required || option.optional ? 'value' : 'switch'}`
+        const key = option.long ?? option.flags
+        expect(seen.get(key) ?? shape, `${command.name()} ${key}`).toBe(shape)
+        seen.set(key, shape)
+      }
+    }
+  })
+
+  it('does not reuse a global flag for something else', () => {
+    const globals = program.options.map((option) => option.long)
+    for (const command of everyCommand(program).slice(1)) {
+      for (const option of command.options) expect(globals, `${command.name()} ${option.long}`).not.toContain(option.long)
+    }
+  })
+
+  it('throws usage errors, with a suggestion for what is misspelt', async () => {
+    expect((await failure(['shwo', 'x'])).message).toContain('Did you mean show?')
+    expect((await failure(['list', '--limt', '3'])).message).toContain('Did you mean --limit?')
+    expect((await failure(['list', '--limit', 'many'])).message).toContain('whole number')
+    expect((await failure(['request', '--to', 'echo', '--objective', 'x', '--timeout', '30'])).message).toContain('with its unit')
+    expect((await failure(['request', '--to', 'a.b', '--objective', 'x'])).message).toContain('name')
+    expect((await failure(['request', '--to', 'passover', '--objective', 'x'])).message).toContain('reserved')
+    expect((await failure(['list', 'surplus'])).message).toContain('too many arguments')
+  })
+
+  it('takes no abbreviation of a command or flag', async () => {
+    expect(await failure(['li'])).toBeInstanceOf(CommanderError)
+    expect(await failure(['list', '--lim', '3'])).toBeInstanceOf(CommanderError)
+  })
+})

@@ -1,0 +1,59 @@
+import { Command } from 'commander'
+import { agentsCommand } from './commands/agents.js'
+import { cancelCommand } from './commands/cancel.js'
+import { completionCommand } from './commands/completion.js'
+import { approveCommand, denyCommand } from './commands/decide.js'
+import { doctorCommand } from './commands/doctor.js'
+import { listCommand } from './commands/list.js'
+import { requestCommand } from './commands/request.js'
+import { showCommand } from './commands/show.js'
+import { upCommand } from './commands/up.js'
+import { watchCommand } from './commands/watch.js'
+import { workCommand } from './commands/work.js'
+import { EXIT_CODES_HELP } from './failure.js'
+
+export const VERSION = '0.1.0'
+
+/** The command tree. */
+export function buildProgram(): Command {
+  const program = new Command('passover')
+    .description('Hand work to another agent, and be sure of what comes back.')
+    .version(VERSION, '-V, --version', 'print the version')
+    .option('--json', 'print one JSON document, errors included')
+    .option('--jsonl', 'print one JSON document a line, for streams')
+    .option('--no-color', 'no colours (also NO_COLOR, TERM=dumb)')
+    .option('--no-input', 'never ask')
+    .option('--as <person>', "the person who acts (default: PASSOVER_AS, else the system's user)")
+    .option('--server <url>', 'the server (default: PASSOVER_SERVER, .passover/ found upward, NATS_URL)')
+    .option('--directory <path>', 'work as if started there')
+    .helpCommand('help [command]', 'explain a command')
+    .showSuggestionAfterError(true)
+    .allowExcessArguments(false)
+
+  for (const command of [
+    upCommand(),
+    requestCommand(),
+    workCommand(),
+    listCommand(),
+    showCommand(),
+    watchCommand(),
+    cancelCommand(),
+    approveCommand(),
+    denyCommand(),
+    agentsCommand(),
+    doctorCommand(),
+    completionCommand(() => program),
+  ]) {
+    program.addCommand(command)
+  }
+  prepare(program)
+  return program.addHelpText('after', EXIT_CODES_HELP)
+}
+
+/** Errors are thrown, never printed or exited on by commander itself. */
+function prepare(command: Command): void {
+  command.exitOverride()
+  command.configureOutput({ writeErr: () => {}, outputError: () => {} })
+  command.configureHelp({ showGlobalOptions: true })
+  for (const child of command.commands) prepare(child)
+}

@@ -1,0 +1,200 @@
+import type { AnsweredPass, PassRow } from '@passover/schemas'
+import picocolors from 'picocolors'
+import { describe, expect, it } from 'vitest'
+import { renderDiff, unifiedDiff } from './diff.js'
+import { renderOutput, renderResult } from './result.js'
+import { colorOf, renderRows, standing } from './rows.js'
+import { renderPass, renderTimeline, sayEntry } from './timeline.js'
+
+const colors = picocolors.createColors(false)
+const row: PassRow = {
+  originator: 'alice',
+  subagent: 'audit',
+  id: '0abcdefg00lx1y2z3_AAAAAAAAAAAAAA',
+  status: 'processed',
+  reason: 'review',
+  priority: 'medium',
+  created_at: 1_000,
+  ended_at: 2_400,
+  output_status: 'completed',
+  last_sequence: 3,
+  chain_depth: 1,
+}
+
+describe('the table of passes', () => {
+  it('shows whole ids and never wraps a row', () => {
+    const text = renderRows([row, { ...row, reason: 'line\nbreak \u001b[31m' }], 5_000, { colors, columns: undefined })
+    const lines = text.split('\n')
+    expect(lines).toHaveLength(3)
+    expect(lines[1]).toContain(row.id)
+    expect(lines[2]).toContain('line break [31m')
+    expect(lines[1]).toContain('1.4 s')
+  })
+
+  it('cuts the reason, and only that, on a narrow terminal', () => {
+    const text = renderRows([{ ...row, reason: 'r'.repeat(200) }], 5_000, { colors, columns: 120 })
+    for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(120)
+    expect(text).toContain(row.id)
+    expect(text).toContain('…')
+  })
+
+  it('says of what ended how, and of what is open that it lasts', () => {
+    expect(standing({ status: 'refused', code: 'E003' })).toBe('refused E003')
+    expect(standing({ status: 'returned', output_status: 'failed' })).toBe('returned (failed)')
+    const { ended_at: _ended, output_status: _status, ...rest } = row
+    expect(renderRows([{ ...rest, status: 'waiting_for_return' }], 61_000, { colors, columns: undefined })).toContain('1 min…')
+  })
+})
+
+describe('one pass', () => {
+  const pass: AnsweredPass = {
+    key: { originator: 'alice', subagent: 'audit', id: row.id },
+    status: 'processed',
+    row,
+    decisions: [
+      {
+        item: 'apply',
+        person: 'bob',
+        verdict: 'approve',
+        digest: 'd',
+        sequence: 9,
+        time: 3_000,
+        modifications: { x: 'taken', y: 'rejected' },
+      },
+    ],
+    control: { ancestors: ['root', 'alice'], max_chain_depth: 3 },
+    history: [
+      { sequence: 1, time: 1_000, kind: 'request', by: 'alice' },
+      { sequence: 2, time: 1_012, kind: 'work', by: 'medium' },
+      { sequence: 3, time: 2_400, kind: 'return', by: 'audit', detail: 'completed' },
+      { sequence: 4, time: 2_500, kind: 'return', by: 'audit', ignored: 'a second return' },
+    ],
+  }
+
+  it('tells chain, times between, decisions, and what is ignored', () => {
+    const text = renderPass(pass, { output: { status: 'completed', subagent_id: 'audit' } }, { colors, columns: undefined, now: 5_000 })
+    expect(text).toContain('root → alice → audit (depth 1 of 3)')
+    expect(text).toMatch(/\+12 ms {2}work/)
+    expect(text).toContain('ignored: a second return')
+    expect(text).toContain('apply: approved by bob')
+    expect(text).toContain('(1 taken, 1 rejected)')
+  })
+
+  it('puts the error first', () => {
+    const text = renderPass(
+      { ...pass, row: { ...row, status: 'refused', code: 'E003' } },
+      { error: { code: 'E003', message: 'alice → audit → alice' } },
+      { colors, columns: undefined, now: 5_000 },
+    )
+    expect(text.indexOf('E003 alice → audit')).toBeLessThan(text.indexOf('Timeline'))
+  })
+})
+
+describe('an output', () => {
+  it('shows findings once, changes with their size, and text', () => {
+    const text = renderOutput(
+      {
+        status: 'completed',
+        subagent_id: 'audit',
+        artifacts: [
+          { type: 'finding', severity: 'error', category: 'c', message: 'TS2551 wrong', location: { path: 'a.ts', line: 3, column: 4 } },
+          { type: 'file_modification', path: 'a.ts', old_content: 'a\nb\n', new_content: 'a\nc\nd\n', reason: 'why', confidence: 'high' },
+        ],
+        summary: {
+          decision: 'needs_modification',
+          findings: ['a.ts:3 TS2551 wrong', 'and more'],
+          files_modified: 1,
+          files_reviewed: 1,
+          issues_found: 1,
+          time_elapsed_ms: 5,
+        },
+        output: 'the text',
+      },
+      { colors },
+    )
+    expect(text).toContain('a.ts:3:4  TS2551 wrong')
+    expect(text.match(/TS2551/g)).toHaveLength(1)
+    expect(text).toContain('and more')
+    expect(text).toContain('+2 -1')
+    expect(text).toContain('the text')
+  })
+})
+
+describe('every kind of entry and artifact', () => {
+  it('has words', () => {
+    const kinds = [
+      'request',
+      'held',
+      'work',
+      'fence',
+      'return',
+      'decision',
+      'started',
+      'progress',
+      'applied',
+      'cancel',
+      'late',
+      'dead_letter',
+      'violation',
+      'unheard',
+    ]
+    for (const kind of kinds) expect(sayEntry({ kind, by: 'audit', attempt: 2 }), kind).not.toBe('')
+    expect(sayEntry({ kind: 'return', by: 'passover', detail: 'E010' })).toBe('ended by passover: E010')
+    expect(renderTimeline([], { colors })).toContain('nothing stored')
+  })
+
+  it('has a line', () => {
+    const text = renderOutput(
+      {
+        status: 'partial',
+        completion_reason: 'ran out of time',
+        artifacts: [
+          { type: 'finding', severity: 'warning', category: 'c', message: 'a warning' },
+          { type: 'finding', severity: 'info', category: 'c', message: 'a remark', location: { path: 'b.ts' } },
+          { type: 'decision', id: 'd', question: 'Safe?', answer: 'yes', reasoning: 'tried' },
+          { type: 'message', role: 'assistant', content: 'a message', visibility: 'user_visible' },
+          { type: 'tool_result', tool_name: 'tsc', call_id: 'c', input: {}, output: 'ok', status: 'success' },
+        ],
+        summary: {
+          findings: [],
+          recommendations: ['do it'],
+          files_modified: 0,
+          files_reviewed: 0,
+          issues_found: 0,
+          time_elapsed_ms: 1,
+          generated_summary: 'in short',
+        },
+      },
+      { colors },
+    )
+    for (const line of [
+      '! partial by ?',
+      'ran out of time',
+      'a warning',
+      'b.ts  a remark',
+      'Safe? yes: tried',
+      'a message',
+      'tsc: success, 2 characters',
+      '→ do it',
+      'in short',
+    ])
+      expect(text).toContain(line)
+    expect(renderOutput({ status: 'failed' }, { colors })).toBe('✗ failed by ?')
+    expect(renderResult({ unreadable: 'no' }, { colors })).toContain('cannot be read')
+  })
+
+  it('is coloured where it may be', () => {
+    const bright = picocolors.createColors(true)
+    for (const status of ['refused', 'held', 'requested', 'processed']) expect(colorOf({ status }, bright)('x')).not.toBe('x')
+    expect(renderDiff({ path: 'a', old_content: 'x\n', new_content: 'y\n' }, bright)).toContain('\u001b[32m+y')
+    expect(unifiedDiff({ path: 'a', old_content: 'x\n', new_content: '', operation: 'delete' })).toContain('+++ /dev/null')
+  })
+})
+
+describe('a diff', () => {
+  it('is one that git applies', () => {
+    const diff = unifiedDiff({ path: 'src/a.ts', old_content: 'one\ntwo\n', new_content: 'one\nthree\n' })
+    expect(diff).toBe('--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n')
+    expect(unifiedDiff({ path: 'n', old_content: '', new_content: 'x\n', operation: 'create' })).toContain('--- /dev/null')
+  })
+})

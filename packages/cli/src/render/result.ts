@@ -1,0 +1,78 @@
+import type { PassError, WorkArtifact, WorkOutput } from '@passover/schemas'
+import { duration } from '../duration.js'
+import type { PassResult } from '../result.js'
+import type { Terminal } from '../terminal.js'
+import { count, oneLine, plain } from '../text.js'
+import { unifiedDiff } from './diff.js'
+
+type View = Pick<Terminal, 'colors'>
+
+/** What came back, for people. */
+export function renderResult(result: PassResult, view: View): string {
+  if ('error' in result) return renderError(result.error, view)
+  if ('unreadable' in result) return `The return cannot be read: ${oneLine(result.unreadable)}`
+  return renderOutput(result.output, view)
+}
+
+/** An error: its sentence, and the chain with the offender marked where it has one. */
+function renderError(error: PassError, { colors }: View): string {
+  return `${colors.red(`${error.code}`)} ${plain(error.message)}`
+}
+
+/** A worker's output: verdict first, then findings, proposed files, and text. */
+export function renderOutput(output: Partial<WorkOutput>, view: View): string {
+  const { colors } = view
+  const { summary } = output
+  const mark = output.status === 'completed' ? colors.green('✓') : output.status === 'partial' ? colors.yellow('!') : colors.red('✗')
+  const took = summary?.time_elapsed_ms === undefined ? '' : ` in ${duration(summary.time_elapsed_ms)}`
+  const lines = [
+    `${mark} ${output.status ?? 'returned'} by ${output.subagent_id ?? '?'}${took}${summary?.decision ? `, decision: ${colors.bold(summary.decision)}` : ''}`,
+  ]
+  for (const reason of [output.completion_reason, summary?.decision_reason]) if (reason) lines.push(`  ${oneLine(reason)}`)
+  lines.push(...renderArtifacts(output.artifacts ?? [], view))
+  lines.push(...looseFindings(output))
+  for (const recommendation of summary?.recommendations ?? []) lines.push(`  → ${oneLine(recommendation)}`)
+  const text = output.output ?? summary?.generated_summary
+  if (text) lines.push(plain(text).trimEnd())
+  return lines.join('\n')
+}
+
+/** Findings that stand in the summary alone. */
+function looseFindings(output: Partial<WorkOutput>): string[] {
+  const told = new Set((output.artifacts ?? []).flatMap((artifact) => (artifact.type === 'finding' ? [artifact.message] : [])))
+  return (output.summary?.findings ?? [])
+    .filter((text) => ![...told].some((message) => text.includes(message)))
+    .map((text) => `  · ${oneLine(text)}`)
+}
+
+function renderArtifacts(artifacts: WorkArtifact[], view: View): string[] {
+  return artifacts.map((artifact) => `  ${renderArtifact(artifact, view)}`)
+}
+
+function renderArtifact(artifact: WorkArtifact, { colors }: View): string {
+  switch (artifact.type) {
+    case 'finding': {
+      const color = artifact.severity === 'error' ? colors.red : artifact.severity === 'warning' ? colors.yellow : colors.dim
+      const { location } = artifact
+      const place = location
+        ? `${plain(location.path)}${location.line === undefined ? '' : `:${location.line}`}${location.column === undefined ? '' : `:${location.column}`}  `
+        : ''
+      return `${color(artifact.severity)}  ${place}${oneLine(artifact.message)}`
+    }
+    case 'file_modification': {
+      const { added, removed } = changedLines(artifact)
+      return `${colors.cyan('change')}  ${plain(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
+    }
+    case 'decision':
+      return `${colors.cyan('decided')}  ${oneLine(artifact.question)} ${colors.bold(artifact.answer)}: ${oneLine(artifact.reasoning)}`
+    case 'message':
+      return oneLine(artifact.content)
+    case 'tool_result':
+      return `${colors.cyan('tool')}  ${oneLine(artifact.tool_name)}: ${artifact.status}, ${count(artifact.output.length, 'character')}`
+  }
+}
+
+function changedLines(change: Parameters<typeof unifiedDiff>[0]): { added: number; removed: number } {
+  const lines = unifiedDiff(change).split('\n').slice(2)
+  return { added: lines.filter((line) => line.startsWith('+')).length, removed: lines.filter((line) => line.startsWith('-')).length }
+}

@@ -1,0 +1,40 @@
+import type { PassRow } from '@passover/schemas'
+import { ago, duration } from '../duration.js'
+import type { Terminal } from '../terminal.js'
+import { type Column, renderTable } from './table.js'
+
+/** What became of a pass in one word or two; list and detail both say exactly this. */
+export function standing(row: Pick<PassRow, 'status' | 'code' | 'output_status'>): string {
+  if (row.code) return `${row.status} ${row.code}`
+  return row.output_status && row.output_status !== 'completed' ? `${row.status} (${row.output_status})` : row.status
+}
+
+/** How long it took, or has lasted. */
+export function lasted(row: Pick<PassRow, 'created_at' | 'ended_at'>, now: number): number {
+  return Math.max(0, (row.ended_at ?? now) - row.created_at)
+}
+
+export function isOpen(row: Pick<PassRow, 'status'>): boolean {
+  return ['requested', 'held', 'waiting_for_return'].includes(row.status)
+}
+
+export function colorOf(row: Pick<PassRow, 'status' | 'output_status'>, colors: Terminal['colors']): (text: string) => string {
+  if (['refused', 'timed_out', 'cancelled'].includes(row.status) || row.output_status === 'failed') return colors.red
+  if (['held', 'awaiting_release'].includes(row.status)) return colors.yellow
+  return isOpen(row) ? colors.cyan : colors.green
+}
+
+/** The table of `list`. */
+export function renderRows(rows: PassRow[], now: number, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
+  const columns: Column<PassRow>[] = [
+    { head: 'ID', cell: (row) => row.id },
+    { head: 'STATUS', cell: standing, color: (row) => colorOf(row, terminal.colors) },
+    { head: 'FROM', cell: (row) => row.originator },
+    { head: 'TO', cell: (row) => row.subagent },
+    { head: 'REASON', cell: (row) => row.reason ?? '', shrinks: true },
+    { head: 'PRIORITY', cell: (row) => row.priority ?? '' },
+    { head: 'ASKED', cell: (row) => ago(row.created_at, now) },
+    { head: 'TOOK', cell: (row) => (isOpen(row) ? `${duration(lasted(row, now))}…` : duration(lasted(row, now))) },
+  ]
+  return renderTable(columns, rows, terminal)
+}

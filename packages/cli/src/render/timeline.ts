@@ -1,0 +1,109 @@
+import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
+import { clock, dateTime, duration } from '../duration.js'
+import type { PassResult } from '../result.js'
+import type { Terminal } from '../terminal.js'
+import { oneLine, plain } from '../text.js'
+import { renderResult } from './result.js'
+import { colorOf, isOpen, lasted, standing } from './rows.js'
+
+type View = Pick<Terminal, 'colors' | 'columns'>
+
+/** What `show` prints: who, what and why; the timeline; the result; the decisions. The newest error comes first. */
+export function renderPass(pass: AnsweredPass, result: PassResult | undefined, view: View & { now: number }): string {
+  const { row } = pass
+  const { bold } = view.colors
+  const facts = renderFacts(pass, view)
+  const sections = [`${bold(row.id)}  ${colorOf(row, view.colors)(standing(row))}`]
+  if (result && 'error' in result) sections.push(renderResult(result, view))
+  sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
+  if (pass.history_left_out) sections.push(`(${pass.history_left_out} more entries in the middle are left out)`)
+  if (result && !('error' in result)) sections.push(`${bold('Result')}\n${indent(renderResult(result, view))}`)
+  if (pass.decisions.length > 0) sections.push(`${bold('Decisions')}\n${renderDecisions(pass)}`)
+  return sections.join('\n\n')
+}
+
+function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
+  const { row } = pass
+  const chain = chainOf(pass)
+  const max = numberOf(pass.control?.max_chain_depth)
+  const facts: [string, string | undefined][] = [
+    ['chain', row.chain_depth === undefined ? chain : `${chain} (depth ${row.chain_depth}${max === undefined ? '' : ` of ${max}`})`],
+    ['reason', row.reason],
+    ['parent', row.parent],
+    ['retry of', row.retry_of],
+    ['session', row.session_id],
+    ['priority', row.priority],
+    ['asked', dateTime(row.created_at)],
+    ['took', isOpen(row) ? undefined : duration(lasted(row, now))],
+    [
+      'ends by',
+      isOpen(row) && pass.deadline !== undefined ? `${dateTime(pass.deadline)} (in ${duration(pass.deadline - now)})` : undefined,
+    ],
+    ['digest', pass.digest],
+  ]
+  return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(9)} ${oneLine(value ?? '')}`)
+}
+
+/** The agents of the chain, root first, this pass's subagent last. */
+function chainOf(pass: AnsweredPass): string {
+  const ancestors = pass.control?.ancestors
+  const above =
+    Array.isArray(ancestors) && ancestors.every((name) => typeof name === 'string') ? (ancestors as string[]) : [pass.row.originator]
+  return [...above, pass.row.subagent].join(' → ')
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
+
+/** Every stored message of a pass with its time, and the time since the one before. */
+export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Terminal, 'colors'>): string {
+  if (entries.length === 0) return '  (nothing stored)'
+  return entries
+    .map((entry, index) => {
+      const before = entries[index - 1]
+      const since = before ? `+${duration(entry.time - before.time)}` : ''
+      const text = sayEntry(entry)
+      const line = `  ${colors.dim(clock(entry.time))}  ${since.padStart(9)}  ${entry.kind.padEnd(11)} ${text}`
+      return entry.ignored ? `${line}  ${colors.red(`ignored: ${oneLine(entry.ignored)}`)}` : line
+    })
+    .join('\n')
+}
+
+const SAID: Record<string, (entry: TimelineEntry) => string> = {
+  request: ({ by }) => `${by} asks`,
+  held: () => 'held: a person decides whether it starts',
+  work: ({ by }) => `admitted, waits for a worker (${by})`,
+  fence: ({ by, attempt }) => `${by} begins attempt ${attempt ?? '?'}; earlier ones have lost`,
+  return: ({ by }) => (by === 'passover' ? 'ended by passover' : `${by} returns`),
+  decision: ({ by }) => `${by} decides`,
+  started: ({ by }) => `${by} works on it`,
+  progress: ({ by }) => `${by} reports`,
+  applied: ({ by }) => `${by} applied the result`,
+  cancel: ({ by }) => `${by} cancels`,
+  late: ({ by }) => `${by} returns too late; kept, not delivered`,
+  dead_letter: () => 'kept as a dead letter',
+  violation: () => 'a step that cannot be',
+}
+
+/** One entry in words. */
+export function sayEntry(entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail'>): string {
+  const said = SAID[entry.kind]?.(entry as TimelineEntry) ?? entry.by
+  return oneLine(entry.detail ? `${said}: ${entry.detail}` : said)
+}
+
+function renderDecisions(pass: AnsweredPass): string {
+  return pass.decisions
+    .map((decision) => {
+      const files = Object.values(decision.modifications ?? {})
+      const taken = files.filter((verdict) => verdict === 'taken').length
+      const split = files.length > 0 ? ` (${taken} taken, ${files.length - taken} rejected)` : ''
+      const reason = decision.reason ? `: ${oneLine(decision.reason)}` : ''
+      return `  ${decision.item}: ${decision.verdict === 'approve' ? 'approved' : 'denied'} by ${decision.person} at ${dateTime(decision.time)}${split}${reason}`
+    })
+    .join('\n')
+}
+
+export function indent(text: string, by = '  '): string {
+  return plain(text) === '' ? '' : text.replace(/^(?=.)/gm, by)
+}

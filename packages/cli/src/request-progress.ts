@@ -1,0 +1,65 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass } from '@passover/schemas'
+import { totalLoad } from './agents.js'
+import { askPasses } from './ask.js'
+import { sayEntry } from './render/timeline.js'
+import type { Progress } from './terminal.js'
+
+export interface Followed {
+  id: string
+  from: string
+  to: string
+  progress: Progress
+}
+
+/** Passes that are quick need no progress; after this the first look is taken. */
+const QUIET_MS = 700
+const EVERY_MS = 1_000
+
+/** Says where a pass stands while it is waited for, and why it waits. Failing to find out is no failure of the pass. */
+export function follow(bus: Bus, followed: Followed): { stop(): void } {
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+  const began = performance.now()
+  const look = async () => {
+    const text = await standingText(bus, followed, performance.now() - began).catch(() => undefined)
+    if (stopped) return
+    if (text) followed.progress.say(text)
+    timer = setTimeout(look, EVERY_MS)
+  }
+  if (followed.progress.live) followed.progress.say(`Passing over to ${followed.to}`)
+  timer = setTimeout(look, QUIET_MS)
+  return {
+    stop() {
+      stopped = true
+      clearTimeout(timer)
+      followed.progress.stop()
+    },
+  }
+}
+
+async function standingText(bus: Bus, { id, from, to }: Followed, waited: number): Promise<string> {
+  const [pass] = await askPasses(bus, { id, from, to }, true)
+  if (!pass || pass.status === 'requested')
+    return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
+  if (pass.status === 'held') return `Held: a person must approve the start: passover approve ${id}`
+  if (pass.status === 'awaiting_release')
+    return `Returned, and a person must release it (something critical was found, or it is only partly done): passover approve ${id}`
+  const worked = workedOn(pass)
+  if (worked) return worked
+  const load = await totalLoad(bus, to)
+  return waitingText(to, load)
+}
+
+/** What its worker last told. */
+function workedOn(pass: AnsweredPass): string | undefined {
+  const told = pass.history?.filter(({ kind }) => kind === 'started' || kind === 'progress' || kind === 'fence').at(-1)
+  return told ? `${pass.row.id}: ${sayEntry(told)}` : undefined
+}
+
+/** Why a pass waits (UX.md): nothing shows "running" that only waits. */
+export function waitingText(to: string, { idle, running, queued }: { idle: number; running: number; queued: number }): string {
+  if (idle === 0 && running === 0) return `Queued: 0 workers on \`${to}\`, start one with \`passover work ${to} -- <command>\``
+  if (queued > 0 && idle === 0) return `Queued: every worker on \`${to}\` is busy (${running} running, ${queued} waiting)`
+  return `With a worker on \`${to}\`.`
+}

@@ -1,0 +1,106 @@
+import { readFileSync } from 'node:fs'
+import { type ParentProof, parentProof } from '@passover/schemas'
+import type { PassHandle, PassOverOptions } from '@passover/sdk'
+import { connectAgent } from './agent.js'
+import { connectAs } from './client.js'
+import type { RequestOptions } from './commands/request.js'
+import type { Context } from './context.js'
+import { CliFailure, usage } from './failure.js'
+import { readContextFiles } from './files.js'
+import { renderOutput } from './render/result.js'
+import { follow } from './request-progress.js'
+import { stopSignals } from './signals.js'
+
+/** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
+export async function runRequest(context: Context, options: RequestOptions): Promise<number> {
+  const { terminal } = context
+  const parent = parentFrom(context.env)
+  const from = options.from ?? parent?.subagent ?? context.person
+  const request = passOverOptions(context, options, parent)
+  const server = context.server()
+  await using agent = await connectAgent(from, server, { directory: context.directory, session_id: options.session })
+  using signals = stopSignals(() => {})
+  const handle = agent.passOver(request)
+  const result = handle.result()
+  result.catch(() => {})
+  if (!options.wait) return await sent(context, { handle, from, to: options.to })
+  const progress = terminal.progress()
+  await using bus = await connectAs(context.person, server)
+  const following = follow(bus, { id: handle.id, from, to: options.to, progress })
+  try {
+    const first = await Promise.race([result, signals.first])
+    following.stop()
+    if (first === 'stop') return interrupted(context, handle.id)
+    terminal.show(first, () => renderOutput(first, terminal))
+    return first.status === 'completed' || first.status === 'partial' ? 0 : 1
+  } catch (error) {
+    following.stop()
+    throw withLookup(error, handle.id)
+  }
+}
+
+function passOverOptions(context: Context, options: RequestOptions, parent: ParentProof | undefined): PassOverOptions {
+  const { id, to, reason, priority, timeout, constraint, session, background } = options
+  const override = { ...(options.hold ? { hold_before_dispatch: true } : {}), ...(options.autoReturn ? { auto_return: true } : {}) }
+  return {
+    subagent: to,
+    reason,
+    priority,
+    return_required: true,
+    work_context: {
+      directory: context.directory,
+      objective: objectiveOf(options.objective),
+      files: readContextFiles(options.file ?? [], context.directory),
+      messages: [],
+      ...(session ? { session_id: session } : {}),
+      ...(background ? { background } : {}),
+    },
+    ...(id ? { id } : {}),
+    ...(timeout ? { timeout_ms: timeout } : {}),
+    ...(constraint ? { constraints: constraint } : {}),
+    ...(Object.keys(override).length > 0 ? { override } : {}),
+    ...(parent ? { parent } : {}),
+  }
+}
+
+/** `-` is stdin. */
+function objectiveOf(given: string): string {
+  const text = given === '-' ? readFileSync(0, 'utf8').trim() : given
+  if (text.trim() === '') throw usage('the objective is empty', 'say what is to be done: --objective "…"')
+  return text
+}
+
+/** A command that works on a pass asks within it (PASSOVER_PARENT, set by `passover work`). */
+function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
+  if (!env.PASSOVER_PARENT) return undefined
+  let value: unknown
+  try {
+    value = JSON.parse(env.PASSOVER_PARENT)
+  } catch {
+    value = undefined
+  }
+  const parsed = parentProof.safeParse(value)
+  if (!parsed.success) throw usage('PASSOVER_PARENT is not what `passover work` sets', 'unset it to pass over without a parent')
+  return parsed.data
+}
+
+async function sent({ terminal }: Context, { handle, from, to }: { handle: PassHandle; from: string; to: string }): Promise<number> {
+  await handle.stored
+  terminal.show({ id: handle.id, from, to }, () => handle.id)
+  return 0
+}
+
+function interrupted({ terminal }: Context, id: string): number {
+  const hint = `the pass goes on: passover show ${id}   end it: passover cancel ${id}`
+  if (terminal.mode !== 'human')
+    terminal.show({ error: { code: 'INTERRUPTED', message: `interrupted while waiting for ${id}`, hint } }, () => '')
+  else terminal.note(`Interrupted; ${hint}`)
+  return 130
+}
+
+/** An error of a pass that exists says how to look at it. */
+function withLookup(error: unknown, id: string): unknown {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string' || error instanceof CliFailure) return error
+  if (!/^E0(?!4[0-2])\d\d$/.test(error.code)) return error
+  return Object.assign(error, { pass_id: id })
+}

@@ -1,0 +1,40 @@
+import { type Bus, decode, joinOutput, loadParts } from '@passover/bus'
+import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
+
+/** What came back: a worker's output, an error, or bytes that are neither. */
+export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }
+
+/** The stored return of a pass, its large artifacts fetched. Undefined while there is none. */
+export async function readResult(bus: Bus, pass: AnsweredPass): Promise<PassResult | undefined> {
+  const stored = pass.return
+  if (!stored) return pass.return_left_out ? { unreadable: 'it is too large for an answer and stands in the stream' } : undefined
+  const decoded = decode(stored.data, stored.content_type)
+  if (!decoded.ok) return { unreadable: decoded.error.message }
+  const body = decoded.value
+  if (!isRecord(body)) return { unreadable: 'it is no record' }
+  if ('error' in body) return errorOf(body)
+  // A worker that speaks JSON may have sent the bare output.
+  const output = 'v' in body && isRecord(body.output) ? body.output : body
+  const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
+  return join(bus, output, parts)
+}
+
+function errorOf(body: Record<string, unknown>): PassResult {
+  const parsed = passError.safeParse(body.error)
+  if (!parsed.success) return { unreadable: 'it tells an error that is none' }
+  return { error: parsed.data, ...(body.raw_output === undefined ? {} : { raw_output: body.raw_output }) }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}
+
+async function join(bus: Bus, output: Record<string, unknown>, parts: Part[]): Promise<PassResult> {
+  try {
+    const joined = joinOutput(output, await loadParts(bus.parts, parts))
+    // Shown as it is stored: whether it is acceptable was judged when it was delivered.
+    return joined.ok ? { output: joined.value as Partial<WorkOutput> } : { unreadable: joined.error }
+  } catch (error) {
+    return { unreadable: error instanceof Error ? error.message : String(error) }
+  }
+}

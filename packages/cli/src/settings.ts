@@ -1,0 +1,121 @@
+import { readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import { CliFailure, usage } from './failure.js'
+import { findProject, readServerFile } from './project.js'
+
+/** The flags that every command takes. */
+export interface GlobalFlags {
+  json?: boolean
+  jsonl?: boolean
+  color: boolean
+  input: boolean
+  as?: string
+  server?: string
+  directory?: string
+}
+
+/** How to log in; the shape that the bus takes. */
+export type Credentials = { user: string; pass: string } | { token: string } | { creds: string }
+
+export interface ServerSetting {
+  url: string
+  credentials?: Credentials
+  /** Where the setting came from. */
+  origin: 'flag' | 'environment' | 'project'
+  /** The `.passover` folder whose server this is. */
+  project?: string
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
+
+/** Which server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. CliFailure E040 when none is named. */
+export function resolveServer(flags: Pick<GlobalFlags, 'server'>, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
+  if (flags.server) return named(flags.server, 'flag', env, directory)
+  if (env.PASSOVER_SERVER) return named(env.PASSOVER_SERVER, 'environment', env, directory)
+  const project = findProject(directory)
+  if (project) {
+    const file = readServerFile(project)
+    if (file) return { url: file.url, credentials: { user: file.user, pass: file.password }, origin: 'project', project }
+  }
+  if (env.NATS_URL) return named(env.NATS_URL, 'environment', env, directory)
+  throw new CliFailure('E040', `no server: there is no .passover/ in ${directory} or above it, and NATS_URL is not set`, {
+    hint: 'start one here: passover up',
+  })
+}
+
+function named(text: string, origin: ServerSetting['origin'], env: NodeJS.ProcessEnv, directory: string): ServerSetting {
+  const { url, credentials } = splitUrl(text)
+  const known = credentials ?? fromEnvironment(env) ?? fromProject(url, directory)
+  return known ? { url, credentials: known, origin } : { url, origin }
+}
+
+/** Takes user and password (or a token) out of a NATS URL. */
+export function splitUrl(text: string): { url: string; credentials?: Credentials } {
+  const withScheme = text.includes('://') ? text : `nats://${text}`
+  let parsed: URL
+  try {
+    parsed = new URL(withScheme)
+  } catch {
+    throw usage(`"${text}" is not a server address`, 'an address looks like nats://127.0.0.1:4222')
+  }
+  if (!parsed.hostname) throw usage(`"${text}" names no host`, 'an address looks like nats://127.0.0.1:4222')
+  const user = decodeURIComponent(parsed.username)
+  const pass = decodeURIComponent(parsed.password)
+  const url = `${parsed.protocol}//${parsed.host}`
+  if (user && pass) return { url, credentials: { user, pass } }
+  return user ? { url, credentials: { token: user } } : { url }
+}
+
+function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
+  if (env.NATS_CREDS) {
+    try {
+      return { creds: readFileSync(env.NATS_CREDS, 'utf8') }
+    } catch (error) {
+      throw new CliFailure('E030', `NATS_CREDS: ${error instanceof Error ? error.message : String(error)}`, {
+        hint: 'point NATS_CREDS at a readable .creds file',
+      })
+    }
+  }
+  if (env.NATS_USER && env.NATS_PASSWORD) return { user: env.NATS_USER, pass: env.NATS_PASSWORD }
+  return env.NATS_TOKEN ? { token: env.NATS_TOKEN } : undefined
+}
+
+/** `--server` with the project's own address still gets in. */
+function fromProject(url: string, directory: string): Credentials | undefined {
+  const project = findProject(directory)
+  const file = project ? readServerFile(project) : undefined
+  return file && file.url === url ? { user: file.user, pass: file.password } : undefined
+}
+
+/** Whose name a person acts under: --as > PASSOVER_AS > the system's user. */
+export function resolvePerson(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.ProcessEnv): string {
+  const given = flags.as ?? env.PASSOVER_AS
+  if (given !== undefined) {
+    if (!NAME.test(given) || given === 'passover') {
+      throw usage(
+        `"${given}" cannot be a person's name`,
+        'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit; "passover" is reserved',
+      )
+    }
+    return given
+  }
+  return personFromUser(systemUser(env))
+}
+
+function systemUser(env: NodeJS.ProcessEnv): string {
+  try {
+    return userInfo().username
+  } catch {
+    // A container's user id may have no name.
+    return env.USER ?? env.LOGNAME ?? 'person'
+  }
+}
+
+/** A system's user name as a token: what a subject cannot carry becomes `-`. */
+export function personFromUser(user: string): string {
+  const name = user
+    .replace(/[^A-Za-z0-9_-]+/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+    .slice(0, 64)
+  return name === '' || name === 'passover' ? 'person' : name
+}

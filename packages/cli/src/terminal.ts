@@ -1,0 +1,118 @@
+import picocolors from 'picocolors'
+import { typed } from './text.js'
+
+type Colors = ReturnType<typeof picocolors.createColors>
+
+/** What a command is written to and asks from. `--json` and `--jsonl` silence everything but the result. */
+export interface Terminal {
+  readonly mode: 'human' | 'json' | 'jsonl'
+  /** For stdout. */
+  readonly colors: Colors
+  /** For stderr. */
+  readonly noteColors: Colors
+  /** May a question be asked? */
+  readonly interactive: boolean
+  /** Columns of stdout when it is a terminal. */
+  readonly columns: number | undefined
+  /** The result: a document with --json, text else. */
+  show(value: unknown, human: () => string): void
+  /** One element of a stream: a line of JSON, or text (undefined: nothing to say to people). */
+  stream(value: unknown, human: () => string | undefined): void
+  /** A remark to people, on stderr. */
+  note(text: string): void
+  /** What is going on, on stderr: a spinner on a terminal, else one line for each change. */
+  progress(): Progress
+}
+
+export interface Progress {
+  /** It replaces itself, so that saying something at once costs no line. */
+  readonly live: boolean
+  say(text: string): void
+  stop(): void
+}
+
+export interface TerminalOptions {
+  json: boolean
+  jsonl: boolean
+  color: boolean
+  input: boolean
+}
+
+/** Colour is off when not a terminal, with NO_COLOR, TERM=dumb or --no-color (UX.md). */
+export function wantsColor(options: { color: boolean; tty: boolean; env: NodeJS.ProcessEnv }): boolean {
+  return options.color && options.tty && !options.env.NO_COLOR && options.env.TERM !== 'dumb'
+}
+
+/** Questions are asked only where stdin and stdout are terminals, CI is unset and nothing forbids them (UX.md). */
+export function mayAsk(options: { input: boolean; json: boolean; stdin: boolean; stdout: boolean; env: NodeJS.ProcessEnv }): boolean {
+  return options.input && !options.json && options.stdin && options.stdout && !options.env.CI
+}
+
+/** The terminal of this process. */
+export function openTerminal(options: TerminalOptions): Terminal {
+  const { stdin, stdout, stderr, env } = process
+  const machine = options.json || options.jsonl
+  const colored = (tty: boolean) => wantsColor({ color: options.color && !machine, tty, env })
+  const mode = options.jsonl ? 'jsonl' : options.json ? 'json' : 'human'
+  const noteColors = picocolors.createColors(colored(Boolean(stderr.isTTY)))
+  return {
+    mode,
+    colors: picocolors.createColors(colored(Boolean(stdout.isTTY))),
+    noteColors,
+    interactive: mayAsk({ input: options.input, json: machine, stdin: Boolean(stdin.isTTY), stdout: Boolean(stdout.isTTY), env }),
+    columns: stdout.isTTY && stdout.columns > 0 ? stdout.columns : undefined,
+    show(value, human) {
+      const text = mode === 'human' ? human() : JSON.stringify(value, null, mode === 'json' ? 2 : undefined)
+      stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+    },
+    stream(value, human) {
+      const text = mode === 'human' ? human() : JSON.stringify(value)
+      if (text !== undefined) stdout.write(`${text}\n`)
+    },
+    note(text) {
+      stderr.write(`${typed(text, env)}\n`)
+    },
+    progress() {
+      if (machine) return { live: false, say() {}, stop() {} }
+      return stderr.isTTY && env.TERM !== 'dumb' ? spinner() : lines(noteColors)
+    },
+  }
+}
+
+function lines(colors: Colors): Progress {
+  let last = ''
+  return {
+    live: false,
+    say(text) {
+      if (text === last) return
+      last = text
+      process.stderr.write(`${colors.dim('…')} ${typed(text, process.env)}\n`)
+    },
+    stop() {},
+  }
+}
+
+function spinner(): Progress {
+  let wanted = ''
+  let stopped = false
+  let running: { text: string; stop(): unknown } | undefined
+  // The package is loaded when the first word is said: a command that is quick never pays for it.
+  const start = async () => {
+    const { default: yoctoSpinner } = await import('yocto-spinner')
+    if (!stopped) running = yoctoSpinner({ text: wanted, stream: process.stderr, handleSignals: false }).start()
+  }
+  return {
+    live: true,
+    say(text) {
+      const first = wanted === ''
+      wanted = typed(text, process.env)
+      if (running) running.text = wanted
+      else if (first) void start()
+    },
+    stop() {
+      stopped = true
+      running?.stop()
+      running = undefined
+    },
+  }
+}

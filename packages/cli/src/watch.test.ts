@@ -1,0 +1,60 @@
+import { encode, type Stored, Subjects } from '@passover/bus'
+import type { Fact } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { happeningOf } from './watch.js'
+
+const bus = { subjects: new Subjects() }
+const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }
+const at = { sequence: 3, time: 1000 }
+
+function message(subject: string, body: unknown = {}): Stored {
+  return {
+    subject,
+    ...at,
+    headers: { get: () => undefined, last: () => undefined, pairs: () => [], text: () => '' },
+    data: encode(body, 'json'),
+  }
+}
+
+const happening = (fact: Fact, stored = message('x')) => happeningOf(stored, fact, bus)
+
+describe('what happens', () => {
+  it('is told with who, whom, which and what', () => {
+    expect(happening({ type: 'request', originator: 'alice', subagent: 'audit', ...at, id: key.id })).toEqual({
+      ...at,
+      kind: 'request',
+      originator: 'alice',
+      subagent: 'audit',
+      by: 'alice',
+      id: key.id,
+    })
+    expect(happening({ type: 'request', originator: 'alice', subagent: 'audit', ...at })).not.toHaveProperty('id')
+    expect(happening({ type: 'step', kind: 'return', key, by: 'passover', ...at, attempt: 0, code: 'E010' })).toMatchObject({
+      kind: 'return',
+      by: 'passover',
+      detail: 'E010',
+    })
+    expect(happening({ type: 'step', kind: 'fence', key, by: 'audit', ...at, attempt: 2 })).toMatchObject({ kind: 'fence', attempt: 2 })
+    expect(happening({ type: 'decision', key, item: 'dispatch', person: 'bob', ...at, verdict: 'approve' })).toMatchObject({
+      kind: 'decision',
+      by: 'bob',
+      detail: 'dispatch approve',
+    })
+    expect(happening({ type: 'decision', key, item: 'apply', person: 'bob', ...at })).toMatchObject({ detail: 'apply ?' })
+  })
+
+  it('carries the text of an event on one line', () => {
+    const event = (body: unknown) => happening({ type: 'event', kind: 'progress', key, sender: 'audit', ...at }, message('x', body))
+    expect(event({ message: 'half\nway' })).toMatchObject({ kind: 'progress', detail: 'half way' })
+    expect(event({ reason: 'enough' })).toMatchObject({ detail: 'enough' })
+    expect(event({})).not.toHaveProperty('detail')
+    expect(event('text')).not.toHaveProperty('detail')
+  })
+
+  it('includes new agents and policies, not acknowledgments and advisories', () => {
+    expect(happening({ type: 'other', ...at }, message('agent.bob'))).toEqual({ ...at, kind: 'agent', by: 'bob' })
+    expect(happening({ type: 'other', ...at }, message('policy.bob'))).toEqual({ ...at, kind: 'policy', by: 'bob' })
+    expect(happening({ type: 'other', ...at }, message('acknowledged.alice'))).toBeUndefined()
+    expect(happening({ type: 'advisory', consumer: 'c', ...at })).toBeUndefined()
+  })
+})

@@ -1,0 +1,138 @@
+import { spawn } from 'node:child_process'
+
+export interface ChildOptions {
+  command: string[]
+  input: string
+  env: NodeJS.ProcessEnv
+  cwd: string
+  signal: AbortSignal
+  /** After SIGTERM, ms until SIGKILL. */
+  kill_after_ms: number
+  /** Most bytes of stdout that are kept; a command that writes more is killed. */
+  max_output_bytes: number
+  /** Each line of the command's stderr as it comes. */
+  onStderr(line: string): void
+}
+
+export interface ChildEnd {
+  /** Null: ended by `signal`. */
+  exit: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  /** The end of stderr, at most 8 KiB. */
+  stderr: string
+  overflowed: boolean
+}
+
+const STDERR_KEPT = 8192
+
+/** Runs a command in a process group of its own; when aborted, the whole group gets SIGTERM, then SIGKILL. */
+export function runChild(options: ChildOptions): Promise<ChildEnd> {
+  const [program = '', ...args] = options.command
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, {
+      cwd: options.cwd,
+      env: options.env,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: process.platform !== 'win32',
+    })
+    const group = killer(child.pid, options.kill_after_ms)
+    const output = collect(options.max_output_bytes, () => group.kill('SIGKILL'))
+    const errors = lines(options.onStderr)
+    const onAbort = () => group.end()
+    if (options.signal.aborted) onAbort()
+    options.signal.addEventListener('abort', onAbort, { once: true })
+    child.stdout.on('data', output.add)
+    child.stderr.on('data', errors.add)
+    // A command that does not read its input closes the pipe; that is its right.
+    child.stdin.on('error', () => {})
+    child.stdin.end(options.input)
+    const settle = () => {
+      options.signal.removeEventListener('abort', onAbort)
+      group.done()
+    }
+    child.once('error', (error) => {
+      settle()
+      reject(error)
+    })
+    child.once('exit', () => {
+      // What it left running would keep the pipes open, and nobody waits for it any more.
+      group.kill('SIGTERM')
+    })
+    child.once('close', (exit, signal) => {
+      settle()
+      errors.end()
+      resolve({ exit, signal, stdout: output.text(), stderr: errors.tail(), overflowed: output.overflowed() })
+    })
+  })
+}
+
+const running = new Set<number>()
+
+/** Last resort when the worker itself must end: no command outlives it. */
+export function killAllGroups(): void {
+  for (const pid of running) signalGroup(pid, 'SIGKILL')
+}
+
+function killer(pid: number | undefined, killAfter: number) {
+  let timer: NodeJS.Timeout | undefined
+  if (pid !== undefined) running.add(pid)
+  const kill = (signal: NodeJS.Signals) => {
+    if (pid !== undefined) signalGroup(pid, signal)
+  }
+  return {
+    kill,
+    end() {
+      kill('SIGTERM')
+      timer ??= setTimeout(() => kill('SIGKILL'), killAfter)
+    },
+    done() {
+      clearTimeout(timer)
+      if (pid === undefined) return
+      kill('SIGKILL')
+      running.delete(pid)
+    },
+  }
+}
+
+function signalGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(process.platform === 'win32' ? pid : -pid, signal)
+  } catch {
+    // The group is gone.
+  }
+}
+
+function collect(limit: number, onOverflow: () => void) {
+  const chunks: Buffer[] = []
+  let size = 0
+  return {
+    add(chunk: Buffer) {
+      size += chunk.length
+      if (size <= limit) chunks.push(chunk)
+      else onOverflow()
+    },
+    text: () => Buffer.concat(chunks).toString('utf8'),
+    overflowed: () => size > limit,
+  }
+}
+
+function lines(onLine: (line: string) => void) {
+  const decoder = new TextDecoder()
+  let rest = ''
+  let kept = ''
+  return {
+    add(chunk: Buffer) {
+      const text = decoder.decode(chunk, { stream: true })
+      kept = (kept + text).slice(-STDERR_KEPT)
+      const pieces = (rest + text).split('\n')
+      rest = (pieces.pop() ?? '').slice(-STDERR_KEPT)
+      for (const piece of pieces) onLine(piece)
+    },
+    end() {
+      if (rest !== '') onLine(rest)
+      rest = ''
+    },
+    tail: () => kept,
+  }
+}

@@ -1,0 +1,67 @@
+import { PassOverError } from '@passover/core'
+import { type HandlerResult, handlerResult } from '@passover/schemas'
+import type { ChildEnd } from './child.js'
+
+/** What a command's end means for its pass. */
+export type CommandOutcome =
+  | { kind: 'output'; output: HandlerResult }
+  /** E011: it ended non-zero, or by a signal, without a valid output. E021: its JSON has a `status` but is no output. E014: it wrote too much. */
+  | { kind: 'error'; error: PassOverError; raw_output?: unknown }
+
+type Said = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'overflowed'>
+
+const STDERR_SHOWN = 2_000
+const RAW_SHOWN = 65_536
+
+/**
+ * The output rule of `passover work`: exit 0 with WorkOutput JSON is that output, with other text a completed one that carries
+ * the text, with JSON that has a `status` but fails the schema E021; non-zero with a valid output is that output, without one
+ * E011 with the end of stderr. As from a handler, the fields that the system knows may be left out.
+ */
+export function decideWorkOutput(said: Said): CommandOutcome {
+  if (said.overflowed) return failed('E014', 'the command wrote more than may be kept')
+  const claimed = claimedOutput(said.stdout)
+  const parsed = claimed === undefined ? undefined : handlerResult.safeParse(claimed)
+  if (parsed?.success) return { kind: 'output', output: parsed.data }
+  if (said.exit !== 0)
+    return failed('E011', crashText(said), { exit: said.exit, signal: said.signal, stderr: said.stderr.slice(-STDERR_SHOWN) })
+  if (parsed)
+    return {
+      ...failed('E021', `the command's output is no WorkOutput: ${issueText(parsed.error)}`),
+      raw_output: said.stdout.slice(0, RAW_SHOWN),
+    }
+  return { kind: 'output', output: { status: 'completed', output: said.stdout } }
+}
+
+/** JSON with a `status` claims to be a WorkOutput; anything else is text. */
+function claimedOutput(stdout: string): Record<string, unknown> | undefined {
+  if (!stdout.trimStart().startsWith('{')) return undefined
+  try {
+    const value: unknown = JSON.parse(stdout)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) && 'status' in value
+      ? (value as Record<string, unknown>)
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function failed(
+  code: 'E011' | 'E014' | 'E021',
+  message: string,
+  context?: Record<string, unknown>,
+): Extract<CommandOutcome, { kind: 'error' }> {
+  return { kind: 'error', error: new PassOverError(code, message, context) }
+}
+
+function crashText({ exit, signal, stderr }: Said): string {
+  const how = exit === null ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${exit}`
+  const end = stderr.trim().slice(-STDERR_SHOWN)
+  return end === '' ? `the command ${how} and said nothing on stderr` : `the command ${how}: ${end}`
+}
+
+function issueText(error: { issues: { path: PropertyKey[]; message: string }[] }): string {
+  const [first] = error.issues
+  if (!first) return 'it does not fit the schema'
+  return first.path.length > 0 ? `${first.path.map(String).join('.')}: ${first.message}` : first.message
+}

@@ -1,0 +1,36 @@
+import type { Pass } from '@passover/sdk'
+
+type Told = Pick<
+  Pass,
+  | 'id'
+  | 'subagent'
+  | 'originator'
+  | 'reason'
+  | 'priority'
+  | 'session_id'
+  | 'attempt'
+  | 'deadline'
+  | 'chain_depth'
+  | 'ancestors'
+  | 'rights'
+  | 'parent'
+>
+
+/** What a command is told about its pass in its environment, besides the request on its stdin. */
+export function passEnvironment(pass: Told): Record<string, string> {
+  return {
+    PASSOVER_PASS_ID: pass.id,
+    PASSOVER_AGENT: pass.subagent,
+    PASSOVER_ORIGINATOR: pass.originator,
+    PASSOVER_REASON: pass.reason,
+    PASSOVER_PRIORITY: pass.priority,
+    PASSOVER_SESSION: pass.session_id,
+    PASSOVER_ATTEMPT: String(pass.attempt),
+    PASSOVER_DEADLINE: new Date(pass.deadline).toISOString(),
+    PASSOVER_CHAIN_DEPTH: String(pass.chain_depth),
+    PASSOVER_CHAIN: [...pass.ancestors, pass.subagent].join(','),
+    PASSOVER_CONSTRAINTS: pass.rights.constraints.join(','),
+    // Lets the command pass over in its turn: `passover request` names its parent by it.
+    PASSOVER_PARENT: JSON.stringify(pass.parent),
+  }
+}

@@ -1,0 +1,156 @@
+import { accessSync, constants, statSync } from 'node:fs'
+import { delimiter, isAbsolute, join, resolve } from 'node:path'
+import { PassOverError } from '@passover/core'
+import type { HandlerResult } from '@passover/schemas'
+import type { Pass } from '@passover/sdk'
+import { connectAgent } from '../agent.js'
+import type { Context } from '../context.js'
+import { duration } from '../duration.js'
+import { usage } from '../failure.js'
+import { stopSignals } from '../signals.js'
+import type { Terminal } from '../terminal.js'
+import { count, oneLine } from '../text.js'
+import { killAllGroups, runChild } from './child.js'
+import { decideWorkOutput } from './decide.js'
+import { passEnvironment } from './environment.js'
+
+export interface WorkerRequest {
+  agent: string
+  command: string[]
+  concurrency: number
+  kill_after_ms: number
+}
+
+const MAX_OUTPUT = 64 * 1024 * 1024
+/** A drain waits for what runs as long as it takes: its deadline ends it, or the second Ctrl-C. */
+const DRAIN_MS = 86_400_000
+
+/** Works until Ctrl-C. */
+export async function runWorker(context: Context, request: WorkerRequest): Promise<number> {
+  const { terminal } = context
+  const program = findProgram(request.command[0] ?? '', context)
+  if (!program)
+    throw usage(
+      `there is no command ${request.command[0]}`,
+      'the command after -- is run as it stands; a pipe or a shell word needs sh -c "…"',
+    )
+  const agent = await connectAgent(request.agent, context.server(), { directory: context.directory })
+  await using _agent = agent
+  using signals = stopSignals(() => {
+    killAllGroups()
+    terminal.note('Stopped at once.')
+  })
+  process.once('exit', killAllGroups)
+  const log = new WorkLog(terminal)
+  const work = { ...request, command: [program, ...request.command.slice(1)], cwd: context.directory, env: context.env }
+  const worker = await agent.onPass((pass) => workOn(pass, work, log), { concurrency: request.concurrency, drain_ms: DRAIN_MS })
+  terminal.note(
+    `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (${request.concurrency} at a time)` : ''}. Ctrl-C stops.`,
+  )
+  const why = await Promise.race([signals.first, worker.closed.then(() => 'closed' as const)])
+  if (worker.running > 0) terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Ctrl-C again stops at once.`)
+  await worker.drain()
+  if (terminal.mode === 'json') terminal.show({ agent: request.agent, ...log.sums }, () => '')
+  else terminal.note(`Stopped after ${count(log.sums.passes, 'pass', 'passes')}.`)
+  return why === 'closed' ? 5 : 0
+}
+
+interface Work extends WorkerRequest {
+  cwd: string
+  env: NodeJS.ProcessEnv
+}
+
+/** One pass: the command's end is its end. Throws PassOverError (E011, E014, E021). */
+async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
+  const began = performance.now()
+  log.began(pass)
+  try {
+    const end = await runChild({
+      command: work.command,
+      input: `${JSON.stringify(requestOf(pass))}\n`,
+      env: { ...work.env, ...passEnvironment(pass) },
+      cwd: work.cwd,
+      signal: pass.signal,
+      kill_after_ms: work.kill_after_ms,
+      max_output_bytes: MAX_OUTPUT,
+      onStderr: (line) => log.said(pass, line),
+    })
+    if (pass.signal.aborted) throw pass.signal.reason
+    const outcome = decideWorkOutput(end)
+    if (outcome.kind === 'error') throw outcome.error
+    log.ended(pass, performance.now() - began, typeof outcome.output === 'string' ? 'completed' : (outcome.output.status ?? 'completed'))
+    return outcome.output
+  } catch (error) {
+    log.ended(pass, performance.now() - began, error instanceof PassOverError ? `${error.code} ${error.message}` : String(error))
+    throw error
+  }
+}
+
+/** The PassOverRequest (spec 0 §2.1) as the command reads it on stdin. */
+function requestOf(pass: Pass): Record<string, unknown> {
+  return {
+    id: pass.id,
+    originating_agent_id: pass.originator,
+    subagent_id: pass.subagent,
+    reason: pass.reason,
+    priority: pass.priority,
+    timeout_ms: pass.timeout_ms,
+    return_required: true,
+    constraints: pass.rights.constraints,
+    ...(pass.expected_output_type === undefined ? {} : { expected_output_type: pass.expected_output_type }),
+    work_context: pass.context,
+  }
+}
+
+/** What the worker tells on stderr (people) or stdout (--jsonl). */
+class WorkLog {
+  readonly sums = { passes: 0, completed: 0, failed: 0 }
+  readonly #terminal: Terminal
+
+  constructor(terminal: Terminal) {
+    this.#terminal = terminal
+  }
+
+  began(pass: Pass): void {
+    const { id, originator, reason, attempt } = pass
+    this.#tell(
+      { event: 'began', id, originator, reason, attempt },
+      `→ ${id}  from ${originator}: ${oneLine(reason, 80)}${attempt > 1 ? ` (attempt ${attempt})` : ''}`,
+    )
+  }
+
+  said(pass: Pass, line: string): void {
+    if (this.#terminal.mode === 'human') this.#terminal.note(`  ${pass.id.slice(-6)} | ${oneLine(line)}`)
+  }
+
+  ended(pass: Pass, ms: number, how: string): void {
+    this.sums.passes += 1
+    this.sums[how === 'completed' || how === 'partial' ? 'completed' : 'failed'] += 1
+    this.#tell({ event: 'ended', id: pass.id, duration_ms: Math.round(ms), how }, `← ${pass.id}  ${oneLine(how, 200)} in ${duration(ms)}`)
+  }
+
+  #tell(document: object, text: string): void {
+    if (this.#terminal.mode === 'jsonl') this.#terminal.stream(document, () => undefined)
+    if (this.#terminal.mode === 'human') this.#terminal.note(text)
+  }
+}
+
+/** Where a program is, so that a misspelt one is told before the first pass and not by it. */
+function findProgram(name: string, { env, directory }: Pick<Context, 'env' | 'directory'>): string | undefined {
+  if (name.includes('/') || isAbsolute(name)) return isExecutable(resolve(directory, name)) ? resolve(directory, name) : undefined
+  for (const folder of (env.PATH ?? '').split(delimiter)) {
+    for (const suffix of process.platform === 'win32' ? ['.exe', '.cmd', ''] : ['']) {
+      if (folder && isExecutable(join(folder, name + suffix))) return join(folder, name + suffix)
+    }
+  }
+  return undefined
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return statSync(path).isFile()
+  } catch {
+    return false
+  }
+}
