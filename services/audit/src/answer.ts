@@ -1,0 +1,164 @@
+import type { Bus, Consumption } from '@passover/bus'
+import { decode } from '@passover/bus'
+import { passError } from '@passover/core'
+import {
+  type AgentsAnswer,
+  type AnsweredDecision,
+  type AnsweredPass,
+  type ErrorCode,
+  HEADER,
+  type ListAnswer,
+  type PassAnswer,
+  type PassKey,
+  type PassRecord,
+  type Question,
+  question,
+  type StoredReturn,
+  storedId,
+  type TimeAnswer,
+} from '@passover/schemas'
+import type { Logger } from 'pino'
+import { describe } from './describe.js'
+import { controlOf } from './history.js'
+import { type LoadDeps, type Loaded, loadPass } from './load.js'
+import type { Query } from './query.js'
+import { timelineOf } from './timeline.js'
+
+export interface AnswerDeps extends LoadDeps {
+  log: Logger
+  query: Query
+  /** Whether this asker is told about every pass. */
+  seesAll: (name: string) => boolean
+  /** Sequence of the request of a pass that no step has answered yet. */
+  requestOf: (key: PassKey) => number | undefined
+}
+
+export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer
+
+const DEFAULT_LIMIT = 50
+/** Passes told in one answer, and bytes of returns in it: an answer is one message. */
+const MAX_PASSES = 20
+const MAX_RETURN_BYTES = 600 * 1024
+
+/** Answers questions on `ask.<name>` (DESIGN §2 Asking). E040: the stream could not be read just now. */
+export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
+  return bus.answer(async (asker, asked) => {
+    try {
+      return await answerQuestion(deps, asker, asked)
+    } catch (error) {
+      deps.log.warn({ asker, err: error }, 'question not answered')
+      return refuse('E040', 'The stream could not be read just now')
+    }
+  })
+}
+
+/**
+ * One answer. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see.
+ */
+export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
+  const parsed = question.safeParse(asked)
+  if (!parsed.success) return refuse('E005', `Not a question: ${parsed.error.issues[0]?.message ?? 'malformed'}`)
+  const { data } = parsed
+  switch (data.op) {
+    case 'time':
+      return { ok: true, now: deps.bus.now() }
+    case 'list':
+      return await answerList(deps, asker, data)
+    case 'agents':
+      return { ok: true, agents: await deps.query.agents() }
+    case 'pass':
+      return await answerPass(deps, asker, data)
+  }
+}
+
+async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'list' }>): Promise<ListAnswer> {
+  const { op: _, limit = DEFAULT_LIMIT, ...filter } = asked
+  const own = deps.seesAll(asker) ? {} : { party: asker }
+  return { ok: true, ...(await deps.query.list({ ...filter, ...own }, limit)) }
+}
+
+async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'pass' }>): Promise<PassAnswer> {
+  const none = refuse('E041', `No pass ${asked.id} is known`)
+  // What is no id names no pass, and must not become a filter.
+  if (!storedId.safeParse(asked.id).success) return none
+  const { last } = await deps.bus.bounds()
+  const keys = (await deps.query.keys(asked)).filter((key) => deps.seesAll(asker) || key.originator === asker || key.subagent === asker)
+  const passes: AnsweredPass[] = []
+  let room = MAX_RETURN_BYTES
+  for (const key of keys.slice(0, MAX_PASSES)) {
+    const request = deps.requestOf(key)
+    const loaded = await loadPass(deps, key, { up_to: last, ...(request === undefined ? {} : { request }) })
+    if (loaded.messages.length === 0) continue
+    const pass = answered(deps, loaded, { room, history: asked.history ?? false })
+    room -= pass.return?.data.length ?? 0
+    passes.push(pass)
+  }
+  return passes.length > 0 ? { ok: true, passes } : none
+}
+
+function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): AnsweredPass {
+  const { memory } = loaded
+  const { record, row } = describe(memory, deps.rules)
+  const framed = memory.step('work') ?? memory.step('held')
+  const control = framed && controlOf(framed)
+  const returned = returnOf(loaded)
+  const fits = returned !== undefined && returned.data.length <= options.room
+  return {
+    key: memory.key,
+    status: row.status,
+    row,
+    ...(record.digest === undefined ? {} : { digest: record.digest }),
+    ...(row.deadline === undefined ? {} : { deadline: row.deadline }),
+    ...(control ? { control } : {}),
+    ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
+    decisions: countingDecisions(loaded, record),
+    record,
+    ...(options.history ? timelineOf(loaded) : {}),
+  }
+}
+
+function returnOf(loaded: Loaded): StoredReturn | undefined {
+  const { journal } = loaded.memory
+  if (journal.state !== 'done') return undefined
+  const stored = loaded.messages.find((message) => message.stored.sequence === journal.return.sequence)?.stored
+  if (!stored) return undefined
+  const { sequence, time, by, attempt } = journal.return
+  const content_type = stored.headers.get(HEADER.contentType)
+  return { sequence, time, by, attempt, ...(content_type === undefined ? {} : { content_type }), data: stored.data }
+}
+
+/** Of each item the first decision that counts, with what only its body says. */
+function countingDecisions(loaded: Loaded, record: PassRecord): AnsweredDecision[] {
+  const first = new Map<string, AnsweredDecision>()
+  for (const decision of record.decisions) {
+    if (decision.counts === false || first.has(decision.item)) continue
+    const { item, person, verdict, digest, sequence, time, reason } = decision
+    first.set(item, {
+      item,
+      person,
+      verdict,
+      digest,
+      sequence,
+      time,
+      ...(reason === undefined ? {} : { reason }),
+      ...modificationsOf(loaded, sequence),
+    })
+  }
+  return [...first.values()]
+}
+
+function modificationsOf(loaded: Loaded, sequence: number): Pick<AnsweredDecision, 'modifications'> {
+  const stored = loaded.messages.find((message) => message.stored.sequence === sequence)?.stored
+  const decoded = stored && decode(stored.data, stored.headers.get(HEADER.contentType))
+  const body = decoded?.ok ? (decoded.value as { modifications?: unknown } | null) : undefined
+  const named = body?.modifications
+  if (typeof named !== 'object' || named === null) return {}
+  const taken = Object.entries(named).filter(
+    (entry): entry is [string, 'taken' | 'rejected'] => entry[1] === 'taken' || entry[1] === 'rejected',
+  )
+  return { modifications: Object.fromEntries(taken) }
+}
+
+function refuse(code: ErrorCode, message: string): { ok: false; error: ReturnType<typeof passError> } {
+  return { ok: false, error: passError(code, message) }
+}

@@ -1,0 +1,57 @@
+import type { ObjectStore, Stored } from '@passover/bus'
+import { sha256 } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { KEY, type Message, returnOf, subjects, T0, workOf } from '../testing/samples.js'
+import { Archive } from './archive-read.js'
+import type { Manifest, ManifestEntry } from './manifest.js'
+import { encodeFrame, SEGMENT_SIZE } from './segment.js'
+import { eventOf } from './segment-buffer.js'
+import { IndexBuilder } from './segment-index.js'
+
+/** An archive of so many segments, of which most say nothing of the pass. */
+function archiveOf(newest: number, messages: Message[]) {
+  const objects = new Map<string, Uint8Array>()
+  const read: string[] = []
+  const entries = Array.from({ length: newest + 1 }, (_, k) => {
+    const inside = messages.filter(({ stored }) => Math.floor(stored.sequence / SEGMENT_SIZE) === k)
+    const index = new IndexBuilder()
+    for (const { fact } of inside) index.add(fact, undefined)
+    objects.set(`${k}.index`, index.encode(k))
+    const raw = Buffer.concat(inside.map(({ stored }) => encodeFrame(eventOf(stored)).bytes))
+    objects.set(`${k}.frames`, raw)
+    const last_time = T0 + (k + 1) * SEGMENT_SIZE
+    return { k, object: `${k}.frames`, index: `${k}.index`, compression: 'none', sha256: sha256(raw), last_time } as ManifestEntry
+  })
+  const manifest = { newest: async () => entries.at(-1), entry: async (k: number) => entries[k] }
+  const store = {
+    get: async (name: string) => {
+      read.push(name)
+      return objects.get(name)
+    },
+  }
+  return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read }
+}
+
+const requestIn = (stored: Stored) => {
+  const fact = subjects.toFact(stored)
+  return fact.type === 'step' ? fact.request : undefined
+}
+
+describe('Archive.sequencesOf', () => {
+  const work = workOf(10 * SEGMENT_SIZE + 5, { headers: { 'Passover-Request': String(8 * SEGMENT_SIZE) } })
+  const back = returnOf(50 * SEGMENT_SIZE + 7)
+
+  it('finds a pass in segments far apart, and looks no further down than its request', async () => {
+    const { archive, read } = archiveOf(55, [work, back])
+    expect(await archive.sequencesOf(KEY, requestIn)).toEqual([work.stored.sequence, back.stored.sequence])
+    expect(read.filter((name) => name.endsWith('.index')).at(-1)).toBe('8.index')
+  })
+
+  it('looks no further down than the time in the id', async () => {
+    const at = T0 + 50 * SEGMENT_SIZE + 3_600_000
+    const id = `0abcdefg${at.toString(36).padStart(9, '0')}_aaaaaaaaaaaaaa`
+    const { archive, read } = archiveOf(55, [work, back])
+    expect(await archive.sequencesOf({ ...KEY, id }, requestIn)).toEqual([])
+    expect(read.at(-1)).toBe('48.index')
+  })
+})

@@ -1,0 +1,151 @@
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
+import { LRUCache } from 'lru-cache'
+import type { Manifest, ManifestEntry } from './manifest.js'
+import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from './segment.js'
+import { decodeIndex, type IndexedPass } from './segment-index.js'
+
+const gunzipAsync = promisify(gunzip)
+/** How many unpacked segments and indexes are kept for the next question. */
+const KEPT_SEGMENTS = 2
+const KEPT_INDEXES = 16
+/** How far back a pass is looked for by index alone. */
+const MAX_INDEXES_SEARCHED = 512
+/** An id's time is its maker's: admission lets it be ahead by less. */
+const ID_AHEAD_MS = 3_600_000
+
+interface Index {
+  passes: Map<string, IndexedPass>
+  /** Server's time of the segment's last message. */
+  last_time: number
+}
+
+/** Reads what was archived. */
+export class Archive {
+  private readonly segments = new LRUCache<number, Map<number, Stored>>({ max: KEPT_SEGMENTS })
+  private readonly indexes = new LRUCache<number, Index>({ max: KEPT_INDEXES })
+
+  constructor(
+    private readonly manifest: Manifest,
+    private readonly objects: ObjectStore,
+  ) {}
+
+  /** The archived messages of these sequences, in order; those that no segment holds are left out. */
+  async messages(sequences: readonly number[]): Promise<Stored[]> {
+    const found: Stored[] = []
+    for (const sequence of [...sequences].sort((a, b) => a - b)) {
+      const message = (await this.segment(segmentOf(sequence))).get(sequence)
+      if (message) found.push(message)
+    }
+    return found
+  }
+
+  /**
+   * Sequences of a pass by the indexes, newest segments first, down to the one that holds the request which its steps name
+   * (`requestIn`), or that is older than its id. Its messages may be far apart.
+   */
+  async sequencesOf(key: PassKey, requestIn: (stored: Stored) => number | undefined = () => undefined): Promise<number[]> {
+    const newest = await this.manifest.newest()
+    if (!newest) return []
+    const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
+    const found: number[] = []
+    let lowest = 0
+    for (let k = newest.k, tries = 0; k >= segmentOf(lowest) && tries < MAX_INDEXES_SEARCHED; k--, tries++) {
+      const { passes, last_time } = await this.index(k)
+      const pass = passes.get(keyText(key))
+      if (pass) {
+        found.unshift(...pass.sequences)
+        for (const stored of await this.messages(pass.sequences)) lowest = Math.max(lowest, requestIn(stored) ?? 0)
+      } else if (last_time < since) break
+    }
+    return found
+  }
+
+  /** Passes with this id by the indexes of the newest segments. */
+  async keysOf(id: string): Promise<PassKey[]> {
+    const newest = await this.manifest.newest()
+    const found = new Map<string, PassKey>()
+    for (let k = newest?.k ?? -1, tries = 0; k >= 0 && tries < MAX_INDEXES_SEARCHED; k--, tries++) {
+      for (const [text, { key }] of (await this.index(k)).passes) if (key.id === id) found.set(text, key)
+      if (found.size > 0) break
+    }
+    return [...found.values()]
+  }
+
+  private async segment(k: number): Promise<Map<number, Stored>> {
+    const known = this.segments.get(k)
+    if (known) return known
+    const entry = await this.manifest.entry(k)
+    const messages = new Map<number, Stored>()
+    if (!entry) return messages
+    for (const frame of await readSegment(this.objects, entry)) {
+      if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })
+    }
+    this.segments.set(k, messages)
+    return messages
+  }
+
+  private async index(k: number): Promise<Index> {
+    const known = this.indexes.get(k)
+    if (known) return known
+    const entry = await this.manifest.entry(k)
+    const bytes = entry && (await this.objects.get(entry.index))
+    const passes = new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass]))
+    const index = { passes, last_time: entry?.last_time ?? Number.POSITIVE_INFINITY }
+    if (entry) this.indexes.set(k, index)
+    return index
+  }
+}
+
+/** The frames of a sealed segment, its bytes checked against the manifest. Throws SegmentDamaged. */
+export async function readSegment(objects: ObjectStore, entry: ManifestEntry): Promise<Frame[]> {
+  const stored = await objects.get(entry.object)
+  if (!stored) throw new SegmentDamaged(`object ${entry.object} is missing`, 0)
+  if (sha256(stored) !== entry.sha256) throw new SegmentDamaged(`object ${entry.object} is not what was sealed`, 0)
+  const raw = entry.compression === 'gzip' ? await gunzipAsync(stored) : stored
+  return [...decodeFrames(raw)]
+}
+
+export type Verified = { ok: true; segments: number; events: number } | { ok: false; k: number; what: string }
+
+/** Follows the hash chain through every segment; names the first one that is missing, changed or out of order. */
+export async function verifyChain(manifest: Manifest, objects: ObjectStore): Promise<Verified> {
+  let previous: ManifestEntry | undefined
+  let events = 0
+  const entries = await manifest.all()
+  for (const entry of entries) {
+    const { k } = entry
+    if (previous && k !== previous.k + 1) return { ok: false, k: previous.k + 1, what: 'segment is missing' }
+    const before = previous?.chain_after ?? Buffer.from(GENESIS).toString('hex')
+    if (entry.chain_before !== before) return { ok: false, k, what: 'does not continue the chain' }
+    const what = await damageOf(objects, entry)
+    if (what !== undefined) return { ok: false, k, what }
+    events += entry.count
+    previous = entry
+  }
+  return { ok: true, segments: entries.length, events }
+}
+
+async function damageOf(objects: ObjectStore, entry: ManifestEntry): Promise<string | undefined> {
+  try {
+    return checkFrames(entry, await readSegment(objects, entry))
+  } catch (error) {
+    if (error instanceof SegmentDamaged) return error.message
+    throw error
+  }
+}
+
+/** What is wrong with a segment's frames; undefined when they are those that were sealed. */
+export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {
+  const range = segmentRange(entry.k)
+  const chain = new Chain(Buffer.from(entry.chain_before, 'hex'))
+  for (const frame of frames) {
+    const sequence = frame.kind === 'event' ? frame.event.sequence : frame.sequence
+    if (sequence < range.first || sequence > range.last) return `sequence ${sequence} does not belong here`
+    chain.add(frame.digest)
+  }
+  if (frames.length !== entry.count) return `holds ${frames.length} events, not ${entry.count}`
+  return chain.end() === entry.chain_after ? undefined : 'its events do not add up to the chain'
+}

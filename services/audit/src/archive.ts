@@ -1,0 +1,186 @@
+import type { Bus, ObjectStore, Stored } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { Fact } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { type Manifest, type ManifestEntry, nextAfter } from './manifest.js'
+import { type Compression, packBuffered, packStreamed } from './seal.js'
+import { GENESIS, segmentOf, segmentRange } from './segment.js'
+import { SegmentBuffer } from './segment-buffer.js'
+
+export interface ArchiverDeps {
+  bus: Bus
+  clock: Clock
+  log: Logger
+  manifest: Manifest
+  objects: ObjectStore
+  /** The lowest sequence that a projector starting now would still need; undefined: none. */
+  needed: () => number | undefined
+}
+
+export interface ArchiverOptions {
+  compression: Compression
+  /** Tells this process's objects from a replica's. */
+  instance: string
+  /** Bytes of a segment held in memory. */
+  buffer_bytes: number
+}
+
+/** Segments that may wait to be sealed before the reader has to. */
+const MAX_WAITING = 2
+const RETRY_MS = 1000
+
+/**
+ * Cuts what the reader hands on into numbered segments, stores each as an object and then claims its manifest entry. A crash between the two
+ * leaves an object that nobody names; a replica that comes second finds the entry taken, drops its own object and goes on
+ * from the winner's chain value. So there is no gap and no double (I3).
+ */
+export class Archiver {
+  private current: SegmentBuffer
+  private sealing: Promise<void> = Promise.resolve()
+  private waiting = 0
+  private stopped = false
+  /** A segment was given up when the process ended: those after it would not continue its chain. */
+  private broken = false
+  private last: ManifestEntry | undefined
+  /** Segments of which an object of ours may exist, though the entry may be someone else's. */
+  private readonly stored = new Set<number>()
+  segments = 0
+
+  constructor(
+    private readonly deps: ArchiverDeps,
+    private readonly options: ArchiverOptions,
+    start: { newest: ManifestEntry | undefined; from: number },
+  ) {
+    this.last = start.newest
+    this.current = this.begin(segmentOf(start.from))
+  }
+
+  /** The first sequence that it still wants. */
+  get from(): number {
+    return segmentRange(this.current.k).first
+  }
+
+  /** A segment is being sealed. */
+  get busy(): boolean {
+    return this.waiting > 0
+  }
+
+  /** Takes the next event. A promise means that the reader must wait for it. */
+  take(stored: Stored, fact: Fact, session: string | undefined): Promise<void> | undefined {
+    const k = segmentOf(stored.sequence)
+    if (k < this.current.k) return undefined
+    let busy: Promise<void> | undefined
+    while (k > this.current.k) busy = this.seal() ?? busy
+    this.current.add(stored, fact, session)
+    if (stored.sequence === segmentRange(k).last) busy = this.seal() ?? busy
+    return busy
+  }
+
+  /** Waits for the segments that are being sealed; the open one stays in the stream. */
+  async drain(): Promise<void> {
+    this.stopped = true
+    await this.sealing
+  }
+
+  private begin(k: number): SegmentBuffer {
+    return new SegmentBuffer(k, this.options.buffer_bytes)
+  }
+
+  private seal(): Promise<void> | undefined {
+    const full = this.current
+    this.current = this.begin(full.k + 1)
+    this.waiting++
+    this.sealing = this.sealing.then(() => this.untilSealed(full))
+    return this.waiting > MAX_WAITING || !full.buffered ? this.sealing : undefined
+  }
+
+  private async untilSealed(buffer: SegmentBuffer): Promise<void> {
+    while (!this.broken) {
+      try {
+        this.last = await this.sealOnce(buffer)
+        this.waiting--
+        return
+      } catch (error) {
+        this.deps.log.warn({ segment: buffer.k, err: error }, 'segment not sealed')
+        this.broken = this.stopped
+        if (this.broken) return
+        await new Promise<void>((done) => this.deps.clock.after(RETRY_MS, done))
+      }
+    }
+  }
+
+  private async sealOnce(buffer: SegmentBuffer): Promise<ManifestEntry> {
+    const { bus, manifest, objects, log, needed } = this.deps
+    const { compression } = this.options
+    const { k } = buffer
+    const sealed = await manifest.entry(k)
+    const object = this.objectName(k, 'frames')
+    const index = this.objectName(k, 'index')
+    if (sealed) return await this.yieldTo({ k, object, index })
+    this.stored.add(k)
+    const chain_before = this.last?.chain_after ?? Buffer.from(GENESIS).toString('hex')
+    const pack = { name: object, chain_before, compression }
+    const packed = buffer.buffered ? await packBuffered(objects, buffer, pack) : await packStreamed(bus, objects, buffer, pack)
+    await objects.put(index, buffer.index.encode(k))
+    const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
+    const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, chain_before, resume }
+    if (await manifest.claim(entry)) {
+      this.segments++
+      this.stored.delete(k)
+      log.debug({ segment: k, events: packed.count, bytes: packed.size, resume }, 'segment sealed')
+      return entry
+    }
+    return await this.yieldTo(entry)
+  }
+
+  /** Someone else claimed the segment, or our own claim got through though its answer was lost. */
+  private async yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
+    const { manifest, objects, log } = this.deps
+    const theirs = await manifest.entry(ours.k)
+    if (!theirs) throw new Error(`manifest entry of segment ${ours.k} vanished`)
+    if (theirs.object !== ours.object && this.stored.delete(ours.k)) {
+      await objects.delete(ours.object)
+      await objects.delete(ours.index)
+      log.debug({ segment: ours.k }, 'segment was sealed by a replica')
+    }
+    return theirs
+  }
+
+  private objectName(k: number, what: 'frames' | 'index'): string {
+    return `${segmentName(k)}.${this.options.instance}.${what}`
+  }
+}
+
+function segmentName(k: number): string {
+  return String(k).padStart(10, '0')
+}
+
+/** Where an archiver goes on: after the newest sealed segment, or where the stream begins. Throws where the stream is not the archived one. */
+export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ newest: ManifestEntry | undefined; from: number }> {
+  const newest = await manifest.newest()
+  const { first, last } = await bus.bounds()
+  if (!newest) return { newest, from: segmentRange(segmentOf(Math.max(1, first))).first }
+  if (last < newest.last) throw new Error(`the archive holds sequence ${newest.last}, but the stream ends at ${last}: it is another stream`)
+  return { newest, from: nextAfter(newest) }
+}
+
+/** Deletes objects that a crash between storing and claiming left behind: those of sealed segments that no entry names. */
+export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Promise<number> {
+  const byName = new Map<string, string[]>()
+  for (const name of await objects.list()) {
+    const k = name.split('.')[0] ?? ''
+    byName.set(k, [...(byName.get(k) ?? []), name])
+  }
+  let swept = 0
+  for (const [k, names] of byName) {
+    if (names.length <= 2) continue
+    const entry = await manifest.entry(Number(k))
+    if (!entry) continue
+    for (const name of names) {
+      if (name === entry.object || name === entry.index) continue
+      await objects.delete(name)
+      swept++
+    }
+  }
+  return swept
+}

@@ -1,0 +1,177 @@
+import type { Bus, ObjectStore, Table } from '@passover/bus'
+import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, type PassRecord, passRecord, SYSTEM } from '@passover/schemas'
+import { type AnswerDeps, answerQuestions } from './answer.js'
+import { Archiver, archivePosition, sweepOrphans } from './archive.js'
+import { Archive } from './archive-read.js'
+import { createdAt, describe, rowOf } from './describe.js'
+import type { Loaded } from './load.js'
+import { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
+import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
+import { Projector } from './project.js'
+import { Query } from './query.js'
+import { PASSES_BUCKET, Records, recordFilter, recordKey } from './records.js'
+import { Reloads } from './reload.js'
+import { MAX_ROWS, Rows } from './rows.js'
+import { type AuditDeps, type AuditRunning, type Parts, RunningAudit } from './running.js'
+import { sessionOf } from './session.js'
+import { Violations } from './violations.js'
+
+/** Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there. */
+export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}): Promise<AuditRunning> {
+  const options = auditOptions.parse(settings)
+  const { bus, log } = deps
+  const rules = { id_window_ms: options.id_window_ms }
+  const [table, manifest, objects] = await Promise.all([
+    bus.table(PASSES_BUCKET, passRecord),
+    Manifest.open(bus),
+    bus.objects(ARCHIVE_BUCKET),
+  ])
+  const { agents, watch } = await watchAgents(bus)
+  const start = await archivePosition(bus, manifest)
+  const swept = await sweepOrphans(manifest, objects)
+  if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
+  const archive = new Archive(manifest, objects)
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, start })
+  const seeded = seed(table, parts.rows).catch((error: unknown) => {
+    // What is not known is then looked for in the bucket.
+    parts.rows.complete = false
+    log.warn({ err: error }, 'newest records not read')
+  })
+  const { from, rebuild } = await projectionStart(parts, { table, start })
+  const reader = await bus.follow({ from }, (stored, fact) => {
+    const busy = parts.projector.take(stored, fact)
+    const sealing = parts.archiver.take(stored, fact, sessionOf(stored, fact))
+    return busy || sealing ? Promise.all([busy, sealing]).then(() => undefined) : undefined
+  })
+  const query = new Query({ bus, projector: parts.projector, rows: parts.rows, seeded, table, archive, agents, rules })
+  const answering = options.answers ? await answerQuestions(bus, answerDeps(parts, { archive, query })) : undefined
+  log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
+  return new RunningAudit(parts, { reader, answering, watch, rebuild })
+}
+
+interface Stores {
+  table: Table<PassRecord>
+  manifest: Manifest
+  objects: ObjectStore
+  archive: Archive
+  agents: Map<string, AgentRecord>
+  start: { newest: ManifestEntry | undefined; from: number }
+}
+
+function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
+  const { bus, clock, log, random } = deps
+  const { table, manifest, objects, archive, agents, start } = stores
+  const rules = { id_window_ms: options.id_window_ms }
+  const records = new Records(table, clock, log)
+  const rows = new Rows()
+  const violations = new Violations(bus, clock, log)
+  const reloads: Reloads = new Reloads({
+    bus,
+    clock,
+    log,
+    archive,
+    rules,
+    position: () => projector.position,
+    hasRecord: (key) => hasRecord(table, key),
+    onLoaded: (loaded) => keepLoaded({ records, rows, violations, options }, loaded),
+  })
+  const isAgent = (name: string) => agents.has(name)
+  const { open_ms, request_ms, ended_bytes, log_all_passes } = options
+  const projector: Projector = new Projector(
+    { log, rules, records, rows, reloads, violations, isAgent },
+    { writes: log_all_passes, open_ms, request_ms, ended_bytes },
+  )
+  const archiver = new Archiver(
+    { bus, clock, log, manifest, objects, needed: () => projector.needed() },
+    { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
+    start,
+  )
+  return { deps, options, projector, archiver, records, reloads, violations, manifest, agents, rows }
+}
+
+/** A pass that began has its record, whatever later requests for its id were told (rule 5). */
+async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolean> {
+  for await (const { value } of table.entries(recordFilter(key))) {
+    if (value.sequences.work !== undefined || value.sequences.held !== undefined || value.error?.code !== 'E005') return true
+  }
+  return false
+}
+
+/** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
+async function keepLoaded(parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'options'>, loaded: Loaded): Promise<boolean> {
+  const { memory } = loaded
+  const { records, rows, violations, options } = parts
+  for (const { sequence, what } of memory.ignored) {
+    const unknown = memory.journal.state === 'none' && what.startsWith('a return')
+    violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
+  }
+  // Nothing but impossible steps is no pass, and must not stand where one stood.
+  if (memory.journal.state === 'none' && !memory.request) return true
+  const { record, row } = describe(memory, { id_window_ms: options.id_window_ms })
+  rows.put(row)
+  if (!options.log_all_passes) return true
+  return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, record)
+}
+
+function answerDeps(parts: Parts, found: { archive: Archive; query: Query }): AnswerDeps {
+  const { deps, options, agents, projector } = parts
+  return {
+    ...found,
+    bus: deps.bus,
+    log: deps.log,
+    rules: { id_window_ms: options.id_window_ms },
+    seesAll: (name) => seesAll(name, options, agents),
+    requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
+  }
+}
+
+/** I6: a person is known for one; only where the server is one person's own is everybody who is no registered agent. */
+export function seesAll(
+  asker: string,
+  { people, open }: Pick<AuditOptions, 'people' | 'open'>,
+  agents: { has(name: string): boolean },
+): boolean {
+  return asker === SYSTEM || people.includes(asker) || (open && !agents.has(asker))
+}
+
+async function watchAgents(bus: Bus): Promise<{ agents: Map<string, AgentRecord>; watch: AsyncDisposable }> {
+  const agents = new Map<string, AgentRecord>()
+  const table = await bus.table('agents', agentRecord)
+  const watch = await table.watch((name, record) => {
+    if (record) agents.set(name, record)
+    else agents.delete(name)
+  })
+  await watch.ready
+  return { agents, watch }
+}
+
+/** Rows of the newest records, so that `list` need not read the bucket. */
+async function seed(table: Table<PassRecord>, rows: Rows): Promise<void> {
+  let found = 0
+  for await (const { value } of table.newest(MAX_ROWS)) {
+    rows.put(rowOf(value))
+    found++
+  }
+  if (found === MAX_ROWS) rows.complete = false
+}
+
+/** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
+async function projectionStart(
+  parts: Parts,
+  { table, start }: Pick<Stores, 'table' | 'start'>,
+): Promise<{ from: number; rebuild: boolean }> {
+  const { manifest, deps, options } = parts
+  const resume = Math.min(start.from, start.newest?.resume ?? start.from)
+  if (!start.newest || !options.log_all_passes) return { from: resume, rebuild: false }
+  const { first } = await deps.bus.bounds()
+  const broken = await manifest.rebuilding()
+  if (broken === undefined && !(await isEmpty(table))) return { from: resume, rebuild: false }
+  const from = Math.min(resume, Math.max(1, broken ?? first))
+  await manifest.beginRebuild(from)
+  return { from, rebuild: true }
+}
+
+async function isEmpty(table: Table<PassRecord>): Promise<boolean> {
+  for await (const _ of table.newest(1)) return false
+  return true
+}

@@ -1,0 +1,134 @@
+import { bodyType, decode } from '@passover/bus'
+import { type PassHistory, requestNamed } from '@passover/core'
+import { type RequestControl, type ReturnEnvelope, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
+import { decodeFrame } from './control.js'
+import type { Noted, PassMemory, RequestNote } from './pass-memory.js'
+import { unpack } from './unpack.js'
+
+type Json = Record<string, unknown>
+
+const MAX_SESSION = 256
+
+/** What is remembered of a pass in the form in which the rules want it: only here are bodies decoded. */
+export function toHistory(memory: PassMemory): PassHistory {
+  const { noted } = memory
+  const decisions = noted.flatMap((one) => (one.fact.type === 'decision' ? [{ ...one.fact, body: bodyOf(one) }] : []))
+  const events = noted.flatMap((one) => (one.fact.type === 'event' ? [{ ...one.fact, body: eventBody(one) }] : []))
+  const framed = memory.step('work') ?? memory.step('held')
+  const returned = memory.step('return')
+  const asked = framed || !memory.request ? {} : requestOf(memory.request)
+  return {
+    key: memory.key,
+    requests: requestsOf(memory),
+    steps: noted.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : [])),
+    decisions,
+    violated: events.flatMap(({ kind, sender, body }) => (kind === 'violation' && sender === SYSTEM ? violatedBy(body) : [])),
+    events,
+    control: framed && controlOf(framed),
+    returned: returned && returnedOf(returned),
+    return_digest: returned && decisions.some(({ item }) => item === 'return') ? sha256(returned.body) : undefined,
+    ...asked,
+  }
+}
+
+/** The request that the first step answers; before there is one, the request itself. */
+function requestsOf({ noted, request }: PassMemory): PassHistory['requests'] {
+  for (const { fact } of noted) {
+    const named = fact.type === 'step' ? requestNamed(fact) : undefined
+    if (named) return [{ sequence: named.sequence, time: named.time ?? request?.time ?? fact.time }]
+  }
+  return request ? [{ sequence: request.sequence, time: request.time }] : []
+}
+
+/** Only these say something that the record repeats. */
+function eventBody(noted: Noted): unknown {
+  const { fact } = noted
+  const says = fact.type === 'event' && (fact.kind === 'started' || fact.kind === 'applied' || fact.kind === 'violation')
+  return says ? bodyOf(noted) : undefined
+}
+
+/** The sequence that a violation speaks of. */
+function violatedBy(body: unknown): number[] {
+  const sequence = isJson(body) ? body.sequence : undefined
+  return typeof sequence === 'number' ? [sequence] : []
+}
+
+/** What a refused request asked for: an envelope, or from a shell a plain PassOverRequest. */
+function requestOf(note: RequestNote): Pick<PassHistory, 'request' | 'session_id' | 'context_bytes'> {
+  const body = decodedJson(note.body, note.content_type)
+  if (!body) return {}
+  const { request, parts, session_id, work_context } = body
+  const control = requestControl.safeParse(isJson(request) ? request : body)
+  const session = shortText(session_id) ?? sessionIn(work_context) ?? sessionInParts(parts)
+  return {
+    request: control.success ? (control.data as RequestControl) : undefined,
+    session_id: session,
+    context_bytes: bytesOf(parts) ?? (note.body && isJson(work_context) ? note.body.length : undefined),
+  }
+}
+
+function sessionInParts(parts: unknown): string | undefined {
+  if (!Array.isArray(parts)) return undefined
+  const context = parts.find((part) => isJson(part) && part.name === 'context') as Json | undefined
+  return context?.data instanceof Uint8Array ? sessionIn(decodedJson(context.data, 'application/json')) : undefined
+}
+
+function sessionIn(context: unknown): string | undefined {
+  return isJson(context) ? shortText(context.session_id) : undefined
+}
+
+function bytesOf(parts: unknown): number | undefined {
+  if (!Array.isArray(parts)) return undefined
+  const sizes = parts.map((part) => (isJson(part) && Number.isSafeInteger(part.size) ? Math.max(0, Number(part.size)) : 0))
+  return Math.min(
+    Number.MAX_SAFE_INTEGER,
+    sizes.reduce((sum, size) => sum + size, 0),
+  )
+}
+
+/**
+ * The return that counts. An artifact that travels as a part of its own is read by its originator, not by the audit: in its place stands
+ * an empty message, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
+ */
+export function returnedOf(noted: Noted): ReturnEnvelope {
+  const body = decodedJson(noted.body, noted.content_type)
+  if (!body) return { v: 1, output: {} }
+  if (isJson(body.error)) return body as ReturnEnvelope
+  const output = isJson(body.output) ? body.output : isJson(body) && 'status' in body ? body : {}
+  const artifacts = Array.isArray(output.artifacts)
+    ? output.artifacts.map((artifact) => (isReference(artifact) ? STAND_IN : artifact))
+    : output.artifacts
+  return { v: 1, output: { ...output, artifacts } }
+}
+
+const STAND_IN = { type: 'message', role: 'internal', content: '', visibility: 'originator_only' }
+
+function isReference(artifact: unknown): boolean {
+  return isJson(artifact) && artifact.type === undefined && typeof artifact.part === 'string'
+}
+
+/** Control frame of a held or work step, mostly cut out of its envelope already. */
+export function controlOf(noted: Noted): WorkControl | undefined {
+  if (noted.frame) return decodeFrame(noted.frame)
+  const control = bodyOf(noted)?.control
+  return isJson(control) ? (control as unknown as WorkControl) : undefined
+}
+
+function bodyOf({ body, content_type }: Noted): Json | undefined {
+  return decodedJson(body, content_type)
+}
+
+function decodedJson(data: Uint8Array | undefined, content_type: string | undefined): Json | undefined {
+  const plain = data && bodyType(data, content_type) === 'msgpack' ? unpack(data) : undefined
+  if (plain !== undefined) return isJson(plain) ? plain : undefined
+  const decoded = data && decode(data, content_type)
+  return decoded?.ok && isJson(decoded.value) ? decoded.value : undefined
+}
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}
+
+function shortText(value: unknown): string | undefined {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_SESSION ? value : undefined
+}

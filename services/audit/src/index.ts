@@ -1,0 +1,24 @@
+/**
+ * The audit: remembers. It reads everything that is stored, in order, projects it into one record a pass (KV `passes`), archives it as numbered
+ * segments (objects `archive`), and answers what became of a pass.
+ *
+ * Invariants (DESIGN §1 P4, §2, §4; the code cites them):
+ * I1  It only watches: of the stream it changes nothing but by adding violations, and by exact deletions of what is archived and closed.
+ * I2  A record is a pure function of the pass's messages. It is written by compare-and-set and never over one that knows more; deleting
+ *     the bucket and starting again gives the same bytes.
+ * I3  Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once. A crash anywhere, and
+ *     replicas side by side, leave no gap and no double, and the chain of digests runs through all of them.
+ * I4  A restart reads on from the newest segment, or earlier where a record of before was not yet acknowledged when it was sealed.
+ * I5  What the fold calls impossible is recorded as one violation, however many replicas and restarts see it.
+ * I6  Who is not known for a person is told about its own passes only.
+ * I7  Memory is bounded by what is open: what ended leaves it, bodies and segments have limits, and the reader waits for its writes.
+ */
+export { Archive, readSegment, type Verified, verifyChain } from './archive-read.js'
+export { startAudit } from './audit.js'
+export { runAudit } from './main.js'
+export { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
+export { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
+export { PASSES_BUCKET, recordFilter, recordKey } from './records.js'
+export { deletePass, deletionOrder } from './retention.js'
+export type { AuditDeps, AuditRunning, AuditStats } from './running.js'
+export { type ArchivedEvent, type Frame, SEGMENT_SIZE, SegmentDamaged, segmentOf, segmentRange } from './segment.js'

@@ -1,0 +1,114 @@
+import type { Bus, Stored } from '@passover/bus'
+import { type JournalRules, requestNamed } from '@passover/core'
+import { type Fact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
+import type { Archive } from './archive-read.js'
+import { isRecorded, PassMemory } from './pass-memory.js'
+import { noteOf } from './request-notes.js'
+
+export interface LoadDeps {
+  bus: Bus
+  archive: Archive
+  rules: JournalRules
+}
+
+export interface LoadOptions {
+  /** Only what is stored up to this sequence. */
+  up_to: number
+  /** Where its messages may begin. */
+  from?: number
+  /** Its request, as far as an unanswered one is known. */
+  request?: number
+}
+
+/** Everything stored of a pass, in order, and what it amounts to. */
+export interface Loaded {
+  memory: PassMemory
+  messages: { stored: Stored; fact: Fact }[]
+  /** Some of it is no longer in the stream. */
+  archived: boolean
+}
+
+/** Reads a pass from the stream, and from the archive what was deleted since. Throws BusReadError. */
+export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<Loaded> {
+  const { bus, archive } = deps
+  const live = (await historyOf(bus, key, options.from)).filter((stored) => stored.sequence <= options.up_to)
+  const asked = options.request
+  const request = asked === undefined ? undefined : await bus.journal.message(asked)
+  const stream = merge([...live, ...(request ? [request] : [])].map((stored) => ({ stored, fact: bus.subjects.toFact(stored) })))
+  if (isWhole(stream)) return { memory: remember(deps, { key, asked }, stream), messages: stream, archived: false }
+  const sequences = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => sequence <= options.up_to)
+  const older = (await archive.messages(sequences)).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
+  const messages = withoutExpiry(merge([...older, ...stream]))
+  return { memory: remember(deps, { key, asked }, messages), messages, archived: older.length > 0 }
+}
+
+/** Nothing of a pass is older than the request that its steps name. */
+function requestIn(bus: Bus, stored: Stored): number | undefined {
+  const fact = bus.subjects.toFact(stored)
+  return fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
+}
+
+type Message = Loaded['messages'][number]
+
+/** Everything stored of a pass. A journal that a worker made endless is streamed: one by one it is not read to its end. */
+async function historyOf(bus: Bus, key: PassKey, from: number | undefined): Promise<Stored[]> {
+  let cut = false
+  const found = await bus.journal.history(key, from, () => {
+    cut = true
+  })
+  if (!cut) return found
+  const bySequence = new Map(found.map((stored) => [stored.sequence, stored]))
+  const filters = [bus.subjects.journal(key)]
+  await using reader = await bus.follow({ filters, ...(from === undefined ? {} : { from }) }, (stored) => {
+    bySequence.set(stored.sequence, stored)
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+  return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence)
+}
+
+/** Of requests only the one that is known to be its, or that a step names which may say so. */
+function remember(deps: LoadDeps, { key, asked }: { key: PassKey; asked: number | undefined }, messages: readonly Message[]): PassMemory {
+  const memory = new PassMemory(key)
+  const named = new Set(messages.map(({ fact }) => (fact.type === 'step' ? requestNamed(fact)?.sequence : undefined)))
+  for (const { stored, fact } of messages) {
+    if (isRecorded(fact)) memory.add(stored, fact, deps.rules)
+    else if (fact.type === 'request' && isAskedBy(key, fact) && (named.has(fact.sequence) || fact.sequence === asked))
+      memory.request ??= noteOf(stored, fact)
+  }
+  return memory
+}
+
+/** One between others says nothing about this pass. */
+function isAskedBy(key: PassKey, { originator, subagent }: RequestFact): boolean {
+  return originator === key.originator && subagent === key.subagent
+}
+
+/** Whether the stream still holds the journal's beginning: a first step that was guarded as such and is no mere "expired", or none at all but a request. */
+function isWhole(messages: readonly Message[]): boolean {
+  const first = messages.find(({ fact }) => fact.type === 'step')?.fact as Step | undefined
+  if (!first) return messages.some(({ fact }) => fact.type === 'request')
+  return isFirst(first) && !isExpired(first)
+}
+
+/** The server took this step as the first of its journal. */
+export function isFirst(step: Step): boolean {
+  return step.guard?.sequence === 0 && step.guard.subject === `*.${step.key.originator}.${step.key.subagent}.${step.key.id}.*`
+}
+
+/** The refusal of a request whose id is too old (rule 5). */
+export function isExpired(step: Step): boolean {
+  return step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
+}
+
+/** An "expired" that was stored after the pass was deleted answers a later request; it says nothing about the pass (rule 5). */
+function withoutExpiry(messages: Message[]): Message[] {
+  const steps = messages.filter(({ fact }) => fact.type === 'step')
+  if (steps.length < 2) return messages
+  return messages.filter(({ fact }) => fact.type !== 'step' || fact === steps[0]?.fact || !(isFirst(fact) && isExpired(fact)))
+}
+
+/** Each sequence once, in order. */
+function merge(messages: readonly Message[]): Message[] {
+  const bySequence = new Map(messages.map((message) => [message.stored.sequence, message]))
+  return [...bySequence.values()].sort((a, b) => a.stored.sequence - b.stored.sequence)
+}

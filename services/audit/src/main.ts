@@ -1,0 +1,37 @@
+#!/usr/bin/env node
+import { setPriority } from 'node:os'
+import { pathToFileURL } from 'node:url'
+import { nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
+import { SYSTEM } from '@passover/schemas'
+import { pino } from 'pino'
+import { startAudit } from './audit.js'
+import { readEnvironment } from './environment.js'
+import type { AuditRunning } from './running.js'
+
+const DRAIN_MS = 10_000
+
+/** An audit process: connects as its environment says (see environment.ts), makes the topology, starts. */
+export async function runAudit(env: Record<string, string | undefined>): Promise<AuditRunning> {
+  const told = readEnvironment(env, readTextFile)
+  const log = pino(
+    { name: 'audit', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
+    pino.destination(2),
+  )
+  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
+  await bus.ensureTopology()
+  return startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log }, told.settings)
+}
+
+/** The audit only watches: where processors are short, it yields to those who pass, and catches up after. */
+const NICENESS = 5
+
+async function main(): Promise<void> {
+  setPriority(NICENESS)
+  const running = await runAudit(process.env)
+  const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
+  process.once('SIGTERM', stop)
+  process.once('SIGINT', stop)
+  await running.closed
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main()

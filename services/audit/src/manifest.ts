@@ -1,0 +1,109 @@
+import type { Bus, Table } from '@passover/bus'
+import { z } from 'zod'
+import { SEGMENT_SIZE } from './segment.js'
+
+/** KV bucket of manifest entries, and object bucket of segments and their indexes. */
+export const ARCHIVE_BUCKET = 'archive'
+
+const hex32 = z.string().regex(/^[0-9a-f]{64}$/)
+
+/** What is known of a sealed segment. There is one entry a segment, ever: who creates it first has sealed it. */
+export const manifestEntry = z.object({
+  v: z.literal(1),
+  k: z.int().min(0),
+  /** Names of the objects in the archive bucket. */
+  object: z.string(),
+  index: z.string(),
+  compression: z.enum(['gzip', 'none']),
+  /** First and last sequence and time (ms) found in it; 0 when every message had been deleted. */
+  first: z.int().min(0),
+  last: z.int().min(0),
+  first_time: z.number(),
+  last_time: z.number(),
+  count: z.int().min(0),
+  chain_before: hex32,
+  chain_after: hex32,
+  /** Of the object as stored, and of its frames. */
+  size: z.int().min(0),
+  raw_size: z.int().min(0),
+  sha256: hex32,
+  /** Where a restarting projector reads on: nothing before it is missing in KV (I4). */
+  resume: z.int().positive(),
+})
+export type ManifestEntry = z.infer<typeof manifestEntry>
+
+const headEntry = z.object({ v: z.literal(1), head: z.int().min(0) })
+/** The projection is being made anew from this sequence on; until it is done a restart begins there again. */
+const rebuildEntry = z.object({ v: z.literal(1), rebuild_from: z.int().positive() })
+const tableEntry = z.union([manifestEntry, headEntry, rebuildEntry])
+
+const HEAD = 'head'
+const REBUILD = 'rebuild'
+
+function keyOf(k: number): string {
+  return `segment.${String(k).padStart(10, '0')}`
+}
+
+/** The list of sealed segments, by compare-and-set. */
+export class Manifest {
+  private constructor(private readonly table: Table<z.infer<typeof tableEntry>>) {}
+
+  static async open(bus: Bus): Promise<Manifest> {
+    return new Manifest(await bus.table(ARCHIVE_BUCKET, tableEntry))
+  }
+
+  async entry(k: number): Promise<ManifestEntry | undefined> {
+    const found = await this.table.get(keyOf(k))
+    return found && 'k' in found.value ? found.value : undefined
+  }
+
+  /** False: another replica sealed this segment first, and its entry stands. */
+  async claim(entry: ManifestEntry): Promise<boolean> {
+    const revision = await this.table.create(keyOf(entry.k), entry)
+    if (revision === undefined) return false
+    await this.table.put(HEAD, { v: 1, head: entry.k })
+    return true
+  }
+
+  /** The newest sealed segment. The head is a hint that a crash may leave behind, so what follows it is tried too. */
+  async newest(): Promise<ManifestEntry | undefined> {
+    const hint = await this.table.get(HEAD)
+    let newest = hint && 'head' in hint.value ? await this.entry(hint.value.head) : await this.highest()
+    while (newest) {
+      const next = await this.entry(newest.k + 1)
+      if (!next) return newest
+      newest = next
+    }
+    return undefined
+  }
+
+  /** Where an unfinished rebuild of the projection began. */
+  async rebuilding(): Promise<number | undefined> {
+    const found = await this.table.get(REBUILD)
+    return found && 'rebuild_from' in found.value ? found.value.rebuild_from : undefined
+  }
+
+  async beginRebuild(from: number): Promise<void> {
+    await this.table.put(REBUILD, { v: 1, rebuild_from: from })
+  }
+
+  async endRebuild(): Promise<void> {
+    await this.table.delete(REBUILD)
+  }
+
+  /** Every entry, oldest first. */
+  async all(): Promise<ManifestEntry[]> {
+    const found: ManifestEntry[] = []
+    for await (const { value } of this.table.entries('segment.>')) if ('k' in value) found.push(value)
+    return found.sort((a, b) => a.k - b.k)
+  }
+
+  private async highest(): Promise<ManifestEntry | undefined> {
+    return (await this.all()).at(-1)
+  }
+}
+
+/** The first sequence that no sealed segment holds. */
+export function nextAfter(entry: ManifestEntry): number {
+  return (entry.k + 1) * SEGMENT_SIZE
+}

@@ -1,0 +1,32 @@
+import { agentName } from '@passover/schemas'
+import { z } from 'zod'
+
+/** Options of an audit process, validated once at the edge. Times in ms. */
+export const auditOptions = z.strictObject({
+  /** As the dispatchers have it: how long an id counts as fresh (DESIGN §2 Ids). */
+  id_window_ms: z.int().min(1_000).default(3_600_000),
+  /** False: passes are archived, but no records are written (DESIGN §6). */
+  log_all_passes: z.boolean().default(true),
+  /** A pass that stays open so long is written as open; one that only was asked for, later. */
+  open_ms: z.int().positive().default(3_000),
+  request_ms: z.int().positive().default(30_000),
+  compression: z.enum(['gzip', 'none']).default('gzip'),
+  /** Bytes of a segment held in memory; what is larger is read again when it is sealed. */
+  buffer_bytes: z
+    .int()
+    .positive()
+    .default(32 * 1024 * 1024),
+  /** Bytes that passes which ended of late may hold, for what still happens to them. */
+  ended_bytes: z
+    .int()
+    .positive()
+    .default(16 * 1024 * 1024),
+  /** False: a replica that answers no questions. */
+  answers: z.boolean().default(true),
+  /** Who is a person, and told about every pass, where names are enforced (permissions). */
+  people: z.array(agentName).max(10_000).default([]),
+  /** A project's own server, whose users are one person's: whoever is no registered agent is a person too. */
+  open: z.boolean().default(false),
+})
+export type AuditOptions = z.infer<typeof auditOptions>
+export type AuditSettings = z.input<typeof auditOptions>

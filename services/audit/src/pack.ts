@@ -1,0 +1,149 @@
+import { encode } from '@passover/bus'
+
+/**
+ * A msgpack encoder for records: the same bytes as the bus's `encode`, which is left everything but plain objects, lists, text, whole
+ * numbers and booleans. Names of fields are encoded once: they are half of a record.
+ */
+export function pack(record: object): Uint8Array {
+  at = 0
+  try {
+    write(record, 0)
+    return Uint8Array.prototype.slice.call(target, 0, at)
+  } catch (error) {
+    if (error === NOT_PLAIN || error instanceof RangeError) return encode(record)
+    throw error
+  }
+}
+
+const NOT_PLAIN = new Error('not plain')
+const MAX_DEPTH = 16
+const MAX_LOOP = 24
+const MAX_NAMES = 512
+const TARGET_BYTES = 64 * 1024
+/** Bytes that any head or number may take. */
+const ROOM = 16
+/** 2^32. */
+const HIGH = 4_294_967_296
+
+const target = Buffer.allocUnsafeSlow(TARGET_BYTES)
+/** Where it writes. There is one writer at a time, and it never waits. */
+let at = 0
+const names = new Map<string, Uint8Array>()
+
+function write(value: unknown, depth: number): void {
+  if (at + ROOM > TARGET_BYTES || depth > MAX_DEPTH) throw NOT_PLAIN
+  switch (typeof value) {
+    case 'string':
+      writeText(value)
+      return
+    case 'number':
+      writeNumber(value)
+      return
+    case 'boolean':
+      target[at++] = value ? 0xc3 : 0xc2
+      return
+    case 'object':
+      if (value === null) target[at++] = 0xc0
+      else if (Array.isArray(value)) writeList(value, depth)
+      else writeMap(value as Record<string, unknown>, depth)
+      return
+    default:
+      throw NOT_PLAIN
+  }
+}
+
+function writeMap(map: Record<string, unknown>, depth: number): void {
+  const made = map.constructor as unknown
+  if (made !== Object && made !== undefined) throw NOT_PLAIN
+  const head = at++
+  let count = 0
+  for (const name in map) {
+    const value = map[name]
+    if (value === undefined) continue
+    count++
+    const known = names.get(name) ?? named(name)
+    if (at + known.length + ROOM > TARGET_BYTES) throw NOT_PLAIN
+    for (let i = 0; i < known.length; i++) target[at++] = known[i] ?? 0
+    write(value, depth + 1)
+  }
+  if (count <= 15) {
+    target[head] = 0x80 | count
+    return
+  }
+  if (count > 0xffff || at + 2 > TARGET_BYTES) throw NOT_PLAIN
+  target.copyWithin(head + 3, head + 1, at)
+  at += 2
+  target[head] = 0xde
+  target.writeUInt16BE(count, head + 1)
+}
+
+function writeList(list: readonly unknown[], depth: number): void {
+  if (list.length > 0xffff) throw NOT_PLAIN
+  if (list.length <= 15) target[at++] = 0x90 | list.length
+  else {
+    target[at++] = 0xdc
+    at = target.writeUInt16BE(list.length, at)
+  }
+  for (const value of list) write(value, depth + 1)
+}
+
+function writeText(text: string): void {
+  const { length } = text
+  if (at + length * 3 + ROOM > TARGET_BYTES) throw NOT_PLAIN
+  if (length <= MAX_LOOP && writeAscii(text)) return
+  // The head's size follows from the bytes, which are known when they are written: room is left for the smallest that may do.
+  const guess = length <= 31 ? 1 : length <= 0xff ? 2 : 3
+  const bytes = target.write(text, at + guess)
+  const head = bytes <= 31 ? 1 : bytes <= 0xff ? 2 : 3
+  if (head !== guess) target.copyWithin(at + head, at + guess, at + guess + bytes)
+  writeTextHead(bytes)
+  at += bytes
+}
+
+function writeAscii(text: string): boolean {
+  const { length } = text
+  for (let i = 0; i < length; i++) {
+    const code = text.charCodeAt(i)
+    if (code > 0x7f) return false
+    target[at + 1 + i] = code
+  }
+  target[at] = 0xa0 | length
+  at += length + 1
+  return true
+}
+
+function writeTextHead(bytes: number): void {
+  if (bytes <= 31) target[at++] = 0xa0 | bytes
+  else if (bytes <= 0xff) {
+    target[at++] = 0xd9
+    target[at++] = bytes
+  } else if (bytes <= 0xffff) {
+    target[at++] = 0xda
+    at = target.writeUInt16BE(bytes, at)
+  } else throw NOT_PLAIN
+}
+
+function writeNumber(value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0 || Object.is(value, -0)) throw NOT_PLAIN
+  if (value < 0x80) target[at++] = value
+  else if (value <= 0xff) {
+    target[at++] = 0xcc
+    target[at++] = value
+  } else if (value <= 0xffff) {
+    target[at++] = 0xcd
+    at = target.writeUInt16BE(value, at)
+  } else if (value < HIGH) {
+    target[at++] = 0xce
+    at = target.writeUInt32BE(value, at)
+  } else {
+    target[at++] = 0xcf
+    at = target.writeUInt32BE(Math.floor(value / HIGH), at)
+    at = target.writeUInt32BE(value % HIGH, at)
+  }
+}
+
+function named(name: string): Uint8Array {
+  const bytes = encode(name)
+  if (names.size < MAX_NAMES) names.set(name, bytes)
+  return bytes
+}

@@ -1,0 +1,224 @@
+import type { Stored } from '@passover/bus'
+import { answersRequest, type JournalRules } from '@passover/core'
+import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step } from '@passover/schemas'
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import { type Described, describe } from './describe.js'
+import { isExpired, isFirst } from './load.js'
+import { isRecorded, PassMemory, type RequestNote } from './pass-memory.js'
+import { type Records, recordKey, type Slot } from './records.js'
+import type { Reloads } from './reload.js'
+import { noteKey, RequestNotes } from './request-notes.js'
+import type { Rows } from './rows.js'
+import type { Violations } from './violations.js'
+
+export interface ProjectorDeps {
+  log: Logger
+  rules: JournalRules
+  records: Records
+  rows: Rows
+  reloads: Reloads
+  violations: Violations
+  isAgent: (name: string) => boolean
+}
+
+export interface ProjectorOptions {
+  /** False (`log_all_passes: false`): nothing is written to KV. */
+  writes: boolean
+  /** How long a pass, or a request, stays open before it is written as open. */
+  open_ms: number
+  request_ms: number
+  /** Bytes of bodies that ended passes may hold, for what still happens to them. */
+  ended_bytes: number
+}
+
+/** A pass in memory, and how far its record is written. */
+export interface Tracked {
+  memory: PassMemory
+  slot: Slot | undefined
+  /** `again`: something came while it was being written. */
+  writing: 'no' | 'yes' | 'again'
+}
+
+const ENDED_OVERHEAD = 2048
+/** Open passes written in one sweep: a backlog is not worth a write each while it moves. */
+const WRITES_A_SWEEP = 200
+/** Each costs reads of the leader, and the reader waits for many of them: requests in a backlog are mostly answered soon. */
+const REQUESTS_A_SWEEP = 16
+
+/**
+ * Folds the stream into one record a pass (DESIGN §4 KV). A pass lives in memory until it has ended and its record is acknowledged; what
+ * happens to it later finds it in a bounded cache, or is read from the stream again. Everything is idempotent by sequence (I2).
+ */
+export class Projector {
+  readonly notes = new RequestNotes()
+  /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
+  readonly young = new Map<string, Tracked>()
+  readonly old = new Map<string, Tracked>()
+  private readonly ended: LRUCache<string, Tracked>
+  /** Whatever is being written: not done with, though it may have left memory. */
+  private readonly unwritten = new Set<Tracked>()
+  /** Sequence and time of the last message taken. */
+  position = 0
+  time = 0
+
+  constructor(
+    private readonly deps: ProjectorDeps,
+    private readonly options: ProjectorOptions,
+  ) {
+    this.ended = new LRUCache({ maxSize: options.ended_bytes, sizeCalculation: ({ memory }) => memory.bytes + ENDED_OVERHEAD })
+  }
+
+  get open(): number {
+    return this.young.size + this.old.size
+  }
+
+  /** Takes the next message; a promise means that the reader must wait. Never throws: a message that cannot be understood says nothing. */
+  take(stored: Stored, fact: Fact): Promise<void> | undefined {
+    this.position = stored.sequence
+    this.time = stored.time
+    try {
+      if (fact.type === 'request') this.onRequest(stored, fact)
+      else if (isRecorded(fact)) this.onRecorded(stored, fact)
+    } catch (error) {
+      // One message must not keep the reader from all that follow.
+      this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
+    }
+    return this.deps.records.busy() ?? this.deps.reloads.busy() ?? this.deps.violations.busy()
+  }
+
+  /** The lowest sequence that a projector starting now would still have to read; undefined: none. */
+  needed(): number | undefined {
+    const { reloads, violations } = this.deps
+    let lowest = Math.min(reloads.lowest ?? Number.POSITIVE_INFINITY, violations.lowest ?? Number.POSITIVE_INFINITY)
+    for (const { sequence } of this.notes.values()) {
+      lowest = Math.min(lowest, sequence)
+      break
+    }
+    for (const { memory } of this.young.values()) {
+      lowest = Math.min(lowest, memory.first)
+      break
+    }
+    for (const { memory } of this.unwritten) lowest = Math.min(lowest, memory.first)
+    return Number.isFinite(lowest) ? lowest : undefined
+  }
+
+  /** A pass that is, or was of late, in memory. */
+  find(text: string): PassMemory | undefined {
+    return (this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text))?.memory
+  }
+
+  /** Writes what stayed open long enough, and forgets requests that need no answer. `now` is the server's time. */
+  sweep(now: number): void {
+    let writes = 0
+    for (const [text, tracked] of this.young) {
+      if (now - tracked.memory.begun < this.options.open_ms || writes >= WRITES_A_SWEEP) break
+      this.young.delete(text)
+      this.old.set(text, tracked)
+      this.save(tracked)
+      writes++
+    }
+    for (const note of this.notes.values()) {
+      if (now - note.time < this.options.request_ms || this.deps.reloads.size >= REQUESTS_A_SWEEP) break
+      const key = noteKey(note)
+      this.notes.take(note.sequence)
+      if (key) this.deps.reloads.want(key, note.sequence, { request: note.sequence })
+    }
+  }
+
+  private onRequest(stored: Stored, fact: RequestFact): void {
+    const known = fact.id !== undefined && this.find(keyText({ originator: fact.originator, subagent: fact.subagent, id: fact.id }))
+    if (!known) this.notes.add(stored, fact)
+  }
+
+  private onRecorded(stored: Stored, fact: Step | DecisionFact | EventFact): void {
+    const { deps } = this
+    if (fact.type === 'decision' && deps.isAgent(fact.person)) {
+      deps.violations.report(fact.key, fact.sequence, `a decision by the agent ${fact.person}`)
+    }
+    const request = fact.type === 'step' ? this.answeredBy(fact) : undefined
+    const text = keyText(fact.key)
+    const known = this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text)
+    if (known) {
+      this.advance(text, known, { stored, fact })
+      return
+    }
+    const memory = fact.type === 'step' && isFirst(fact) ? this.begin(stored, fact, request) : undefined
+    if (memory) this.place(text, { memory, slot: undefined, writing: 'no' })
+    else deps.reloads.want(fact.key, fact.sequence, { expired: fact.type === 'step' && isFirst(fact) && isExpired(fact) })
+  }
+
+  /** The request that a step answers, out of those that wait: only a step that may say so is believed. */
+  private answeredBy(step: Step): RequestNote | undefined {
+    const note = step.request === undefined ? undefined : this.notes.get(step.request)
+    return note && answersRequest(step, note) ? this.notes.take(note.sequence) : undefined
+  }
+
+  /** A pass that begins with this step; undefined where more than the step is needed to tell about it. */
+  private begin(stored: Stored, step: Step, request: RequestNote | undefined): PassMemory | undefined {
+    // What answers a request for a pass that was deleted is no return of that pass (rule 5): the bucket is asked first.
+    if (isExpired(step)) return undefined
+    const memory = new PassMemory(step.key)
+    if (step.kind === 'return') memory.request = request
+    memory.add(stored, step, this.deps.rules)
+    const told = step.kind !== 'return' || memory.request?.body !== undefined
+    return told && memory.journal.state !== 'none' ? memory : undefined
+  }
+
+  /** One more message of a pass in memory. */
+  private advance(text: string, tracked: Tracked, message: { stored: Stored; fact: Step | DecisionFact | EventFact }): void {
+    const { memory } = tracked
+    const { stored, fact } = message
+    if (stored.sequence <= memory.last || (fact.type === 'step' && isFirst(fact) && isExpired(fact))) return
+    const ignored = memory.add(stored, fact, this.deps.rules)
+    if (ignored !== undefined) this.deps.violations.report(fact.key, fact.sequence, ignored)
+    this.place(text, tracked)
+  }
+
+  /** Puts a pass where it belongs, and has it written where its record tells less than memory. */
+  private place(text: string, tracked: Tracked): void {
+    if (tracked.memory.ended) {
+      this.young.delete(text)
+      this.old.delete(text)
+      this.save(tracked)
+      this.ended.set(text, tracked)
+      return
+    }
+    if (!this.old.has(text)) this.young.set(text, tracked)
+    else this.save(tracked)
+  }
+
+  private save(tracked: Tracked): void {
+    if (tracked.writing !== 'no') {
+      tracked.writing = 'again'
+      return
+    }
+    const described = this.describe(tracked.memory)
+    if (!described) return
+    const { record, row } = described
+    this.deps.rows.put(row)
+    if (!this.options.writes) return
+    tracked.slot ??= { key: recordKey(tracked.memory.key, row.created_at, row.session_id) }
+    tracked.writing = 'yes'
+    this.unwritten.add(tracked)
+    this.deps.records.send(tracked.slot, record, (written) => this.onWritten(tracked, written))
+  }
+
+  private onWritten(tracked: Tracked, written: boolean): void {
+    const again = tracked.writing === 'again'
+    tracked.writing = 'no'
+    if (!written) return
+    this.unwritten.delete(tracked)
+    if (again) this.save(tracked)
+  }
+
+  /** A record that cannot be made is a bug; it must not stop the others. */
+  private describe(memory: PassMemory): Described | undefined {
+    try {
+      return describe(memory, this.deps.rules)
+    } catch (error) {
+      this.deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be made')
+      return undefined
+    }
+  }
+}

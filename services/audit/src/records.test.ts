@@ -1,0 +1,141 @@
+import { decodeTrusted, type Entry, type Outcome, type Table } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { PassRecord } from '@passover/schemas'
+import { pino } from 'pino'
+import { describe, expect, it } from 'vitest'
+import { Records, recordFilter, recordKey } from './records.js'
+
+const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+function soon(_ms: number, fn: () => void): Disposable {
+  queueMicrotask(fn)
+  return { [Symbol.dispose]() {} }
+}
+const clock: Clock = { now: () => 0, monotonic: () => 0, after: soon }
+const silent = pino({ level: 'silent' })
+
+function recordOf(last: number, more: Partial<PassRecord> = {}): PassRecord {
+  return {
+    v: 1,
+    key,
+    status: 'returned',
+    attempt: 1,
+    sequences: { requests: [1], work: 2, return: 3, fences: [], last },
+    decisions: [],
+    ...more,
+  }
+}
+
+/** A bucket that fails as often as it is told. */
+class MemoryTable implements Pick<Table<PassRecord>, 'get' | 'put' | 'create' | 'update' | 'send'> {
+  readonly held = new Map<string, Entry<PassRecord>>()
+  failures = 0
+  private revision = 0
+
+  send(at: string, data: Uint8Array, revision: number, settle: (outcome: Outcome) => void) {
+    const value = decodeTrusted(data) as PassRecord
+    const write = revision === 0 ? this.create(at, value) : this.update(at, value, revision)
+    write.then(
+      (sequence) => settle(sequence === undefined ? { kind: 'lost' } : { kind: 'stored', sequence }),
+      () => settle({ kind: 'unknown', description: 'no answer' }),
+    )
+  }
+  async get(at: string) {
+    return this.held.get(at)
+  }
+  async put(at: string, value: PassRecord) {
+    this.held.set(at, { key: at, value, revision: ++this.revision })
+    return this.revision
+  }
+  async create(at: string, value: PassRecord) {
+    if (this.failures-- > 0) throw new Error('no answer')
+    return this.held.has(at) ? undefined : this.put(at, value)
+  }
+  async update(at: string, value: PassRecord, revision: number) {
+    return this.held.get(at)?.revision === revision ? this.put(at, value) : undefined
+  }
+}
+
+function recordsOn(table: MemoryTable): Records {
+  return new Records(table as unknown as Table<PassRecord>, clock, silent)
+}
+
+describe('recordKey', () => {
+  const at = Date.UTC(2026, 10, 28)
+  it('is month, session, originator, subagent, id', () => {
+    expect(recordKey(key, at, 'session-1')).toBe('2026-11.session-1.alice.audit.given-id-1')
+    expect(recordFilter({ ...key, session_id: 'session-1' })).toBe('*.session-1.alice.audit.given-id-1')
+    expect(recordFilter({ subagent: 'audit' })).toBe('*.*.*.audit.*')
+  })
+  it('a session that is no token is hashed, none is a dash', () => {
+    expect(recordKey(key, at, 'a b')).toMatch(/^2026-11\.x[0-9a-f]{32}\.alice/)
+    expect(recordKey(key, at, 's'.repeat(65))).toMatch(/^2026-11\.x[0-9a-f]{32}\.alice/)
+    expect(recordKey(key, at, undefined)).toBe('2026-11.-.alice.audit.given-id-1')
+    expect(recordKey(key, at, 'a b')).not.toBe(recordKey(key, at, 'a  b'))
+  })
+})
+
+describe('recordKey of a time that is none', () => {
+  it.each([8_640_000_000_000_000, Number.MAX_SAFE_INTEGER, -1, Number.NaN])('is a key: %d', (time) => {
+    expect(recordKey(key, time, undefined)).toBe('9999-12.-.alice.audit.given-id-1')
+  })
+})
+
+describe('Records', () => {
+  it('a record that knows less never stands where one that knows more stood', async () => {
+    const table = new MemoryTable()
+    await recordsOn(table).write({ key: 'k' }, recordOf(9))
+    await recordsOn(table).write({ key: 'k' }, recordOf(4))
+    expect(table.held.get('k')?.value.sequences.last).toBe(9)
+    await recordsOn(table).write({ key: 'k' }, recordOf(12))
+    expect(table.held.get('k')?.value.sequences.last).toBe(12)
+  })
+
+  it('writing the same again changes nothing', async () => {
+    const table = new MemoryTable()
+    await recordsOn(table).write({ key: 'k' }, recordOf(9))
+    const other = recordsOn(table)
+    await other.write({ key: 'k' }, recordOf(9))
+    expect([other.writes, table.held.get('k')?.revision]).toEqual([0, 1])
+  })
+
+  it('tries again until it is written', async () => {
+    const table = new MemoryTable()
+    table.failures = 3
+    expect(await recordsOn(table).write({ key: 'k' }, recordOf(9))).toBe(true)
+    expect(table.held.size).toBe(1)
+  })
+
+  it('gives up a record that no waiting can write, and goes on', async () => {
+    const table = new MemoryTable()
+    const records = recordsOn(table)
+    table.send = () => {
+      throw new TypeError('not a key')
+    }
+    expect(await records.write({ key: 'k' }, recordOf(9))).toBe(true)
+    table.send = (_at, _data, _revision, settle) => settle({ kind: 'refused', reason: 'too_large', description: '' })
+    expect(await records.write({ key: 'k' }, recordOf(9))).toBe(true)
+    expect(records.pending).toBe(0)
+  })
+
+  it('gives up when stopped, and says so', async () => {
+    const table = new MemoryTable()
+    table.failures = 1_000_000
+    const records = recordsOn(table)
+    const written = records.write({ key: 'k' }, recordOf(9))
+    records.stop()
+    expect(await written).toBe(false)
+    expect(records.pending).toBe(0)
+  })
+
+  it('an "expired" answer to a later request does not stand over the pass that ended', async () => {
+    const table = new MemoryTable()
+    await recordsOn(table).write({ key: 'k' }, recordOf(9))
+    const expired = recordOf(90, {
+      status: 'refused',
+      error: { code: 'E005', message: 'expired' },
+      sequences: { requests: [80], return: 90, fences: [], last: 90 },
+    })
+    await recordsOn(table).write({ key: 'k' }, expired)
+    expect(table.held.get('k')?.value.sequences.last).toBe(9)
+  })
+})

@@ -1,0 +1,79 @@
+import { decode, type Stored } from '@passover/bus'
+import { HEADER, keyText, type PassKey, type RequestFact } from '@passover/schemas'
+import type { RequestNote } from './pass-memory.js'
+
+/** Bodies of unanswered requests kept for the records of those that will be refused; beyond it they are read again. */
+const MAX_BODY_BYTES = 8 * 1024 * 1024
+const MAX_KEPT_BODY = 16 * 1024
+/** As passId has it. */
+const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
+
+/** Requests that no step has answered yet, in the order in which they were stored. */
+export class RequestNotes {
+  private readonly notes = new Map<number, RequestNote>()
+  private readonly byKey = new Map<string, RequestNote>()
+  private bytes = 0
+
+  get size(): number {
+    return this.notes.size
+  }
+
+  add(stored: Stored, fact: RequestFact): void {
+    const { length } = stored.data
+    const keeps = length <= MAX_KEPT_BODY && this.bytes + length <= MAX_BODY_BYTES
+    const note = noteOf(stored, fact)
+    note.body = keeps ? Buffer.from(stored.data) : undefined
+    if (keeps) this.bytes += length
+    this.notes.set(stored.sequence, note)
+    const key = noteKey(note)
+    if (key && !this.byKey.has(keyText(key))) this.byKey.set(keyText(key), note)
+  }
+
+  /** Takes the request that a first step answers. */
+  take(sequence: number): RequestNote | undefined {
+    const note = this.notes.get(sequence)
+    if (!note) return undefined
+    this.notes.delete(sequence)
+    this.bytes -= note.body?.length ?? 0
+    const key = noteKey(note)
+    if (key && this.byKey.get(keyText(key)) === note) this.byKey.delete(keyText(key))
+    return note
+  }
+
+  get(sequence: number): RequestNote | undefined {
+    return this.notes.get(sequence)
+  }
+
+  find(text: string): RequestNote | undefined {
+    return this.byKey.get(text)
+  }
+
+  values(): IterableIterator<RequestNote> {
+    return this.notes.values()
+  }
+}
+
+/** The pass that an unanswered request asks for, as far as it can be told. */
+export function noteKey(note: RequestNote): PassKey | undefined {
+  return note.id === undefined ? undefined : { originator: note.originator, subagent: note.subagent, id: note.id }
+}
+
+/** A request as it is remembered, its body included. */
+export function noteOf(stored: Stored, fact: RequestFact): RequestNote {
+  const { originator, subagent, sequence, time } = fact
+  const content_type = stored.headers.get(HEADER.contentType)
+  const id = validId(fact.id) ?? validId(idInside(stored.data, content_type))
+  return { originator, subagent, sequence, time, id, body: stored.data, content_type }
+}
+
+function validId(id: unknown): string | undefined {
+  return typeof id === 'string' && PASS_ID.test(id) ? id : undefined
+}
+
+/** A request from a shell has no headers: its id is in its body, a plain PassOverRequest or an envelope. */
+function idInside(data: Uint8Array, content_type: string | undefined): unknown {
+  const decoded = decode(data, content_type)
+  if (!decoded.ok || typeof decoded.value !== 'object' || decoded.value === null) return undefined
+  const body = decoded.value as { id?: unknown; request?: { id?: unknown } | null }
+  return body.id ?? body.request?.id
+}

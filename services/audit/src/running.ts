@@ -1,0 +1,167 @@
+import type { Bus, Consumption, Following } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { AgentRecord, Random } from '@passover/schemas'
+import type { Logger } from 'pino'
+import type { Archiver } from './archive.js'
+import type { Manifest } from './manifest.js'
+import type { AuditOptions } from './options.js'
+import type { Projector } from './project.js'
+import type { Records } from './records.js'
+import type { Reloads } from './reload.js'
+import type { Rows } from './rows.js'
+import type { Violations } from './violations.js'
+
+/** What the audit is given: only a main constructs these. */
+export interface AuditDeps {
+  /** Connected as `passover`; the stream and the buckets exist. */
+  bus: Bus
+  clock: Clock
+  random: Random
+  log: Logger
+}
+
+export interface AuditStats {
+  /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
+  position: number
+  lag: number
+  /** Open passes and unanswered requests in memory. */
+  open: number
+  requests: number
+  /** By this process: records written, segments sealed, violations published. */
+  kv_writes: number
+  segments: number
+  violations: number
+}
+
+export interface AuditRunning extends AsyncDisposable {
+  /** Stops reading, and finishes (for at most `ms`) what it has begun to write. */
+  drain(ms?: number): Promise<void>
+  /** Settles when it has stopped, also because its connection closed for good. */
+  readonly closed: Promise<void>
+  stats(): AuditStats
+  /** Settles when everything stored until now is read and its records are written. For tests and for `rebuild`. */
+  settled(): Promise<void>
+}
+
+const SWEEP_MS = 500
+const LOOK_MS = 1_000
+const DRAIN_MS = 10_000
+const SETTLE_MS = 20
+
+/** What an audit process consists of. */
+export interface Parts {
+  deps: AuditDeps
+  options: AuditOptions
+  projector: Projector
+  archiver: Archiver
+  records: Records
+  reloads: Reloads
+  violations: Violations
+  manifest: Manifest
+  agents: Map<string, AgentRecord>
+  rows: Rows
+}
+
+/** An audit that reads. */
+export class RunningAudit implements AuditRunning {
+  readonly closed: Promise<void>
+  private resolveClosed: () => void = () => undefined
+  private draining: Promise<void> | undefined
+  private timers: Disposable[] = []
+  private last = 0
+
+  constructor(
+    private readonly parts: Parts,
+    private readonly opened: { reader: Following; answering: Consumption | undefined; watch: AsyncDisposable; rebuild: boolean },
+  ) {
+    this.closed = new Promise((resolve) => {
+      this.resolveClosed = resolve
+    })
+    this.every(SWEEP_MS, () => this.sweep())
+    this.every(LOOK_MS, () => void this.look())
+    void opened.reader.closed.then(() => this.drain(0))
+    if (opened.rebuild) void opened.reader.caughtUp.then(() => this.endRebuild())
+  }
+
+  stats(): AuditStats {
+    const { projector, records, archiver, violations } = this.parts
+    const { position } = projector
+    return {
+      position,
+      lag: Math.max(0, this.last - position),
+      open: projector.open,
+      requests: projector.notes.size,
+      kv_writes: records.writes,
+      segments: archiver.segments,
+      violations: violations.published,
+    }
+  }
+
+  async settled(): Promise<void> {
+    const { deps, projector, records, reloads, violations, archiver } = this.parts
+    const { last } = await deps.bus.bounds()
+    const isBusy = () =>
+      projector.position < last || records.pending > 0 || reloads.size > 0 || violations.lowest !== undefined || archiver.busy
+    while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_MS, done))
+  }
+
+  drain(ms = DRAIN_MS): Promise<void> {
+    this.draining ??= this.stop(ms)
+    return this.draining
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  private async stop(ms: number): Promise<void> {
+    const { opened, parts } = this
+    for (const timer of this.timers) timer[Symbol.dispose]()
+    await opened.answering?.drain(ms)
+    await Promise.all([opened.reader[Symbol.asyncDispose](), opened.watch[Symbol.asyncDispose]()])
+    // What is only retried is given up; the next process reads it again (I4).
+    parts.reloads.stop()
+    parts.violations.stop()
+    parts.records.stop()
+    const begun = Promise.all([parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
+    let timer: Disposable | undefined
+    await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
+    timer?.[Symbol.dispose]()
+    parts.deps.log.info(this.stats(), 'audit stopped')
+    this.resolveClosed()
+  }
+
+  /** A reader that lags is not told by the clock how old a pass is, but by what it reads. */
+  private sweep(): void {
+    const { projector, deps } = this.parts
+    projector.sweep(projector.position >= this.last ? deps.clock.now() : projector.time)
+  }
+
+  private async look(): Promise<void> {
+    try {
+      this.last = (await this.parts.deps.bus.bounds()).last
+    } catch (error) {
+      this.parts.deps.log.debug({ err: error }, 'the server does not say where the stream ends')
+    }
+  }
+
+  private async endRebuild(): Promise<void> {
+    try {
+      await this.settled()
+      if (!this.draining) await this.parts.manifest.endRebuild()
+    } catch (error) {
+      this.parts.deps.log.warn({ err: error }, 'the end of the rebuild is not recorded: the next start rebuilds again')
+    }
+  }
+
+  private every(ms: number, run: () => void): void {
+    const again = () => {
+      if (this.draining) return
+      run()
+      this.timers = this.timers.filter((timer) => timer !== armed)
+      this.every(ms, run)
+    }
+    const armed = this.parts.deps.clock.after(ms, again)
+    this.timers.push(armed)
+  }
+}

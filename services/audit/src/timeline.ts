@@ -1,0 +1,72 @@
+import { decode } from '@passover/bus'
+import { type Fact, HEADER, type TimelineEntry } from '@passover/schemas'
+import type { Loaded } from './load.js'
+
+/** Entries shown of a pass's history: the first and the last, with the middle left out. */
+const MAX_ENTRIES = 400
+const MAX_DETAIL = 500
+
+export interface Timeline {
+  history: TimelineEntry[]
+  history_left_out?: number
+}
+
+/** Everything stored of a pass as a person reads it. */
+export function timelineOf(loaded: Loaded): Timeline {
+  const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
+  const entries = loaded.messages.flatMap((message) => {
+    const entry = entryOf(message)
+    const why = ignored.get(message.fact.sequence)
+    return entry ? [why === undefined ? entry : { ...entry, ignored: why }] : []
+  })
+  if (entries.length <= MAX_ENTRIES) return { history: entries }
+  const half = MAX_ENTRIES / 2
+  return { history: [...entries.slice(0, half), ...entries.slice(-half)], history_left_out: entries.length - MAX_ENTRIES }
+}
+
+function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined {
+  const { fact } = message
+  const at = { sequence: fact.sequence, time: fact.time }
+  const detail = detailOf(message, fact)
+  const more = detail === undefined ? {} : { detail: detail.slice(0, MAX_DETAIL) }
+  switch (fact.type) {
+    case 'request':
+      return { ...at, kind: 'request', by: fact.originator, ...more }
+    case 'step':
+      return { ...at, kind: fact.kind, by: fact.by, ...(fact.attempt > 0 ? { attempt: fact.attempt } : {}), ...more }
+    case 'decision':
+      return { ...at, kind: 'decision', by: fact.person, ...more }
+    case 'event':
+      return { ...at, kind: fact.kind, by: fact.sender, ...more }
+    default:
+      return undefined
+  }
+}
+
+function detailOf(message: Loaded['messages'][number], fact: Fact): string | undefined {
+  if (fact.type === 'step') return fact.kind === 'return' ? (fact.code ?? fact.status) : undefined
+  if (fact.type === 'decision') return [fact.item, fact.verdict].filter((word) => word !== undefined).join(' ')
+  if (fact.type !== 'event') return undefined
+  const body = bodyOf(message)
+  switch (fact.kind) {
+    case 'cancel':
+      return textOf(body.reason)
+    case 'progress':
+      return textOf(body.message)
+    case 'violation':
+      return textOf(body.what)
+    case 'applied':
+      return Array.isArray(body.applied) ? `${body.applied.length} applied` : undefined
+    default:
+      return undefined
+  }
+}
+
+function bodyOf({ stored }: Loaded['messages'][number]): Record<string, unknown> {
+  const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+  return decoded.ok && typeof decoded.value === 'object' && decoded.value !== null ? (decoded.value as Record<string, unknown>) : {}
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
