@@ -216,13 +216,7 @@ export const context: WorkContext = {
   tools: ['bash', 'read'],
 }
 
-export const minimalContext: WorkContext = {
-  session_id: 's',
-  directory: '.',
-  files: [],
-  messages: [],
-  objective: 'look',
-}
+export const minimalContext: WorkContext = { session_id: 's', directory: '.', files: [], messages: [], objective: 'look' }
 
 export const control: RequestControl = {
   id: PASS_ID,

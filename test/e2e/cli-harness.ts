@@ -1,0 +1,213 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { AnsweredPass, PassRow, WorkOutput } from '@passover/schemas'
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
+export const BIN = join(ROOT, 'packages', 'cli', 'bin', 'passover.js')
+
+export interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+  ms: number
+}
+
+export interface SpawnOptions {
+  cwd: string
+  input?: string
+  env?: NodeJS.ProcessEnv
+}
+
+const running = new Set<ChildProcess>()
+// A test that timed out never disposes of its processes.
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+/** A process of a test, whose output can be awaited. It never outlives its test: dispose it. */
+export class Spawned implements AsyncDisposable {
+  stdout = ''
+  stderr = ''
+  readonly ended: Promise<Ended>
+  readonly #listeners = new Set<() => void>()
+
+  constructor(readonly child: ChildProcess) {
+    const began = performance.now()
+    running.add(child)
+    child.once('exit', () => running.delete(child))
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => this.#add('stdout', text))
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => this.#add('stderr', text))
+    this.ended = new Promise((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (code, signal) => {
+        resolve({ code, signal, stdout: this.stdout, stderr: this.stderr, ms: performance.now() - began })
+        for (const listener of this.#listeners) listener()
+      })
+    })
+  }
+
+  /** Settles when the text has been printed; throws when it ends or time is up before. */
+  async printed(text: string | RegExp, where: 'stdout' | 'stderr' = 'stdout', ms = 20_000): Promise<string> {
+    const deadline = Date.now() + ms
+    for (;;) {
+      if (typeof text === 'string' ? this[where].includes(text) : text.test(this[where])) return this[where]
+      const left = deadline - Date.now()
+      if (left <= 0 || this.child.exitCode !== null || this.child.signalCode !== null)
+        throw new Error(`never printed ${text}\nstdout: ${this.stdout}\nstderr: ${this.stderr}`)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(done, Math.min(left, 1_000))
+        const listeners = this.#listeners
+        function done() {
+          clearTimeout(timer)
+          listeners.delete(done)
+          resolve()
+        }
+        listeners.add(done)
+      })
+    }
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.child.kill(signal)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode === null && this.child.signalCode === null) {
+      this.child.kill('SIGTERM')
+      const force = setTimeout(() => this.child.kill('SIGKILL'), 15_000)
+      await this.ended.catch(() => undefined)
+      clearTimeout(force)
+    }
+  }
+
+  #add(where: 'stdout' | 'stderr', text: string): void {
+    this[where] += text
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+function cleanEnvironment(extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+  const {
+    NATS_URL,
+    NATS_USER,
+    NATS_PASSWORD,
+    NATS_CREDS,
+    NATS_TOKEN,
+    PASSOVER_SERVER,
+    PASSOVER_AS,
+    PASSOVER_PARENT,
+    PASSOVER_AGENT,
+    npm_command,
+    ...env
+  } = process.env
+  return { ...env, ...extra }
+}
+
+/** Starts a command of the built CLI. */
+export function cli(args: string[], options: SpawnOptions): Spawned {
+  const child = spawn(process.execPath, [BIN, ...args], {
+    cwd: options.cwd,
+    env: cleanEnvironment(options.env),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  child.stdin?.on('error', () => undefined)
+  child.stdin?.end(options.input ?? '')
+  return new Spawned(child)
+}
+
+/** Runs a command of the built CLI to its end. */
+export function run(args: string[], options: SpawnOptions): Promise<Ended> {
+  return cli(args, options).ended
+}
+
+/** Runs a command with --json; fails unless stdout is exactly one JSON document. */
+export async function json<T = Record<string, unknown>>(
+  args: string[],
+  options: SpawnOptions,
+): Promise<{ code: number | null; document: T; stderr: string }> {
+  const { code, stdout, stderr } = await run([...args, '--json'], options)
+  return { code, document: JSON.parse(stdout) as T, stderr }
+}
+
+/** A folder that is removed at the end. */
+export class Folder implements Disposable {
+  readonly path: string
+
+  constructor() {
+    this.path = mkdtempSync(join(tmpdir(), 'passover-e2e-'))
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true, maxRetries: 5 })
+  }
+}
+
+export interface Project extends AsyncDisposable {
+  readonly cwd: string
+  readonly up: Spawned
+}
+
+/** A project with `passover up` running. */
+export async function openProject(args: string[] = []): Promise<Project> {
+  const folder = new Folder()
+  const up = cli(['up', ...args], { cwd: folder.path })
+  await up.printed('is up', 'stdout', 120_000)
+  return {
+    cwd: folder.path,
+    up,
+    async [Symbol.asyncDispose]() {
+      await up[Symbol.asyncDispose]()
+      folder[Symbol.dispose]()
+    },
+  }
+}
+
+export function serverFile(cwd: string): { url: string; user: string; password: string; pid?: number } {
+  return JSON.parse(readFileSync(join(cwd, '.passover', 'server.json'), 'utf8'))
+}
+
+/** Whether a process is there. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')
+  } catch {
+    return false
+  }
+}
+
+/** Waits until something holds; throws with the reason when it takes too long. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+  const deadline = Date.now() + ms
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`)
+    await new Promise((again) => setTimeout(again, 50))
+  }
+}
+
+/** Says the objective, and each file with its content; "sleep" never ends by itself. For `node -e`. */
+export const ECHO = `let text=''; process.stdin.on('data', (chunk) => text += chunk).on('end', () => {
+  const request = JSON.parse(text)
+  if (request.work_context.objective === 'sleep') return setInterval(() => {}, 1000)
+  const files = request.work_context.files.map((file) => file.path + '=' + file.content).join(',')
+  process.stdout.write(request.work_context.objective + (files ? ' ' + files : '') + '\\n')
+})`
+
+/** What `show --json` prints. */
+export type Shown = PassRow & {
+  timeline: { kind: string; by: string }[]
+  output?: WorkOutput
+  error?: { code: string; message: string }
+  decisions: AnsweredPass['decisions']
+}
+
+/** A pass that is there. */
+export async function show(id: string, cwd: string): Promise<Shown> {
+  const { code, document } = await json<Shown>(['show', id], { cwd })
+  if (code !== 0) throw new Error(`show ${id} exited ${code}: ${JSON.stringify(document)}`)
+  return document
+}

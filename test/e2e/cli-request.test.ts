@@ -1,0 +1,170 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { PassRow, WorkOutput } from '@passover/schemas'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cli, ECHO, json, openProject, type Project, run, type Shown, type Spawned, show, until } from './cli-harness.js'
+
+let project: Project
+let cwd: string
+let echo: Spawned
+
+beforeAll(async () => {
+  project = await openProject()
+  cwd = project.cwd
+  echo = cli(['work', 'echo', '--concurrency', '4', '--', 'node', '-e', ECHO], { cwd })
+  await echo.printed('Working as echo', 'stderr')
+})
+afterAll(async () => {
+  await echo?.[Symbol.asyncDispose]()
+  await project?.[Symbol.asyncDispose]()
+})
+
+const shown = (id: string) => show(id, cwd)
+
+describe('request', () => {
+  it('waits and prints what comes back', async () => {
+    const { code, stdout, stderr } = await run(['request', '--from', 'alice', '--to', 'echo', '--objective', 'hello'], { cwd })
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/^✓ completed by echo in .*\nhello\n$/)
+  })
+
+  it('prints the WorkOutput as the one document, with priority medium and its own id', async () => {
+    const id = 'asked-once-0001'
+    const args = [
+      'request',
+      '--from',
+      'alice',
+      '--to',
+      'echo',
+      '--objective',
+      'hello',
+      '--session',
+      'session-1',
+      '--id',
+      id,
+      '--constraint',
+      'read_only',
+    ]
+    const { code, document } = await json<WorkOutput>(args, { cwd })
+    expect(code).toBe(0)
+    expect(document).toMatchObject({
+      work_id: id,
+      status: 'completed',
+      output: 'hello\n',
+      originating_agent_id: 'alice',
+      subagent_id: 'echo',
+    })
+    expect(await shown(id)).toMatchObject({ priority: 'medium', session_id: 'session-1', reason: 'request' })
+    const again = await json<WorkOutput>(args, { cwd })
+    expect(again.document.metadata.completed_at).toBe(document.metadata.completed_at)
+    const other = await json<{ error: { code: string } }>([...args.slice(0, 6), 'something else', ...args.slice(7)], { cwd })
+    expect(other).toMatchObject({ code: 2, document: { error: { code: 'E005' } } })
+  })
+
+  it('takes the objective from stdin and files from disk', async () => {
+    writeFileSync(join(cwd, 'one.txt'), 'first')
+    writeFileSync(join(cwd, 'two.txt'), 'second')
+    const { code, stdout } = await run(['request', '--to', 'echo', '--objective', '-', '--file', 'one.txt', '--file', 'two.txt'], {
+      cwd,
+      input: 'from stdin\n',
+    })
+    expect(code).toBe(0)
+    expect(stdout).toContain('from stdin one.txt=first,two.txt=second')
+  })
+
+  it('says why it waits when nobody works, and ends with 124', async () => {
+    await run(['agents', 'add', 'nobody'], { cwd })
+    const { code, stderr } = await run(['request', '--to', 'nobody', '--objective', 'x', '--timeout', '3s'], { cwd })
+    expect(code).toBe(124)
+    expect(stderr).toContain('Queued: 0 workers on `nobody`, start one with `passover work nobody -- <command>`')
+    expect(stderr).toContain('E010')
+    expect(stderr).toMatch(/passover show \S+/)
+  })
+
+  it('refuses an unknown subagent with 4, a loop with the chain', async () => {
+    expect(await json(['request', '--to', 'unheard-of', '--objective', 'x'], { cwd })).toMatchObject({
+      code: 4,
+      document: { error: { code: 'E001' } },
+    })
+    const self = await json<{ error: { code: string; message: string } }>(
+      ['request', '--from', 'alice', '--to', 'alice', '--objective', 'x'],
+      { cwd },
+    )
+    expect(self).toMatchObject({ code: 4, document: { error: { code: 'E003', message: expect.stringContaining('alice') } } })
+  })
+
+  it('does not wait when told so', async () => {
+    const { code, stdout } = await run(['request', '--to', 'echo', '--objective', 'later', '--no-wait'], { cwd })
+    expect(code).toBe(0)
+    const id = stdout.trim()
+    await until('it returned', async () => ['returned', 'processed'].includes((await shown(id)).status))
+    expect((await shown(id)).output?.output).toBe('later\n')
+  })
+
+  it('leaves the pass alone on Ctrl-C, says how to find it, and exits 130', async () => {
+    await using waiting = cli(['request', '--to', 'echo', '--objective', 'sleep', '--timeout', '60s'], { cwd })
+    await waiting.printed('echo', 'stderr')
+    waiting.kill('SIGINT')
+    const { code, stderr } = await waiting.ended
+    expect(code).toBe(130)
+    const [, id = ''] = /passover show (\S+)/.exec(stderr) ?? []
+    expect(await shown(id)).toMatchObject({ status: 'waiting_for_return' })
+    expect(await run(['cancel', id], { cwd })).toMatchObject({ code: 0 })
+  })
+})
+
+describe('list and show', () => {
+  it('show the same of the same pass', async () => {
+    const { document: output } = await json<WorkOutput>(['request', '--from', 'lister', '--to', 'echo', '--objective', 'listed'], { cwd })
+    let rows: PassRow[] = []
+    let detail = await shown(output.work_id)
+    // The acknowledgment of the return may be stored between the two.
+    await until('both were taken at the same time', async () => {
+      rows = (await json<PassRow[]>(['list', '--from', 'lister'], { cwd })).document
+      detail = await shown(output.work_id)
+      return rows[0]?.last_sequence === detail.last_sequence
+    })
+    expect(rows).toHaveLength(1)
+    for (const [field, value] of Object.entries(rows[0]!)) expect(detail[field as keyof PassRow], field).toEqual(value)
+    expect(detail.timeline.map(({ kind }) => kind)).toEqual(['request', 'work', 'return'])
+    expect(detail.output).toMatchObject({ work_id: output.work_id, output: 'listed\n' })
+  })
+
+  it('are an empty list, and exit 3, where there is nothing', async () => {
+    expect(await json(['list', '--from', 'never-seen'], { cwd })).toMatchObject({ code: 0, document: [] })
+    expect(await json(['show', 'no-such-pass-at-all'], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
+    expect((await run(['list', '--from', 'never-seen'], { cwd })).stdout).toBe('No passes.\n')
+  })
+
+  it('find a pass by the beginning of its id', async () => {
+    const { document: output } = await json<WorkOutput>(['request', '--from', 'short', '--to', 'echo', '--objective', 'x'], { cwd })
+    expect(await shown(output.work_id.slice(0, 20))).toMatchObject({ id: output.work_id })
+  })
+
+  it('list the passes that share an id, and exit 2', async () => {
+    const id = 'shared-by-two-0001'
+    for (const from of ['anna', 'berta']) await run(['request', '--from', from, '--to', 'echo', '--objective', from, '--id', id], { cwd })
+    const { code, stderr } = await run(['show', id], { cwd })
+    expect(code).toBe(2)
+    expect(stderr).toContain('anna → echo')
+    expect(stderr).toContain('berta → echo')
+    const { document } = await json<Shown>(['show', id, '--from', 'berta'], { cwd })
+    expect(document.output?.output).toBe('berta\n')
+  })
+
+  it('print for people without control characters from agents', async () => {
+    const { document: output } = await json<WorkOutput>(
+      ['request', '--to', 'echo', '--objective', '\u001b[31mred\u001b]0;title\u0007', '--reason', '\u001b[2Jgone'],
+      { cwd },
+    )
+    for (const args of [['list'], ['show', output.work_id]]) expect((await run(args, { cwd })).stdout).not.toContain('\u001b')
+  })
+
+  it('end quietly when the pipe is closed', async () => {
+    const watching = cli(['watch', '--all', '--jsonl'], { cwd })
+    await watching.printed('request')
+    watching.child.stdout?.destroy()
+    await run(['request', '--to', 'echo', '--objective', 'wakes the watcher', '--no-wait'], { cwd })
+    expect(await watching.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+})

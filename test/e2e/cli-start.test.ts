@@ -1,0 +1,135 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { ROOT, run, Spawned, until } from './cli-harness.js'
+
+/** `npm start` uses the repository's own `.passover/`; these tests run one after the other. */
+function start(...args: string[]): Spawned {
+  const { NATS_URL, ...env } = process.env
+  return new Spawned(
+    spawn(process.execPath, [join(ROOT, 'infra', 'start', 'bootstrap.mjs'), ...args], {
+      cwd: ROOT,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  )
+}
+
+/** Part of util-linux; gives a command a terminal. */
+const SCRIPT = 'script'
+const hasScript = spawnSync(SCRIPT, ['-qec', 'true', '/dev/null']).status === 0
+
+function tracked(): string {
+  return execFileSync('git', ['status', '--porcelain', '--', 'infra/start/project'], { cwd: ROOT, encoding: 'utf8' })
+}
+
+afterAll(() => {
+  for (const name of ['demo-1', 'demo-2', 'demo-3', 'demo-4']) rmSync(join(ROOT, '.passover', name), { recursive: true, force: true })
+})
+
+/** What each run of the main job must show (spec 0 Appendix A). */
+function expectCycle(stdout: string): string {
+  for (const text of [
+    'Nobody can be asked here, so it answers by itself',
+    '8 errors in 3 files',
+    'decision: needs_modification',
+    'TS2551',
+    '--- a/src/basket.ts',
+    '+++ b/src/receipt.ts',
+    '2 approved, 1 rejected',
+    'wrote src/basket.ts',
+    'wrote src/discount.ts',
+    'left src/receipt.ts as it is',
+    '2 errors in 1 file',
+    'alice applied the result',
+  ]) {
+    expect(stdout).toContain(text)
+  }
+  const [, id = ''] = /^ +id (\S+)$/m.exec(stdout) ?? []
+  expect(id).toHaveLength(32)
+  return id
+}
+
+describe('npm start', { timeout: 300_000 }, () => {
+  it('-- --once runs the whole cycle, answering by itself, and ends; a second one does so too', async () => {
+    const before = tracked()
+    for (const _round of [1, 2]) {
+      const { code, stdout, stderr } = await start('--once').ended
+      expect(code, stderr).toBe(0)
+      expectCycle(stdout)
+    }
+    expect(tracked()).toBe(before)
+  })
+
+  it('without a terminal stays up, and what it says to type works; SIGTERM drains', async () => {
+    await using started = start()
+    const stdout = await started.printed('Ctrl-C stops it', 'stdout', 120_000)
+    const id = expectCycle(stdout)
+    const commands = stdout.split('\n').flatMap((line) => /^ {2}npx passover (.*)$/.exec(line)?.[1] ?? [])
+    expect(commands.length).toBeGreaterThanOrEqual(3)
+    for (const command of commands.filter((each) => !each.startsWith('work '))) {
+      const typed = execFileSync('bash', ['-c', `npx --no-install passover ${command}`], {
+        cwd: ROOT,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      })
+      if (command.startsWith('show')) expect(typed).toContain(id)
+      if (command.startsWith('request')) expect(typed).toContain("Property 'quantiy' does not exist")
+    }
+    const shown = JSON.parse((await run(['show', id, '--json'], { cwd: ROOT })).stdout) as {
+      decisions: { item: string; modifications: Record<string, string> }[]
+      timeline: { kind: string }[]
+      record: { entry: { applied: boolean } }
+    }
+    expect(shown.decisions).toMatchObject([{ item: 'apply', verdict: 'approve' }])
+    expect(Object.values(shown.decisions[0]?.modifications ?? {}).sort()).toEqual(['rejected', 'taken', 'taken'])
+    expect(shown.timeline.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['request', 'work', 'return', 'decision', 'applied']))
+
+    const second = await start('--once').ended
+    expect(second, second.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('is up already') })
+
+    started.kill('SIGTERM')
+    expect(await started.ended).toMatchObject({ code: 0 })
+    await until('nothing answers any more', async () => (await run(['list'], { cwd: ROOT })).code === 5)
+  })
+
+  it('ends with npm, whose shell passes no signal on', async () => {
+    const { NATS_URL: _url, ...env } = process.env
+    const npm = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    const started = new Spawned(npm)
+    await started.printed('Ctrl-C stops it', 'stdout', 120_000)
+    npm.kill('SIGTERM')
+    await started.ended
+    await until('the server has stopped', async () => (await run(['list'], { cwd: ROOT })).code === 5)
+  })
+
+  it.skipIf(!hasScript)('asks the person at a terminal, and does what was answered; Ctrl-C drains', async () => {
+    const { CI: _ci, NATS_URL: _url, ...env } = process.env
+    const command = `stty cols 140 rows 50; exec '${process.execPath}' '${join(ROOT, 'infra', 'start', 'bootstrap.mjs')}'`
+    const child = spawn(SCRIPT, ['-qfec', command, '/dev/null'], {
+      cwd: ROOT,
+      env: { ...env, TERM: 'xterm' },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    await using started = new Spawned(child)
+    for (const [path, answer] of [
+      ['src/basket.ts', 'n'],
+      ['src/discount.ts', 'y'],
+      ['src/receipt.ts', 'y'],
+    ]) {
+      await started.printed(`Apply this change to ${path}?`, 'stdout', 120_000)
+      child.stdin.write(answer ?? '')
+    }
+    const stdout = await started.printed('Ctrl-C stops it', 'stdout', 120_000)
+    expect(stdout).not.toContain('answers by itself')
+    for (const text of ['2 approved, 1 rejected', 'left src/basket.ts as it is', 'wrote src/discount.ts', 'wrote src/receipt.ts'])
+      expect(stdout).toContain(text)
+    child.stdin.write('\u0003')
+    expect(await started.ended).toMatchObject({ code: 0 })
+  })
+
+  it('says what it does not understand', async () => {
+    expect(await start('--twice').ended).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no --twice') })
+  })
+})

@@ -1,0 +1,124 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { describe, expect, it } from 'vitest'
+import { BIN, Folder, json, run } from './cli-harness.js'
+
+/** UX.md, Commands: what every command keeps, tried without a server. */
+
+describe('the command line', () => {
+  it('explains itself, exit codes included', async () => {
+    using folder = new Folder()
+    const { code, stdout, stderr } = await run(['--help'], { cwd: folder.path })
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const text of ['up', 'request', 'doctor', '124  waited too long', '130  interrupted', '--json']) expect(stdout).toContain(text)
+  })
+
+  it('prints help without a command, and of each command', async () => {
+    using folder = new Folder()
+    expect(await run([], { cwd: folder.path })).toMatchObject({ code: 0, stdout: expect.stringContaining('Commands:') })
+    expect(await run(['help', 'work'], { cwd: folder.path })).toMatchObject({ code: 0, stdout: expect.stringContaining('E011') })
+    expect(await run(['agents', 'add', '--help'], { cwd: folder.path })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('--originates'),
+    })
+  })
+
+  it('answers a misspelt command with exit 2 and a suggestion, on stderr alone', async () => {
+    using folder = new Folder()
+    const { code, stdout, stderr } = await run(['shwo', 'x'], { cwd: folder.path })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain('Did you mean show?')
+  })
+
+  it('says mistakes as one JSON document with --json, wherever the flag stands', async () => {
+    using folder = new Folder()
+    for (const args of [['--json', 'lst'], ['request', '--to', 'echo'], ['list', '--limit', '0'], ['show'], ['work', 'echo']]) {
+      const { code, document, stderr } = await json<{ error: { code: string; message: string; hint: string } }>(args, { cwd: folder.path })
+      expect({ code, stderr }, args.join(' ')).toEqual({ code: 2, stderr: '' })
+      expect(document.error).toMatchObject({ code: 'E042', message: expect.any(String), hint: expect.any(String) })
+    }
+  })
+
+  it('says that there is no server, what to do, and exits 5', async () => {
+    using folder = new Folder()
+    for (const args of [
+      ['list'],
+      ['show', 'x'],
+      ['cancel', 'x'],
+      ['approve', 'x'],
+      ['agents'],
+      ['watch'],
+      ['request', '--to', 'a', '--objective', 'o'],
+      ['work', 'a', '--', 'cat'],
+    ]) {
+      const { code, stdout, stderr } = await run(args, { cwd: folder.path })
+      expect({ code, stdout }, args.join(' ')).toEqual({ code: 5, stdout: '' })
+      expect(stderr).toContain('passover up')
+    }
+    expect((await json(['list'], { cwd: folder.path })).document).toMatchObject({
+      error: { code: 'E040', hint: expect.stringContaining('passover up') },
+    })
+    const unreachable = await run(['list', '--server', 'nats://127.0.0.1:1'], { cwd: folder.path })
+    expect(unreachable).toMatchObject({ code: 5, stderr: expect.stringContaining('named by --server') })
+  })
+
+  it('refuses impossible settings with exit 2', async () => {
+    using folder = new Folder()
+    const wrong = [
+      ['list', '--as', 'a.b'],
+      ['list', '--directory', '/nowhere/at/all'],
+      ['list', '--server', 'http://['],
+      ['request', '--to', 'a', '--objective', 'o', '--timeout', '30'],
+      ['request', '--to', 'a', '--objective', 'o', '--file', 'missing.ts', '--server', 'nats://127.0.0.1:1'],
+      ['request', '--to', 'a', '--objective', ' ', '--server', 'nats://127.0.0.1:1'],
+      ['work', 'a', '--server', 'nats://127.0.0.1:1', '--', 'no-such-program'],
+    ]
+    for (const args of wrong) expect(await run(args, { cwd: folder.path }), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
+  })
+
+  it('has no colour when not a terminal, and none of a terminal’s with NO_COLOR', async () => {
+    using folder = new Folder()
+    const { stderr } = await run(['nope'], { cwd: folder.path, env: { FORCE_COLOR: '1' } })
+    expect(stderr).not.toContain('\u001b[')
+  })
+
+  it('ends quietly when its pipe is closed', () => {
+    using folder = new Folder()
+    const { status, stderr } = spawnSync(
+      'bash',
+      ['-c', `set -o pipefail; "${process.execPath}" "${BIN}" completion zsh | head -c 1 >/dev/null`],
+      { cwd: folder.path, encoding: 'utf8' },
+    )
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  })
+
+  it('completes in bash', () => {
+    using folder = new Folder()
+    const offers = (...words: string[]) =>
+      execFileSync(
+        'bash',
+        [
+          '-c',
+          `eval "$("${process.execPath}" "${BIN}" completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _passover; printf '%s\\n' "\${COMPREPLY[@]}"`,
+          'bash',
+          ...words,
+        ],
+        { cwd: folder.path, encoding: 'utf8' },
+      )
+        .split('\n')
+        .filter(Boolean)
+    expect(offers('passover', 're')).toEqual(['request'])
+    expect(offers('passover', 'agents', 'a')).toEqual(['add'])
+    expect(offers('passover', 'request', '--obj')).toEqual(['--objective'])
+    expect(offers('passover', 'request', '--priority', 'h')).toEqual(['high'])
+    expect(offers('passover', '--as', 'list', 'sho')).toEqual(['show'])
+  })
+
+  it('prints first within a tenth of a second of processor time', async () => {
+    using folder = new Folder()
+    const script = `const before = process.cpuUsage(); const { run } = await import(${JSON.stringify(BIN.replace('bin/passover.js', 'dist/main.js'))}); const code = await run(['--help']); const { user, system } = process.cpuUsage(before); process.stderr.write(String((user + system) / 1000)); process.exit(code)`
+    const times = [1, 2, 3].map(() =>
+      Number(spawnSync(process.execPath, ['--input-type=module', '-e', script], { cwd: folder.path, encoding: 'utf8' }).stderr),
+    )
+    expect(Math.min(...times)).toBeLessThan(100)
+  })
+})

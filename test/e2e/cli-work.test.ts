@@ -1,0 +1,191 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { PassRow, WorkOutput } from '@passover/schemas'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BIN, cli, isAlive, json, openProject, type Project, run, until } from './cli-harness.js'
+
+let project: Project
+let cwd: string
+
+beforeAll(async () => {
+  project = await openProject()
+  cwd = project.cwd
+})
+afterAll(async () => {
+  await project?.[Symbol.asyncDispose]()
+})
+
+async function worker(name: string, command: string[], args: string[] = []) {
+  const started = cli(['work', name, ...args, '--', ...command], { cwd })
+  await started.printed(`Working as ${name}`, 'stderr')
+  return started
+}
+
+const ask = (to: string, objective: string, ...more: string[]) =>
+  json<WorkOutput & { error: { code: string; message: string } }>(
+    ['request', '--from', 'alice', '--to', to, '--objective', objective, ...more],
+    { cwd },
+  )
+
+/** Does what the objective says, as a shell would. */
+const SHELL = `objective=$(node -e "let t='';process.stdin.on('data',(c)=>t+=c).on('end',()=>process.stdout.write(JSON.parse(t).work_context.objective))"); eval "$objective"`
+
+describe('a command as a subagent', () => {
+  it('is told its pass on stdin and in its environment', async () => {
+    await using _worker = await worker('envy', ['sh', '-c', 'cat; echo; env | grep ^PASSOVER_ | sort'])
+    const { code, document } = await ask(
+      'envy',
+      'what do you know',
+      '--reason',
+      'curious',
+      '--constraint',
+      'read_only',
+      '--priority',
+      'high',
+    )
+    expect(code).toBe(0)
+    const [line = '', ...rest] = document.output?.trim().split('\n') ?? []
+    expect(JSON.parse(line)).toMatchObject({
+      id: document.work_id,
+      originating_agent_id: 'alice',
+      subagent_id: 'envy',
+      reason: 'curious',
+      priority: 'high',
+      constraints: ['read_only'],
+      work_context: { objective: 'what do you know', files: [], messages: [] },
+    })
+    const env = Object.fromEntries(
+      rest.filter(Boolean).map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]),
+    )
+    expect(env).toMatchObject({
+      PASSOVER_PASS_ID: document.work_id,
+      PASSOVER_ORIGINATOR: 'alice',
+      PASSOVER_AGENT: 'envy',
+      PASSOVER_ATTEMPT: '1',
+      PASSOVER_CHAIN: 'alice,envy',
+      PASSOVER_CONSTRAINTS: 'read_only',
+    })
+  })
+
+  it('ends its pass by how it ends', async () => {
+    await using started = await worker('shell', ['bash', '-c', SHELL])
+    expect(await ask('shell', 'echo plain text')).toMatchObject({ code: 0, document: { status: 'completed', output: 'plain text\n' } })
+    expect(await ask('shell', `echo '{"status":"partial","summary":{"findings":["one"]}}'`, '--auto-return')).toMatchObject({
+      code: 0,
+      document: { status: 'partial', summary: { findings: ['one'] } },
+    })
+    expect(await ask('shell', `echo '{"status":"failed","completion_reason":"could not"}'; exit 3`)).toMatchObject({
+      code: 1,
+      document: { status: 'failed', completion_reason: 'could not' },
+    })
+    expect(await ask('shell', `echo '{"status":"done"}'`)).toMatchObject({ code: 1, document: { error: { code: 'E021' } } })
+    const crashed = await ask('shell', 'echo half; echo the reason >&2; exit 7')
+    expect(crashed).toMatchObject({
+      code: 1,
+      document: { error: { code: 'E011', message: expect.stringMatching(/exit code 7: the reason/) } },
+    })
+    expect(await ask('shell', 'kill -9 $$')).toMatchObject({
+      code: 1,
+      document: { error: { code: 'E011', message: expect.stringContaining('SIGKILL') } },
+    })
+    expect(await ask('shell', `echo '{"answer":42}'`)).toMatchObject({
+      code: 0,
+      document: { status: 'completed', output: '{"answer":42}\n' },
+    })
+    expect(started.stderr).toContain('| the reason')
+  })
+
+  it('is ended with all it started when its pass is: SIGTERM, then SIGKILL', async () => {
+    await using _worker = await worker(
+      'stubborn',
+      ['bash', '-c', 'trap "" TERM; sleep 300 & echo $! > child.pid; echo $$ > shell.pid; wait; sleep 300'],
+      ['--kill-after', '500ms'],
+    )
+    await using waiting = cli(
+      ['request', '--from', 'alice', '--to', 'stubborn', '--objective', 'x', '--timeout', '60s', '--id', 'stubborn-pass-1'],
+      { cwd },
+    )
+    const pid = (file: string) => Number(readFileSync(join(cwd, file), 'utf8') || 0)
+    await until('the command runs', () => {
+      try {
+        return pid('shell.pid') > 0 && pid('child.pid') > 0
+      } catch {
+        return false
+      }
+    })
+    expect(await run(['cancel', 'stubborn-pass-1'], { cwd })).toMatchObject({ code: 0 })
+    expect(await waiting.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('E043') })
+    await until('the command and its child are gone', () => !isAlive(pid('shell.pid')) && !isAlive(pid('child.pid')))
+  })
+
+  it('leaves no process behind when the worker is told to stop at once', async () => {
+    await using started = await worker('sleeper', ['bash', '-c', 'echo $$ > sleeper.pid; exec sleep 300'])
+    await run(['request', '--from', 'alice', '--to', 'sleeper', '--objective', 'x', '--timeout', '60s', '--no-wait'], { cwd })
+    await until('it runs', () => {
+      try {
+        return Number(readFileSync(join(cwd, 'sleeper.pid'), 'utf8')) > 0
+      } catch {
+        return false
+      }
+    })
+    started.kill('SIGINT')
+    await started.printed('Stopping: 1 pass running', 'stderr')
+    await new Promise((again) => setTimeout(again, 200))
+    started.kill('SIGINT')
+    expect((await started.ended).code).toBe(130)
+    await until('the command is gone', () => !isAlive(Number(readFileSync(join(cwd, 'sleeper.pid'), 'utf8'))))
+  })
+
+  it('finishes what runs at the first Ctrl-C', async () => {
+    await using started = await worker('finisher', [
+      'bash',
+      '-c',
+      'touch finisher.began; while [ ! -e finisher.go ]; do sleep 0.05; done; echo finished',
+    ])
+    await using waiting = cli(['request', '--from', 'alice', '--to', 'finisher', '--objective', 'x', '--timeout', '60s'], { cwd })
+    await started.printed('from alice', 'stderr')
+    started.kill('SIGINT')
+    await started.printed('Stopping', 'stderr')
+    writeFileSync(join(cwd, 'finisher.go'), '')
+    expect(await waiting.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('finished') })
+    expect(await started.ended).toMatchObject({ code: 0, stderr: expect.stringContaining('Stopped after 1 pass.') })
+  })
+
+  it('passes over in its turn as a child of its pass, and not without it', async () => {
+    await using _leaf = await worker('leaf', ['sh', '-c', 'echo from the leaf'])
+    const child = (extra: string) =>
+      `${extra} '${process.execPath}' '${BIN}' request --from middle --to leaf --objective deeper --id "$PASSOVER_PASS_ID-c"`
+    await using _middle = await worker('middle', ['bash', '-c', SHELL])
+    const { code, document } = await ask('middle', child(''))
+    expect(code).toBe(0)
+    expect(document.output).toContain('from the leaf')
+    const rows = (await json<PassRow[]>(['list', '--to', 'leaf'], { cwd })).document
+    expect(rows).toMatchObject([{ originator: 'middle', subagent: 'leaf', chain_depth: 2, parent: `alice/middle/${document.work_id}` }])
+    const forged = await ask('middle', child('env -u PASSOVER_PARENT'))
+    expect(forged.document.error).toMatchObject({ code: 'E011', message: expect.stringContaining('E013') })
+    const loop = await ask('middle', `'${process.execPath}' '${BIN}' request --to middle --objective again`)
+    expect(loop.document.error).toMatchObject({ code: 'E011', message: expect.stringContaining('E003') })
+  })
+
+  it('works on several at a time when told so', async () => {
+    await using _worker = await worker(
+      'pair',
+      ['bash', '-c', 'touch "pair.$PASSOVER_PASS_ID"; while [ "$(ls pair.* | wc -l)" -lt 2 ]; do sleep 0.05; done; echo met'],
+      ['--concurrency', '2'],
+    )
+    const both = await Promise.all([ask('pair', 'x', '--timeout', '30s'), ask('pair', 'x', '--timeout', '30s')])
+    expect(both.map(({ document }) => document.output)).toEqual(['met\n', 'met\n'])
+  })
+
+  it('is spoken of in JSON lines on request', async () => {
+    const started = cli(['work', 'liner', '--jsonl', '--', 'cat'], { cwd })
+    await started.printed('Working', 'stderr')
+    await ask('liner', 'x')
+    started.kill('SIGINT')
+    const events = (await started.ended).stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).event)
+    expect(events).toEqual(['began', 'ended'])
+  })
+})

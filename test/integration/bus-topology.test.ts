@@ -1,0 +1,101 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import { TopologyError } from '@passover/bus'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type NatsFixture, natsFixture } from '../support/nats.js'
+import { busOn, freshKey } from '../support/on-bus.js'
+
+describe('the topology', () => {
+  let nats: NatsFixture
+  beforeAll(async () => {
+    nats = await natsFixture()
+  })
+  afterAll(() => nats[Symbol.asyncDispose]())
+
+  test('is made once by many at once, and is then as it should be', async () => {
+    const buses = await Promise.all([1, 2, 3].map((n) => busOn(nats, { identity: `d${n}` })))
+    expect((await buses[0]!.inspect()).differences).toContain('stream PASSOVER does not exist')
+    await Promise.all(buses.map((bus) => bus.ensureTopology()))
+    await Promise.all(buses.map((bus) => bus.ensureAgent('audit', { subagent: true, max_attempts: 3, lease_ms: 5_000 })))
+    const looked = await buses[0]!.inspect()
+    expect(looked.differences).toEqual([])
+    expect(looked.consumers.sort()).toEqual(['dispatcher', 'work_audit_high', 'work_audit_low', 'work_audit_medium'])
+    expect(looked.buckets.map(({ kind, name }) => `${kind} ${name}`)).toEqual(
+      expect.arrayContaining(['kv agents', 'kv passes', 'object parts_audit', 'object archive']),
+    )
+    expect(looked.stream).toMatchObject({ max_age_ms: 0, discard: 'new', allow_direct: true, republish: true })
+    for (const bus of buses) await bus[Symbol.asyncDispose]()
+  })
+
+  test('a work consumer follows the lease and attempts in force and keeps its place', async () => {
+    await using bus = await busOn(nats)
+    await bus.ensureTopology()
+    await bus.ensureAgent('scout', { subagent: true, max_attempts: 3, lease_ms: 5_000, from: 1 })
+    const [before] = await bus.workload('scout')
+    await bus.ensureAgent('scout', { subagent: true, max_attempts: 2, lease_ms: 1_000, from: 9 })
+    const [after] = await bus.workload('scout')
+    expect(after?.created).toBe(before?.created)
+    const nc = await connect({ servers: nats.servers })
+    const { config } = await (await jetstreamManager(nc)).consumers.info('PASSOVER', 'work_scout_high')
+    expect(config).toMatchObject({ ack_wait: 1_000_000_000, max_deliver: 2 })
+    await nc.close()
+    await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+    expect(await bus.workload('alice')).toEqual([])
+  })
+
+  test('made differently by someone else is refused field by field, and left as it is', async () => {
+    const nc = await connect({ servers: nats.servers })
+    const jsm = await jetstreamManager(nc)
+    await jsm.streams.add({ name: 'THEIRS', subjects: ['theirs.>'], max_age: 60_000_000_000, discard: 'old' })
+    await using bus = await busOn(nats, { stream: 'THEIRS', prefix: 'x' })
+    const error = await bus.ensureTopology().catch((failure: unknown) => failure)
+    expect(error).toBeInstanceOf(TopologyError)
+    const fields = (error as TopologyError).differences.map(({ field }) => field)
+    expect(fields).toEqual(expect.arrayContaining(['subjects', 'discard', 'max_age', 'republish']))
+    expect((error as TopologyError).message).toMatch(/max_age is 60000000000, expected 0/)
+    expect((error as TopologyError).hint).toContain('Nothing was changed')
+    expect((await jsm.streams.info('THEIRS')).config.subjects).toEqual(['theirs.>'])
+    await nc.close()
+  })
+
+  test('tells of a consumer with another filter', async () => {
+    await using bus = await busOn(nats, { prefix: 'y' })
+    await bus.ensureTopology()
+    const nc = await connect({ servers: nats.servers })
+    const jsm = await jetstreamManager(nc)
+    await jsm.consumers.add('PASSOVER_y', {
+      durable_name: 'work_evil_high',
+      ack_policy: 'explicit',
+      filter_subject: 'y.work.*.other.*.high',
+    })
+    await expect(bus.ensureAgent('evil', { subagent: true, max_attempts: 3, lease_ms: 5_000 })).rejects.toMatchObject({
+      name: 'TopologyError',
+      differences: [{ field: 'filter_subjects' }],
+    })
+    await nc.close()
+  })
+
+  test('says byte limit, replicas and compression only when asked, and then insists', async () => {
+    await using bus = await busOn(nats, { prefix: 'z' })
+    await bus.ensureTopology({ max_bytes: 50_000_000, compression: true })
+    await bus.ensureTopology()
+    await expect(bus.ensureTopology({ max_bytes: 60_000_000 })).rejects.toMatchObject({ differences: [{ field: 'max_bytes' }] })
+  })
+
+  test('keeps the advisory of a delivery that the server gave up', async () => {
+    await using bus = await busOn(nats, { prefix: 'w' })
+    await bus.ensureTopology()
+    await bus.ensureAgent('audit', { subagent: true, max_attempts: 1, lease_ms: 300 })
+    const key = freshKey()
+    await bus.publish({ subject: bus.subjects.work(key, 'high') })
+    const told: string[] = []
+    await using _reader = await bus.follow(
+      { filters: [bus.subjects.advisories()] },
+      (_, fact) => void (fact.type === 'advisory' && told.push(fact.consumer)),
+    )
+    await using source = bus.work('audit', 'high')
+    await source.pull({ batch: 1, expires_ms: 1_000 }, () => undefined)
+    await source.pull({ batch: 1, expires_ms: 2_000 }, () => undefined)
+    expect(told).toEqual(['work_audit_high'])
+  })
+})

@@ -1,0 +1,112 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import { openBus } from '@passover/bus'
+import { agentRecord, SLOTS } from '@passover/schemas'
+import { describe, expect, test } from 'vitest'
+import { World } from '../support/dispatch.js'
+import { until } from '../support/until.js'
+
+async function registerAs(world: World, name: string, question: unknown = {}) {
+  const bus = await openBus({ servers: world.nats.servers, identity: name })
+  try {
+    return await bus.ask(question, { service: 'register', timeout_ms: 5_000 })
+  } finally {
+    await bus[Symbol.asyncDispose]()
+  }
+}
+
+describe('registration (D12)', () => {
+  test('open: an agent registers itself, with event, record, consumers and bucket; then it is admitted to', async () => {
+    await using world = await World.start({ dispatchers: [{}, {}] })
+    const before = await world.bus.bounds()
+    expect(await registerAs(world, 'audit', { description: 'checks', skills: ['types'] })).toEqual({ ok: true })
+    const table = await world.bus.table('agents', agentRecord)
+    expect((await table.get('audit'))?.value).toMatchObject({
+      name: 'audit',
+      roles: { originates: 'within_a_pass', subagent: true },
+      registered_by: 'audit',
+      description: 'checks',
+      skills: ['types'],
+    })
+    const event = await world.bus.journal.message(before.last + 1)
+    expect(event?.subject).toBe(world.bus.subjects.agent('passover'))
+    for (const slot of SLOTS) expect(await world.slot(slot).created()).toBeGreaterThan(0)
+    // Whichever dispatcher takes it, also one whose watch has not heard yet.
+    for (let n = 0; n < 8; n++) await world.work(await world.ask())
+    expect(await registerAs(world, 'audit')).toEqual({ ok: true })
+    // P3: without naming its parent it may start nothing.
+    await world.agent('scout')
+    expect((await world.end(await world.ask({ from: 'audit', to: 'scout' }))).error?.code).toBe('E013')
+  })
+
+  test('closed: who is not registered may neither work nor originate; a person adds it', async () => {
+    await using world = await World.start({ dispatchers: [{ registration: 'closed' }] })
+    expect(await registerAs(world, 'audit')).toMatchObject({ ok: false, error: { code: 'E013' } })
+    await world.agentRecord('audit')
+    await until(async () => (await world.slot('low').created()) !== undefined, { what: 'its consumers are made' })
+    expect(await registerAs(world, 'audit')).toEqual({ ok: true })
+    expect((await world.end(await world.ask({ from: 'alice' }))).error?.code).toBe('E013')
+    await world.agentRecord('alice', { originates: 'always', subagent: false })
+    await until(async () => (await world.journal(await world.ask({ from: 'alice' }))).state !== 'done', { what: 'alice may start' })
+  })
+
+  test('an agent that is registered as no subagent may not work; a question that is none is E005', async () => {
+    await using world = await World.start()
+    await world.agentRecord('alice', { originates: 'always', subagent: false })
+    expect(await registerAs(world, 'alice')).toMatchObject({ ok: false, error: { code: 'E001' } })
+    expect(await registerAs(world, 'audit', { skills: 'all' })).toMatchObject({ ok: false, error: { code: 'E005' } })
+  })
+
+  test('E001 for an agent whose record was removed', async () => {
+    await using world = await World.start()
+    await world.agent('audit')
+    await world.work(await world.ask())
+    await (await world.bus.table('agents', agentRecord)).delete('audit')
+    await until(async () => (await world.end(await world.ask(), 1_000).catch(() => undefined))?.error?.code === 'E001', { what: 'refused' })
+  })
+})
+
+describe('lost work consumers (D2)', () => {
+  test('are made again, not sooner than 3 s after they were missed, from the lowest open work', async () => {
+    await using world = await World.start({ dispatchers: [{ consumers_ms: 200 }] })
+    await world.agent('audit')
+    for (let n = 0; n < 3; n++) {
+      const key = await world.ask()
+      const journal = await world.state(key, 'open')
+      await world.step('return', key, { attempt: 1, guard: journal.last })
+    }
+    const open = await world.ask({ timeout_ms: 60_000 })
+    const journal = await world.state(open, 'open')
+    const nc = await connect({ servers: world.nats.servers })
+    const manager = await jetstreamManager(nc)
+    const lost_at = Date.now()
+    await manager.consumers.delete('PASSOVER', 'work_audit_medium')
+    const created = await until(() => world.slot('medium').created(), { what: 'it is made again', deadline_ms: 15_000 })
+    expect(created - lost_at).toBeGreaterThan(2_500)
+    const info = await manager.consumers.info('PASSOVER', 'work_audit_medium')
+    expect(info.config).toMatchObject({ deliver_policy: 'by_start_sequence', opt_start_seq: journal.last })
+    await nc.close()
+    const delivered: number[] = []
+    await using source = world.slot('medium')
+    await source.pull({ batch: 10, expires_ms: 300 }, (delivery) => void delivered.push(delivery.sequence))
+    expect(delivered).toEqual([journal.last])
+  })
+})
+
+describe('a dispatcher that stops', () => {
+  test('leaves nothing behind: subscriptions, consumers, clients', async () => {
+    await using world = await World.start({ dispatchers: [] })
+    await world.agent('audit')
+    const before = await world.nats.census()
+    const bus = await openBus({ servers: world.nats.servers, identity: 'passover' })
+    const { startDispatcher } = await import('@passover/dispatcher')
+    const { clockOf, random, SILENT } = await import('../support/dispatch.js')
+    const running = await startDispatcher({ bus, clock: clockOf(bus), random, log: SILENT })
+    await world.work(await world.ask())
+    await running.drain()
+    await running.drain()
+    await running.closed
+    await bus[Symbol.asyncDispose]()
+    await world.nats.untilNothingLeft(before)
+  })
+})

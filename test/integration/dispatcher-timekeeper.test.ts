@@ -1,0 +1,204 @@
+import { HEADER, type PassKey } from '@passover/schemas'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { sequenceOf, World } from '../support/dispatch.js'
+import { until } from '../support/until.js'
+
+async function parentOf(world: World, key: PassKey) {
+  const journal = await world.state(key, 'open')
+  const { return_id } = await world.work(key)
+  return { ...key, return_id, proof: journal.valid }
+}
+
+describe('the timekeeper ends what nobody else ends', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await World.start()
+    for (const name of ['audit', 'scout', 'fixer']) await world.agent(name)
+  })
+  afterAll(() => world[Symbol.asyncDispose]())
+
+  test('admitted work at its deadline: E010 after the last step, within the bound', async () => {
+    const key = await world.ask({ timeout_ms: 400 })
+    const end = await world.end(key)
+    if (end.journal.state !== 'done' || !end.journal.work) throw new Error('not done')
+    expect(end.error).toMatchObject({ code: 'E010', details: { timeout_ms: 400, attempts: 1 } })
+    expect(end.step).toMatchObject({ by: 'passover', attempt: 0, guard: { sequence: end.journal.work.sequence } })
+    const late = end.step.time - (end.journal.work.time + 400)
+    expect(late).toBeGreaterThanOrEqual(0)
+    expect(late).toBeLessThan(250)
+  })
+
+  test('a return in time is the only one', async () => {
+    const key = await world.ask({ timeout_ms: 500 })
+    const journal = await world.state(key, 'open')
+    sequenceOf(await world.step('return', key, { attempt: 1, guard: journal.last }))
+    const other = await world.ask({ timeout_ms: 600 })
+    await world.end(other)
+    expect((await world.bus.journal.read(key)).map(({ kind, by }) => `${kind} ${by}`)).toEqual(['work medium', 'return audit'])
+  })
+
+  test('steps that a dishonest worker stores without a guard do not hold the end up', async () => {
+    const key = await world.ask({ timeout_ms: 600 })
+    await world.state(key, 'open')
+    for (const attempt of [5, 9]) sequenceOf(await world.step('fence', key, { attempt }))
+    sequenceOf(await world.step('return', key, { attempt: 7 }))
+    const end = await world.end(key)
+    expect(end).toMatchObject({ error: { code: 'E010' }, step: { by: 'passover' } })
+  })
+
+  test('a worker that fences without end cannot starve it', async () => {
+    const key = await world.ask({ timeout_ms: 300 })
+    await world.state(key, 'open')
+    let fenced = 0
+    let on = true
+    const fencing = (async () => {
+      for (let attempt = 2; on && attempt < 5_000; attempt++) {
+        for (const _ of [1, 2, 3]) await world.step('fence', key, { attempt: attempt++ })
+        fenced += 3
+      }
+    })()
+    // Its journal soon is too long to be folded by a test, too.
+    const last = await until(() => world.bus.journal.last(world.bus.subjects.return(key, 'passover')), { what: 'it ends' })
+    on = false
+    await fencing
+    expect(fenced).toBeGreaterThan(5)
+    expect(last.headers.get(HEADER.code)).toBe('E010')
+  })
+
+  test('a cancel ends the whole tree below it within 2 s', async () => {
+    const root = await world.ask({ to: 'audit' })
+    const child = await world.ask({ from: 'audit', to: 'scout', parent: await parentOf(world, root) })
+    const grandchild = await world.ask({ from: 'scout', to: 'fixer', parent: await parentOf(world, child) })
+    await world.state(grandchild, 'open')
+    await world.cancel(root)
+    for (const key of [root, child, grandchild]) expect((await world.end(key, 2_000)).error?.code).toBe('E043')
+  })
+
+  test('a cancel by the subagent is none', async () => {
+    const key = await world.ask({ timeout_ms: 500 })
+    await world.state(key, 'open')
+    await world.cancel(key, 'audit')
+    expect((await world.end(key)).error?.code).toBe('E010')
+  })
+
+  test("a parent's return ends its open child", async () => {
+    const parent = await world.ask({ to: 'audit' })
+    const proof = await parentOf(world, parent)
+    const child = await world.ask({ from: 'audit', to: 'scout', parent: proof })
+    await world.state(child, 'open')
+    sequenceOf(await world.step('return', parent, { attempt: 1, guard: proof.proof }))
+    const end = await world.end(child, 2_000)
+    expect(end.error).toMatchObject({ code: 'E043', details: { because: 'parent' } })
+  })
+
+  test('a fence ends the children of the earlier attempt, whose proof is then refused; the new attempt may have its own', async () => {
+    const parent = await world.ask({ to: 'audit' })
+    const proof = await parentOf(world, parent)
+    const child = await world.ask({ from: 'audit', to: 'scout', parent: proof })
+    await world.state(child, 'open')
+    const fence = sequenceOf(await world.step('fence', parent, { attempt: 2, guard: proof.proof }))
+    expect((await world.end(child, 2_000)).error).toMatchObject({ code: 'E043' })
+    expect((await world.end(await world.ask({ from: 'audit', to: 'scout', parent: proof }))).error?.code).toBe('E013')
+    await world.state(await world.ask({ from: 'audit', to: 'scout', parent: { ...proof, proof: fence } }), 'open')
+  })
+
+  test('a JSON request is answered in JSON at its deadline', async () => {
+    expect((await world.end(await world.ask({ form: 'json', timeout_ms: 200 }))).content_type).toBe('application/json')
+  })
+
+  test('1,000 passes that are due at the same moment all end, once each', async () => {
+    const parent = await world.ask({ to: 'audit', timeout_ms: 60_000 })
+    const proof = await parentOf(world, parent)
+    const before = world.dispatchers[0]!.stats()
+    const keys = await Promise.all(
+      Array.from({ length: 1_000 }, () => world.ask({ from: 'audit', to: 'scout', timeout_ms: 60_000, parent: proof })),
+    )
+    await until(() => world.dispatchers[0]!.stats().admitted - before.admitted === 1_000, { what: 'all are admitted', deadline_ms: 30_000 })
+    await world.cancel(parent)
+    // The parent and its children are ended, and nothing else.
+    await until(() => world.dispatchers[0]!.stats().ended - before.ended === 1_001, { what: 'all are ended', deadline_ms: 20_000 })
+    const journals = await Promise.all(keys.map((key) => world.bus.journal.read(key)))
+    const kinds = new Set(journals.map((steps) => steps.map(({ kind, code }) => `${kind} ${code}`).join()))
+    expect([...kinds]).toEqual(['work undefined,return E043'])
+  }, 60_000)
+})
+
+describe('requests that no dispatcher admits', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await World.start({ dispatchers: [{ admission: false, look_after_ms: 200 }] })
+    await world.agent('audit')
+  })
+  afterAll(() => world[Symbol.asyncDispose]())
+
+  test('end with E010 at their stored time plus their timeout, whatever their header says', async () => {
+    const honest = await world.ask({ timeout_ms: 900 })
+    const lying = await world.ask({ timeout_ms: 900, headers: { [HEADER.timeout]: '100' } })
+    const shell = await world.ask({ form: 'json', timeout_ms: 900 })
+    for (const key of [honest, lying, shell]) {
+      const end = await world.end(key)
+      const request = await world.bus.journal.message(end.step.request ?? 0)
+      expect(end.error).toMatchObject({ code: 'E010' })
+      expect(end.step).toMatchObject({ guard: { sequence: 0 }, requested_at: request?.time })
+      expect(end.step.digest).toMatch(/^[0-9a-f]{64}$/)
+      const late = end.step.time - ((request?.time ?? 0) + 900)
+      expect(late).toBeGreaterThanOrEqual(0)
+      expect(late).toBeLessThan(500)
+      expect(end.content_type).toBe(key === shell ? 'application/json' : undefined)
+    }
+  })
+
+  test('end at once when they are cancelled', async () => {
+    const key = await world.ask({ timeout_ms: 20_000 })
+    await world.cancel(key)
+    const end = await world.end(key, 2_000)
+    expect(end.error?.code).toBe('E043')
+    expect(end.step.digest).toMatch(/^[0-9a-f]{64}$/)
+  })
+
+  test('malformed ones are answered as bad-<sequence>', async () => {
+    const bad = await world.send(Buffer.from('nonsense'))
+    expect((await world.end(bad)).error?.code).toBe('E005')
+  })
+
+  test('one whose header names another id is ended under the id of its body', async () => {
+    const key = await world.ask({ form: 'json', timeout_ms: 600 })
+    expect((await world.end(key)).error?.code).toBe('E010')
+    const { data } = world.request()
+    const bad = await world.send(data, { headers: { [HEADER.id]: 'another-id-1' } })
+    expect((await world.end(bad)).error?.code).toBe('E005')
+  })
+
+  test('a second request for an id with another digest is E005 once the first is ended', async () => {
+    const id = world.id()
+    await world.end(await world.ask({ id, timeout_ms: 300 }))
+    const other = world.request({ id, reason: 'another' })
+    const bad = await world.send(other.data, { headers: other.headers })
+    expect((await world.end(bad)).error).toMatchObject({ code: 'E005', details: { reason: 'id_used' } })
+  })
+})
+
+describe('work that the server gives up (D1)', () => {
+  test('ends with E011, its attempts, and a dead letter', async () => {
+    await using world = await World.start()
+    await world.bus.ensureAgent('audit', { subagent: true, max_attempts: 2, lease_ms: 300 })
+    await world.agentRecord('audit')
+    const key = await world.ask({ timeout_ms: 30_000 })
+    const journal = await world.state(key, 'open')
+    await using source = world.slot('medium')
+    let deliveries = 0
+    const pulling = { on: true }
+    const lost = (async () => {
+      while (pulling.on) await source.pull({ batch: 1, expires_ms: 500 }, () => void deliveries++)
+    })()
+    await until(() => deliveries === 1, { what: 'the first delivery' })
+    sequenceOf(await world.step('fence', key, { attempt: 2, guard: journal.last }))
+    const end = await world.end(key, 6_000)
+    pulling.on = false
+    await lost
+    expect(deliveries).toBe(2)
+    expect(end.error).toMatchObject({ code: 'E011', details: { attempts: 2, deliveries: 2 } })
+    const letter = await world.bus.journal.last(world.bus.subjects.event(key, 'dead_letter', 'passover'))
+    expect(letter).toBeDefined()
+  })
+})

@@ -1,0 +1,155 @@
+import type { WorkOutput } from '@passover/schemas'
+import { PassOverError } from '@passover/sdk'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AgentWorld } from '../support/agents.js'
+import { until } from '../support/until.js'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await AgentWorld.start()
+})
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]()
+})
+
+const context = { objective: 'look at it', files: [{ path: 'a.ts', content: 'let a = 1' }] }
+
+describe('one pass, from originator to subagent and back', () => {
+  it('gives the whole output for text', async () => {
+    const alice = await world.agent('alice')
+    const echo = await world.agent('echo')
+    await using _worker = await echo.onPass((pass) => `${pass.originator} wants: ${pass.objective} (${pass.context.files[0]?.content})`)
+    const handle = alice.passOver({ subagent: 'echo', reason: 'try', work_context: context })
+    const output = await handle
+    expect(output).toMatchObject({
+      status: 'completed',
+      output: 'alice wants: look at it (let a = 1)',
+      work_id: handle.id,
+      subagent_id: 'echo',
+      return_to: 'alice',
+    })
+    expect(output.metadata).toMatchObject({ chain_depth: 1, attempt: 1, applied: false })
+    expect(output.metadata.returned_at).toBeGreaterThanOrEqual(output.metadata.completed_at ?? Number.NaN)
+    expect(alice.awaited).toBe(0)
+  })
+
+  it('gives failed and partial outputs, and a thrown handler as E011 with its message and stack', async () => {
+    const alice = await world.agent('alice')
+    const moody = await world.agent('moody')
+    await using _worker = await moody.onPass((pass) => {
+      if (pass.reason === 'throw') throw new RangeError('too much')
+      if (pass.reason === 'nothing') return undefined
+      return { status: 'failed', summary: 'could not' }
+    })
+    const passing = (reason: string) => alice.passOver({ subagent: 'moody', reason, work_context: context })
+    expect(await passing('fail')).toMatchObject({ status: 'failed', summary: { generated_summary: 'could not' } })
+    const error = await passing('throw').catch((e: unknown) => e)
+    expect(error).toBeInstanceOf(PassOverError)
+    expect(error).toMatchObject({ code: 'E011', message: 'too much', recoverable: true, context: { name: 'RangeError', attempts: 1 } })
+    await expect(passing('nothing')).rejects.toMatchObject({ code: 'E021' })
+  })
+
+  it('hands a pass on as a child that names its parent by itself', async () => {
+    const alice = await world.agent('alice')
+    const scout = await world.agent('scout')
+    const reader = await world.agent('reader')
+    await using _scout = await scout.onPass(async (pass) => {
+      const child = await scout.passOver({ subagent: 'reader', reason: 'deeper', work_context: { objective: 'read' } })
+      return `${pass.id} ${child.output}`
+    })
+    await using _reader = await reader.onPass((pass) => `${pass.chain_depth} ${pass.ancestors.join('/')} ${pass.session_id}`)
+    const handle = alice.passOver({ subagent: 'scout', reason: 'find', work_context: context })
+    expect((await handle).output).toBe(`${handle.id} 2 alice/scout session-of-test`)
+  })
+
+  it('refuses an unknown subagent, a self-pass and a subagent that starts by itself', async () => {
+    const alice = await world.agent('alice')
+    await expect(alice.passOver({ subagent: 'nobody', reason: 'x', work_context: context })).rejects.toMatchObject({ code: 'E001' })
+    await expect(alice.passOver({ subagent: 'alice', reason: 'x', work_context: context })).rejects.toMatchObject({
+      code: expect.stringMatching(/E00[13]/),
+    })
+  })
+
+  it('refuses bad options before anything is stored, naming the field', async () => {
+    const alice = await world.agent('alice')
+    const before = await world.world.bus.bounds()
+    const bad = (options: object) =>
+      alice.passOver({ subagent: 'echo', reason: 'x', work_context: context, ...options } as never).catch((e: unknown) => e)
+    expect(await bad({ reason: '' })).toMatchObject({ code: 'E005', context: { field: 'reason' } })
+    expect(await bad({ subagent: 'a b' })).toMatchObject({ code: 'E005', context: { field: 'subagent' } })
+    expect(await bad({ work_context: {} })).toMatchObject({ code: 'E005', context: { field: 'work_context.objective' } })
+    expect(await bad({ timeout: 5 })).toMatchObject({ code: 'E005', context: { field: 'timeout' } })
+    for (const id of ['', ' ', 'short', 'with.dots.in', 'x'.repeat(65), 'bad-123456', 'a*bcdefghij', 'wíth-ümlaut', 'new\nline-id']) {
+      expect(await bad({ id })).toMatchObject({ code: 'E005', context: { field: 'id' } })
+    }
+    expect(await world.world.bus.bounds()).toEqual(before)
+  })
+
+  it('aborts the handler at the deadline, ends with E010 and keeps the late output', async () => {
+    const alice = await world.agent('alice')
+    const slow = await world.agent('slow')
+    let reason: unknown
+    await using _worker = await slow.onPass(async (pass) => {
+      await new Promise<void>((resolve) => pass.signal.addEventListener('abort', () => setTimeout(resolve, 1_500)))
+      reason = pass.signal.reason
+      return 'too late'
+    })
+    const handle = alice.passOver({ subagent: 'slow', reason: 'x', work_context: context, timeout_ms: 700 })
+    await expect(handle).rejects.toMatchObject({ code: 'E010' })
+    const key = { originator: 'alice', subagent: 'slow', id: handle.id }
+    const late = await until(() => world.world.bus.journal.last(world.world.bus.subjects.event(key, 'late', 'slow')), {
+      what: 'late output',
+    })
+    expect(late.sequence).toBeGreaterThan(0)
+    expect(reason).toMatchObject({ code: 'E010' })
+    expect(await handle.status()).toBe('timed_out')
+  })
+
+  it('cancels by handle and by signal, and the worker hears it', async () => {
+    const alice = await world.agent('alice')
+    const idle = await world.agent('idle')
+    const heard: string[] = []
+    await using _worker = await idle.onPass(
+      (pass) =>
+        new Promise<string>((resolve) => {
+          pass.signal.addEventListener('abort', () => {
+            heard.push(pass.id)
+            resolve('stopped')
+          })
+        }),
+    )
+    const first = alice.passOver({ subagent: 'idle', reason: 'x', work_context: context })
+    await first.stored
+    await first.cancel('no longer wanted')
+    await expect(first).rejects.toMatchObject({ code: 'E043' })
+    const stop = new AbortController()
+    const second = alice.passOver({ subagent: 'idle', reason: 'x', work_context: context, signal: stop.signal })
+    await second.stored
+    stop.abort()
+    await expect(second).rejects.toMatchObject({ code: 'E043' })
+    await until(() => heard.length === 2 || heard.includes(second.id), { what: 'the worker heard the cancel' })
+  })
+
+  it('returns early by returnFromPassOver and tells progress', async () => {
+    const alice = await world.agent('alice')
+    const early = await world.agent('early')
+    const { returnFromPassOver } = await import('@passover/sdk')
+    let second: unknown
+    await using _worker = await early.onPass(async (pass) => {
+      pass.progress('half', 0.5)
+      await expect(returnFromPassOver({ artifacts: [{ type: 'nonsense' }] } as never)).rejects.toMatchObject({ code: 'E021' })
+      await returnFromPassOver({ status: 'partial', output: 'what I have' })
+      second = await returnFromPassOver('again').catch((e: unknown) => e)
+    })
+    const output: WorkOutput = await alice.passOver({
+      subagent: 'early',
+      reason: 'x',
+      work_context: context,
+      override: { auto_return: true },
+      priority: 'high',
+    })
+    expect(output).toMatchObject({ status: 'partial', output: 'what I have' })
+    await until(() => second, { what: 'the second return' })
+    expect(second).toMatchObject({ code: 'E013' })
+  })
+})

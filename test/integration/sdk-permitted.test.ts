@@ -1,0 +1,115 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { startAudit } from '@passover/audit'
+import { encode, type Principal } from '@passover/bus'
+import { startDispatcher } from '@passover/dispatcher'
+import { agentRecord, HEADER, sha256 } from '@passover/schemas'
+import { type Agent, createAgent } from '@passover/sdk'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { clockOf, SILENT } from '../support/dispatch.js'
+import { type PermittedFixture, permittedFixture } from '../support/permitted.js'
+import { until } from '../support/until.js'
+
+/** Everything that an agent does, on a server that enforces what it may. */
+const NAMES = ['alice', 'scout', 'judge'] as const
+type Name = (typeof NAMES)[number]
+const PRINCIPALS: Record<Name, Principal> = {
+  alice: { role: 'agent', name: 'alice', originates: true, subagent: false },
+  scout: { role: 'agent', name: 'scout', originates: true, subagent: true },
+  judge: { role: 'agent', name: 'judge', originates: false, subagent: true },
+}
+const maria: Principal = { role: 'person', name: 'maria' }
+
+let fixture: PermittedFixture
+const agents = {} as Record<Name, Agent>
+const opened: AsyncDisposable[] = []
+
+beforeAll(async () => {
+  fixture = await permittedFixture([...Object.values(PRINCIPALS), maria, { role: 'dispatcher' }, { role: 'audit' }])
+  const [dispatcherBus, auditBus, person] = [
+    await fixture.bus({ role: 'dispatcher' }),
+    await fixture.bus({ role: 'audit' }),
+    await fixture.bus(maria),
+  ]
+  const random = { bytes: (n: number) => randomBytes(n) }
+  await dispatcherBus.ensureTopology()
+  const dispatcher = await startDispatcher(
+    { bus: dispatcherBus, clock: clockOf(dispatcherBus), random, log: SILENT },
+    { registration: 'closed' },
+  )
+  const audit = await startAudit({ bus: auditBus, clock: clockOf(auditBus), random, log: SILENT }, {})
+  const registry = await person.table('agents', agentRecord)
+  for (const name of NAMES) {
+    const roles = { originates: name === 'alice' ? ('always' as const) : ('within_a_pass' as const), subagent: name !== 'alice' }
+    await registry.put(name, { name, roles, registered_by: 'maria', updated_at: person.now() })
+  }
+  for (const name of NAMES) {
+    const bus = await fixture.bus(PRINCIPALS[name])
+    agents[name] = createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p' })
+    opened.push(agents[name])
+  }
+  opened.push({ [Symbol.asyncDispose]: () => dispatcher.drain(1_000) }, audit)
+})
+afterAll(async () => {
+  for (const one of opened) await one[Symbol.asyncDispose]()
+  await fixture?.[Symbol.asyncDispose]()
+})
+
+const work_context = { objective: 'do it' }
+
+describe('with permissions enforced', () => {
+  it('passes over, passes on, returns, and answers for given ids', async () => {
+    await using _scout = await agents.scout.onPass(async (pass) => {
+      pass.progress('asking the judge', 0.5)
+      const child = await pass.passOver({ subagent: 'judge', reason: 'child', work_context })
+      return `scout heard: ${child.output}`
+    })
+    await using _judge = await agents.judge.onPass((pass) => `depth ${pass.chain_depth}`)
+    const id = randomUUID()
+    const ask = () => agents.alice.passOver({ subagent: 'scout', reason: 'x', work_context, id })
+    expect((await ask()).output).toBe('scout heard: depth 2')
+    expect((await ask()).output).toBe('scout heard: depth 2')
+    expect(await agents.alice.handle(id, 'scout').status()).toBe('returned')
+  })
+
+  it('carries large files and artifacts by reference', async () => {
+    const content = randomBytes(600_000).toString('base64')
+    await using _judge = await agents.judge.onPass((pass) => ({
+      artifacts: [{ type: 'message', role: 'assistant', visibility: 'user_visible', content: pass.context.files[0]?.content ?? '' }],
+    }))
+    const output = await agents.alice.passOver({
+      subagent: 'judge',
+      reason: 'x',
+      work_context: { ...work_context, files: [{ path: 'big', content }] },
+    })
+    expect(output.artifacts[0]).toMatchObject({ content })
+  })
+
+  it('cancels, and a person releases', async () => {
+    await using _judge = await agents.judge.onPass(async (pass) => {
+      if (pass.reason === 'wait') await new Promise((stop) => pass.signal.addEventListener('abort', stop))
+      return { summary: { decision: 'rejected' } }
+    })
+    const first = agents.alice.passOver({ subagent: 'judge', reason: 'wait', work_context })
+    await first.stored
+    await first.cancel()
+    await expect(first).rejects.toMatchObject({ code: 'E043' })
+    const second = agents.alice.passOver({ subagent: 'judge', reason: 'x', work_context })
+    await until(async () => (await second.status()) === 'awaiting_release', { what: 'it awaits release' })
+    const person = await fixture.bus(maria)
+    const key = { originator: 'alice', subagent: 'judge', id: second.id }
+    const returned = await person.journal.last(person.subjects.return(key, 'judge'))
+    const digest = sha256(returned?.data ?? new Uint8Array())
+    const headers = { [HEADER.verdict]: 'approve', [HEADER.digest]: digest }
+    await person.publish({
+      subject: person.subjects.decision(key, 'return', 'maria'),
+      headers,
+      data: encode({ v: 1, verdict: 'approve', digest }),
+    })
+    person.hintDecided('alice')
+    expect(await second).toMatchObject({ summary: { decision: 'rejected' } })
+  })
+
+  it('was refused nothing on the way', () => {
+    expect(fixture.reported).toEqual([])
+  })
+})

@@ -1,0 +1,76 @@
+import { connect } from '@passover/sdk'
+import { describe, expect, it } from 'vitest'
+import { AgentWorld } from '../support/agents.js'
+import { proxyTo } from '../support/proxy.js'
+import { until } from '../support/until.js'
+
+const work_context = { objective: 'do it' }
+
+describe('when nobody is there', () => {
+  it('connect: E040 without a server', async () => {
+    await expect(connect({ agent: 'alice', servers: 'nats://127.0.0.1:1' })).rejects.toMatchObject({ code: 'E040' })
+  })
+
+  it('passOver: E040 soon after 5 s when the server is cut off', async () => {
+    await using world = await AgentWorld.start({ audit: false })
+    await using proxy = await proxyTo(world.world.nats.url)
+    const alice = await world.agent('alice', undefined, proxy.url)
+    await world.world.agent('audit')
+    // The first one makes it listen.
+    const before = alice.passOver({ subagent: 'audit', reason: 'x', work_context })
+    await before.stored
+    proxy.cut()
+    const begun = Date.now()
+    await expect(alice.passOver({ subagent: 'audit', reason: 'x', work_context })).rejects.toMatchObject({ code: 'E040' })
+    expect(Date.now() - begun).toBeGreaterThan(3_000)
+    expect(Date.now() - begun).toBeLessThan(11_000)
+  }, 40_000)
+
+  it('passOver: E040 at its timeout plus 5 s without a dispatcher', async () => {
+    await using world = await AgentWorld.start({ audit: false, dispatchers: [] })
+    const alice = await world.agent('alice')
+    const begun = Date.now()
+    await expect(alice.passOver({ subagent: 'audit', reason: 'x', work_context, timeout_ms: 1_000 })).rejects.toMatchObject({
+      code: 'E040',
+    })
+    expect(Date.now() - begun).toBeGreaterThanOrEqual(5_900)
+    expect(Date.now() - begun).toBeLessThan(13_000)
+    expect(alice.awaited).toBe(0)
+  }, 40_000)
+
+  it('onPass: E040 without a dispatcher, but works without one where its consumers exist', async () => {
+    await using world = await AgentWorld.start({ audit: false, dispatchers: [] })
+    const lonely = await world.agent('lonely')
+    await expect(lonely.onPass(() => 'x')).rejects.toMatchObject({ code: 'E040' })
+    await world.world.agent('known')
+    const known = await world.agent('known')
+    const worker = await known.onPass(() => 'x')
+    await worker.drain()
+  }, 60_000)
+
+  it('onPass: E013 where registration is closed', async () => {
+    await using world = await AgentWorld.start({ audit: false, dispatchers: [{ registration: 'closed' }] })
+    const stranger = await world.agent('stranger')
+    await expect(stranger.onPass(() => 'x')).rejects.toMatchObject({ code: 'E013' })
+  })
+})
+
+describe('when the server restarts', () => {
+  it('goes on: passes that were open end, and new ones work', async () => {
+    await using world = await AgentWorld.start()
+    const alice = await world.agent('alice')
+    const steady = await world.agent('steady')
+    const waiting: ((text: string) => void)[] = []
+    await using _worker = await steady.onPass((pass) =>
+      pass.reason === 'wait' ? new Promise<string>((resolve) => waiting.push(resolve)) : 'at once',
+    )
+    const open = alice.passOver({ subagent: 'steady', reason: 'wait', work_context })
+    await until(() => waiting.length === 1, { what: 'the handler runs' })
+    await world.world.nats.node.kill()
+    await world.world.nats.node.restart()
+    waiting[0]?.('across the restart')
+    expect((await open).output).toBe('across the restart')
+    const after = await alice.passOverWithRetry({ subagent: 'steady', reason: 'x', work_context }, { retry_delay_ms: 200 })
+    expect(after.output).toBe('at once')
+  }, 60_000)
+})

@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AgentWorld } from '../support/agents.js'
+import { until } from '../support/until.js'
+
+let world: AgentWorld
+beforeAll(async () => {
+  world = await AgentWorld.start()
+})
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]()
+})
+
+const work_context = { objective: 'do it' }
+
+describe('a worker', () => {
+  it('runs no more than its concurrency at a time, and all that comes', async () => {
+    const alice = await world.agent('alice')
+    const narrow = await world.agent('narrow')
+    let now = 0
+    let most = 0
+    await using _worker = await narrow.onPass(
+      async () => {
+        now += 1
+        most = Math.max(most, now)
+        await new Promise((later) => setTimeout(later, 30))
+        now -= 1
+        return 'ok'
+      },
+      { concurrency: 3 },
+    )
+    await Promise.all(Array.from({ length: 40 }, () => alice.passOver({ subagent: 'narrow', reason: 'x', work_context })))
+    expect(most).toBe(3)
+  })
+
+  it('takes high before a backlog of low, and low still moves', async () => {
+    const alice = await world.agent('alice')
+    const busy = await world.agent('busy')
+    // Registered, so that work can queue up before anybody works.
+    await (await busy.onPass(() => 'x'))[Symbol.asyncDispose]()
+    const order: string[] = []
+    const pass = (priority: 'high' | 'low') => alice.passOver({ subagent: 'busy', reason: priority, priority, work_context })
+    const low = Array.from({ length: 60 }, () => pass('low'))
+    const high = Array.from({ length: 60 }, () => pass('high'))
+    await Promise.all([...low, ...high].map((one) => one.stored))
+    await until(
+      async () =>
+        (await Promise.all([low.at(-1), high.at(-1)].map((one) => one?.status()))).every((status) => status === 'waiting_for_return'),
+      { what: 'all is admitted' },
+    )
+    await using _worker = await busy.onPass(
+      async (one) => {
+        order.push(one.reason)
+        await new Promise((later) => setTimeout(later, 5))
+        return 'ok'
+      },
+      { concurrency: 2 },
+    )
+    await Promise.all([...low, ...high])
+    const first = order.slice(0, 45)
+    expect(first.filter((one) => one === 'high').length).toBeGreaterThan(30)
+    expect(first).toContain('low')
+  })
+
+  it('finishes what runs when it is drained, and hands back what does not finish', async () => {
+    const alice = await world.agent('alice')
+    const first = await world.agent('drained')
+    const started: string[] = []
+    const worker = await first.onPass(async (pass) => {
+      started.push(pass.reason)
+      if (pass.reason === 'stubborn') await new Promise(() => undefined)
+      if (pass.reason === 'long') await new Promise((_, reject) => pass.signal.addEventListener('abort', () => reject(pass.signal.reason)))
+      await new Promise((later) => setTimeout(later, 200))
+      return `first ${pass.attempt}`
+    })
+    const ask = (reason: string) => alice.passOver({ subagent: 'drained', reason, work_context })
+    const handles = { short: ask('short'), long: ask('long'), stubborn: ask('stubborn') }
+    await until(() => started.length === 3, { what: 'all three run' })
+    const begun = Date.now()
+    await worker.drain(500)
+    expect(Date.now() - begun).toBeLessThan(3_000)
+    const second = await world.agent('drained')
+    await using _worker = await second.onPass((pass) => `second ${pass.attempt}`)
+    expect((await handles.short).output).toBe('first 1')
+    expect((await handles.long).output).toBe('second 2')
+    expect((await handles.stubborn).output).toBe('second 2')
+  })
+
+  it('answers work that waited for it for long, once each', async () => {
+    const alice = await world.agent('alice')
+    const late = await world.agent('late')
+    await (await late.onPass(() => 'x'))[Symbol.asyncDispose]()
+    const handles = Array.from({ length: 30 }, (_, n) => alice.passOver({ subagent: 'late', reason: String(n), work_context }))
+    await Promise.all(handles.map((one) => one.stored))
+    await new Promise((later) => setTimeout(later, 2_500))
+    let runs = 0
+    // A connection that is younger than the work: nothing proves that it is the first delivery, so it is fenced.
+    const young = await world.agent('late')
+    await using _worker = await young.onPass(() => {
+      runs += 1
+      return 'ok'
+    })
+    const outputs = await Promise.all(handles)
+    expect(runs).toBe(30)
+    expect(new Set(outputs.map(({ metadata }) => metadata.attempt))).toEqual(new Set([2]))
+  })
+
+  it('leaves no subscription and no consumer behind', async () => {
+    const { nats } = world.world
+    const warm = await world.agent('coming')
+    await (await warm.onPass(() => 'x')).drain()
+    const before = await nats.census()
+    for (let round = 0; round < 20; round++) {
+      const agent = await world.agent('coming')
+      const alice = await world.agent('alice')
+      const worker = await agent.onPass(() => 'ok')
+      await alice.passOver({ subagent: 'coming', reason: 'x', work_context })
+      await worker.drain()
+      await agent[Symbol.asyncDispose]()
+      await alice[Symbol.asyncDispose]()
+    }
+    await nats.untilNothingLeft(before)
+  })
+
+  it('refuses bad options and a second name', async () => {
+    const agent = await world.agent('picky')
+    await expect(agent.onPass(() => 'x', { concurrency: 0 })).rejects.toMatchObject({ code: 'E005', context: { field: 'concurrency' } })
+  })
+})

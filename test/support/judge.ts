@@ -1,0 +1,319 @@
+import { decode } from '@msgpack/msgpack'
+
+/**
+ * An independent judge of a stream: it shares no code with the product (no core, no bus, no schemas), reads everything that is
+ * stored, folds each pass by DESIGN §2 anew, and says what is wrong. A fault in the product's fold is not repeated here.
+ */
+
+/** A stored message, as far as the judge looks at it. */
+export interface StoredMessage {
+  subject: string
+  sequence: number
+  time: number
+  header(name: string): string | undefined
+  data: Uint8Array
+}
+
+export interface CheckerOptions {
+  /** Default PASSOVER. */
+  stream?: string
+  /** Namespace in front of all subjects. */
+  prefix?: string
+  /** How much later than its deadline a pass may end (P2), ms. Default 1,000. */
+  bound_ms?: number
+  id_window_ms?: number
+}
+
+export interface Judgement {
+  passes: Map<string, PassFound>
+  /** Everything that breaks a promise, in words; empty: all is well. */
+  problems: string[]
+  /** Steps that do not count: dishonest or stale ones that a reader must ignore. No problem by themselves. */
+  ignored: string[]
+  totals: {
+    messages: number
+    requests: number
+    passes: number
+    ended: number
+    open: number
+    fences: number
+    by_code: Record<string, number>
+  }
+}
+
+export interface PassFound {
+  key: string
+  requests: number[]
+  held: number
+  works: number
+  attempts: number
+  /** Returns that count: one is right. */
+  returns: number
+  ended?: { sequence: number; time: number; by: string; code: string | undefined; status: string | undefined; attempt: number }
+  /** Stored time of its first step. */
+  begun?: number
+  /** When it must have ended, server ms. */
+  deadline?: number
+  parent?: { key: string; proof: number }
+  /** Sequence and time at which each later attempt began. */
+  fences: { sequence: number; time: number }[]
+}
+
+type State = { at: 'none' } | { at: 'held' } | { at: 'open'; attempt: number } | { at: 'done' }
+
+interface Journal {
+  found: PassFound
+  state: State
+  last: number
+}
+
+const STEPS = ['held', 'work', 'fence', 'return']
+const SLOTS = ['high', 'medium', 'low']
+const SYSTEM = 'passover'
+
+/** The judgement itself; `now` is the server's time. */
+export function judge(records: Iterable<StoredMessage>, now: number, options: CheckerOptions = {}): Judgement {
+  const judging = new Judging(now, options)
+  for (const record of records) judging.take(record)
+  return judging.conclude()
+}
+
+class Judging {
+  readonly #now: number
+  readonly #prefix: string
+  readonly #bound: number
+  readonly #window: number
+  readonly #journals = new Map<string, Journal>()
+  readonly #requests: { record: StoredMessage; key: string | undefined; bad: string }[] = []
+  /** Keys under which requests that can't be read are answered. */
+  readonly #unreadable = new Set<string>()
+  readonly #ignored: string[] = []
+  readonly #problems: string[] = []
+  #messages = 0
+
+  constructor(now: number, options: CheckerOptions) {
+    this.#now = now
+    this.#prefix = options.prefix ? `${options.prefix}.` : ''
+    this.#bound = options.bound_ms ?? 1_000
+    this.#window = options.id_window_ms ?? 3_600_000
+  }
+
+  take(record: StoredMessage): void {
+    this.#messages += 1
+    if (!record.subject.startsWith(this.#prefix)) return
+    const tokens = record.subject.slice(this.#prefix.length).split('.')
+    const [kind = '', a = '', b = '', id = '', by = ''] = tokens
+    if (kind === 'request' && tokens.length === 3) this.#request(record, { subagent: a, originator: b })
+    if (STEPS.includes(kind) && tokens.length === 5) this.#step(record, { kind, originator: a, subagent: b, id, by })
+  }
+
+  #request(record: StoredMessage, { subagent, originator }: { subagent: string; originator: string }): void {
+    const id = record.header('Passover-Id') ?? idInBody(record.data)
+    const of = (name: string) => `${originator}/${subagent}/${name}`
+    const key = id === undefined ? undefined : of(id)
+    // Tokens that are no names cannot be answered under; those are told to nobody.
+    const named = [originator, subagent].every((name) => /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
+    const number = `bad-${String(record.sequence).padStart(9, '0')}`
+    const bad = named ? of(number) : `nobody/nobody/${number}`
+    this.#requests.push({ record, key, bad })
+    this.#unreadable.add(bad)
+    if (key !== undefined) this.#journal(key).found.requests.push(record.sequence)
+  }
+
+  #journal(key: string): Journal {
+    const known = this.#journals.get(key)
+    if (known) return known
+    const made: Journal = {
+      found: { key, requests: [], held: 0, works: 0, attempts: 0, returns: 0, fences: [] },
+      state: { at: 'none' },
+      last: 0,
+    }
+    this.#journals.set(key, made)
+    return made
+  }
+
+  #step(record: StoredMessage, step: StepSubject): void {
+    const key = `${step.originator}/${step.subagent}/${step.id}`
+    const journal = this.#journal(key)
+    const before = journal.last
+    journal.last = record.sequence
+    const why = this.#impossible(journal.state, record, step)
+    const guard = guardOf(record, step, this.#prefix)
+    const told = `${key}: ${step.kind} by ${step.by} (${record.sequence})`
+    if (guard === undefined) this.#ignored.push(`${told} was published without a guard${why ? ` and does not count: ${why}` : ''}`)
+    else if (guard !== 'no return' && guard !== before)
+      this.#problems.push(`${told} names ${guard} as the step before, the server had ${before}`)
+    if (why) {
+      if (guard !== undefined) this.#ignored.push(`${told} does not count: ${why}`)
+      return
+    }
+    this.#count(journal, record, step)
+  }
+
+  /** Why a step changes nothing; undefined when it counts. */
+  #impossible(state: State, record: StoredMessage, step: StepSubject): string | undefined {
+    const attempt = Number(record.header('Passover-Attempt') ?? 0)
+    const system = step.by === SYSTEM
+    if (state.at === 'done') return 'the pass had its return'
+    const expiry = step.kind === 'return' && system && record.header('Passover-Code') === 'E005'
+    if (state.at === 'none' && !expiry && this.#tooLate(record, step)) return 'its id was past its window'
+    if (step.kind === 'held') return state.at === 'none' && system ? undefined : `held when ${state.at}`
+    if (step.kind === 'work') return state.at !== 'open' && SLOTS.includes(step.by) ? undefined : `work when ${state.at}`
+    if (step.kind === 'fence') {
+      if (state.at !== 'open' || step.by !== step.subagent) return `fence when ${state.at}`
+      return attempt === state.attempt + 1 ? undefined : `attempt ${attempt} after ${state.attempt}`
+    }
+    if (system) return undefined
+    if (state.at !== 'open' || step.by !== step.subagent) return `return by ${step.by} when ${state.at}`
+    return attempt === state.attempt ? undefined : `return of attempt ${attempt} in attempt ${state.attempt}`
+  }
+
+  /** Rule 5: after that only the answer "expired" may begin a journal. */
+  #tooLate(record: StoredMessage, step: StepSubject): boolean {
+    const from = timeOfId(step.id) ?? Number(record.header('Passover-Requested-At') ?? Number.NaN)
+    return record.time - from > this.#window
+  }
+
+  #count(journal: Journal, record: StoredMessage, step: StepSubject): void {
+    const { found } = journal
+    const parent = record.header('Passover-Parent')
+    if (journal.state.at === 'none') found.begun = record.time
+    if (parent !== undefined) found.parent = { key: parent, proof: Number(record.header('Passover-Proof')) }
+    const timeout = Number(record.header('Passover-Timeout'))
+    switch (step.kind) {
+      case 'held':
+        found.held += 1
+        found.deadline = record.time + Number(record.header('Passover-Expires'))
+        journal.state = { at: 'held' }
+        return
+      case 'work':
+        found.works += 1
+        found.attempts = 1
+        found.deadline = record.time + timeout
+        journal.state = { at: 'open', attempt: 1 }
+        return
+      case 'fence':
+        found.attempts += 1
+        found.fences.push({ sequence: record.sequence, time: record.time })
+        journal.state = { at: 'open', attempt: found.attempts }
+        return
+      default:
+        found.returns += 1
+        found.ended = {
+          sequence: record.sequence,
+          time: record.time,
+          by: step.by,
+          code: record.header('Passover-Code'),
+          status: record.header('Passover-Status'),
+          attempt: Number(record.header('Passover-Attempt') ?? 0),
+        }
+        journal.state = { at: 'done' }
+    }
+  }
+
+  conclude(): Judgement {
+    const passes = new Map([...this.#journals].map(([key, { found }]) => [key, found]))
+    for (const found of passes.values()) this.#judgePass(found, passes)
+    for (const { record, key, bad } of this.#requests) this.#judgeRequest(record, [key, bad])
+    const begun = [...passes.values()].filter((found) => found.begun !== undefined)
+    const by_code: Record<string, number> = {}
+    for (const { ended } of begun) if (ended) by_code[ended.code ?? 'ok'] = (by_code[ended.code ?? 'ok'] ?? 0) + 1
+    const ended = begun.filter((found) => found.ended).length
+    return {
+      passes,
+      problems: this.#problems,
+      ignored: this.#ignored,
+      totals: {
+        messages: this.#messages,
+        requests: this.#requests.length,
+        passes: begun.length,
+        ended,
+        open: begun.length - ended,
+        fences: begun.reduce((sum, found) => sum + found.fences.length, 0),
+        by_code,
+      },
+    }
+  }
+
+  #judgePass(found: PassFound, passes: Map<string, PassFound>): void {
+    const { key, deadline, ended, begun } = found
+    if (begun === undefined) return
+    if (found.returns > 1) this.#problems.push(`${key}: ${found.returns} returns count`)
+    if (found.works > 1) this.#problems.push(`${key}: ${found.works} work steps count`)
+    if (found.requests.length === 0 && !this.#unreadable.has(key)) this.#problems.push(`${key}: a journal without a request`)
+    if (deadline !== undefined && Number.isNaN(deadline)) this.#problems.push(`${key}: its step does not say when it must end`)
+    const due = deadline !== undefined && this.#now > deadline + this.#bound
+    if (!ended && due) this.#problems.push(`${key}: still open ${this.#now - (deadline ?? 0)} ms past its deadline`)
+    if (ended && deadline !== undefined && ended.time > deadline + this.#bound) {
+      this.#problems.push(`${key}: ended ${ended.time - deadline} ms past its deadline`)
+    }
+    this.#judgeChild(found, passes)
+  }
+
+  /** A child lives only while its parent is open in the attempt that its proof names. */
+  #judgeChild(found: PassFound, passes: Map<string, PassFound>): void {
+    const parent = found.parent && passes.get(found.parent.key)
+    if (!found.parent || found.works === 0) return
+    if (!parent) {
+      this.#problems.push(`${found.key}: its parent ${found.parent.key} is not in the stream`)
+      return
+    }
+    const { proof } = found.parent
+    const lost = parent.fences.find((fence) => fence.sequence > proof)?.time ?? parent.ended?.time
+    if (lost === undefined) return
+    const mustEnd = Math.max(lost, found.begun ?? 0) + this.#bound
+    const end = found.ended?.time ?? this.#now
+    if (end > mustEnd) this.#problems.push(`${found.key}: outlives its parent ${parent.key} by ${end - lost} ms`)
+  }
+
+  #judgeRequest(record: StoredMessage, keys: (string | undefined)[]): void {
+    const answered = keys.some((key) => key !== undefined && (this.#journals.get(key)?.last ?? 0) > 0)
+    if (answered) return
+    const timeout = Number(record.header('Passover-Timeout') ?? 30_000)
+    const waited = this.#now - record.time
+    if (waited > timeout + this.#bound)
+      this.#problems.push(`request ${record.sequence} (${keys[0] ?? 'without id'}) has no answer after ${waited} ms`)
+  }
+}
+
+interface StepSubject {
+  kind: string
+  originator: string
+  subagent: string
+  id: string
+  by: string
+}
+
+/** The sequence that a step's guard names; undefined: it was published without one that covers its journal. */
+function guardOf(record: StoredMessage, step: StepSubject, prefix: string): number | 'no return' | undefined {
+  const sequence = record.header('Nats-Expected-Last-Subject-Sequence')
+  const subject = record.header('Nats-Expected-Last-Subject-Sequence-Subject')
+  const key = `${step.originator}.${step.subagent}.${step.id}`
+  if (sequence === undefined) return undefined
+  if (subject === `${prefix}*.${key}.*`) return Number(sequence)
+  // The timekeeper's last resort against a worker that keeps fencing.
+  const last = step.kind === 'return' && step.by === SYSTEM && sequence === '0' && subject === `${prefix}return.${key}.*`
+  return last ? 'no return' : undefined
+}
+
+/** The time in a generated id or UUIDv7, ms. */
+function timeOfId(id: string): number | undefined {
+  if (/^[0-9a-z]{17}_[A-Za-z0-9_-]{14}$/.test(id)) return Number.parseInt(id.slice(8, 17), 36)
+  if (/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i.test(id))
+    return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+  return undefined
+}
+
+/** A request without the header: JSON from a shell, or an envelope. */
+function idInBody(data: Uint8Array): string | undefined {
+  for (const read of [() => JSON.parse(new TextDecoder().decode(data)) as unknown, () => decode(data)]) {
+    try {
+      const body = read() as { id?: unknown; request?: { id?: unknown } } | null
+      const id = body?.request?.id ?? body?.id
+      if (typeof id === 'string') return id
+    } catch {
+      // Not in this form.
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,51 @@
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** A way to a server that a test can cut, while everybody else stays connected. */
+export interface Proxy extends AsyncDisposable {
+  readonly url: string
+  /** Breaks every connection and takes no new one until `mend`. */
+  cut(): void
+  mend(): void
+}
+
+export async function proxyTo(url: string): Promise<Proxy> {
+  const target = new URL(url)
+  const open = new Set<Socket>()
+  let broken = false
+  const server: Server = createServer((near) => {
+    if (broken) {
+      near.destroy()
+      return
+    }
+    const far = connect(Number(target.port), target.hostname)
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      open.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        open.delete(socket)
+        other.destroy()
+      })
+      socket.pipe(other)
+    }
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `nats://127.0.0.1:${port}`,
+    cut() {
+      broken = true
+      for (const socket of open) socket.destroy()
+    },
+    mend() {
+      broken = false
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy()
+      await new Promise((closed) => server.close(closed))
+    },
+  }
+}

@@ -1,0 +1,54 @@
+import type { Pass } from '@passover/sdk'
+import { agentHere, faultHere, order, say } from './role.js'
+
+/** A worker process. What its handler does is said by the pass's reason; each begun run is told before anything else of it happens. */
+
+const name = process.env.WORKER ?? String(process.pid)
+const later = (ms: number) => new Promise((done) => setTimeout(done, ms))
+
+const DOES: Record<string, (pass: Pass, argument: string) => unknown> = {
+  echo: () => undefined,
+  /** Waits for the order `release`; a later attempt does not. */
+  wait: (pass) => (pass.attempt === 1 ? order('release') : undefined),
+  sleep: (_, ms) => later(Number(ms)),
+  /** Keeps the event loop busy in its first attempt, once it is told to. */
+  block: async (pass, ms) => {
+    if (pass.attempt > 1) return
+    await order('block')
+    const end = performance.now() + Number(ms)
+    while (performance.now() < end);
+  },
+  /** Never ends in its first attempt, whatever its signal says. */
+  stubborn: (pass) => (pass.attempt === 1 ? new Promise(() => undefined) : undefined),
+  /** Passes on: `pass scout echo`, `pass scout pass fixer echo`. */
+  pass: async (pass, rest) => {
+    const [subagent = '', ...reason] = rest.split(' ')
+    const child = await pass.passOver({ subagent, reason: reason.join(' '), work_context: { objective: 'deeper' } })
+    await say('child', { id: pass.id, output: child.output })
+  },
+}
+
+const agent = await agentHere({
+  async at(point, key) {
+    if (point === 'worker:after-return') await say('gave', { id: key.id })
+    await faultHere(point, key.id)
+  },
+})
+const worker = await agent.onPass(
+  async (pass) => {
+    await say('run', { id: pass.id, attempt: pass.attempt })
+    const { signal } = pass
+    signal.addEventListener('abort', () => void say('aborted', { id: pass.id, code: (signal.reason as { code?: string }).code }))
+    const [does = '', ...rest] = pass.reason.split(' ')
+    await DOES[does]?.(pass, rest.join(' '))
+    return JSON.stringify({ by: name, attempt: pass.attempt, depth: pass.chain_depth, ancestors: pass.ancestors })
+  },
+  { drain_ms: Number(process.env.DRAIN_MS ?? 10_000) },
+)
+await say('ready')
+process.once('SIGTERM', () => {
+  void worker
+    .drain()
+    .then(() => agent[Symbol.asyncDispose]())
+    .then(() => process.exit(0))
+})

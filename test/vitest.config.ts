@@ -1,0 +1,62 @@
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const source = { resolve: { conditions: ['source'] }, ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } } }
+const common = {
+  environment: 'node' as const,
+  root,
+  server: { deps: { inline: [/@passover\//, /packages\//, /services\//, /schemas\//] } },
+}
+
+/** Unit tests stand beside their file and do no I/O; everything under test/ uses a real server or real processes. */
+export default defineConfig({
+  root,
+  ...source,
+  test: {
+    maxWorkers: 2,
+    reporters: ['default'],
+    coverage: {
+      provider: 'v8',
+      include: ['schemas/src/**/*.ts', 'packages/*/src/**/*.ts', 'services/*/src/**/*.ts'],
+      exclude: ['**/*.test.ts', '**/*.d.ts'],
+      reporter: ['text-summary', 'json-summary', 'json'],
+      thresholds: { lines: 80, branches: 80, 'packages/core/src/**': { lines: 95, branches: 95 } },
+    },
+    projects: [
+      {
+        ...source,
+        test: {
+          ...common,
+          name: 'unit',
+          include: ['{schemas,infra}/src/**/*.test.ts', '{packages,services}/*/src/**/*.test.ts', 'test/support/**/*.test.ts'],
+        },
+      },
+      {
+        ...source,
+        test: {
+          ...common,
+          name: 'integration',
+          include: ['test/{integration,contract}/**/*.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        ...source,
+        test: { ...common, name: 'e2e', include: ['test/{e2e,examples}/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 180_000 },
+      },
+      {
+        ...source,
+        test: {
+          ...common,
+          name: 'chaos',
+          include: ['test/chaos/**/*.test.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+})
