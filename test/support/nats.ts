@@ -33,13 +33,6 @@ export interface FixtureOptions {
   config?: ServerSettings
 }
 
-/** What a maker is told of one node. */
-interface NodePlan {
-  name: string
-  config: ServerSettings
-  cluster?: ClusterSettings
-}
-
 /** A disposable NATS with JetStream. `await using nats = await natsFixture()`. */
 export interface NatsFixture extends AsyncDisposable {
   readonly maker: Maker

@@ -64,7 +64,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
 
 /** Whoever runs it, and whom PASSOVER_PEOPLE names. */
 function peopleOf({ flags, env }: Context): string[] {
-  const named = (env['PASSOVER_PEOPLE'] ?? '').split(',').map((name) => name.trim())
+  const named = (env.PASSOVER_PEOPLE ?? '').split(',').map((name) => name.trim())
   return [...new Set([resolvePerson(flags, env), ...named.filter((name) => name !== '')])]
 }
 
