@@ -1,4 +1,4 @@
-import type { ClusterSettings, ServerSettings } from '@passover/bus/server'
+import type { ServerSettings } from '@passover/bus/server'
 import { type Census, takeCensus } from './nats-monitor.js'
 import { until } from './until.js'
 
