@@ -269,6 +269,7 @@ export class NatsBus implements Bus {
     this.#time.stop()
     await Promise.allSettled([...this.#open].map((open) => open[Symbol.asyncDispose]()))
     // What was published just now should reach the server before we go.
+    this.#link.flush()
     if (this.#link.connected) await within(FLUSH_MS, this.#link.nc.flush())
     await this.#replies[Symbol.asyncDispose]()
     await this.#link.nc.close()
