@@ -20,6 +20,7 @@ export default defineConfig({
       provider: 'v8',
       include: ['schemas/src/**/*.ts', 'packages/*/src/**/*.ts', 'services/*/src/**/*.ts'],
       exclude: ['**/*.test.ts', '**/*.d.ts'],
+      reportOnFailure: true,
       reporter: ['text-summary', 'json-summary', 'json'],
       thresholds: { lines: 80, branches: 80, 'packages/core/src/**': { lines: 95, branches: 95 } },
     },

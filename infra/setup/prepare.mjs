@@ -30,7 +30,7 @@ function run(what, command, args) {
     encoding: 'utf8',
     maxBuffer: 64 << 20,
     shell: process.platform === 'win32',
-    env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1', DO_NOT_TRACK: '1' },
+    env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1', DO_NOT_TRACK: '1', npm_config_update_notifier: 'false' },
   })
   if (result.status === 0) {
     say(`  ✓ ${what} (${((Date.now() - started) / 1000).toFixed(1)} s)`)
@@ -88,11 +88,19 @@ function alive(pid) {
   }
 }
 
-export function prepare() {
+/** `tests: false`: without the test workspace, which nobody needs to run the product. */
+export function prepare({ tests = true } = {}) {
   requireNode()
   say('Setting up')
   exclusively(() => {
     install()
-    run('build up to date', 'npx', ['--no-install', 'turbo', 'run', 'build', '--output-logs=errors-only'])
+    run('build up to date', 'npx', [
+      '--no-install',
+      'turbo',
+      'run',
+      'build',
+      '--output-logs=errors-only',
+      ...(tests ? [] : ['--filter=!@passover/test']),
+    ])
   })
 }

@@ -72,6 +72,9 @@ export const timelineEntry = z.object({
   attempt: z.int().optional(),
   /** Item and verdict of a decision, code or status of a return, message of a progress. */
   detail: z.string().optional(),
+  /** Of a decision: whether it counts, and why not. */
+  counts: z.boolean().optional(),
+  why: z.string().optional(),
   /** Why the fold ignores it: a violation. */
   ignored: z.string().optional(),
 })
@@ -91,6 +94,7 @@ export const answeredPass = z.object({
   return: storedReturn.optional(),
   /** The return was too large for an answer: it stands in the stream or the archive at the record's sequence. */
   return_left_out: z.boolean().optional(),
+  /** Those of the record that count; what does not is in the record and the history, with why. */
   decisions: z.array(answeredDecision),
   /** The projection (PassRecord) of a pass that was admitted, held or ended. */
   record: z.record(z.string(), z.unknown()).optional(),
@@ -98,6 +102,9 @@ export const answeredPass = z.object({
   history: z.array(timelineEntry).optional(),
   /** Entries of the history that were left out of its middle. */
   history_left_out: z.int().optional(),
+  /** With `history: true`: passes asked for within it that the asker may see, newest first; `below_more`: there are more. */
+  below: z.array(passRow).optional(),
+  below_more: z.boolean().optional(),
 })
 export type AnsweredPass = z.infer<typeof answeredPass>
 

@@ -60,6 +60,8 @@ export const recordedDecision = open({
   reason: text(LIMITS.line).optional(),
   /** False: by someone who is no approver, or about something else than was held. */
   counts: z.boolean().optional(),
+  /** Why it does not. */
+  why: text(LIMITS.line).optional(),
 })
 export type RecordedDecision = z.infer<typeof recordedDecision>
 

@@ -36,7 +36,8 @@ async function step(js: JetStreamClient, subject: string, guard: { subject: stri
   head.set(GUARD.sequence, String(guard.sequence))
   head.set(GUARD.subject, guard.subject)
   try {
-    return (await js.publish(subject, 'x', { headers: head, retries: 1 })).seq
+    // A node of a cluster may hear of a new stream a moment later than its maker: no responders is then no refusal.
+    return (await js.publish(subject, 'x', { headers: head, retries: 20 })).seq
   } catch (error) {
     if (/wrong last sequence/i.test(String(error))) return undefined
     throw error

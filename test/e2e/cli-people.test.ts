@@ -77,6 +77,20 @@ describe('approve and deny', () => {
     expect(await waiting.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('bad') })
   })
 
+  it('refuse who takes part, before anything is stored, and say who can', async () => {
+    const { id, waiting } = await held('own')
+    for (const verdict of ['approve', 'deny']) {
+      const { code, document } = await json<{ error: { code: string; hint: string } }>([verdict, id, '--as', 'alice'], { cwd })
+      expect({ code, document }).toMatchObject({ code: 4, document: { error: { code: 'E013' } } })
+      expect(document.error.hint).toContain(`passover approve ${id} --as <person>`)
+    }
+    expect((await shown(id)).timeline.map(({ kind }) => kind)).not.toContain('decision')
+    expect(await run(['approve', id, '--as', 'bob'], { cwd })).toMatchObject({ code: 0 })
+    expect(await waiting.ended).toMatchObject({ code: 0 })
+    const own = ['request', '--as', 'anna', '--to', 'echo', '--objective', 'x', '--hold', '--no-wait']
+    expect(await run(own, { cwd })).toMatchObject({ code: 0, stderr: expect.stringContaining('--as <person>') })
+  })
+
   it('say that nothing waits', async () => {
     const { document: output } = await json<WorkOutput>(['request', '--to', 'echo', '--objective', 'x'], { cwd })
     expect(await json(['approve', output.work_id], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })

@@ -25,7 +25,7 @@ describe('request', () => {
   it('waits and prints what comes back', async () => {
     const { code, stdout, stderr } = await run(['request', '--from', 'alice', '--to', 'echo', '--objective', 'hello'], { cwd })
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(stdout).toMatch(/^✓ completed by echo in .*\nhello\n$/)
+    expect(stdout).toMatch(/^✓ completed by echo in .* {2}pass [A-Za-z0-9_-]{9,64}\nhello\n$/)
   })
 
   it('prints the WorkOutput as the one document, with priority medium and its own id', async () => {
@@ -78,7 +78,22 @@ describe('request', () => {
     expect(code).toBe(124)
     expect(stderr).toContain('Queued: 0 workers on `nobody`, start one with `passover work nobody -- <command>`')
     expect(stderr).toContain('E010')
+    expect(stderr).toContain('`nobody` has 0 workers; start one: passover work nobody')
     expect(stderr).toMatch(/passover show \S+/)
+  })
+
+  it('sends a binary file whole, as base64', async () => {
+    const bytes = Buffer.from([0, 255, 1, 128])
+    writeFileSync(join(cwd, 'x.bin'), bytes)
+    const { code, stdout } = await run(['request', '--to', 'echo', '--objective', 'o', '--file', 'x.bin'], { cwd })
+    expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining(`x.bin=${bytes.toString('base64')}`) })
+  })
+
+  it('sends nowhere to look where nothing was sent', async () => {
+    const { code, stderr } = await run(['request', '--to', 'echo', '--objective', 'o', '--id', 'short'], { cwd })
+    expect(code).toBe(2)
+    expect(stderr).toContain('E005')
+    expect(stderr).not.toContain('passover show')
   })
 
   it('refuses an unknown subagent with 4, a loop with the chain', async () => {
@@ -125,6 +140,13 @@ describe('list and show', () => {
       return rows[0]?.last_sequence === detail.last_sequence
     })
     expect(rows).toHaveLength(1)
+    const { stdout: lines } = await run(['list', '--to', 'echo', '--limit', '2', '--jsonl'], { cwd })
+    expect(
+      lines
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as PassRow).subagent),
+    ).toEqual(['echo', 'echo'])
     for (const [field, value] of Object.entries(rows[0]!)) expect(detail[field as keyof PassRow], field).toEqual(value)
     expect(detail.timeline.map(({ kind }) => kind)).toEqual(['request', 'work', 'return'])
     expect(detail.output).toMatchObject({ work_id: output.work_id, output: 'listed\n' })

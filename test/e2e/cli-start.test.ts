@@ -33,7 +33,9 @@ function expectCycle(stdout: string): string {
   for (const text of [
     'Nobody can be asked here, so it answers by itself',
     '8 errors in 3 files',
+    'needs_modification: 3 changes, 8 findings',
     'decision: needs_modification',
+    'TS2724, TS2552: there is no `subtotl`',
     'TS2551',
     '--- a/src/basket.ts',
     '+++ b/src/receipt.ts',
@@ -76,6 +78,7 @@ describe('npm start', { timeout: 300_000 }, () => {
       })
       if (command.startsWith('show')) expect(typed).toContain(id)
       if (command.startsWith('request')) expect(typed).toContain("Property 'quantiy' does not exist")
+      if (command.startsWith('request')) expect(typed).not.toContain('TS2307')
     }
     const shown = JSON.parse((await run(['show', id, '--json'], { cwd: ROOT })).stdout) as {
       decisions: { item: string; modifications: Record<string, string> }[]
@@ -127,6 +130,23 @@ describe('npm start', { timeout: 300_000 }, () => {
       expect(stdout).toContain(text)
     child.stdin.write('\u0003')
     expect(await started.ended).toMatchObject({ code: 0 })
+  })
+
+  it.skipIf(!hasScript)('says at Ctrl-C instead of an answer that nothing was applied', async () => {
+    const { CI: _ci, NATS_URL: _url, ...env } = process.env
+    const command = `stty cols 140 rows 50; exec '${process.execPath}' '${join(ROOT, 'infra', 'start', 'bootstrap.mjs')}'`
+    const child = spawn(SCRIPT, ['-qfec', command, '/dev/null'], {
+      cwd: ROOT,
+      env: { ...env, TERM: 'xterm' },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    await using started = new Spawned(child)
+    await started.printed('Apply this change to src/basket.ts?', 'stdout', 120_000)
+    child.stdin.write('\u0003')
+    const { code, stdout } = await started.ended
+    expect(code).toBe(130)
+    expect(stdout).toContain('Interrupted; nothing was applied.')
+    expect(stdout).not.toContain('wrote src/')
   })
 
   it('says what it does not understand', async () => {

@@ -31,6 +31,13 @@ describe('passover up', () => {
     const { url, pid } = serverFile(project.cwd)
     const second = await run(['up'], { cwd: project.cwd })
     expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining(`Already up: ${url} (process ${pid})`) })
+    expect(second.stderr).not.toContain('starting')
+    const port = Number(new URL(url).port) === 4999 ? 4998 : 4999
+    expect(await run(['up', '--port', String(port)], { cwd: project.cwd })).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('Already up'),
+      stderr: expect.stringContaining(`not at port ${port}`),
+    })
     const { document } = await json(['up'], { cwd: project.cwd })
     expect(document).toMatchObject({ state: 'already_running', url, pid })
     expect(JSON.stringify(document)).not.toContain(serverFile(project.cwd).password)
@@ -137,6 +144,18 @@ describe('passover up', () => {
     // It may have stopped in good order before the second one came.
     expect([0, 130]).toContain(code)
     await until('the server has ended too', () => !isAlive(server_pid))
+  })
+
+  it('says that its server was killed, how, and what to do; the log has it too', async () => {
+    using folder = new Folder()
+    await using up = cli(['up', '--json'], { cwd: folder.path })
+    await up.printed('server_pid')
+    const { server_pid } = JSON.parse(up.stdout) as { server_pid: number }
+    process.kill(server_pid, 'SIGKILL')
+    const said = await up.printed('start it again: passover up', 'stderr')
+    expect(said).toMatch(/^✗ nats-server ended by itself \(SIGKILL\)/m)
+    expect(await up.ended).toMatchObject({ code: 1 })
+    expect(readFileSync(join(folder.path, '.passover', 'passover.log'), 'utf8')).toMatch(/"level":50.*nats-server ended by itself/)
   })
 
   it('names a server file that is none, with exit 2, and leaves it as it is', async () => {

@@ -69,10 +69,29 @@ describe('the command line', () => {
       ['list', '--server', 'http://['],
       ['request', '--to', 'a', '--objective', 'o', '--timeout', '30'],
       ['request', '--to', 'a', '--objective', 'o', '--file', 'missing.ts', '--server', 'nats://127.0.0.1:1'],
+      ['request', '--to', 'a', '--objective', 'o', '--file', BIN, '--file', BIN, '--server', 'nats://127.0.0.1:1'],
+      ['request', '--to', 'a', '--objective', 'o', '--timeout', '25h'],
+      ['list', '--server', 'http://127.0.0.1:1'],
+      ['agents', 'remove'],
       ['request', '--to', 'a', '--objective', ' ', '--server', 'nats://127.0.0.1:1'],
       ['work', 'a', '--server', 'nats://127.0.0.1:1', '--', 'no-such-program'],
     ]
     for (const args of wrong) expect(await run(args, { cwd: folder.path }), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
+  })
+
+  it('types its commands as they were typed, also in JSON, and names the variable that is wrong', async () => {
+    using folder = new Folder()
+    const npx = { npm_command: 'exec' }
+    expect(await json(['list'], { cwd: folder.path, env: npx })).toMatchObject({
+      document: { error: { hint: expect.stringContaining('npx passover up') } },
+    })
+    expect(await run(['list'], { cwd: folder.path, env: { PASSOVER_SERVER: 'http://localhost:4222' } })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('PASSOVER_SERVER: http://localhost:4222 is no NATS address'),
+    })
+    expect(await run(['doctor'], { cwd: folder.path })).toMatchObject({ code: 5 })
+    expect((await run(['doctor', '--help'], { cwd: folder.path })).stdout).toContain('5 when the server cannot be reached')
+    expect((await run(['work', '--help'], { cwd: folder.path })).stdout).toContain('default: 5s')
   })
 
   it('has no colour when not a terminal, and none of a terminal’s with NO_COLOR', async () => {

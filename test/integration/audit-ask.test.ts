@@ -1,8 +1,9 @@
 import { ARCHIVE_BUCKET, Archive, type AuditRunning, deletePass, Manifest, SEGMENT_SIZE } from '@passover/audit'
-import { type Bus, decode } from '@passover/bus'
+import { type Bus, decode, encode } from '@passover/bus'
 import {
   type AgentsAnswer,
   agentsAnswer,
+  HEADER,
   type ListAnswer,
   listAnswer,
   type PassAnswer,
@@ -95,6 +96,46 @@ describe('audit: asking', () => {
     expect(await onePass(alice, pass.key)).toMatchObject({ status: 'returned', decisions: [{ item: 'return', verdict: 'approve' }] })
     await audit.settled()
     expect((await list(maria, { limit: 1 })).passes[0]).toMatchObject({ id: pass.key.id, status: 'returned' })
+  })
+
+  it('a decision that does not count is told with why, and by its body, whatever its headers say', async () => {
+    const pass = story()
+    await pass.request()
+    await pass.held()
+    await pass.decides('dispatch', 'audit', 'approve')
+    const told = await onePass(alice, { ...pass.key, history: true })
+    const judged = { counts: false, why: 'takes part in the pass' }
+    expect(told).toMatchObject({
+      status: 'held',
+      decisions: [],
+      record: { decisions: [{ person: 'audit', verdict: 'approve', ...judged }] },
+    })
+    expect(told.history?.[2]).toMatchObject({ kind: 'decision', by: 'audit', detail: 'dispatch approve', ...judged })
+    const body = encode({ v: 1, verdict: 'deny', digest: 'd'.repeat(64) })
+    const subject = fixture.bus.subjects.decision(pass.key, 'dispatch', 'maria')
+    await fixture.bus.publish({ subject, data: body, headers: { [HEADER.verdict]: 'approve' } })
+    const again = await onePass(alice, { ...pass.key, history: true })
+    const maria = again.history?.find(({ by }) => by === 'maria')
+    expect(maria).toMatchObject({ detail: 'dispatch deny', counts: false, why: 'headers and body differ' })
+    await pass.ends({ code: 'E013', message: 'denied' })
+  })
+
+  it('the passes below are told with a pass, to agents only their own', async () => {
+    const parent = story()
+    await parent.request()
+    await parent.work()
+    const child = () => story({ originator: 'audit', subagent: 'scout', parent: parent.key }).whole()
+    const below = [await child(), await child()]
+    await story({ originator: 'audit', subagent: 'scout', parent: { ...parent.key, id: 'another-parent' } }).whole()
+    await parent.returns()
+    await audit.settled()
+    const told = async (who: Bus) =>
+      (await onePass(who, { ...parent.key, history: true })).below?.map(({ id, subagent, status }) => [id, subagent, status])
+    const [first, second] = below.map(({ key }) => [key.id, key.subagent, 'returned'])
+    expect(await told(maria)).toEqual([second, first])
+    expect(await told(await fixture.connect('audit'))).toEqual([second, first])
+    expect(await told(alice)).toEqual([])
+    expect((await onePass(maria, parent.key)).below).toBeUndefined()
   })
 
   it('agents are told about their own passes only, people about all', async () => {

@@ -1,4 +1,4 @@
-import type { WorkOutput } from '@passover/schemas'
+import { passAnswer, type WorkOutput } from '@passover/schemas'
 import { PassOverError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
@@ -151,5 +151,10 @@ describe('one pass, from originator to subagent and back', () => {
     expect(output).toMatchObject({ status: 'partial', output: 'what I have' })
     await until(() => second, { what: 'the second return' })
     expect(second).toMatchObject({ code: 'E013' })
+    // What was reported stands before the return, and after the start.
+    const asked = { op: 'pass', id: output.work_id, history: true } as const
+    const told = passAnswer.parse(await world.buses.get(alice)?.ask(asked))
+    const kinds = told.ok ? told.passes[0]?.history?.map(({ kind }) => kind) : told.error
+    expect(kinds).toEqual(['request', 'work', 'started', 'progress', 'return'])
   })
 })

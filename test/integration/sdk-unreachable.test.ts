@@ -1,4 +1,4 @@
-import { connect } from '@passover/sdk'
+import { connect, type WorkerEvent } from '@passover/sdk'
 import { describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { proxyTo } from '../support/proxy.js'
@@ -53,6 +53,33 @@ describe('when nobody is there', () => {
     const stranger = await world.agent('stranger')
     await expect(stranger.onPass(() => 'x')).rejects.toMatchObject({ code: 'E013' })
   })
+})
+
+describe('a worker says what happens to it', () => {
+  it('that it waits, how a pass failed, and that the server is lost and found again', async () => {
+    await using world = await AgentWorld.start({ audit: false })
+    await using proxy = await proxyTo(world.world.nats.url)
+    const greeter = await world.agent('greeter', undefined, proxy.url)
+    const alice = await world.agent('alice')
+    const events: WorkerEvent[] = []
+    const handler = () => {
+      throw new Error('no such table')
+    }
+    await using _worker = await greeter.onPass(handler, { concurrency: 3, log: (event) => void events.push(event) })
+    expect(events).toEqual([{ kind: 'waits', text: 'greeter waits for work (3 at a time)' }])
+    const asked = alice.passOver({ subagent: 'greeter', reason: 'x', work_context })
+    await expect(asked).rejects.toMatchObject({ code: 'E011' })
+    expect(events[1]).toMatchObject({
+      kind: 'failed',
+      attempt: 1,
+      error: { code: 'E011' },
+      text: expect.stringMatching(/no such table\n +at /),
+    })
+    proxy.cut()
+    await until(() => events[2]?.kind === 'lost', { what: 'it says that the server is lost' })
+    proxy.mend()
+    await until(() => events[3]?.kind === 'found', { what: 'it says that the server is found again' })
+  }, 40_000)
 })
 
 describe('when the server restarts', () => {

@@ -5,7 +5,7 @@ import type { FileModificationArtifact, FindingArtifact, HandlerResult } from '@
 import type { Pass } from '@passover/sdk'
 import { count } from 'passover'
 import { type Build, build, type Diagnostic } from './checker.js'
-import { applyFixes, type Fix, leastConfidence, proposeFixes } from './fixes.js'
+import { applyFixes, type Fix, leastConfidence, proposeFixes, reasonOf } from './fixes.js'
 
 /** A fix can bring the next error to light; after so many rounds what is left is for people. */
 const MAX_ROUNDS = 4
@@ -123,7 +123,7 @@ function change(file: { path: string; old_content: string; new_content: string }
   return {
     type: 'file_modification',
     ...file,
-    reason: [...new Set(own.map(({ why }) => why))].join('; '),
+    reason: reasonOf(own),
     confidence: leastConfidence(own.map(({ confidence }) => confidence)),
     operation: 'modify',
   }

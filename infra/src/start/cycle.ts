@@ -34,7 +34,7 @@ export async function runCycle(cycle: Cycle): Promise<string> {
   const { handle, output } = await passOver(cycle, before)
 
   stage.step('Audit has returned')
-  stage.detail(renderOutput(output, stage.terminal))
+  stage.detail(renderOutput(withoutKnown(output, before), stage.terminal))
 
   stage.step(`${cycle.bus.identity} decides on each change`)
   const choices = await choose(stage, modificationsOf(output))
@@ -76,10 +76,7 @@ async function passOver({ stage, alice, directory, signal }: Cycle, found: Build
   await handle.stored
   stage.detail(`id ${handle.id}`)
   const output = await handle.result()
-  stage.done(
-    `${output.status}, ${output.summary.decision ?? 'no decision'}: ${count(output.artifacts.length, 'artifact')}`,
-    performance.now() - began,
-  )
+  stage.done(`${output.status}, ${output.summary.decision ?? 'no decision'}: ${contents(output)}`, performance.now() - began)
   return { handle, output }
 }
 
@@ -115,6 +112,23 @@ function workContext(directory: string, { text, diagnostics, ms }: Build): Parti
     errors: diagnostics.map(({ path, line, column, code, message }) => ({ type: code, message, context: `${path}:${line}:${column}` })),
     todos: [{ content: 'Make the build pass', status: 'in_progress' }],
   }
+}
+
+/** `3 changes, 8 findings` */
+export function contents({ artifacts }: Pick<WorkOutput, 'artifacts'>): string {
+  const changes = artifacts.filter(({ type }) => type === 'file_modification').length
+  const findings = artifacts.filter(({ type }) => type === 'finding').length
+  const rest = artifacts.length - changes - findings
+  return `${count(changes, 'change')}, ${count(findings, 'finding')}${rest > 0 ? `, ${rest} more` : ''}`
+}
+
+/** The output without the findings that the build has told already. */
+export function withoutKnown(output: WorkOutput, { diagnostics }: Pick<Build, 'diagnostics'>): WorkOutput {
+  const told = new Set(diagnostics.map(({ path, line, code, message }) => `${path}:${line} ${code} ${message}`))
+  const known = (artifact: WorkOutput['artifacts'][number]) =>
+    artifact.type === 'finding' && told.has(`${artifact.location?.path}:${artifact.location?.line} ${artifact.message}`)
+  const findings = output.summary.findings.filter((text) => !diagnostics.some(({ message }) => text.includes(message)))
+  return { ...output, artifacts: output.artifacts.filter((artifact) => !known(artifact)), summary: { ...output.summary, findings } }
 }
 
 function modificationsOf(output: WorkOutput): FileModificationArtifact[] {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseDiagnostics } from './checker.js'
-import { applyFixes, leastConfidence, proposeFixes } from './fixes.js'
+import { applyFixes, leastConfidence, proposeFixes, reasonOf } from './fixes.js'
 
 function mend(source: string, report: string): { text: string | undefined; confidence: string[] } {
   const files = new Map([['a.ts', source]])
@@ -55,6 +55,10 @@ describe('corrections', () => {
     const files = new Map([['a.ts', 'abcdef']])
     const fix = (start: number, end: number, text: string) => ({ path: 'a.ts', start, end, text, why: '', confidence: 'high' as const })
     expect(applyFixes(files, [fix(4, 5, 'E'), fix(0, 2, 'X'), fix(1, 3, 'Y')]).get('a.ts')).toBe('XcdEf')
+  })
+
+  it('that have the same explanation tell it once', () => {
+    expect(reasonOf([{ why: 'TS1: a; b' }, { why: 'TS2: a; b' }, { why: 'TS1: a; b' }, { why: 'TS3: c' }])).toBe('TS1, TS2: a; b; TS3: c')
   })
 
   it('are as sure as the least sure of them', () => {

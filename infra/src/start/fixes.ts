@@ -97,6 +97,16 @@ export function applyFixes(files: ReadonlyMap<string, string>, fixes: Fix[]): Ma
   return changed
 }
 
+/** Why a file is changed: each explanation once, after the errors that it is for. */
+export function reasonOf(fixes: Pick<Fix, 'why'>[]): string {
+  const codes = new Map<string, Set<string>>()
+  for (const { why } of fixes) {
+    const [, code = '', text = why] = /^(TS\d+): (.*)$/s.exec(why) ?? []
+    codes.set(text, (codes.get(text) ?? new Set()).add(code))
+  }
+  return [...codes].map(([text, of]) => `${[...of].join(', ')}: ${text}`).join('; ')
+}
+
 /** The least of several. */
 export function leastConfidence(given: Confidence[]): Confidence {
   if (given.includes('low')) return 'low'

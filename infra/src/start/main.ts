@@ -14,6 +14,7 @@ import {
   type StopSignals,
   startLocal,
   stopSignals,
+  typed,
 } from 'passover'
 import { Left } from './approve.js'
 import { audit } from './auditor.js'
@@ -23,6 +24,9 @@ import { copyProject, ROOT } from './workspace.js'
 
 const USAGE = `npm start            set up, run the Alice → Audit → Alice cycle, and stay up
 npm start -- --once  the same, answering by itself, and end after the cycle`
+
+/** From here commands are typed through npx. */
+const NPX = { npm_command: 'exec' }
 
 /** The main job. Resolves to the exit code. */
 export async function main(argv: string[]): Promise<number> {
@@ -38,10 +42,11 @@ export async function main(argv: string[]): Promise<number> {
   try {
     return await run(stage, signals, { once })
   } catch (error) {
+    if (error instanceof Left) process.stderr.write('Interrupted; nothing was applied.\n')
     if (signals.signal.aborted || error instanceof Left) return 130
     const { document, exit } = await describeFailure(error)
     process.stderr.write(
-      `${stage.terminal.noteColors.red('✗')} ${document.error.message}\n${document.error.hint ? `  ${document.error.hint}\n` : ''}`,
+      `${stage.terminal.noteColors.red('✗')} ${document.error.message}\n${document.error.hint ? `  ${typed(document.error.hint, NPX)}\n` : ''}`,
     )
     return exit
   }
@@ -55,6 +60,8 @@ async function run(stage: Stage, signals: StopSignals, { once }: { once: boolean
   const worker = await auditor.onPass(audit, {
     concurrency: 2,
     description: 'Runs the TypeScript checker over the files it is passed and proposes corrections',
+    // The cycle is shown as the originator sees it.
+    log: () => undefined,
   })
   await using alice = await connectAgent('alice', server, { directory: ROOT })
   const id = await cycleOnce(stage, { alice, server, signals })
@@ -64,7 +71,7 @@ async function run(stage: Stage, signals: StopSignals, { once }: { once: boolean
   }
   tellNext(stage, id)
   const why = await Promise.race([signals.first, home.failed, worker.closed.then(() => 'the audit worker ended')])
-  if (why !== 'stop') throw new CliFailure('E040', why)
+  if (why !== 'stop') throw new CliFailure('E040', why, { hint: 'run npm start again', exit: 1 })
   process.stderr.write(
     `\nStopping${worker.running > 0 ? `: ${count(worker.running, 'pass', 'passes')} running` : ''}. Ctrl-C again stops at once.\n`,
   )
@@ -89,7 +96,7 @@ interface Home extends AsyncDisposable {
 /** The project's own server and services: started here, or those that run already. */
 async function openHome(stage: Stage): Promise<Home> {
   const { env } = process
-  const external = env.NATS_URL ? resolveServer({ server: env.NATS_URL }, env, ROOT) : undefined
+  const external = env.NATS_URL ? resolveServer({ server: env.NATS_URL, by: 'NATS_URL' }, env, ROOT) : undefined
   const started = await startLocal({ directory: ROOT, external, progress: (text) => process.stderr.write(`  … ${text}\n`) })
   if (started.kind === 'started') {
     stage.line(
@@ -130,7 +137,8 @@ async function runningServer(pid: number): Promise<ServerSetting> {
 function tellNext(stage: Stage, id: string): void {
   const elsewhere = process.env.INIT_CWD ? relative(ROOT, process.env.INIT_CWD) : ''
   const { bold, dim } = stage.terminal.colors
-  const example = 'infra/start/project/src/basket.ts'
+  // All of them: what one imports must be there too.
+  const example = 'infra/start/project/src/*.ts'
   stage.line(`\n${bold('Passover stays up. Try, in another terminal')}${elsewhere === '' ? '' : ` (in ${ROOT})`}:`)
   for (const [command, what] of [
     [`npx passover show ${id}`, 'this pass again'],

@@ -27,7 +27,8 @@ const POLL_MS = 100
 
 /**
  * Decides whatever a pass waits for: its dispatch while it is held, else the release of its return.
- * CliFailure E041: it waits for nothing; E013 (exit 6): the approval has expired.
+ * CliFailure E041: it waits for nothing; E013 (exit 6): the approval has expired, (exit 4): this person
+ * takes part in the pass; nothing is stored then.
  */
 export async function decideDue(bus: Bus, { ref, verdict, reason }: DueOptions): Promise<DueDecided> {
   const pass = await findPass(bus, ref)
@@ -35,10 +36,21 @@ export async function decideDue(bus: Bus, { ref, verdict, reason }: DueOptions):
   if (!due) return nothingDue(bus, pass, verdict)
   const before = pass.decisions.find(({ item }) => item === due.item)
   if (before) return faster(bus, pass, { item: due.item, verdict, standing: before })
+  refuseOwn(pass, bus.identity)
   const counts = (standing: Standing) => decisionCounts(bus, pass, { item: due.item, standing })
   const decided = await decide(bus, { key: pass.key, ...due, verdict, reason }, counts)
   if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, standing: decided.standing })
   return settled(bus, pass, { item: due.item, verdict, sequence: decided.sequence })
+}
+
+/** Nobody decides about a pass of their own: a decision by one of its agents never counts (DESIGN §2 Identity). */
+export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
+  const above: unknown = control?.ancestors
+  if (person !== key.originator && person !== key.subagent && !(Array.isArray(above) && above.includes(person))) return
+  throw new CliFailure('E013', `${person} takes part in ${row.id}, and nobody decides about a pass of their own`, {
+    hint: `somebody else decides: passover approve ${row.id} --as <person>; end it: passover cancel ${row.id}`,
+    exit: 4,
+  })
 }
 
 function dueItem(pass: AnsweredPass): Due | undefined {
@@ -112,7 +124,11 @@ async function settled(
   const { id } = pass.row
   const document = { id, item, decided: counted, by: bus.identity, verdict, status: now.status }
   if (!counted && now.row.last_sequence >= sequence) {
-    return { document, sentence: `Stored, but it does not count: ${whyNot(pass, bus.identity)}.`, exit: 4 }
+    return {
+      document,
+      sentence: `Stored, but it does not count: ${bus.identity} is no person to this server, or the policy names other approvers.`,
+      exit: 4,
+    }
   }
   const what = item === 'dispatch' ? 'the start' : 'the release'
   return {
@@ -120,13 +136,6 @@ async function settled(
     sentence: `${verdict === 'approve' ? 'Approved' : 'Denied'} ${what} of ${id} as ${bus.identity}; it is now ${now.status}.`,
     exit: 0,
   }
-}
-
-function whyNot(pass: AnsweredPass, person: string): string {
-  const own = person === pass.key.originator || person === pass.key.subagent
-  return own
-    ? `nobody decides about a pass of their own, and ${person} takes part in this one`
-    : `the policy names other approvers than ${person}`
 }
 
 async function until(bus: Bus, pass: AnsweredPass, done: (pass: AnsweredPass) => boolean): Promise<AnsweredPass> {

@@ -28,6 +28,8 @@ describe('a failure', () => {
   it('of a pass says where it can be looked up', async () => {
     const { document } = await describeFailure(Object.assign(new PassOverError('E010', 'slow'), { pass_id: '0abc' }))
     expect(document.error.hint).toMatch(/passover show 0abc$/)
+    const mended = await describeFailure(Object.assign(new PassOverError('E010', 'slow'), { pass_id: '0abc', mend: 'start a worker.' }))
+    expect(mended.document.error.hint).toBe('start a worker. More: passover show 0abc')
   })
 
   it('that nobody foresaw never exits 0', async () => {

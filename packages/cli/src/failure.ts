@@ -56,6 +56,8 @@ interface Coded {
   context?: Record<string, unknown>
   /** The pass that ended so, where it can be looked up. */
   pass_id?: string
+  /** Instead of what the error table says, where more is known. */
+  mend?: string
 }
 
 function isCoded(error: unknown): error is Coded {
@@ -70,7 +72,7 @@ export async function describeFailure(error: unknown): Promise<{ document: Failu
   if (isCoded(error)) {
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
-    const hint = error instanceof CliFailure ? error.hint : ERRORS[error.code].action + lookUp
+    const hint = error instanceof CliFailure ? error.hint : (error.mend ?? ERRORS[error.code].action) + lookUp
     return { document: failureDocument(error.code, error.message, hint), exit: exitCode({ code: error.code, details: error.context }) }
   }
   const message = error instanceof Error ? error.message : String(error)

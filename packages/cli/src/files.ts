@@ -1,12 +1,22 @@
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, relative, resolve, sep } from 'node:path'
-import type { ContextFile } from '@passover/schemas'
-import { usage } from './failure.js'
+import { type ContextFile, LIMITS } from '@passover/schemas'
+import { CliFailure, usage } from './failure.js'
 import { isNodeError } from './project.js'
 
-/** Reads the files of `--file`. Paths are kept relative to the directory where they lie in it. A binary file travels by name only. */
+/**
+ * Reads the files of `--file`. Paths are kept relative to the directory where they lie in it. Binary ones travel as base64, which
+ * `encoding` says. CliFailure E042 for what is no readable file, or is given twice;
+ * E012 for what no context can hold.
+ */
 export function readContextFiles(paths: string[], directory: string): ContextFile[] {
-  return paths.map((path) => readContextFile(path, directory))
+  const seen = new Set<string>()
+  return paths.map((given) => {
+    const path = resolve(directory, given)
+    if (seen.has(path)) throw usage(`--file ${given}: this file is given twice`, 'name each file once')
+    seen.add(path)
+    return readContextFile(given, directory)
+  })
 }
 
 function readContextFile(given: string, directory: string): ContextFile {
@@ -14,16 +24,30 @@ function readContextFile(given: string, directory: string): ContextFile {
   try {
     const stat = statSync(path)
     if (!stat.isFile()) throw usage(`--file ${given}: not a file`, 'name each file; a shell expands src/*.ts')
+    if (stat.size > LIMITS.content) throw tooLarge(given, stat.size)
     const bytes = readFileSync(path)
     const text = decodeText(bytes)
+    const base64 = text === undefined ? bytes.toString('base64') : ''
+    if (base64.length > LIMITS.content) throw tooLarge(given, stat.size)
     const metadata = { size_bytes: bytes.length, last_modified: Math.floor(stat.mtimeMs), is_binary: text === undefined }
-    return { path: shown(path, directory), ...(text === undefined ? {} : { content: text }), metadata }
+    return text === undefined
+      ? { path: shown(path, directory), content: base64, encoding: 'base64', metadata }
+      : { path: shown(path, directory), content: text, metadata }
   } catch (error) {
     if (isNodeError(error) && (error.code === 'ENOENT' || error.code === 'EACCES')) {
       throw usage(`--file ${given}: ${error.code === 'ENOENT' ? 'there is no such file' : 'it may not be read'}`)
     }
     throw error
   }
+}
+
+const MIB = 1024 ** 2
+
+function tooLarge(given: string, bytes: number): CliFailure {
+  const most = LIMITS.content / MIB
+  return new CliFailure('E012', `--file ${given}: its ${Math.ceil(bytes / MIB)} MiB are more than a file in a context may have`, {
+    hint: `pass a smaller one: text up to ${most} MiB, binary up to ${(most * 3) / 4} MiB`,
+  })
 }
 
 function shown(path: string, directory: string): string {

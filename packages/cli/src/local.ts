@@ -1,7 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { type AuditRunning, startAudit } from '@passover/audit'
-import { type Bus, FolderInUse, openBus, type RunningServer, ServerStartFailed, ServerUnavailable, startServer } from '@passover/bus'
+import {
+  type Bus,
+  FolderInUse,
+  openBus,
+  type RunningServer,
+  type ServerExit,
+  ServerStartFailed,
+  ServerUnavailable,
+  startServer,
+} from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Running, startDispatcher } from '@passover/dispatcher'
 import { type Random, SYSTEM } from '@passover/schemas'
@@ -177,6 +186,11 @@ interface Parts {
   remember: Access | undefined
 }
 
+/** `nats-server ended by itself (SIGKILL)` */
+export function serverEnd({ code, signal }: ServerExit): string {
+  return `nats-server ended by itself (${signal ?? `exit code ${code}`})`
+}
+
 class LocalParts implements Local {
   readonly failed: Promise<string>
   readonly #parts: Parts
@@ -184,12 +198,13 @@ class LocalParts implements Local {
 
   constructor(parts: Parts) {
     this.#parts = parts
-    const ended = (what: string) => () => (this.#stopping ? new Promise<string>(() => {}) : what)
+    const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
     this.failed = Promise.race([
-      ...(parts.server ? [parts.server.exited.then(ended('the server ended'))] : []),
-      parts.bus.closed.then(ended('the connection to the server ended')),
-      parts.dispatcher.closed.then(ended('the dispatcher ended')),
+      ...(parts.server ? [parts.server.exited.then((exit) => ended(serverEnd(exit)))] : []),
+      parts.bus.closed.then(() => ended('the connection to the server ended')),
+      parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
     ])
+    void this.failed.then((why) => parts.log.error({ part: 'up' }, why))
   }
 
   get project(): string {

@@ -2,7 +2,7 @@ import { CommanderError } from 'commander'
 import { describeFailure, type FailureDocument, Finished } from './failure.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal.js'
-import { typed } from './text.js'
+import { oneLine, typed } from './text.js'
 
 /** Runs one command line and ends the process with the command's exit code (DESIGN §5). */
 export async function main(argv: string[]): Promise<void> {
@@ -33,8 +33,23 @@ export async function run(argv: string[]): Promise<number> {
   }
 }
 
+/** `option '--limit <n>' argument 'many' is invalid. …`, `command-argument value 'a.b' is invalid for argument 'agent'. …` */
+const WRONG_OPTION = /^option '([^']*)' argument '([\s\S]*)' is invalid\.(?: ([\s\S]+))?$/
+const WRONG_ARGUMENT = /^command-argument value '([\s\S]*)' is invalid for argument '([^']*)'\.(?: ([\s\S]+))?$/
+
+/** What is wrong about a value, and what would be right. */
+function wrongValue(message: string): { message: string; hint: string } | undefined {
+  const [, flags, value, rule] = WRONG_OPTION.exec(message) ?? []
+  const [, given, argument, form] = WRONG_ARGUMENT.exec(message) ?? []
+  const what = flags === undefined ? argument && `<${argument}>` : /--[\w-]+/.exec(flags)?.[0]
+  const right = (rule ?? form)?.replace(/^Allowed choices are (.*)\.$/, 'it takes one of: $1')
+  return what && right ? { message: `${what} does not take "${oneLine(value ?? given ?? '', 60)}"`, hint: right } : undefined
+}
+
 /** Commander says "error: unknown command 'shwo'\n(Did you mean show?)": cause and mend. */
-function usageFailure(error: CommanderError): { document: FailureDocument; exit: number } {
+export function usageFailure(error: Pick<CommanderError, 'message'>): { document: FailureDocument; exit: number } {
+  const wrong = wrongValue(error.message.replace(/^error: /, ''))
+  if (wrong) return { document: { error: { code: 'E042', ...wrong } }, exit: 2 }
   const [cause = '', suggestion] = error.message.replace(/^error: /, '').split('\n')
   const hint = suggestion
     ? suggestion.replace(/^\((.*)\)$/, '$1')
@@ -43,14 +58,19 @@ function usageFailure(error: CommanderError): { document: FailureDocument; exit:
 }
 
 /** The error is the document of a command that could not make one; people read it on stderr. */
-function print({ error }: FailureDocument, options: { machine: boolean; jsonl: boolean; color: boolean }): void {
+function print({ error: said }: FailureDocument, options: { machine: boolean; jsonl: boolean; color: boolean }): void {
+  const error = {
+    ...said,
+    message: typed(said.message, process.env),
+    ...(said.hint === undefined ? {} : { hint: typed(said.hint, process.env) }),
+  }
   if (options.machine) {
     process.stdout.write(`${JSON.stringify({ error }, null, options.jsonl ? undefined : 2)}\n`)
     return
   }
   const { noteColors } = openTerminal({ json: false, jsonl: false, color: options.color, input: false })
   process.stderr.write(`${noteColors.red('✗')} ${error.message} ${noteColors.dim(`(${error.code})`)}\n`)
-  if (error.hint) process.stderr.write(`  ${typed(error.hint, process.env)}\n`)
+  if (error.hint) process.stderr.write(`  ${error.hint}\n`)
 }
 
 function endQuietlyOnClosedPipe(): void {

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import { parseDuration } from './duration.js'
+import { duration, parseDuration } from './duration.js'
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
@@ -14,10 +14,11 @@ export function wholeNumber(flag: string, least: number, most: number): (text: s
 }
 
 /** Parses `30s`, `500ms`, `2m`; a number alone is refused, since its unit would be a guess. */
-export function durationOption(flag: string): (text: string) => number {
+export function durationOption(flag: string, most = Number.POSITIVE_INFINITY): (text: string) => number {
   return (text) => {
     const value = parseDuration(text)
     if (value === undefined || value < 1) throw new InvalidArgumentError(`${flag} takes a time with its unit: 500ms, 30s, 5m, 1h.`)
+    if (value > most) throw new InvalidArgumentError(`${flag} takes at most ${duration(most)}.`)
     return value
   }
 }

@@ -42,13 +42,19 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
   const [pass] = await askPasses(bus, { id, from, to }, true)
   if (!pass || pass.status === 'requested')
     return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
-  if (pass.status === 'held') return `Held: a person must approve the start: passover approve ${id}`
+  if (pass.status === 'held') return `Held: a person must approve the start: ${approveHint({ id, from }, bus.identity)}`
   if (pass.status === 'awaiting_release')
-    return `Returned, and a person must release it (something critical was found, or it is only partly done): passover approve ${id}`
+    return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity)}`
   const worked = workedOn(pass)
   if (worked) return worked
   const load = await totalLoad(bus, to)
   return waitingText(to, load)
+}
+
+/** Who can approve: whoever asked under their own name cannot. */
+export function approveHint({ id, from }: Pick<Followed, 'id' | 'from'>, person: string): string {
+  if (from !== person) return `passover approve ${id}`
+  return `passover approve ${id} --as <person> (somebody else than ${person}, who asked for it)`
 }
 
 /** What its worker last told. */
@@ -61,5 +67,5 @@ function workedOn(pass: AnsweredPass): string | undefined {
 export function waitingText(to: string, { idle, running, queued }: { idle: number; running: number; queued: number }): string {
   if (idle === 0 && running === 0) return `Queued: 0 workers on \`${to}\`, start one with \`passover work ${to} -- <command>\``
   if (queued > 0 && idle === 0) return `Queued: every worker on \`${to}\` is busy (${running} running, ${queued} waiting)`
-  return `With a worker on \`${to}\`.`
+  return `A worker of \`${to}\` has it.`
 }

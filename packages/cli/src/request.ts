@@ -1,14 +1,16 @@
 import { readFileSync } from 'node:fs'
+import type { Bus } from '@passover/bus'
 import { type ParentProof, parentProof } from '@passover/schemas'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { connectAgent } from './agent.js'
+import { totalLoad } from './agents.js'
 import { connectAs } from './client.js'
 import type { RequestOptions } from './commands/request.js'
 import type { Context } from './context.js'
 import { CliFailure, usage } from './failure.js'
 import { readContextFiles } from './files.js'
 import { renderOutput } from './render/result.js'
-import { follow } from './request-progress.js'
+import { approveHint, follow } from './request-progress.js'
 import { stopSignals } from './signals.js'
 
 /** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
@@ -23,7 +25,14 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
   const handle = agent.passOver(request)
   const result = handle.result()
   result.catch(() => {})
-  if (!options.wait) return await sent(context, { handle, from, to: options.to })
+  let stored = false
+  const storing = handle.stored.then(
+    () => {
+      stored = true
+    },
+    () => {},
+  )
+  if (!options.wait) return await sent(context, { handle, from, to: options.to, held: options.hold === true })
   const progress = terminal.progress()
   await using bus = await connectAs(context.person, server)
   const following = follow(bus, { id: handle.id, from, to: options.to, progress })
@@ -31,11 +40,13 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     const first = await Promise.race([result, signals.first])
     following.stop()
     if (first === 'stop') return interrupted(context, handle.id)
-    terminal.show(first, () => renderOutput(first, terminal))
+    terminal.show(first, () => renderOutput(first, terminal, handle.id))
     return first.status === 'completed' || first.status === 'partial' ? 0 : 1
   } catch (error) {
     following.stop()
-    throw withLookup(error, handle.id)
+    await Promise.race([storing, result.catch(() => {})])
+    if (!stored) throw error
+    throw withLookup(error, handle.id, await noWorkerHint(error, bus, options.to))
   }
 }
 
@@ -84,8 +95,16 @@ function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
   return parsed.data
 }
 
-async function sent({ terminal }: Context, { handle, from, to }: { handle: PassHandle; from: string; to: string }): Promise<number> {
+interface Sent {
+  handle: PassHandle
+  from: string
+  to: string
+  held: boolean
+}
+
+async function sent({ terminal, person }: Context, { handle, from, to, held }: Sent): Promise<number> {
   await handle.stored
+  if (held && terminal.mode === 'human') terminal.note(`Held until a person approves: ${approveHint({ id: handle.id, from }, person)}`)
   terminal.show({ id: handle.id, from, to }, () => handle.id)
   return 0
 }
@@ -98,9 +117,16 @@ function interrupted({ terminal }: Context, id: string): number {
   return 130
 }
 
-/** An error of a pass that exists says how to look at it. */
-function withLookup(error: unknown, id: string): unknown {
+/** Time was up and nobody works: more time is no help. */
+async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
+  const load = await totalLoad(bus, to).catch(() => undefined)
+  return load?.idle === 0 && load.running === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
+}
+
+/** An error of a pass that exists says how to look at it; `mend` where more is known than the error table says. */
+function withLookup(error: unknown, id: string, mend: string | undefined): unknown {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string' || error instanceof CliFailure) return error
   if (!/^E0(?!4[0-2])\d\d$/.test(error.code)) return error
-  return Object.assign(error, { pass_id: id })
+  return Object.assign(error, { pass_id: id, ...(mend === undefined ? {} : { mend }) })
 }

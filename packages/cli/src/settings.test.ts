@@ -28,5 +28,6 @@ describe('a server address', () => {
 
   it('is refused when it is none', () => {
     for (const text of ['nats://', 'http://[', '']) expect(() => splitUrl(text)).toThrow()
+    expect(() => splitUrl('http://u:secret@host:1', 'PASSOVER_SERVER')).toThrow(/^PASSOVER_SERVER: http:\/\/host:1 is no NATS/)
   })
 })

@@ -28,37 +28,51 @@ export interface ServerSetting {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
+/** What was named before a project is looked for, and by which flag or variable (else --server). */
+export type NamedServer = Pick<GlobalFlags, 'server'> & { by?: string }
+
 /** Which server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. CliFailure E040 when none is named. */
-export function resolveServer(flags: Pick<GlobalFlags, 'server'>, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
-  if (flags.server) return named(flags.server, 'flag', env, directory)
-  if (env.PASSOVER_SERVER) return named(env.PASSOVER_SERVER, 'environment', env, directory)
+export function resolveServer(flags: NamedServer, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
+  if (flags.server) return named({ text: flags.server, by: flags.by ?? '--server', origin: 'flag' }, env, directory)
+  if (env.PASSOVER_SERVER) return named({ text: env.PASSOVER_SERVER, by: 'PASSOVER_SERVER', origin: 'environment' }, env, directory)
   const project = findProject(directory)
   if (project) {
     const file = readServerFile(project)
     if (file) return { url: file.url, credentials: { user: file.user, pass: file.password }, origin: 'project', project }
   }
-  if (env.NATS_URL) return named(env.NATS_URL, 'environment', env, directory)
+  if (env.NATS_URL) return named({ text: env.NATS_URL, by: 'NATS_URL', origin: 'environment' }, env, directory)
   throw new CliFailure('E040', `no server: there is no .passover/ in ${directory} or above it, and NATS_URL is not set`, {
     hint: 'start one here: passover up',
   })
 }
 
-function named(text: string, origin: ServerSetting['origin'], env: NodeJS.ProcessEnv, directory: string): ServerSetting {
-  const { url, credentials } = splitUrl(text)
+interface Address {
+  text: string
+  /** The flag or the variable that says it. */
+  by: string
+  origin: ServerSetting['origin']
+}
+
+function named({ text, by, origin }: Address, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
+  const { url, credentials } = splitUrl(text, by)
   const known = credentials ?? fromEnvironment(env) ?? fromProject(url, directory)
   return known ? { url, credentials: known, origin } : { url, origin }
 }
 
-/** Takes user and password (or a token) out of a NATS URL. */
-export function splitUrl(text: string): { url: string; credentials?: Credentials } {
+const SCHEMES = new Set(['nats:', 'tls:', 'ws:', 'wss:'])
+
+/** Takes user and password (or a token) out of a NATS URL that the flag or variable `by` says. */
+export function splitUrl(text: string, by = '--server'): { url: string; credentials?: Credentials } {
   const withScheme = text.includes('://') ? text : `nats://${text}`
   let parsed: URL
   try {
     parsed = new URL(withScheme)
   } catch {
-    throw usage(`"${text}" is not a server address`, 'an address looks like nats://127.0.0.1:4222')
+    throw usage(`${by}: "${text}" is not a server address`, 'an address looks like nats://127.0.0.1:4222')
   }
-  if (!parsed.hostname) throw usage(`"${text}" names no host`, 'an address looks like nats://127.0.0.1:4222')
+  if (!SCHEMES.has(parsed.protocol))
+    throw usage(`${by}: ${parsed.protocol}//${parsed.host} is no NATS address`, `set ${by} to one like nats://127.0.0.1:4222`)
+  if (!parsed.hostname) throw usage(`${by}: "${text}" names no host`, 'an address looks like nats://127.0.0.1:4222')
   const user = decodeURIComponent(parsed.username)
   const pass = decodeURIComponent(parsed.password)
   const url = `${parsed.protocol}//${parsed.host}`

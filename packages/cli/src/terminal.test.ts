@@ -37,6 +37,6 @@ describe('waiting work', () => {
   it('says why', () => {
     expect(waitingText('audit', { idle: 0, running: 0, queued: 1 })).toContain('Queued: 0 workers on `audit`, start one with')
     expect(waitingText('audit', { idle: 0, running: 3, queued: 1 })).toContain('every worker on `audit` is busy (3 running, 1 waiting)')
-    expect(waitingText('audit', { idle: 1, running: 1, queued: 0 })).toBe('With a worker on `audit`.')
+    expect(waitingText('audit', { idle: 1, running: 1, queued: 0 })).toBe('A worker of `audit` has it.')
   })
 })

@@ -17,7 +17,16 @@ export interface DecisionRules {
 
 export type JudgedDecision =
   | { counts: true; person: string; body: DecisionBody }
-  | { counts: false; why: 'no decision' | 'headers and body differ' | 'not a person' | 'not an approver' | 'about something else' }
+  | {
+      counts: false
+      why:
+        | 'no decision'
+        | 'headers and body differ'
+        | 'takes part in the pass'
+        | 'not a person'
+        | 'not an approver'
+        | 'about something else'
+    }
 
 /**
  * Whether a stored decision counts (DESIGN §2 Identity): by a person who may, about what was shown. The decoded body says
@@ -34,17 +43,18 @@ export function judgeDecision(
   const { verdict, digest } = parsed.data
   const differs = (fact.verdict ?? verdict) !== verdict || (fact.digest ?? digest) !== digest
   if (differs) return { counts: false, why: 'headers and body differ' }
-  if (isAgent(fact.person, rules)) return { counts: false, why: 'not a person' }
+  if (takesPart(fact.person, rules)) return { counts: false, why: 'takes part in the pass' }
+  if (rules.isPerson?.(fact.person) === false) return { counts: false, why: 'not a person' }
   if (rules.approvers && !rules.approvers.includes(fact.person)) return { counts: false, why: 'not an approver' }
   if (rules.digest !== undefined && digest !== rules.digest) return { counts: false, why: 'about something else' }
   return { counts: true, person: fact.person, body: parsed.data }
 }
 
-function isAgent(name: string, { key, ancestors, isPerson }: DecisionRules): boolean {
-  return name === key.originator || name === key.subagent || ancestors?.includes(name) === true || isPerson?.(name) === false
+function takesPart(name: string, { key, ancestors }: DecisionRules): boolean {
+  return name === key.originator || name === key.subagent || ancestors?.includes(name) === true
 }
 
-/** The decisions about a pass, each with whether it counts; of those that would, the first of its item. */
+/** The decisions about a pass, each with whether it counts, or why not; of those that would, the first of its item. */
 export function countedDecisions(pass: PassHistory, journal: JournalState): RecordedDecision[] {
   const decided = new Set<string>()
   return pass.decisions.flatMap((decision) => {
@@ -52,12 +62,25 @@ export function countedDecisions(pass: PassHistory, journal: JournalState): Reco
     const body = bodyOf(decision)
     const said = saidBy(decision, body)
     if (!said) return []
-    const free = !decided.has(item) && !pass.violated?.includes(sequence)
-    const rules = free ? rulesOf(pass, journal, item) : undefined
-    const counts = rules !== undefined && judgeDecision(decision, body, rules).counts
-    if (counts) decided.add(item)
-    return [{ item, person, ...said, sequence, time, counts }]
+    const why = objection(decision, body, { pass, journal, decided })
+    if (why === undefined) decided.add(item)
+    return [{ item, person, ...said, sequence, time, counts: why === undefined, ...(why === undefined ? {} : { why }) }]
   })
+}
+
+/** Why a decision does not count; undefined: it does. */
+function objection(
+  decision: Stored,
+  body: unknown,
+  { pass, journal, decided }: { pass: PassHistory; journal: JournalState; decided: ReadonlySet<string> },
+): string | undefined {
+  const { item, sequence } = decision
+  if (decided.has(item)) return 'decided before'
+  const rules = rulesOf(pass, journal, item)
+  if (!rules) return 'nothing to decide'
+  const judged = judgeDecision(decision, body, rules)
+  if (!judged.counts) return judged.why
+  return pass.violated?.includes(sequence) ? 'a violation' : undefined
 }
 
 type Stored = PassHistory['decisions'][number]

@@ -11,6 +11,7 @@ import {
   workOutput,
 } from '@passover/schemas'
 import { passError } from './errors.js'
+import { issueTexts } from './issues.js'
 
 export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
 
@@ -28,9 +29,7 @@ const ISSUES_SHOWN = 10
 export function acceptReturn(output: unknown, pass: PassKey, options: AcceptOptions = {}): Acceptance {
   const parsed = workOutput.safeParse(output)
   if (!parsed.success) {
-    const issues = parsed.error.issues
-      .slice(0, ISSUES_SHOWN)
-      .map(({ path, message }) => `${path.map(String).join('.') || 'output'}: ${message}`)
+    const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
   }
   const differs = identityFault(parsed.data, pass)

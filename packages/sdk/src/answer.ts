@@ -1,14 +1,16 @@
 import { PartError } from '@passover/bus'
-import { acceptReturn, completeOutput, PassOverError, passError } from '@passover/core'
+import { acceptReturn, completeOutput, issueTexts, PassOverError, passError } from '@passover/core'
 import { type HandlerResult, handlerResult, LIMITS, type PassError, type WorkOutput } from '@passover/schemas'
 import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
 import type { Run } from './run.js'
+import { flushProgress, hasUntold } from './tell.js'
 
 const STACK_END = 2_000
+const FAULTS_SHOWN = 3
 
 /** Gives back the one answer of a run; a second call gets the first one's outcome. */
 export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
-  run.answer ??= giveBack(giver, run, answer)
+  run.answer ??= hasUntold(run) ? flushProgress(giver, run).then(() => giveBack(giver, run, answer)) : giveBack(giver, run, answer)
   return run.answer
 }
 
@@ -34,8 +36,17 @@ export function outputAnswer(run: Run, given: HandlerResult, now: number): Answe
 function faultOf(given: unknown): string | undefined {
   if (typeof given === 'string') return undefined
   if (typeof given === 'object' && given !== null && !Array.isArray(given) && KNOWN.some((field) => field in given)) return undefined
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    return `a handler returns text or an object, got ${kindOf(given)}`
   const parsed = handlerResult.safeParse(given)
-  return parsed.success ? undefined : `the handler's result is no output: ${parsed.error.issues[0]?.message ?? 'not an output'}`
+  if (parsed.success) return undefined
+  return `the handler's result is no output: ${issueTexts(parsed.error.issues, FAULTS_SHOWN, 'it').join('; ')}`
+}
+
+function kindOf(given: unknown): string {
+  if (given === null) return 'null'
+  if (Array.isArray(given)) return 'an array'
+  return given === undefined ? 'nothing' : `a ${typeof given}`
 }
 
 const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]

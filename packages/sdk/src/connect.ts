@@ -14,7 +14,8 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
   const project = findProjectServer(given.directory ?? cwd)
   const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
   const bus = await open(settings)
-  const deps = { bus, clock: serverClock(bus), random: nodeRandom }
+  const say = (line: string) => void process.stderr.write(`${line}\n`)
+  const deps = { bus, clock: serverClock(bus), random: nodeRandom, say, servers: settings.servers }
   return createAgent(deps, { directory: settings.directory, session_id: settings.session_id })
 }
 

@@ -11,6 +11,10 @@ export interface Deps {
   clock: Clock
   random: Random
   faults?: Faults
+  /** Where the process says a line for people, workers' failures among them; absent: nowhere. */
+  say?: (line: string) => void
+  /** Addresses that `bus` connects to, for people. */
+  servers?: readonly string[]
 }
 
 /** A promise for the passing of time. Aborting ends it early, without an error. */

@@ -1,6 +1,6 @@
 import { joinContext, type LoadedPart, loadParts } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
-import type { HandlerResult, WorkContext } from '@passover/schemas'
+import type { HandlerResult, PassError, WorkContext } from '@passover/schemas'
 import { answerRun, failureOf, outputAnswer } from './answer.js'
 import { type Answer, type GivenBack, publishLate } from './give-back.js'
 import type { Handler } from './pass.js'
@@ -8,6 +8,7 @@ import { PassOfRun } from './pass-of-run.js'
 import type { Run } from './run.js'
 import { inScope } from './scope.js'
 import type { WorkerContext } from './worker-context.js'
+import { failureText } from './worker-log.js'
 
 /** What came of a handler. */
 type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' } | { kind: 'threw'; error: unknown }
@@ -27,8 +28,16 @@ export async function execute(worker: WorkerContext, run: Run, handler: Handler)
     await keepLate(worker, run, produced)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
-  const given = await answerRun(worker, run, answerOf(run, produced, worker.deps.clock.now()))
+  const answer = answerOf(run, produced, worker.deps.clock.now())
+  if ('error' in answer) tellFailure(worker, run, { error: answer.error, produced })
+  const given = await answerRun(worker, run, answer)
   return afterAnswer(worker, run, { given, produced })
+}
+
+function tellFailure(worker: WorkerContext, run: Run, { error, produced }: { error: PassError; produced: Produced }): void {
+  const thrown = produced.kind === 'threw' ? { thrown: produced.error } : {}
+  const failed = { pass: run.key, attempt: run.attempt, error, ...thrown }
+  worker.told({ kind: 'failed', ...failed, text: failureText({ subagent: worker.agent, ...failed }) })
 }
 
 async function afterAnswer(worker: WorkerContext, run: Run, over: { given: GivenBack; produced: Produced | undefined }): Promise<Disposal> {
@@ -82,5 +91,12 @@ function answerOf(run: Run, produced: Produced, now: number): Answer {
   if (produced.kind === 'output') return outputAnswer(run, produced.given, now)
   if (produced.kind === 'nothing') return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
   if (run.stop === 'deadline') return { error: passError('E010', `the deadline of ${run.control.timeout_ms} ms passed`) }
-  return { error: failureOf(produced.error, run) }
+  return thrownAnswer(produced.error, run)
+}
+
+/** What it says in `context.raw_output` that it made is kept as a handler's own output would be. */
+function thrownAnswer(thrown: unknown, run: Run): Answer {
+  const error = failureOf(thrown, run)
+  const { raw_output, ...details } = error.details ?? {}
+  return raw_output === undefined ? { error } : { error: { ...error, details }, raw_output }
 }

@@ -7,6 +7,7 @@ import { ConsumerAges } from './begin.js'
 import type { Deps } from './deps.js'
 import type { Handler } from './pass.js'
 import { register } from './register.js'
+import { type Told, toldTo } from './worker-log.js'
 import { WorkerLoop } from './worker-loop.js'
 
 /** How a worker works. */
@@ -18,6 +19,8 @@ export interface WorkerOptions {
   /** Told to the registry: what this subagent is for. */
   description?: string | undefined
   skills?: string[] | undefined
+  /** Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, a pass failed. */
+  log?: Told | undefined
 }
 
 /** Takes work until it is drained. */
@@ -36,6 +39,7 @@ const workerOptions = z.strictObject({
   drain_ms: z.number().min(0).max(86_400_000).default(10_000),
   description: z.string().max(4_096).optional(),
   skills: z.array(z.string().max(128)).max(100).optional(),
+  log: z.custom<Told>((value) => typeof value === 'function', 'a function is needed').optional(),
 })
 
 /** What starting a worker needs of its agent. */
@@ -54,7 +58,7 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     const issue = parsed.error.issues[0]
     throw new PassOverError('E005', `${issue?.path.join('.') || 'options'}: ${issue?.message}`, { field: issue?.path.join('.') })
   }
-  const { concurrency, drain_ms, ...about } = parsed.data
+  const { concurrency, drain_ms, log, ...about } = parsed.data
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
   const question = {
@@ -66,7 +70,8 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     await register(home.deps, question, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
     await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
-    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms })
+    const told = toldTo(home.deps, log)
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told })
     hearing = await bus.hearEndings(bus.identity, (heard) => loop.onEnding(heard))
     loop.begin(hearing)
     return loop

@@ -41,6 +41,8 @@ export interface Run {
   answer: Promise<GivenBack> | undefined
   told_started: boolean
   progress: { message?: string; fraction?: number } | undefined
+  /** Settles when all that was told so far is stored; undefined: it is, or nothing was. */
+  telling: Promise<void> | undefined
   /** Server ms of the last progress event. */
   progress_at: number
 }
@@ -83,6 +85,7 @@ export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart
     answer: undefined,
     told_started: false,
     progress: undefined,
+    telling: undefined,
     progress_at: 0,
   }
 }

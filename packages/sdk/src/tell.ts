@@ -1,28 +1,56 @@
 import { encode } from '@passover/bus'
 import { WIRE_VERSION } from '@passover/schemas'
+import { within } from './deps.js'
 import type { Giver } from './give-back.js'
 import type { Run } from './run.js'
 
-/** Shorter runs tell nothing: their start rides in the return. */
+/** Shorter runs that report nothing tell nothing: their start rides in the return. */
 const STARTED_AFTER_MS = 1_000
 const PROGRESS_EVERY_MS = 500
+/** How long a return waits for what was told before it to be stored. */
+const FLUSH_MS = 1_000
 
 /** Publishes, from the worker's sweep, that a longer run has started and how far it is. Nobody depends on it. */
 export function tellProgress(giver: Giver, run: Run, now: number): void {
   if (run.stop !== undefined || run.answer) return
-  if (!run.told_started && now - run.began_at >= STARTED_AFTER_MS) {
-    run.told_started = true
-    tell(giver, run, 'started', { attempt: run.attempt, started_at: run.began_at })
-  }
-  if (!run.progress || now - run.progress_at < PROGRESS_EVERY_MS) return
+  if (now - run.began_at >= STARTED_AFTER_MS) tellStarted(giver, run)
+  if (run.progress && now - run.progress_at >= PROGRESS_EVERY_MS) tellLatest(giver, run, now)
+}
+
+/** Whether something that was reported is still to be stored before the return. */
+export function hasUntold(run: Run): boolean {
+  return run.progress !== undefined || run.telling !== undefined
+}
+
+/** Publishes what was reported last, and waits a little for all of it, so that it stands before the return. */
+export async function flushProgress(giver: Giver, run: Run): Promise<void> {
+  const { clock } = giver.deps
+  tellLatest(giver, run, clock.now())
+  if (run.telling) await within(clock, FLUSH_MS, run.telling)
+}
+
+/** A run that reports has begun: that is told first. */
+function tellLatest(giver: Giver, run: Run, now: number): void {
   const { progress } = run
+  if (!progress) return
+  tellStarted(giver, run)
   run.progress = undefined
   run.progress_at = now
   tell(giver, run, 'progress', { attempt: run.attempt, ...progress })
 }
 
+function tellStarted(giver: Giver, run: Run): void {
+  if (run.told_started) return
+  run.told_started = true
+  tell(giver, run, 'started', { attempt: run.attempt, started_at: run.began_at })
+}
+
 function tell(giver: Giver, run: Run, kind: 'started' | 'progress', body: Record<string, unknown>): void {
   const { bus } = giver.deps
   const data = encode({ v: WIRE_VERSION, ...body })
-  bus.publish({ subject: bus.subjects.event(run.key, kind, giver.agent), data }).catch(() => undefined)
+  const stored = bus.publish({ subject: bus.subjects.event(run.key, kind, giver.agent), data }).catch(() => undefined)
+  const telling = Promise.all([run.telling, stored]).then(() => {
+    if (run.telling === telling) run.telling = undefined
+  })
+  run.telling = telling
 }

@@ -14,6 +14,7 @@ import { viewJournal } from './view.js'
 import { endingReason, envelopeOf } from './work-message.js'
 import { WorkPull } from './work-pull.js'
 import type { WorkerContext } from './worker-context.js'
+import { serversText, type Told } from './worker-log.js'
 
 const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
@@ -27,6 +28,7 @@ export interface LoopOptions {
   sources: Record<Slot, WorkSource>
   concurrency: number
   drain_ms: number
+  told: Told
 }
 
 /** A delivery that is being begun or runs. */
@@ -52,6 +54,7 @@ export class WorkerLoop implements Worker {
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
+  #lost = false
   #whenIdle: (() => void) | undefined
   #resolveClosed: () => void = () => undefined
   #undo: () => void = () => undefined
@@ -60,7 +63,7 @@ export class WorkerLoop implements Worker {
     const { deps, self, id_window_ms } = options.home
     this.#options = options
     this.subagent = deps.bus.identity
-    this.#context = { deps, self, agent: this.subagent, rules: { id_window_ms, trust_fences: true } }
+    this.#context = { deps, self, told: options.told, agent: this.subagent, rules: { id_window_ms, trust_fences: true } }
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
@@ -92,6 +95,7 @@ export class WorkerLoop implements Worker {
     })
     this.#pull.begin()
     this.#sweepLater()
+    this.#tell('waits', `waits for work (${this.#options.concurrency} at a time)`)
   }
 
   drain(ms = this.#options.drain_ms): Promise<void> {
@@ -179,8 +183,17 @@ export class WorkerLoop implements Worker {
     })
   }
 
+  #tell(kind: 'waits' | 'lost' | 'found', what: string): void {
+    const { servers = [] } = this.#context.deps
+    this.#options.told({ kind, text: `${this.subagent} ${what}${servers.length > 0 ? ` at ${serversText(servers)}` : ''}` })
+  }
+
   #sweep(): void {
-    const { clock } = this.#context.deps
+    const { clock, bus } = this.#context.deps
+    if (bus.connected === this.#lost) {
+      this.#lost = !bus.connected
+      this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
+    }
     const { lapsed } = this.#leases.sweep(clock.monotonic())
     const now = clock.now()
     for (const { run } of this.#active) {

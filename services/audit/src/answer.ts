@@ -38,6 +38,8 @@ export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
 const MAX_PASSES = 20
+/** Passes told below each. */
+const MAX_BELOW = 50
 const MAX_RETURN_BYTES = 600 * 1024
 
 /** Answers questions on `ask.<name>` (DESIGN §2 Asking). E040: the stream could not be read just now. */
@@ -91,9 +93,14 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     if (loaded.messages.length === 0) continue
     const pass = answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
-    passes.push(pass)
+    passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }
   return passes.length > 0 ? { ok: true, passes } : none
+}
+
+async function belowOf(deps: AnswerDeps, asker: string, key: PassKey): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
+  const { passes, more } = await deps.query.below(key, deps.seesAll(asker) ? {} : { party: asker }, MAX_BELOW)
+  return { below: passes, ...(more ? { below_more: true } : {}) }
 }
 
 function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): AnsweredPass {
@@ -113,7 +120,7 @@ function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; his
     ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
     decisions: countingDecisions(loaded, record),
     record,
-    ...(options.history ? timelineOf(loaded) : {}),
+    ...(options.history ? timelineOf(loaded, record) : {}),
   }
 }
 

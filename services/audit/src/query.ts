@@ -55,6 +55,11 @@ export class Query {
     return cut(found.sort(newestFirst), limit)
   }
 
+  /** The passes asked for within a pass, newest first. Its subagent asked for them all. */
+  below(key: PassKey, own: Pick<RowFilter, 'party'>, limit: number): Promise<Listed> {
+    return this.list({ ...own, originator: key.subagent, parent: keyText(key) }, limit)
+  }
+
   /** Every pass with this id (and these parties, as far as they are named). */
   async keys(wanted: { id: string; originator?: string | undefined; subagent?: string | undefined }): Promise<PassKey[]> {
     const { originator, subagent, id } = wanted
@@ -112,7 +117,7 @@ export class Query {
 
   private candidates(filter: RowFilter): Candidate[] {
     const { projector, rows, rules } = this.deps
-    const { status, session_id, ...parties } = filter
+    const { status, session_id, parent, ...parties } = filter
     const fits = (key: PassKey) => matches({ ...key, status: '', created_at: 0, last_sequence: 0 }, parties)
     const found: Candidate[] = []
     for (const { memory } of this.openMemories()) {

@@ -11,6 +11,8 @@ export interface RowFilter {
   subagent?: string | undefined
   session_id?: string | undefined
   status?: string | undefined
+  /** keyText of the pass that they are children of. */
+  parent?: string | undefined
   /** Passes of this agent only, whichever side it is on. */
   party?: string | undefined
 }
@@ -53,12 +55,13 @@ export class Rows {
 }
 
 export function matches(row: PassRow, filter: RowFilter): boolean {
-  const { originator, subagent, session_id, status, party } = filter
+  const { originator, subagent, session_id, status, parent, party } = filter
   return (
     (originator === undefined || row.originator === originator) &&
     (subagent === undefined || row.subagent === subagent) &&
     (session_id === undefined || row.session_id === session_id) &&
     (status === undefined || row.status === status) &&
+    (parent === undefined || row.parent === parent) &&
     (party === undefined || row.originator === party || row.subagent === party)
   )
 }

@@ -1,5 +1,5 @@
 import { decode } from '@passover/bus'
-import { type Fact, HEADER, type TimelineEntry } from '@passover/schemas'
+import { type DecisionFact, type Fact, HEADER, type PassRecord, type TimelineEntry } from '@passover/schemas'
 import type { Loaded } from './load.js'
 
 /** Entries shown of a pass's history: the first and the last, with the middle left out. */
@@ -12,11 +12,13 @@ export interface Timeline {
 }
 
 /** Everything stored of a pass as a person reads it. */
-export function timelineOf(loaded: Loaded): Timeline {
+export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>): Timeline {
+  const judged = new Map(decisions.map((decision) => [decision.sequence, decision]))
   const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
   const entries = loaded.messages.flatMap((message) => {
-    const entry = entryOf(message)
-    const why = ignored.get(message.fact.sequence)
+    const { fact } = message
+    const entry = fact.type === 'decision' ? decisionEntry(fact, judged.get(fact.sequence)) : entryOf(message)
+    const why = ignored.get(fact.sequence)
     return entry ? [why === undefined ? entry : { ...entry, ignored: why }] : []
   })
   if (entries.length <= MAX_ENTRIES) return { history: entries }
@@ -34,8 +36,6 @@ function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined
       return { ...at, kind: 'request', by: fact.originator, ...more }
     case 'step':
       return { ...at, kind: fact.kind, by: fact.by, ...(fact.attempt > 0 ? { attempt: fact.attempt } : {}), ...more }
-    case 'decision':
-      return { ...at, kind: 'decision', by: fact.person, ...more }
     case 'event':
       return { ...at, kind: fact.kind, by: fact.sender, ...more }
     default:
@@ -43,9 +43,16 @@ function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined
   }
 }
 
+/** A decision as core judged it (P4): its verdict is the body's, headers may say anything. */
+function decisionEntry({ sequence, time, person, item }: DecisionFact, judged: PassRecord['decisions'][number] | undefined): TimelineEntry {
+  const entry = { sequence, time, kind: 'decision', by: person }
+  if (!judged) return { ...entry, detail: item.slice(0, MAX_DETAIL), counts: false, why: 'no decision' }
+  const { verdict, counts = true, why } = judged
+  return { ...entry, detail: `${item} ${verdict}`.slice(0, MAX_DETAIL), counts, ...(why === undefined ? {} : { why }) }
+}
+
 function detailOf(message: Loaded['messages'][number], fact: Fact): string | undefined {
   if (fact.type === 'step') return fact.kind === 'return' ? (fact.code ?? fact.status) : undefined
-  if (fact.type === 'decision') return [fact.item, fact.verdict].filter((word) => word !== undefined).join(' ')
   if (fact.type !== 'event') return undefined
   const body = bodyOf(message)
   switch (fact.kind) {

@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander'
 import { action, type Context } from '../context.js'
+import { usage } from '../failure.js'
 import { nameOption } from '../options.js'
 
 interface AddOptions {
@@ -14,7 +15,13 @@ export function agentsCommand(): Command {
     .description('show the registered agents and what waits for them')
     .addCommand(addCommand())
     .addHelpText('after', '\nExamples:\n  passover agents\n  passover agents add alice --originates always --no-subagent')
-    .action(action<object, []>(list))
+    .allowExcessArguments()
+    .action(async (...given) => {
+      const [surplus] = (given.at(-1) as Command).args
+      if (surplus !== undefined)
+        throw usage(`agents has no subcommand ${surplus}`, '`passover agents` lists them, `passover agents add <name>` registers one')
+      await action<object, []>(list)(...given)
+    })
 }
 
 function addCommand(): Command {

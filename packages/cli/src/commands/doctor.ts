@@ -5,7 +5,7 @@ import { action } from '../context.js'
 export function doctorCommand(): Command {
   return new Command('doctor')
     .description('look at everything that passes depend on, and say what mends it')
-    .addHelpText('after', '\n✓ as it should be   ! works, but look at it   ✗ broken (exit 1)')
+    .addHelpText('after', '\n✓ as it should be   ! works, but look at it   ✗ broken (exit 1; 5 when the server cannot be reached)')
     .action(
       action<object, []>(async (context) => {
         const { runDoctor } = await import('../doctor/run.js')

@@ -45,7 +45,8 @@ export function listCommand(): Command {
           ...(options.status ? { status: options.status } : {}),
           ...(options.session ? { session_id: options.session } : {}),
         })
-        context.terminal.show(passes, () => (passes.length === 0 ? 'No passes.' : renderRows(passes, bus.now(), context.terminal)))
+        if (context.terminal.mode === 'jsonl') for (const pass of passes) context.terminal.stream(pass, () => undefined)
+        else context.terminal.show(passes, () => (passes.length === 0 ? 'No passes.' : renderRows(passes, bus.now(), context.terminal)))
         if (more)
           context.terminal.note(`More than ${options.limit}: see further with --limit, or narrow with --from, --to, --status, --session.`)
         return 0

@@ -19,6 +19,9 @@ export interface RequestOptions {
   wait: boolean
 }
 
+/** What a request may ask for (DESIGN §6, max_timeout_ms). */
+const MOST_MS = 86_400_000
+
 /** `passover request` */
 export function requestCommand(): Command {
   return new Command('request')
@@ -28,8 +31,12 @@ export function requestCommand(): Command {
     .requiredOption('--objective <text>', 'what is to be done; - reads it from stdin')
     .option('--reason <text>', 'why it is passed over', 'request')
     .option('--background <text>', 'what the subagent should know besides')
-    .option('--file <path>', 'a file to pass along (several times)', repeated)
-    .option('--timeout <time>', 'how long it may take in all: 500ms, 30s, 5m (default: the policy’s, 30s)', durationOption('--timeout'))
+    .option('--file <path...>', 'files to pass along, binary ones as base64 (several, or several times)', repeated)
+    .option(
+      '--timeout <time>',
+      'how long it may take in all: 500ms, 30s, 5m (at most 24h; default: the policy’s, 30s)',
+      durationOption('--timeout', MOST_MS),
+    )
     .addOption(new Option('--priority <slot>', 'how urgent').choices(['high', 'medium', 'low']).default('medium'))
     .option('--constraint <word>', 'what the subagent must not do, such as read_only (several times)', repeated)
     .option('--session <id>', 'the session it belongs to')

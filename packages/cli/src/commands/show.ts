@@ -1,3 +1,4 @@
+import type { AnsweredPass } from '@passover/schemas'
 import { Command } from 'commander'
 import { action } from '../context.js'
 
@@ -23,11 +24,18 @@ export function showCommand(): Command {
         await using bus = await connectPerson(context)
         const pass = await findPass(bus, { id, ...options }, true)
         const result = await readResult(bus, pass)
-        const { row, key, return: _return, history, ...rest } = pass
-        context.terminal.show({ ...row, key, ...rest, timeline: history ?? [], ...result }, () =>
+        const { row, key, return: _return, history, below, ...rest } = { ...pass, decisions: allDecisions(pass) }
+        context.terminal.show({ ...row, key, ...rest, timeline: history ?? [], below: below ?? [], ...result }, () =>
           renderPass(pass, result, { ...context.terminal, now: bus.now() }),
         )
         return 0
       }),
     )
+}
+
+/** Every decision with whether it counts, as the record has them; of those that count also what was taken. */
+function allDecisions({ record, decisions }: AnsweredPass): object[] {
+  const recorded = Array.isArray(record?.decisions) ? (record.decisions as { sequence?: unknown }[]) : []
+  if (recorded.length === 0) return decisions
+  return recorded.map((one) => ({ ...one, ...decisions.find(({ sequence }) => sequence === one.sequence) }))
 }

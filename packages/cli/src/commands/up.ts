@@ -31,18 +31,48 @@ async function run(context: Context, options: UpOptions): Promise<number> {
   const { terminal } = context
   using signals = stopSignals(() => terminal.note('Stopping at once.'))
   const progress = terminal.progress()
-  const slow = setTimeout(() => progress.say('starting'), 100)
+  const slow = (await looksUp(context)) ? undefined : setTimeout(() => progress.say('starting'), 100)
   const started = await start(context, options, (text) => progress.say(text)).finally(() => {
     clearTimeout(slow)
     progress.stop()
   })
   if (started.kind === 'started') return await serve(context, started.local, signals)
   const { url, pid, project } = started
+  const wanted = otherPort(url, options.port)
   terminal.show(
-    { state: 'already_running', url, pid, directory: project, ...(started.started_at ? { started_at: started.started_at } : {}) },
+    {
+      state: 'already_running',
+      url,
+      pid,
+      directory: project,
+      ...(started.started_at ? { started_at: started.started_at } : {}),
+      ...(wanted === undefined ? {} : { port_not_taken: wanted }),
+    },
     () => (url ? `Already up: ${url} (process ${pid}), data in ${project}.` : `Process ${pid} is just starting the server of ${project}.`),
   )
-  return 0
+  if (wanted === undefined) return 0
+  if (terminal.mode === 'human')
+    terminal.note(`It is not at port ${wanted}: to move it, stop process ${pid}, then passover up --port ${wanted}`)
+  return 1
+}
+
+/** The port that was asked for, where the server that runs has another. */
+export function otherPort(url: string, port: number | undefined): number | undefined {
+  return port === undefined || url === '' || Number(new URL(url).port) === port ? undefined : port
+}
+
+/** Whether the process that last wrote the server file is there: then nothing is started, or it says so itself. */
+async function looksUp({ directory }: Context): Promise<boolean> {
+  const { findProject, readServerFile } = await import('../project.js')
+  const project = findProject(directory)
+  const pid = project ? readServerFile(project)?.pid : undefined
+  if (!pid) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
 }
 
 async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
@@ -72,8 +102,9 @@ function peopleOf({ flags, env }: Context): string[] {
 async function externalServer({ flags, env, directory }: Context) {
   const named = flags.server ?? env.PASSOVER_SERVER ?? env.NATS_URL
   if (!named) return undefined
+  const by = flags.server ? '--server' : env.PASSOVER_SERVER ? 'PASSOVER_SERVER' : 'NATS_URL'
   const { resolveServer } = await import('../settings.js')
-  return resolveServer({ server: named }, env, directory)
+  return resolveServer({ server: named, by }, env, directory)
 }
 
 async function serve({ terminal, env }: Context, local: Local, signals: StopSignals): Promise<number> {
@@ -101,8 +132,9 @@ async function serve({ terminal, env }: Context, local: Local, signals: StopSign
   )
   const why = await Promise.race([signals.first, local.failed])
   if (why !== 'stop') {
+    terminal.note(`${terminal.noteColors.red('✗')} ${why}; start it again: passover up`)
+    terminal.note(`  the logs are ${project}/passover.log and ${project}/nats/nats-server.log`)
     await local.stop()
-    terminal.note(`${why}; the log is ${project}/passover.log and ${project}/nats/nats-server.log`)
     return 1
   }
   terminal.note('Stopping: what is under way is finished first. Ctrl-C again stops at once.')

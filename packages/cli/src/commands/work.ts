@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { action } from '../context.js'
 import { usage } from '../failure.js'
 import { durationOption, nameOption, wholeNumber } from '../options.js'
@@ -15,7 +15,11 @@ export function workCommand(): Command {
     .argument('<agent>', 'the name to work under', nameOption)
     .argument('[command...]', 'the command and its arguments, after --')
     .option('--concurrency <n>', 'passes at a time', wholeNumber('--concurrency', 1, 1000), 1)
-    .option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended', durationOption('--kill-after'), 5_000)
+    .addOption(
+      new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
+        .argParser(durationOption('--kill-after'))
+        .default(5_000, '5s'),
+    )
     .addHelpText(
       'after',
       `

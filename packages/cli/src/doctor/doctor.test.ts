@@ -1,6 +1,9 @@
 import type { Inspection } from '@passover/bus'
+import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
+import type { Check } from './check.js'
 import { checkCredentials, checkNode, checkProject } from './machine.js'
+import { renderChecks } from './run.js'
 import { checkDurability, checkServer, checkTopology } from './server.js'
 
 const NOW = 1_800_000_000_000
@@ -30,6 +33,17 @@ const inspection: Inspection = {
   buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0 }],
 }
 const states = (checks: { state: string }[]) => checks.map(({ state }) => state)
+
+describe('the last line', () => {
+  it('counts what is broken and what to look at', () => {
+    const view = { colors: picocolors.createColors(false) }
+    const check = (state: Check['state']): Check => ({ name: 'x', state, text: 't', mend: 'm' })
+    const sum = (...checks: Check['state'][]) => renderChecks(checks.map(check), view).split('\n').at(-1)
+    expect(sum('ok')).toBe('all as it should be')
+    expect(sum('look')).toBe('nothing broken, 1 thing to look at')
+    expect(sum('broken', 'look', 'look')).toBe('1 thing broken, 2 things to look at')
+  })
+})
 
 describe('the machine', () => {
   it('needs Node 20.19', () => {

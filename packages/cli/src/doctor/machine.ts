@@ -58,9 +58,9 @@ export function checkCredentials(
       'give the server users; passover up does so by itself',
     )
   if (!('creds' in credentials))
-    return ok('credentials', 'user' in credentials ? `user ${credentials.user}; do not expire` : 'a token; does not expire')
+    return ok('credentials', 'user' in credentials ? `user ${credentials.user}; no expiry` : 'a token; no expiry')
   const expires = jwtExpiry(credentials.creds)
-  if (expires === undefined) return ok('credentials', 'a credentials file; does not expire')
+  if (expires === undefined) return ok('credentials', 'a credentials file; no expiry')
   const days = Math.floor((expires - now) / 86_400_000)
   if (expires <= now)
     return broken('credentials', `expired ${new Date(expires).toISOString()}`, 'get a new credentials file and point NATS_CREDS at it')

@@ -19,7 +19,7 @@ export async function runDoctor(context: Context): Promise<number> {
   const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
   const reached = await checkConnection(context, checks)
   const failed = checks.filter(({ state }) => state === 'broken').length
-  context.terminal.show({ ok: failed === 0, checks }, () => render(checks, context.terminal))
+  context.terminal.show({ ok: failed === 0, checks }, () => renderChecks(checks, context.terminal))
   return reached ? (failed > 0 ? 1 : 0) : 5
 }
 
@@ -117,7 +117,7 @@ async function checkAgents(bus: Bus, consumers: string[]): Promise<Check[]> {
   return checks
 }
 
-function render(checks: Check[], { colors }: Pick<Terminal, 'colors'>): string {
+export function renderChecks(checks: Check[], { colors }: Pick<Terminal, 'colors'>): string {
   const marks = { ok: colors.green('✓'), look: colors.yellow('!'), broken: colors.red('✗') }
   const lines = checks.flatMap(({ name, state, text, mend }) => [
     `${marks[state]} ${name.padEnd(12)} ${text}`,
@@ -125,11 +125,12 @@ function render(checks: Check[], { colors }: Pick<Terminal, 'colors'>): string {
   ])
   const failed = checks.filter(({ state }) => state === 'broken').length
   const doubtful = checks.filter(({ state }) => state === 'look').length
+  const also = doubtful > 0 ? `, ${count(doubtful, 'thing')} to look at` : ''
   const sum =
     failed > 0
-      ? colors.red(`${count(failed, 'thing')} broken`)
+      ? colors.red(`${count(failed, 'thing')} broken${also}`)
       : doubtful > 0
-        ? `nothing broken, ${count(doubtful, 'thing')} to look at`
+        ? `nothing broken${also}`
         : colors.green('all as it should be')
   return [...lines, '', sum].join('\n')
 }

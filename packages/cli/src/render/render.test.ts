@@ -1,6 +1,7 @@
 import type { AnsweredPass, PassRow } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
+import type { PassResult } from '../result.js'
 import { renderDiff, unifiedDiff } from './diff.js'
 import { renderOutput, renderResult } from './result.js'
 import { colorOf, renderRows, standing } from './rows.js'
@@ -78,6 +79,31 @@ describe('one pass', () => {
     expect(text).toContain('ignored: a second return')
     expect(text).toContain('apply: approved by bob')
     expect(text).toContain('(1 taken, 1 rejected)')
+  })
+
+  it('says of a decision whether it counts, and where nobody judged it only that it was made', () => {
+    const decision = { sequence: 3, time: 1_100, kind: 'decision', by: 'newcomer', detail: 'dispatch approve' }
+    const refused = { ...decision, counts: false, why: 'takes part in the pass' }
+    const text = renderPass({ ...pass, history: [refused] }, undefined, { colors, columns: undefined, now: 5_000 })
+    expect(text).toContain('newcomer tried to approve the start: does not count (takes part in the pass)')
+    expect(sayEntry({ ...decision, counts: true })).toBe('newcomer approves the start')
+    expect(sayEntry(decision)).toBe('newcomer decides: dispatch approve')
+  })
+
+  it('shows the stack of what threw, and what was no output, bounded', () => {
+    const shown = (error: PassResult) => renderPass(pass, error, { colors, columns: undefined, now: 5_000 })
+    const stack = 'Error: no such table\n    at work (/a/b.js:3:4)'
+    expect(shown({ error: { code: 'E011', message: 'no such table', details: { stack } } })).toContain('at work (/a/b.js:3:4)')
+    const text = shown({ error: { code: 'E021', message: 'no output' }, raw_output: { status: 'x'.repeat(5_000) } })
+    expect(text).toContain('{"status":"xxx')
+    expect(text.length).toBeLessThan(3_000)
+  })
+
+  it('lists the passes below, oldest first', () => {
+    const child = (id: string, more: Partial<PassRow>): PassRow => ({ ...row, originator: 'audit', subagent: 'scout', id, ...more })
+    const below = [child('second-child', { status: 'timed_out', code: 'E010' }), child('first-child0', {})]
+    const text = renderPass({ ...pass, below, below_more: true }, undefined, { colors, columns: undefined, now: 5_000 })
+    expect(text).toMatch(/Passes below\n.*left out.*\n {2}first-child0 {2}→ scout.*\n {2}second-child {2}→ scout .*timed.out.*E010/)
   })
 
   it('puts the error first', () => {

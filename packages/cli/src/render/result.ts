@@ -7,26 +7,44 @@ import { unifiedDiff } from './diff.js'
 
 type View = Pick<Terminal, 'colors'>
 
+/** Characters of a stack, or of what was no output. */
+const RAW_SHOWN = 2_000
+
 /** What came back, for people. */
 export function renderResult(result: PassResult, view: View): string {
-  if ('error' in result) return renderError(result.error, view)
+  if ('error' in result) return renderError(result, view)
   if ('unreadable' in result) return `The return cannot be read: ${oneLine(result.unreadable)}`
   return renderOutput(result.output, view)
 }
 
 /** An error: its sentence, and the chain with the offender marked where it has one. */
-function renderError(error: PassError, { colors }: View): string {
-  return `${colors.red(`${error.code}`)} ${plain(error.message)}`
+function renderError({ error, raw_output }: { error: PassError; raw_output?: unknown }, { colors }: View): string {
+  const { code, message, details } = error
+  const lines = [`${colors.red(`${code}`)} ${plain(message)}`]
+  const stack = details?.stack
+  if (typeof stack === 'string') lines.push(colors.dim(indented(stack)))
+  if (raw_output !== undefined) lines.push(`What was given instead:\n${indented(rawText(raw_output))}`)
+  return lines.join('\n')
 }
 
-/** A worker's output: verdict first, then findings, proposed files, and text. */
-export function renderOutput(output: Partial<WorkOutput>, view: View): string {
+function indented(text: string): string {
+  return plain(text.slice(0, RAW_SHOWN)).replace(/^/gm, '  ')
+}
+
+/** What a worker gave in place of an output, cut for people. */
+function rawText(raw: unknown): string {
+  const text = typeof raw === 'string' ? raw : JSON.stringify(raw)
+  return text.length > RAW_SHOWN ? `${text.slice(0, RAW_SHOWN - 1)}…` : text
+}
+
+/** A worker's output: verdict first (with the pass's id, where it is told nowhere else), then findings, proposed files, and text. */
+export function renderOutput(output: Partial<WorkOutput>, view: View, id?: string): string {
   const { colors } = view
   const { summary } = output
   const mark = output.status === 'completed' ? colors.green('✓') : output.status === 'partial' ? colors.yellow('!') : colors.red('✗')
   const took = summary?.time_elapsed_ms === undefined ? '' : ` in ${duration(summary.time_elapsed_ms)}`
   const lines = [
-    `${mark} ${output.status ?? 'returned'} by ${output.subagent_id ?? '?'}${took}${summary?.decision ? `, decision: ${colors.bold(summary.decision)}` : ''}`,
+    `${mark} ${output.status ?? 'returned'} by ${output.subagent_id ?? '?'}${took}${summary?.decision ? `, decision: ${colors.bold(summary.decision)}` : ''}${id === undefined ? '' : colors.dim(`  pass ${id}`)}`,
   ]
   for (const reason of [output.completion_reason, summary?.decision_reason]) if (reason) lines.push(`  ${oneLine(reason)}`)
   lines.push(...renderArtifacts(output.artifacts ?? [], view))

@@ -17,6 +17,7 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
   if (result && 'error' in result) sections.push(renderResult(result, view))
   sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
   if (pass.history_left_out) sections.push(`(${pass.history_left_out} more entries in the middle are left out)`)
+  if (pass.below && pass.below.length > 0) sections.push(`${bold('Passes below')}\n${renderBelow(pass, view)}`)
   if (result && !('error' in result)) sections.push(`${bold('Result')}\n${indent(renderResult(result, view))}`)
   if (pass.decisions.length > 0) sections.push(`${bold('Decisions')}\n${renderDecisions(pass)}`)
   return sections.join('\n\n')
@@ -42,6 +43,14 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
     ['digest', pass.digest],
   ]
   return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(9)} ${oneLine(value ?? '')}`)
+}
+
+/** The passes asked for within this one, in the order in which they were. */
+function renderBelow({ below = [], below_more }: AnsweredPass, { colors }: View): string {
+  const lines = [...below]
+    .reverse()
+    .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${colorOf(row, colors)(standing(row))}`)
+  return [...(below_more ? ['  (older ones are left out)'] : []), ...lines].join('\n')
 }
 
 /** The agents of the chain, root first, this pass's subagent last. */
@@ -76,7 +85,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   work: ({ by }) => `admitted, waits for a worker (${by})`,
   fence: ({ by, attempt }) => `${by} begins attempt ${attempt ?? '?'}; earlier ones have lost`,
   return: ({ by }) => (by === 'passover' ? 'ended by passover' : `${by} returns`),
-  decision: ({ by }) => `${by} decides`,
+  decision: sayDecision,
   started: ({ by }) => `${by} works on it`,
   progress: ({ by }) => `${by} reports`,
   applied: ({ by }) => `${by} applied the result`,
@@ -86,9 +95,23 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   violation: () => 'a step that cannot be',
 }
 
+/** What an item of a decision is about. */
+const ITEMS: Record<string, string> = { dispatch: 'the start', return: 'the result', apply: 'the changes' }
+
+function sayDecision({ by, detail = '', counts, why }: TimelineEntry): string {
+  // Where nobody judged it, as in what just happens, no more is said than that.
+  if (counts === undefined) return detail ? `${by} decides: ${detail}` : `${by} decides`
+  const [item = '', verdict = 'decide'] = detail.split(' ')
+  const about = ITEMS[item] ?? item
+  if (!counts) return `${by} tried to ${verdict} ${about}: does not count${why === undefined ? '' : ` (${why})`}`
+  const said = { approve: 'approves', deny: 'denies' }[verdict] ?? 'decides'
+  return `${by} ${said} ${about}`
+}
+
 /** One entry in words. */
-export function sayEntry(entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail'>): string {
+export function sayEntry(entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail' | 'counts' | 'why'>): string {
   const said = SAID[entry.kind]?.(entry as TimelineEntry) ?? entry.by
+  if (entry.kind === 'decision') return oneLine(said)
   return oneLine(entry.detail ? `${said}: ${entry.detail}` : said)
 }
 

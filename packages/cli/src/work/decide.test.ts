@@ -38,8 +38,11 @@ describe('the output rule of `passover work`', () => {
 
   it('calls JSON with a status that is no output E021, and keeps it', () => {
     const stdout = '{"status":"done"}'
-    expect(failed({ stdout })).toMatchObject({ code: 'E021' })
-    expect(decideWorkOutput(said({ stdout }))).toMatchObject({ raw_output: stdout })
+    expect(failed({ stdout })).toMatchObject({
+      code: 'E021',
+      message: expect.stringContaining('status: Invalid option: expected one of "completed"'),
+    })
+    expect(decideWorkOutput(said({ stdout }))).toMatchObject({ error: { context: { raw_output: stdout } } })
     expect(failed({ stdout: '{"status":"completed","artifacts":[{"type":"finding"}]}' })).toMatchObject({ code: 'E021' })
   })
 

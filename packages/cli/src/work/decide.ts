@@ -1,4 +1,4 @@
-import { PassOverError } from '@passover/core'
+import { issueTexts, PassOverError } from '@passover/core'
 import { type HandlerResult, handlerResult } from '@passover/schemas'
 import type { ChildEnd } from './child.js'
 
@@ -6,12 +6,13 @@ import type { ChildEnd } from './child.js'
 export type CommandOutcome =
   | { kind: 'output'; output: HandlerResult }
   /** E011: it ended non-zero, or by a signal, without a valid output. E021: its JSON has a `status` but is no output. E014: it wrote too much. */
-  | { kind: 'error'; error: PassOverError; raw_output?: unknown }
+  | { kind: 'error'; error: PassOverError }
 
 type Said = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'overflowed'>
 
 const STDERR_SHOWN = 2_000
 const RAW_SHOWN = 65_536
+const FAULTS_SHOWN = 3
 
 /**
  * The output rule of `passover work`: exit 0 with WorkOutput JSON is that output, with other text a completed one that carries
@@ -26,10 +27,9 @@ export function decideWorkOutput(said: Said): CommandOutcome {
   if (said.exit !== 0)
     return failed('E011', crashText(said), { exit: said.exit, signal: said.signal, stderr: said.stderr.slice(-STDERR_SHOWN) })
   if (parsed)
-    return {
-      ...failed('E021', `the command's output is no WorkOutput: ${issueText(parsed.error)}`),
+    return failed('E021', `the command's output is no WorkOutput: ${issueTexts(parsed.error.issues, FAULTS_SHOWN).join('; ')}`, {
       raw_output: said.stdout.slice(0, RAW_SHOWN),
-    }
+    })
   return { kind: 'output', output: { status: 'completed', output: said.stdout } }
 }
 
@@ -58,10 +58,4 @@ function crashText({ exit, signal, stderr }: Said): string {
   const how = exit === null ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${exit}`
   const end = stderr.trim().slice(-STDERR_SHOWN)
   return end === '' ? `the command ${how} and said nothing on stderr` : `the command ${how}: ${end}`
-}
-
-function issueText(error: { issues: { path: PropertyKey[]; message: string }[] }): string {
-  const [first] = error.issues
-  if (!first) return 'it does not fit the schema'
-  return first.path.length > 0 ? `${first.path.map(String).join('.')}: ${first.message}` : first.message
 }

@@ -6,6 +6,7 @@ type Told = Pick<
   | 'subagent'
   | 'originator'
   | 'reason'
+  | 'objective'
   | 'priority'
   | 'session_id'
   | 'attempt'
@@ -22,9 +23,10 @@ export function passEnvironment(pass: Told): Record<string, string> {
     PASSOVER_PASS_ID: pass.id,
     PASSOVER_AGENT: pass.subagent,
     PASSOVER_ORIGINATOR: pass.originator,
-    PASSOVER_REASON: pass.reason,
+    PASSOVER_REASON: variable(pass.reason),
+    PASSOVER_OBJECTIVE: variable(pass.objective),
     PASSOVER_PRIORITY: pass.priority,
-    PASSOVER_SESSION: pass.session_id,
+    PASSOVER_SESSION: variable(pass.session_id),
     PASSOVER_ATTEMPT: String(pass.attempt),
     PASSOVER_DEADLINE: new Date(pass.deadline).toISOString(),
     PASSOVER_CHAIN_DEPTH: String(pass.chain_depth),
@@ -33,4 +35,11 @@ export function passEnvironment(pass: Told): Record<string, string> {
     // Lets the command pass over in its turn: `passover request` names its parent by it.
     PASSOVER_PARENT: JSON.stringify(pass.parent),
   }
+}
+
+const VARIABLE_CHARACTERS = 30_000
+
+/** A variable can hold no NUL, and Linux refuses to start a program with one of 128 KiB; the whole text is on stdin. */
+function variable(text: string): string {
+  return text.slice(0, VARIABLE_CHARACTERS).replaceAll('\0', ' ')
 }

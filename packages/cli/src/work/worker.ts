@@ -2,7 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { PassOverError } from '@passover/core'
 import type { HandlerResult } from '@passover/schemas'
-import type { Pass } from '@passover/sdk'
+import type { Pass, WorkerEvent } from '@passover/sdk'
 import { connectAgent } from '../agent.js'
 import type { Context } from '../context.js'
 import { duration } from '../duration.js'
@@ -43,7 +43,11 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   process.once('exit', killAllGroups)
   const log = new WorkLog(terminal)
   const work = { ...request, command: [program, ...request.command.slice(1)], cwd: context.directory, env: context.env }
-  const worker = await agent.onPass((pass) => workOn(pass, work, log), { concurrency: request.concurrency, drain_ms: DRAIN_MS })
+  const worker = await agent.onPass((pass) => workOn(pass, work, log), {
+    concurrency: request.concurrency,
+    drain_ms: DRAIN_MS,
+    log: (event) => log.happened(event),
+  })
   terminal.note(
     `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (${request.concurrency} at a time)` : ''}. Ctrl-C stops.`,
   )
@@ -121,6 +125,11 @@ class WorkLog {
 
   said(pass: Pass, line: string): void {
     if (this.#terminal.mode === 'human') this.#terminal.note(`  ${pass.id.slice(-6)} | ${oneLine(line)}`)
+  }
+
+  /** Of the worker itself: that it waits, and how passes end, is told here already. */
+  happened({ kind, text }: WorkerEvent): void {
+    if (kind === 'lost' || kind === 'found') this.#tell({ event: kind }, oneLine(text))
   }
 
   ended(pass: Pass, ms: number, how: string): void {

@@ -1,0 +1,17 @@
+import { describe, expect, it } from 'vitest'
+import { otherPort } from './commands/up.js'
+import { serverEnd } from './local.js'
+
+describe('the server of a project', () => {
+  it('that ended by itself says how', () => {
+    expect(serverEnd({ code: null, signal: 'SIGKILL' })).toContain('(SIGKILL)')
+    expect(serverEnd({ code: 2, signal: null })).toContain('(exit code 2)')
+  })
+
+  it('that runs already may have another port than is asked for', () => {
+    expect(otherPort('nats://127.0.0.1:4222', 4223)).toBe(4223)
+    expect(otherPort('nats://127.0.0.1:4222', 4222)).toBeUndefined()
+    expect(otherPort('nats://127.0.0.1:4222', undefined)).toBeUndefined()
+    expect(otherPort('', 4223)).toBeUndefined()
+  })
+})

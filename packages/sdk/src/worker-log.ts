@@ -1,0 +1,44 @@
+import type { PassError, PassKey } from '@passover/schemas'
+import type { Deps } from './deps.js'
+
+/** What a worker tells whoever runs it. `text` is for people, and names the worker. */
+export type WorkerEvent =
+  /** It begins to take work; the server is lost; it is found again. */
+  | { kind: 'waits' | 'lost' | 'found'; text: string }
+  /** A pass ends with this error; `thrown` is what its handler threw, if that is why. */
+  | { kind: 'failed'; text: string; pass: PassKey; attempt: number; error: PassError; thrown?: unknown }
+
+export type Told = (event: WorkerEvent) => void
+
+const STACK_LINES = 20
+
+/** Where a worker's events go: to whom it was given, else as lines to where the process says things. It never throws. */
+export function toldTo({ say }: Pick<Deps, 'say'>, given: Told | undefined): Told {
+  const told: Told | undefined = given ?? (say && (({ text }) => say(text)))
+  return (event) => {
+    try {
+      told?.(event)
+    } catch {
+      // Whoever listens has a bug: the work goes on.
+    }
+  }
+}
+
+/** The end of a pass in words: one line, and below it the stack of what was thrown. */
+export function failureText(failed: { subagent: string; pass: PassKey; attempt: number; error: PassError; thrown?: unknown }): string {
+  const { subagent, pass, attempt, error, thrown } = failed
+  const stack = thrown instanceof Error ? thrown.stack : undefined
+  const below = stack === undefined ? '' : `\n${stack.split('\n').slice(0, STACK_LINES).join('\n')}`
+  const line = `${subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt}: ${error.code} ${error.message}`
+  return printable(line + below)
+}
+
+/** Addresses of servers without what signs in there. */
+export function serversText(servers: readonly string[]): string {
+  return printable(servers.map((server) => server.replace(/\/\/[^/]*@/, '//')).join(', '))
+}
+
+/** No control characters of others reach a terminal. */
+function printable(text: string): string {
+  return text.replace(/[^\P{C}\n\t]/gu, '')
+}
