@@ -85,7 +85,7 @@ describe('the commands, from within', () => {
       '--background',
       'none',
     )
-    expect(asked).toMatchObject({ code: 0, stdout: expect.stringContaining('hello a.txt:text b.bin:binary') })
+    expect(asked).toMatchObject({ code: 0, stdout: expect.stringContaining('hello a.txt:text b.bin:AP8B') })
     const rows = await document<{ id: string; status: string }[]>('list', '--from', 'alice', '--to', 'echo', '--limit', '5')
     expect(rows.value).toHaveLength(1)
     const id = rows.value[0]?.id ?? ''
