@@ -94,7 +94,7 @@ describe('the commands, from within', () => {
     expect((await document('show', id.slice(0, 18))).value).toMatchObject({ id, output: { status: 'completed' } })
     expect((await here('doctor')).stdout).toContain('nothing broken')
     expect((await here('agents')).stdout).toMatch(/^echo +yes/m)
-    expect(await here('watch', '--all', '--count', '3', id)).toMatchObject({
+    expect(await here('watch', '--all', '--count', '5', id)).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/request[\s\S]*work[\s\S]*return/),
     })
