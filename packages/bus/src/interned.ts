@@ -3,7 +3,7 @@ import { Decoder, Encoder, ExtData, ExtensionCodec } from '@msgpack/msgpack'
 /** MessagePack extension: a map that many messages repeat, as the bytes of its own encoding. */
 const EXTENSION = 1
 /** A larger one travels as a plain map. */
-const MAX_BYTES = 4096
+export const MAX_INTERNED_BYTES = 4096
 const KEPT = 256
 
 const plain = new Encoder({ ignoreUndefined: true })
@@ -18,7 +18,7 @@ const read = new Map<string, unknown>()
 export function intern<T extends object>(value: T): T {
   if (!marked.has(value)) {
     const bytes = plain.encode(value)
-    marked.set(value, bytes.length <= MAX_BYTES ? new ExtData(EXTENSION, bytes) : null)
+    marked.set(value, bytes.length <= MAX_INTERNED_BYTES ? new ExtData(EXTENSION, bytes) : null)
   }
   return value
 }
@@ -41,7 +41,6 @@ class Interning extends ExtensionCodec<undefined> {
 }
 
 export const interning = new Interning()
-export const MAX_INTERNED_BYTES = MAX_BYTES
 
 function deepFreeze(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value
