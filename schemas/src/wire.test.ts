@@ -64,7 +64,16 @@ const BODIES: [name: string, schema: z.ZodType, full: object][] = [
   [
     'applied',
     s.appliedBody,
-    { v: 1, applied_by: 'maria', applied_at: NOW, applied: ['a'], rejected: ['b'], conflicts: [{ path: 'c', why: 'changed since' }] },
+    {
+      v: 1,
+      applied_by: 'maria',
+      applied_at: NOW,
+      applied: ['a'],
+      rejected: ['b'],
+      conflicts: [{ path: 'c', why: 'changed since' }],
+      digests: [HASH],
+      undone: true,
+    },
   ],
   ['late', s.lateBody, { v: 1, attempt: 1, output: e.output }],
   ['dead letter', s.deadLetterBody, { v: 1, sequence: 7, error, bytes: new Uint8Array([1]), truncated: false }],

@@ -159,6 +159,10 @@ export const appliedBody = z.object({
   applied: list(text(LIMITS.path), LIMITS.files),
   rejected: list(text(LIMITS.path), LIMITS.files),
   conflicts: list(z.object({ path: text(LIMITS.path), why: text(LIMITS.line) }), LIMITS.files).optional(),
+  /** Digests of the modifications that were applied (or, where it was undone, put back); what each does stands in the output. */
+  digests: list(text(LIMITS.word), LIMITS.artifacts).optional(),
+  /** The files were put back as they were before. */
+  undone: z.boolean().optional(),
 })
 export const lateBody = z.object({ v: z.literal(WIRE_VERSION), attempt: count, output: workOutput.or(jsonRecord) })
 export const deadLetterBody = z.object({

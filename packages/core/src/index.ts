@@ -23,6 +23,14 @@ export { ERRORS, type ErrorRow, exitCode, PassOverError, passError } from './err
 export type { PassHistory } from './history.js'
 export { issueTexts } from './issues.js'
 export { deadlineOf, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type Next, NONE, next } from './lifecycle.js'
+export {
+  chooseModifications,
+  type ModificationChoice,
+  modificationDigest,
+  modificationsIn,
+  type NumberedModification,
+  takenModifications,
+} from './modifications.js'
 export { OpenPasses } from './open.js'
 export type { Why } from './open-pass.js'
 export type { OpenSnapshot } from './open-snapshot.js'

@@ -1,6 +1,6 @@
 import { encode } from '@passover/bus'
-import { PassOverError } from '@passover/core'
-import { type AppliedBody, canonicalJson, type FileModificationArtifact, sha256, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
+import { modificationDigest, PassOverError } from '@passover/core'
+import { type AppliedBody, type FileModificationArtifact, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { applyModification } from './apply-file.js'
 import type { Deps } from './deps.js'
 import { publishPlain } from './publish-request.js'
@@ -26,11 +26,6 @@ interface Home {
   deps: Deps
   name: string
   directory: string
-}
-
-/** Names a modification in a decision: SHA-256 of its RFC 8785 form. */
-export function modificationDigest(modification: FileModificationArtifact): string {
-  return sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
 }
 
 /**

@@ -12,10 +12,10 @@
  * I7 Bus, clock and randomness are handed in; only connect.ts makes them.
  */
 export type { Credentials } from '@passover/bus'
-export { PassOverError } from '@passover/core'
+export { modificationDigest, PassOverError } from '@passover/core'
 export type { HandlerResult, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
 export { type Agent, type AgentOptions, createAgent } from './agent.js'
-export { type Applied, type ApplyOptions, modificationDigest } from './apply.js'
+export type { Applied, ApplyOptions } from './apply.js'
 export { disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './bare.js'
 export { connect } from './connect.js'
 export type { Deps } from './deps.js'

@@ -1,0 +1,50 @@
+import { canonicalJson, type FileModificationArtifact, sha256, type WorkOutput } from '@passover/schemas'
+
+/** A proposed change of an output as people and decisions name it. */
+export interface NumberedModification {
+  /** 1-based position among the output's file modifications: what `--only 1,3` means. */
+  number: number
+  /** What a decision calls it. Two equal modifications share it, so that they are taken or rejected together. */
+  digest: string
+  modification: FileModificationArtifact
+}
+
+export type ModificationChoice = Record<string, 'taken' | 'rejected'>
+
+/** Names a modification in a decision: SHA-256 of its RFC 8785 form. */
+export function modificationDigest(modification: FileModificationArtifact): string {
+  return sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
+}
+
+/** The file modifications of an output, numbered as `show`, `inbox` and `apply` print them. */
+export function modificationsIn({ artifacts }: Pick<WorkOutput, 'artifacts'>): NumberedModification[] {
+  const found: NumberedModification[] = []
+  for (const artifact of artifacts) {
+    if (artifact.type !== 'file_modification') continue
+    found.push({ number: found.length + 1, digest: modificationDigest(artifact), modification: artifact })
+  }
+  return found
+}
+
+/** What a decision of item `apply` says when these numbers are taken (absent: all), and the rest rejected; `unknown`: numbers of none. */
+export function chooseModifications(
+  all: readonly NumberedModification[],
+  only?: readonly number[],
+): { modifications: ModificationChoice; unknown: number[] } {
+  const unknown = (only ?? []).filter((number) => !all.some((one) => one.number === number))
+  const modifications: ModificationChoice = {}
+  for (const { number, digest } of all) {
+    const taken = only === undefined || only.includes(number) || modifications[digest] === 'taken'
+    modifications[digest] = taken ? 'taken' : 'rejected'
+  }
+  return { modifications, unknown }
+}
+
+/** Those that a decision took; unnamed is rejected. */
+export function takenModifications(
+  all: readonly NumberedModification[],
+  { verdict, modifications }: { verdict: 'approve' | 'deny'; modifications?: ModificationChoice | undefined },
+): NumberedModification[] {
+  if (verdict === 'deny' || !modifications) return []
+  return all.filter(({ digest }) => Object.hasOwn(modifications, digest) && modifications[digest] === 'taken')
+}
