@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { capKeys, count, filled, jsonRecord, list, open, span, text, time } from './bounded.js'
+import { capKeys, count, filled, jsonRecord, list, open, record, span, text, time } from './bounded.js'
 import { passError } from './errors.js'
 import { LIMITS } from './limits.js'
 import { passOverMetadata } from './metadata.js'
@@ -58,6 +58,8 @@ export const recordedDecision = open({
   sequence,
   time,
   reason: text(LIMITS.line).optional(),
+  /** Of item `apply`, where it counts: each modification's digest as taken or rejected; unnamed is rejected. */
+  modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
   /** False: by someone who is no approver, or about something else than was held. */
   counts: z.boolean().optional(),
   /** Why it does not. */

@@ -1,6 +1,7 @@
 import { type DecisionBody, type DecisionFact, decisionBody, type PassKey, type RecordedDecision } from '@passover/schemas'
 import type { PassHistory } from './history.js'
 import type { JournalState } from './lifecycle.js'
+import { present } from './present.js'
 
 /** What a decision is judged by. */
 export interface DecisionRules {
@@ -57,14 +58,15 @@ function takesPart(name: string, { key, ancestors }: DecisionRules): boolean {
 /** The decisions about a pass, each with whether it counts, or why not; of those that would, the first of its item. */
 export function countedDecisions(pass: PassHistory, journal: JournalState): RecordedDecision[] {
   const decided = new Set<string>()
-  return pass.decisions.flatMap((decision) => {
+  return pass.decisions.flatMap((decision): RecordedDecision[] => {
     const { item, person, sequence, time } = decision
     const body = bodyOf(decision)
     const said = saidBy(decision, body)
     if (!said) return []
     const why = objection(decision, body, { pass, journal, decided })
-    if (why === undefined) decided.add(item)
-    return [{ item, person, ...said, sequence, time, counts: why === undefined, ...(why === undefined ? {} : { why }) }]
+    if (why !== undefined) return [{ item, person, ...said, sequence, time, counts: false, why }]
+    decided.add(item)
+    return [{ item, person, ...said, ...takenBy(item, body), sequence, time, counts: true }]
   })
 }
 
@@ -96,17 +98,27 @@ function bodyOf(decision: Stored): unknown {
 function saidBy({ verdict, digest, reason }: Stored, body: unknown): Pick<RecordedDecision, 'verdict' | 'digest' | 'reason'> | undefined {
   const parsed = decisionBody.safeParse(body)
   const said = parsed.success ? parsed.data : { verdict, digest: digest ?? '', reason }
-  if (said.verdict === undefined) return undefined
-  return { verdict: said.verdict, digest: said.digest, ...(said.reason === undefined ? {} : { reason: said.reason }) }
+  return said.verdict && { verdict: said.verdict, digest: said.digest, ...present({ reason: said.reason }) }
+}
+
+/** What an application takes, kept of the decision that counts alone: there is no end to those that do not. */
+function takenBy(item: string, body: unknown): Pick<RecordedDecision, 'modifications'> {
+  const parsed = item === 'apply' ? decisionBody.safeParse(body) : undefined
+  return present({ modifications: parsed?.data?.modifications })
 }
 
 /** Undefined: nothing of this item was shown, so no decision about it counts. */
 function rulesOf(pass: PassHistory, journal: JournalState, item: string): DecisionRules | undefined {
   const { key, control } = pass
   const rules = { key, approvers: control?.policy.approvers, ancestors: control?.ancestors }
-  if (item === 'return') return { ...rules, digest: pass.return_digest }
+  if (item === 'return' || item === 'apply') return hasOutput(pass) ? { ...rules, digest: pass.return_digest } : undefined
   if (item !== 'dispatch') return rules
   const held = 'held' in journal ? journal.held : undefined
   const digest = held && (held.digest ?? control?.digest)
   return digest === undefined ? undefined : { ...rules, digest }
+}
+
+/** A worker's return: nobody releases or applies what the system ended. */
+function hasOutput({ returned, return_digest }: PassHistory): boolean {
+  return return_digest !== undefined && returned !== undefined && 'output' in returned
 }

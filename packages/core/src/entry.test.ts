@@ -432,6 +432,25 @@ describe('countedDecisions', () => {
     expect(of({ verdict: 'approve', digest: 'h', body: undefined })).toMatchObject([{ verdict: 'approve', counts: false }])
   })
 
+  it.each(['return', 'apply'])("binds a decision about item %s to the stored return's digest", (item) => {
+    const returned = { steps: [WORK, RETURN], returned: { v: 1 as const, output: output() }, return_digest: 'r' }
+    const right = decision(17, { item, digest: 'r' })
+    expect(counts({ ...returned, decisions: [decision(16, { item, digest: 'x' }), right] })).toEqual([false, true])
+    expect(counts({ ...returned, returned: undefined, return_digest: undefined, decisions: [right] })).toEqual([false])
+    expect(counts({ ...returned, returned: refused('E010'), steps: [WORK, system('E010')], decisions: [right] })).toEqual([false])
+  })
+
+  it('keeps what an application takes, of the decision that counts alone', () => {
+    const body = { v: 1, verdict: 'approve', digest: 'r', modifications: { m1: 'taken', m2: 'rejected' } }
+    const apply = (sequence: number, more = {}) => ({ ...decision(sequence, { item: 'apply', digest: 'r' }), body: { ...body, ...more } })
+    const whole = history({ decisions: [apply(16, { digest: 'x' }), apply(17), apply(18)], return_digest: 'r' })
+    const told = countedDecisions(whole, foldJournal(whole.steps, RULES).journal)
+    expect(told.map(({ modifications }) => modifications)).toEqual([undefined, body.modifications, undefined])
+    expect(record({ ...whole }).decisions).toEqual(told)
+    const other = history({ decisions: [{ ...apply(17), item: 'return' }], return_digest: 'r' })
+    expect(countedDecisions(other, foldJournal(other.steps, RULES).journal)[0]).not.toHaveProperty('modifications')
+  })
+
   it('leaves out what says neither yes nor no', () => {
     expect(counts({ decisions: [decision(12, { verdict: undefined })] })).toEqual([])
   })

@@ -21,7 +21,7 @@ export interface PassHistory {
   control?: WorkControl | undefined
   /** Body of the return that counts. */
   returned?: ReturnEnvelope | undefined
-  /** SHA-256 of the stored bytes of the return: what a decision about item `return` must name. */
+  /** SHA-256 of the stored bytes of the return: what a decision about item `return` or `apply` must name. */
   return_digest?: string | undefined
   /** When its originator said that it heard the return. */
   acknowledged_at?: number | undefined

@@ -1,5 +1,4 @@
 import type { Bus, Consumption } from '@passover/bus'
-import { decode } from '@passover/bus'
 import { passError } from '@passover/core'
 import {
   type AgentsAnswer,
@@ -118,7 +117,7 @@ function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; his
     ...(row.deadline === undefined ? {} : { deadline: row.deadline }),
     ...(control ? { control } : {}),
     ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
-    decisions: countingDecisions(loaded, record),
+    decisions: countingDecisions(record),
     record,
     ...(options.history ? timelineOf(loaded, record) : {}),
   }
@@ -134,36 +133,9 @@ function returnOf(loaded: Loaded): StoredReturn | undefined {
   return { sequence, time, by, attempt, ...(content_type === undefined ? {} : { content_type }), data: stored.data }
 }
 
-/** Of each item the first decision that counts, with what only its body says. */
-function countingDecisions(loaded: Loaded, record: PassRecord): AnsweredDecision[] {
-  const first = new Map<string, AnsweredDecision>()
-  for (const decision of record.decisions) {
-    if (decision.counts === false || first.has(decision.item)) continue
-    const { item, person, verdict, digest, sequence, time, reason } = decision
-    first.set(item, {
-      item,
-      person,
-      verdict,
-      digest,
-      sequence,
-      time,
-      ...(reason === undefined ? {} : { reason }),
-      ...modificationsOf(loaded, sequence),
-    })
-  }
-  return [...first.values()]
-}
-
-function modificationsOf(loaded: Loaded, sequence: number): Pick<AnsweredDecision, 'modifications'> {
-  const stored = loaded.messages.find((message) => message.stored.sequence === sequence)?.stored
-  const decoded = stored && decode(stored.data, stored.headers.get(HEADER.contentType))
-  const body = decoded?.ok ? (decoded.value as { modifications?: unknown } | null) : undefined
-  const named = body?.modifications
-  if (typeof named !== 'object' || named === null) return {}
-  const taken = Object.entries(named).filter(
-    (entry): entry is [string, 'taken' | 'rejected'] => entry[1] === 'taken' || entry[1] === 'rejected',
-  )
-  return { modifications: Object.fromEntries(taken) }
+/** Of each item the first decision that counts. */
+function countingDecisions({ decisions }: PassRecord): AnsweredDecision[] {
+  return decisions.filter(({ counts }) => counts !== false).map(({ counts: _, why: __, ...decision }) => decision)
 }
 
 function refuse(code: ErrorCode, message: string): { ok: false; error: ReturnType<typeof passError> } {

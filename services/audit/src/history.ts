@@ -26,7 +26,7 @@ export function toHistory(memory: PassMemory): PassHistory {
     events,
     control: framed && controlOf(framed),
     returned: returned && returnedOf(returned),
-    return_digest: returned && decisions.some(({ item }) => item === 'return') ? sha256(returned.body) : undefined,
+    return_digest: returned && decisions.some(({ item }) => item === 'return' || item === 'apply') ? sha256(returned.body) : undefined,
     ...asked,
   }
 }
