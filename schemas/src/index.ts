@@ -169,6 +169,7 @@ export {
   type Widenable,
   widenable,
 } from './policy.js'
+export { type PolicyBody, type PolicyVersion, policyBody, policyDigest, policyVersion } from './policy-versions.js'
 export {
   type ExpectedOutputType,
   expectedOutputType,

@@ -7,6 +7,7 @@ import { passError } from './errors.js'
 import { passOverMetadata } from './metadata.js'
 import { handlerResult, workOutput } from './output.js'
 import * as policy from './policy.js'
+import { policyBody, policyVersion } from './policy-versions.js'
 import { passOverRequest, requestControl } from './request.js'
 import { returnToContext } from './return-context.js'
 import * as wire from './wire.js'
@@ -39,6 +40,8 @@ const PUBLIC = {
   'agent-pair-override': policy.agentPairOverride,
   'effective-policy': policy.effectivePolicy,
   budget: policy.budget,
+  'policy-body': policyBody,
+  'policy-version': policyVersion,
   'agent-record': agentRecord,
   'pass-over-audit-entry': passOverAuditEntry,
   'pass-record': passRecord,
