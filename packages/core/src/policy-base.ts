@@ -79,13 +79,31 @@ function entry<T>(entries: Record<string, T> | undefined, name: string): T | und
 }
 
 function fieldOf(name: PolicyFieldName, field: PolicyField, layers: Layers): Found {
-  const found: Found[] = []
-  for (const source of BELOW_REQUEST) {
-    const value = mayStand(field, source) ? layers[source]?.[source === 'global' ? (field.global ?? name) : name] : undefined
-    if (value !== undefined) found.push({ value, source })
+  if (field.intersect) return intersected(field, saidOf(name, layers))
+  for (const source of SOURCES[name]) {
+    const value = valueAt(name, source, layers)
+    if (value !== undefined) return { value, source }
   }
-  const first = found[0] ?? { value: undefined, source: 'system' }
-  return field.intersect ? intersected(field, found, first) : first
+  return NOTHING
+}
+
+const NOTHING: Found = { value: undefined, source: 'system' }
+
+/** Where each field may stand below a request, most specific first. */
+const SOURCES = Object.fromEntries(
+  FIELDS.map(([name, field]) => [name, BELOW_REQUEST.filter((source) => mayStand(field, source))]),
+) as Record<PolicyFieldName, (typeof BELOW_REQUEST)[number][]>
+
+function valueAt(name: PolicyFieldName, source: Level, layers: Layers): unknown {
+  const layer = layers[source]
+  if (layer === undefined) return undefined
+  const field: PolicyField = POLICY_FIELDS[name]
+  return layer[source === 'global' ? (field.global ?? name) : name]
+}
+
+/** What every level says of a field, most specific first. */
+function saidOf(name: PolicyFieldName, layers: Layers): Found[] {
+  return SOURCES[name].map((source) => ({ value: valueAt(name, source, layers), source })).filter(({ value }) => value !== undefined)
 }
 
 function mayStand(field: PolicyField, source: (typeof BELOW_REQUEST)[number]): boolean {
@@ -93,10 +111,10 @@ function mayStand(field: PolicyField, source: (typeof BELOW_REQUEST)[number]): b
 }
 
 /** Pair and subagent both bind (I5); the registry speaks only where the policy's entry for the subagent does not. */
-function intersected(field: PolicyField, found: Found[], first: Found): Found {
+function intersected(field: PolicyField, found: Found[]): Found {
   const pair = found.find(({ source }) => source === 'pair')
   const subagent = found.find(({ source }) => source === 'subagent' || source === 'registry')
-  if (!pair || !subagent) return first
+  if (!pair || !subagent) return found[0] ?? NOTHING
   const value = narrowest(field.narrower, pair.value, subagent.value)
   return { value, source: isWider(field.narrower, pair.value, subagent.value) ? subagent.source : 'pair' }
 }
