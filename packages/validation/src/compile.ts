@@ -1,0 +1,48 @@
+import { Ajv, type Options, type ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+
+/** What came of compiling a schema. */
+export type Compiled = { ok: true; faultsOf: (value: unknown) => string[] } | { ok: false; fault: string }
+
+const FAULTS = 10
+const FAULT_CHARACTERS = 500
+const DRAFT_7 = /^https?:\/\/json-schema\.org\/draft-0[67]\/schema#?$/
+/** Unknown words are allowed, as JSON Schema says. Nothing is fetched: what a $ref names must stand in the schema itself. */
+const OPTIONS: Options = { strict: false, allErrors: true, logger: false, addUsedSchema: false, validateSchema: true }
+
+/** Compiles a schema of draft 2020-12, or 07 and 06 where it says so. Only for a thread that may be killed: a schema may do anything. */
+export function compileSchema(schema: unknown): Compiled {
+  try {
+    const validate = compilerFor(schema).compile(schema as object)
+    return { ok: true, faultsOf: (value) => faultsOf(validate, value) }
+  } catch (error) {
+    return { ok: false, fault: shortened(`the schema does not compile: ${error instanceof Error ? error.message : String(error)}`) }
+  }
+}
+
+/** One for each schema, so that no two share an $id. */
+function compilerFor(schema: unknown): Ajv {
+  const draft = typeof schema === 'object' && schema !== null ? (schema as { $schema?: unknown }).$schema : undefined
+  const ajv: Ajv = typeof draft === 'string' && DRAFT_7.test(draft) ? new Ajv(OPTIONS) : new Ajv2020(OPTIONS)
+  formats.default(ajv)
+  return ajv
+}
+
+function faultsOf(validate: ValidateFunction, value: unknown): string[] {
+  try {
+    if (validate(value)) return []
+  } catch (error) {
+    return [shortened(`the schema cannot be applied: ${error instanceof Error ? error.message : String(error)}`)]
+  }
+  const errors = validate.errors ?? []
+  const told = errors.slice(0, FAULTS).map(({ instancePath, message, params }) => {
+    const extra = params.additionalProperty ?? params.unevaluatedProperty
+    return shortened(`${instancePath || '/'}: ${message ?? 'not valid'}${extra === undefined ? '' : ` (${String(extra)})`}`)
+  })
+  return told.length > 0 ? told : ['/: not valid']
+}
+
+function shortened(text: string): string {
+  return text.length > FAULT_CHARACTERS ? `${text.slice(0, FAULT_CHARACTERS)}…` : text
+}

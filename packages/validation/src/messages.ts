@@ -1,0 +1,10 @@
+/** Schema and value travel as JSON text: what is not JSON is found before it is sent. */
+export interface ToThread {
+  id: number
+  digest: string
+  schema: string
+  /** Absent: the schema is only compiled. */
+  value: string | undefined
+}
+
+export type FromThread = { kind: 'ready' } | { kind: 'checked'; id: number; faults: string[] }

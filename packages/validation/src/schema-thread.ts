@@ -1,0 +1,116 @@
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import type { FromThread, ToThread } from './messages.js'
+
+/** From the source the built file is taken: a thread is started by Node itself, which knows no TypeScript. */
+const FILE = new URL(import.meta.url.endsWith('.ts') ? '../dist/thread.js' : './thread.js', import.meta.url)
+const START_MS = 30_000
+
+/** A thread that is kept warm, killed when a check takes too long, and made anew for the next one. */
+export class SchemaThread implements AsyncDisposable {
+  readonly #limits: { timeout_ms: number; memory_mb: number }
+  #worker: Worker | undefined
+  #ready = false
+  #last = 0
+
+  constructor(limits: { timeout_ms: number; memory_mb: number }) {
+    this.#limits = limits
+  }
+
+  /** One at a time. Never throws. */
+  async check(text: Omit<ToThread, 'id'>): Promise<string[]> {
+    const { timeout_ms, memory_mb } = this.#limits
+    const worker = await this.#started()
+    if (!worker) return ['the output could not be checked: no thread could be started for its schema']
+    const id = ++this.#last
+    worker.ref()
+    const answer = answerOf(worker, id, timeout_ms)
+    worker.postMessage({ ...text, id } satisfies ToThread)
+    const ended = await answer
+    worker.unref()
+    if (ended.kind === 'checked') return ended.faults
+    await this.#kill()
+    if (ended.kind === 'late') return [`the schema took longer than ${timeout_ms} ms`]
+    const why = ended.kind === 'broken' ? ended.why : 'it began anew'
+    return [`the schema needs more than ${memory_mb} MB, or broke its thread: ${why}`]
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#kill()
+  }
+
+  /** The time of starting is nobody's check's. */
+  async #started(): Promise<Worker | undefined> {
+    if (this.#worker && this.#ready) return this.#worker
+    const worker = this.#begin()
+    const answer = await answerOf(worker, 'ready', START_MS)
+    if (answer.kind !== 'ready') {
+      await this.#kill()
+      return undefined
+    }
+    this.#ready = true
+    worker.unref()
+    return worker
+  }
+
+  #begin(): Worker {
+    const { memory_mb } = this.#limits
+    // Nothing of the process's own is told to it: a schema becomes code there.
+    const worker = new Worker(FILE, {
+      env: {},
+      execArgv: [],
+      stdin: false,
+      resourceLimits: { maxOldGenerationSizeMb: memory_mb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
+    })
+    // Always one that listens: an error that nobody hears would end the process.
+    worker.on('error', () => undefined)
+    worker.once('exit', () => {
+      if (this.#worker === worker) this.#forget()
+    })
+    this.#worker = worker
+    return worker
+  }
+
+  #forget(): void {
+    this.#worker = undefined
+    this.#ready = false
+  }
+
+  async #kill(): Promise<void> {
+    const worker = this.#worker
+    this.#forget()
+    await worker?.terminate()
+  }
+}
+
+type Answer = FromThread | { kind: 'late' } | { kind: 'broken'; why: string }
+
+/** What the thread says about this check, or what keeps it from saying anything. */
+async function answerOf(worker: Worker, wanted: number | 'ready', ms: number): Promise<Answer> {
+  const over = new AbortController()
+  const { signal } = over
+  const late = new Promise<Answer>((resolve) => {
+    // Where this process itself was held up, the answer may lie there already: it is heard first.
+    const timer = setTimeout(() => setImmediate(() => resolve({ kind: 'late' })), ms)
+    signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  })
+  const broken = once(worker, 'exit', { signal }).then(
+    (): Answer => ({ kind: 'broken', why: 'it ended' }),
+    (error: unknown): Answer => ({ kind: 'broken', why: error instanceof Error ? error.message : String(error) }),
+  )
+  try {
+    return await Promise.race([heard(worker, wanted, signal), broken, late])
+  } finally {
+    over.abort()
+  }
+}
+
+function heard(worker: Worker, wanted: number | 'ready', signal: AbortSignal): Promise<Answer> {
+  return new Promise((resolve) => {
+    const onMessage = (message: FromThread): void => {
+      if (message.kind === 'ready' ? wanted === 'ready' : message.id === wanted) resolve(message)
+    }
+    worker.on('message', onMessage)
+    signal.addEventListener('abort', () => worker.off('message', onMessage), { once: true })
+  })
+}

@@ -1,0 +1,33 @@
+import { parentPort } from 'node:worker_threads'
+import { type Compiled, compileSchema } from './compile.js'
+import type { FromThread, ToThread } from './messages.js'
+
+/** The thread in which schemas are compiled and applied. It knows nothing and holds nothing, so that it may be killed at any time. */
+
+const KEPT = 64
+const compiled = new Map<string, Compiled>()
+
+function compiledOf({ digest, schema }: ToThread): Compiled {
+  const known = compiled.get(digest)
+  if (known) return known
+  const made = compileSchema(JSON.parse(schema))
+  const oldest = compiled.keys().next()
+  if (compiled.size >= KEPT && !oldest.done) compiled.delete(oldest.value)
+  compiled.set(digest, made)
+  return made
+}
+
+function faultsOf(asked: ToThread): string[] {
+  try {
+    const made = compiledOf(asked)
+    if (!made.ok) return [made.fault]
+    return asked.value === undefined ? [] : made.faultsOf(JSON.parse(asked.value))
+  } catch (error) {
+    return [`the schema cannot be applied: ${error instanceof Error ? error.message : String(error)}`]
+  }
+}
+
+const say = (message: FromThread): void => parentPort?.postMessage(message)
+
+parentPort?.on('message', (asked: ToThread) => say({ kind: 'checked', id: asked.id, faults: faultsOf(asked) }))
+say({ kind: 'ready' })
