@@ -67,6 +67,15 @@ export const recordedDecision = open({
 })
 export type RecordedDecision = z.infer<typeof recordedDecision>
 
+/** What a person has to decide about a pass, as its messages say: the dispatch of a held one, the release of its return, what of it is applied. */
+export const awaits = open({
+  item: z.enum(['dispatch', 'return', 'apply']),
+  /** When it fell due, and when it expires to a denial; server ms. */
+  since: time,
+  expires_at: time,
+})
+export type Awaits = z.infer<typeof awaits>
+
 /** What audit keeps of a pass in KV: state, evidence and where it stands in the stream. */
 export const passRecord = open({
   v: z.literal(1),
@@ -111,6 +120,7 @@ export const passRecord = open({
   error: passError.optional(),
 
   decisions: list(recordedDecision, LIMITS.decisions),
+  awaits: awaits.optional(),
   /** Steps that the fold calls impossible. */
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
 })

@@ -58,7 +58,9 @@ export {
 } from './artifacts.js'
 export {
   type AuditStatus,
+  type Awaits,
   auditStatus,
+  awaits,
   type PassOverAuditEntry,
   type PassRecord,
   passOverAuditEntry,

@@ -95,7 +95,10 @@ function groupByName(parts: LoadedPart[]): Map<string, LoadedPart[]> {
   return named
 }
 
-/** Takes artifacts over 256 KiB out of an output; `{ part: "artifact:<n>" }` stands in their place. */
+/**
+ * Takes artifacts over 256 KiB out of an output; `{ part: "artifact:<n>", kind }` stands in their place (of a finding also its
+ * `severity`), so that who does not fetch them knows what a person may have to decide about.
+ */
 export function splitOutput(output: WorkOutput): { output: Json; parts: Part[] } {
   const parts: Part[] = []
   if (output.artifacts.length === 0) return { output: output as unknown as Json, parts }
@@ -103,7 +106,9 @@ export function splitOutput(output: WorkOutput): { output: Json; parts: Part[] }
     const part = jsonPart(ARTIFACT + index, artifact)
     if (part.size <= PART_INLINE_BYTES) return artifact
     parts.push(part)
-    return { part: part.name }
+    return artifact.type === 'finding'
+      ? { part: part.name, kind: artifact.type, severity: artifact.severity }
+      : { part: part.name, kind: artifact.type }
   })
   return { output: without(output, ARTIFACTS, { artifacts }), parts }
 }

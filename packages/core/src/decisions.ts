@@ -1,4 +1,5 @@
 import { type DecisionBody, type DecisionFact, decisionBody, type PassKey, type RecordedDecision } from '@passover/schemas'
+import { decidableUntil } from './awaits.js'
 import type { PassHistory } from './history.js'
 import type { JournalState } from './lifecycle.js'
 import { present } from './present.js'
@@ -14,6 +15,8 @@ export interface DecisionRules {
   isPerson?: ((name: string) => boolean) | undefined
   /** Digest of what was shown: what was held, the return's stored bytes. Absent: the item has none. */
   digest?: string | undefined
+  /** Server ms from which on it is too late; absent: the item has no such time. */
+  expires_at?: number | undefined
 }
 
 export type JudgedDecision =
@@ -27,15 +30,16 @@ export type JudgedDecision =
         | 'not a person'
         | 'not an approver'
         | 'about something else'
+        | 'too late'
     }
 
 /**
- * Whether a stored decision counts (DESIGN §2 Identity): by a person who may, about what was shown. The decoded body says
- * verdict and digest; headers are for readers without it, so one that says otherwise makes it count for nothing.
+ * Whether a stored decision counts (DESIGN §2 Identity): by a person who may, about what was shown, in time by the server's
+ * clock. The decoded body says verdict and digest; headers are for readers without it, so one that says otherwise makes it count for nothing.
  * Dispatcher and audit ask the same (P4); that the first of an item counts is theirs to keep (`countedDecisions`).
  */
 export function judgeDecision(
-  fact: Pick<DecisionFact, 'person' | 'verdict' | 'digest'>,
+  fact: Pick<DecisionFact, 'person' | 'verdict' | 'digest' | 'time'>,
   body: unknown,
   rules: DecisionRules,
 ): JudgedDecision {
@@ -48,6 +52,7 @@ export function judgeDecision(
   if (rules.isPerson?.(fact.person) === false) return { counts: false, why: 'not a person' }
   if (rules.approvers && !rules.approvers.includes(fact.person)) return { counts: false, why: 'not an approver' }
   if (rules.digest !== undefined && digest !== rules.digest) return { counts: false, why: 'about something else' }
+  if (rules.expires_at !== undefined && fact.time >= rules.expires_at) return { counts: false, why: 'too late' }
   return { counts: true, person: fact.person, body: parsed.data }
 }
 
@@ -57,32 +62,32 @@ function takesPart(name: string, { key, ancestors }: DecisionRules): boolean {
 
 /** The decisions about a pass, each with whether it counts, or why not; of those that would, the first of its item. */
 export function countedDecisions(pass: PassHistory, journal: JournalState): RecordedDecision[] {
-  const decided = new Set<string>()
-  return pass.decisions.flatMap((decision): RecordedDecision[] => {
+  const decisions: RecordedDecision[] = []
+  for (const decision of pass.decisions) {
     const { item, person, sequence, time } = decision
     const body = bodyOf(decision)
     const said = saidBy(decision, body)
-    if (!said) return []
-    const why = objection(decision, body, { pass, journal, decided })
-    if (why !== undefined) return [{ item, person, ...said, sequence, time, counts: false, why }]
-    decided.add(item)
-    return [{ item, person, ...said, ...takenBy(item, body), sequence, time, counts: true }]
-  })
+    if (!said) continue
+    const why = objection(decision, body, { pass, journal, decisions })
+    if (why === undefined) decisions.push({ item, person, ...said, ...takenBy(item, body), sequence, time, counts: true })
+    else decisions.push({ item, person, ...said, sequence, time, counts: false, why })
+  }
+  return decisions
 }
 
 /** Why a decision does not count; undefined: it does. */
 function objection(
   decision: Stored,
   body: unknown,
-  { pass, journal, decided }: { pass: PassHistory; journal: JournalState; decided: ReadonlySet<string> },
+  seen: { pass: PassHistory; journal: JournalState; decisions: readonly RecordedDecision[] },
 ): string | undefined {
   const { item, sequence } = decision
-  if (decided.has(item)) return 'decided before'
-  const rules = rulesOf(pass, journal, item)
+  if (seen.decisions.some((before) => before.item === item && before.counts)) return 'decided before'
+  const rules = rulesOf(item, seen)
   if (!rules) return 'nothing to decide'
   const judged = judgeDecision(decision, body, rules)
   if (!judged.counts) return judged.why
-  return pass.violated?.includes(sequence) ? 'a violation' : undefined
+  return seen.pass.violated?.includes(sequence) ? 'a violation' : undefined
 }
 
 type Stored = PassHistory['decisions'][number]
@@ -108,14 +113,16 @@ function takenBy(item: string, body: unknown): Pick<RecordedDecision, 'modificat
 }
 
 /** Undefined: nothing of this item was shown, so no decision about it counts. */
-function rulesOf(pass: PassHistory, journal: JournalState, item: string): DecisionRules | undefined {
+function rulesOf(item: string, seen: Parameters<typeof objection>[2]): DecisionRules | undefined {
+  const { pass, journal } = seen
   const { key, control } = pass
   const rules = { key, approvers: control?.policy.approvers, ancestors: control?.ancestors }
-  if (item === 'return' || item === 'apply') return hasOutput(pass) ? { ...rules, digest: pass.return_digest } : undefined
+  const expires_at = decidableUntil({ journal, control, decisions: seen.decisions }, item)
+  if (item === 'return' || item === 'apply') return hasOutput(pass) ? { ...rules, digest: pass.return_digest, expires_at } : undefined
   if (item !== 'dispatch') return rules
   const held = 'held' in journal ? journal.held : undefined
   const digest = held && (held.digest ?? control?.digest)
-  return digest === undefined ? undefined : { ...rules, digest }
+  return digest === undefined ? undefined : { ...rules, digest, expires_at }
 }
 
 /** A worker's return: nobody releases or applies what the system ended. */

@@ -239,6 +239,10 @@ describe('auditRecord', () => {
     expect(record({ returned: blocked, decisions: [approval], return_digest: 'r' }).status).toBe('returned')
     expect(record({ returned: blocked, decisions: [approval], return_digest: 'other' }).status).toBe('awaiting_release')
     expect(record({ returned: blocked, decisions: [{ ...approval, verdict: 'deny' }] }).status).toBe('awaiting_release')
+    const denied = { returned: blocked, decisions: [{ ...approval, verdict: 'deny' as const, reason: 'no' }], return_digest: 'r' }
+    expect(record(denied)).toMatchObject({ status: 'returned', error: { code: 'E013', message: 'bob did not release the output: no' } })
+    expect(record({ returned: blocked }).awaits).toEqual({ item: 'return', since: T0 + 700, expires_at: T0 + 700 + 86_400_000 })
+    expect(record(denied)).not.toHaveProperty('awaits')
     expect(record({ returned: blocked, acknowledged_at: T0 + 999 }).status).toBe('processed')
     expect(record({ returned: blocked, control: undefined }).status).toBe('returned')
   })
@@ -356,12 +360,15 @@ describe('auditRecord', () => {
 
 describe('judgeDecision', () => {
   const body = { v: 1, verdict: 'approve', digest: 'h' }
-  const fact = { person: 'bob', verdict: 'approve', digest: 'h' } as const
+  const fact = { person: 'bob', verdict: 'approve', digest: 'h', time: T0 } as const
   const rules = { key: KEY, digest: 'h' }
 
   it('goes by the body, with or without headers', () => {
     expect(judgeDecision(fact, body, rules)).toEqual({ counts: true, person: 'bob', body })
-    expect(judgeDecision({ person: 'bob' }, { ...body, reason: 'r' }, rules)).toMatchObject({ counts: true, body: { reason: 'r' } })
+    expect(judgeDecision({ person: 'bob', time: T0 }, { ...body, reason: 'r' }, rules)).toMatchObject({
+      counts: true,
+      body: { reason: 'r' },
+    })
   })
 
   it.each([
@@ -376,7 +383,8 @@ describe('judgeDecision', () => {
     ['takes part in the pass', { ...fact, person: 'root' }, body, { ...rules, ancestors: ['root', 'alice'] }],
     ['not a person', fact, body, { ...rules, isPerson: () => false }],
     ['not an approver', fact, body, { ...rules, approvers: ['carol'] }],
-    ['about something else', { person: 'bob' }, { ...body, digest: 'x' }, rules],
+    ['about something else', { person: 'bob', time: T0 }, { ...body, digest: 'x' }, rules],
+    ['too late', fact, body, { ...rules, expires_at: T0 }],
   ])('says why one counts for nothing: %s', (why, stored, given, by) => {
     expect(judgeDecision(stored, given, by)).toEqual({ counts: false, why })
   })
@@ -384,6 +392,7 @@ describe('judgeDecision', () => {
   it('lets approvers decide, and about what has no digest everybody', () => {
     expect(judgeDecision(fact, body, { ...rules, approvers: ['bob'], isPerson: (name) => name === 'bob' }).counts).toBe(true)
     expect(judgeDecision(fact, body, { key: KEY }).counts).toBe(true)
+    expect(judgeDecision(fact, body, { ...rules, expires_at: T0 + 1 }).counts).toBe(true)
   })
 })
 
@@ -438,6 +447,16 @@ describe('countedDecisions', () => {
     expect(counts({ ...returned, decisions: [decision(16, { item, digest: 'x' }), right] })).toEqual([false, true])
     expect(counts({ ...returned, returned: undefined, return_digest: undefined, decisions: [right] })).toEqual([false])
     expect(counts({ ...returned, returned: refused('E010'), steps: [WORK, system('E010')], decisions: [right] })).toEqual([false])
+  })
+
+  it.each([
+    ['dispatch', 'h', { steps: [step('held', 11, { digest: 'h', time: T0, expires_ms: 100 })] }, T0 + 100],
+    ['return', 'r', { steps: [WORK, RETURN] }, T0 + 700 + 86_400_000],
+    ['apply', 'r', { steps: [WORK, RETURN] }, T0 + 700 + 86_400_000],
+  ])('counts no decision about item %s that was stored at its expiry or later', (item, digest, of, expiry) => {
+    const returned = item === 'dispatch' ? {} : { returned: { v: 1 as const, output: output() }, return_digest: 'r' }
+    const at = (time: number) => counts({ ...of, ...returned, decisions: [decision(17, { item, digest, time })] })
+    expect([at(expiry - 1), at(expiry)]).toEqual([[true], [false]])
   })
 
   it('keeps what an application takes, of the decision that counts alone', () => {

@@ -1,10 +1,11 @@
-import type { PassRecord, WorkOutput } from '@passover/schemas'
+import type { PassError, PassRecord, RecordedDecision, WorkOutput } from '@passover/schemas'
+import { awaitsOf } from './awaits.js'
 import { countedDecisions } from './decisions.js'
 import { auditEntry, metadataOf, type Told } from './entry-fields.js'
 import { type PassHistory, sorted } from './history.js'
 import { foldJournal, type JournalRules, type JournalState } from './lifecycle.js'
 import { present } from './present.js'
-import { releaseOf } from './release.js'
+import { releaseDenied, releaseOf } from './release.js'
 import { acceptError, acceptReturn } from './return.js'
 import { passStatus } from './status.js'
 
@@ -26,8 +27,9 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
     ...timesOf(told),
     sequences: sequencesOf(pass, journal),
     ...(ended ? { entry: auditEntry(told), metadata: metadataOf(told) } : {}),
-    ...(told.error ? { error: told.error } : {}),
+    ...present({ error: told.error ?? withheld(told) }),
     decisions: told.decisions,
+    ...present({ awaits: awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions }) }),
     ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
   }
 }
@@ -46,9 +48,18 @@ function tell(pass: PassHistory, journal: JournalState): Told {
 }
 
 function awaits(output: WorkOutput, { pass, decisions }: Told): boolean {
-  if (!pass.control) return false
-  const approved = decisions.some(({ item, verdict, counts }) => item === 'return' && verdict === 'approve' && counts)
-  return !releaseOf(output, pass.control.policy, approved).deliver
+  if (!pass.control || releaseDecision(decisions)) return false
+  return !releaseOf(output, pass.control.policy, false).deliver
+}
+
+/** What the originator gets instead, where a person did not release the output. */
+function withheld({ decisions, output }: Told): PassError | undefined {
+  const release = output && releaseDecision(decisions)
+  return release?.verdict === 'deny' ? releaseDenied(release) : undefined
+}
+
+function releaseDecision(decisions: readonly RecordedDecision[]): RecordedDecision | undefined {
+  return decisions.find(({ item, counts }) => item === 'return' && counts)
 }
 
 function identityOf({ pass, journal }: Told): Partial<PassRecord> {

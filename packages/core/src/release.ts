@@ -1,4 +1,5 @@
-import type { EffectivePolicy, WorkControl, WorkOutput } from '@passover/schemas'
+import type { EffectivePolicy, PassError, RecordedDecision, WorkControl, WorkOutput } from '@passover/schemas'
+import { passError } from './errors.js'
 
 export type Release =
   | {
@@ -40,6 +41,12 @@ function heldWhy(output: Judged): string {
   if (hasCritical(output)) return 'something critical was found'
   if (hasBlocker(output)) return `the subagent decided ${output.summary.decision}`
   return 'the work is only partly done'
+}
+
+/** What the originator gets in place of an output that a person did not release. */
+export function releaseDenied({ person, reason }: Pick<RecordedDecision, 'person' | 'reason'>): PassError {
+  const said = reason ? `: ${reason}` : ''
+  return passError('E013', `${person} did not release the output${said}`, { approval: 'denied', person })
 }
 
 /** Whether the originator is told of the return beyond getting it. */

@@ -1,5 +1,5 @@
 import { decode } from '@passover/bus'
-import { PassOverError, releaseOf } from '@passover/core'
+import { PassOverError, releaseExpiry, releaseOf } from '@passover/core'
 import { type EffectivePolicy, HEADER, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { Awaited } from './awaited.js'
 import type { Deps } from './deps.js'
@@ -57,7 +57,7 @@ export class Delivering implements AsyncDisposable {
       key: awaited.key,
       why,
       found,
-      expires_at: found.time + policy.approval_expires_ms,
+      expires_at: releaseExpiry(found.time, policy),
       deliver: () => this.#give(awaited, opened.output),
       refuse: (error) => awaited.settle({ ok: false, error }),
     })

@@ -1,4 +1,4 @@
-import { PassOverError } from '@passover/core'
+import { PassOverError, releaseDenied } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
@@ -87,9 +87,9 @@ export class Releases implements AsyncDisposable {
   }
 }
 
-function denied(held: HeldBack, { person, reason }: { person: string; reason?: string | undefined }): PassOverError {
-  const said = reason ? `: ${reason}` : ''
-  return new PassOverError('E013', `${person} did not release the output${said}`, { ...held.key, approval: 'denied', person })
+function denied({ key }: HeldBack, decision: { person: string; reason?: string | undefined }): PassOverError {
+  const { code, message, details } = releaseDenied(decision)
+  return new PassOverError(code, message, { ...key, ...details })
 }
 
 function expired(held: HeldBack): PassOverError {

@@ -88,7 +88,7 @@ function bytesOf(parts: unknown): number | undefined {
 
 /**
  * The return that counts. An artifact that travels as a part of its own is read by its originator, not by the audit: in its place stands
- * an empty message, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
+ * an empty one of its kind, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
  */
 export function returnedOf(noted: Noted): ReturnEnvelope {
   const body = decodedJson(noted.body, noted.content_type)
@@ -96,14 +96,22 @@ export function returnedOf(noted: Noted): ReturnEnvelope {
   if (isJson(body.error)) return body as ReturnEnvelope
   const output = isJson(body.output) ? body.output : isJson(body) && 'status' in body ? body : {}
   const artifacts = Array.isArray(output.artifacts)
-    ? output.artifacts.map((artifact) => (isReference(artifact) ? STAND_IN : artifact))
+    ? output.artifacts.map((artifact) => (isReference(artifact) ? standIn(artifact) : artifact))
     : output.artifacts
   return { v: 1, output: { ...output, artifacts } }
 }
 
 const STAND_IN = { type: 'message', role: 'internal', content: '', visibility: 'originator_only' }
+const CHANGE = { type: 'file_modification', path: '?', old_content: '', new_content: '', reason: '', confidence: 'low' }
+const FINDING = { type: 'finding', severity: 'error', category: '?', message: '?' }
 
-function isReference(artifact: unknown): boolean {
+/** What decides whether a person is asked is told beside the reference. */
+function standIn({ kind, severity }: Json): unknown {
+  if (kind === 'file_modification') return CHANGE
+  return kind === 'finding' && severity === 'error' ? FINDING : STAND_IN
+}
+
+function isReference(artifact: unknown): artifact is Json {
   return isJson(artifact) && artifact.type === undefined && typeof artifact.part === 'string'
 }
 

@@ -24,13 +24,19 @@ const controls = fc.record({
   context_bytes: maybe(fc.nat()),
   expected_output_type: maybe(text),
   override: maybe(fc.constant({ timeout_ms: 5 })),
-  policy: fc.record({ auto_review: fc.boolean(), auto_return: fc.boolean(), approvers: maybe(fc.constant(['maria'])) }),
+  policy: fc.record({
+    auto_review: fc.boolean(),
+    auto_return: fc.boolean(),
+    approvers: maybe(fc.constant(['maria'])),
+    require_user_approval: maybe(fc.boolean()),
+  }),
   chain_depth: fc.integer({ min: 1, max: 5 }),
 })
 const finding = fc.record({ type: fc.constant('finding'), severity: fc.constantFrom('info', 'error'), category: text, message: text })
+const change = fc.constant({ type: 'file_modification', path: 'a', old_content: 'a', new_content: 'b', reason: 'r', confidence: 'high' })
 const outputs = fc.record({
   status: fc.constantFrom('completed', 'failed', 'aborted', 'partial'),
-  artifacts: fc.array(fc.oneof(finding, fc.constant({ part: 'artifact:0' })), { maxLength: 3 }),
+  artifacts: fc.array(fc.oneof(finding, change, fc.constant({ part: 'artifact:0' })), { maxLength: 3 }),
   completion_reason: maybe(text),
   output: maybe(text),
   return_to: fc.constantFrom('alice', 'alice', 'alice', 'mallory'),

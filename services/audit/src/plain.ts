@@ -1,4 +1,4 @@
-import { acceptReturn, passStatus, releaseOf, requestNamed } from '@passover/core'
+import { acceptReturn, awaitsApproval, passStatus, releaseOf, requestNamed } from '@passover/core'
 import {
   type PassOverAuditEntry,
   type PassOverMetadata,
@@ -62,8 +62,9 @@ export function plainRecord(memory: PassMemory): PassRecord | undefined {
   if (!plain) return undefined
   const { control, policy, work, returned, asked, output } = plain
   const { journal, key } = memory
-  const awaiting_release = !releaseOf(output, policy, false).deliver
-  const record: Partial<PassRecord> = { v: 1, key, status: passStatus(journal, { awaiting_release }), attempt: 1 }
+  // What a person must decide about is rare, and told by the whole rule.
+  if (!releaseOf(output, policy, false).deliver || awaitsApproval(output, policy)) return undefined
+  const record: Partial<PassRecord> = { v: 1, key, status: passStatus(journal), attempt: 1 }
   put(record, 'session_id', control.session_id ?? undefined)
   put(record, 'reason', control.reason ?? undefined)
   put(record, 'priority', control.priority ?? undefined)
