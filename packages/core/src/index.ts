@@ -37,8 +37,30 @@ export type { Why } from './open-pass.js'
 export type { OpenSnapshot } from './open-snapshot.js'
 export { type PolicyInput, type PolicyVerdict, resolvePolicy } from './policy.js'
 export type { Level, ResolvedPolicy } from './policy-base.js'
+export { checkPolicy, faultKey } from './policy-check.js'
+export { nearest } from './policy-expected.js'
+export { type ExplainedField, type ExplainedPolicy, explainPolicy } from './policy-explain.js'
+export { type PolicyFault, type ReadPolicy, readPolicy, shown } from './policy-faults.js'
 export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel, SYSTEM_DEFAULTS } from './policy-fields.js'
-export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseDenied, releaseOf, shouldNotify } from './release.js'
+export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-place.js'
+export type { KnownAgents } from './policy-rules-agents.js'
+export {
+  hasBlocker,
+  hasBlocker,
+  hasCritical,
+  hasCritical,
+  hasIssue,
+  hasIssue,
+  mayAutoApply,
+  mayAutoApply,
+  type Release,
+  type Release,
+  releaseDenied,
+  releaseOf,
+  releaseOf,
+  shouldNotify,
+  shouldNotify,
+} from './release.js'
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, type AcceptOptions, acceptError, acceptReturn, completeOutput, type RunFacts } from './return.js'
 export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'

@@ -19,9 +19,11 @@ interface Found {
   source: Level
 }
 
-type Layers = Partial<Record<Level, Record<string, unknown>>>
+/** What each level says, by the names of its own fields. */
+export type Layers = Partial<Record<Level, Record<string, unknown>>>
 
-const BELOW_REQUEST = ['pair', 'subagent', 'registry', 'global', 'system'] as const
+/** Most specific first. */
+export const BELOW_REQUEST = ['pair', 'subagent', 'registry', 'global', 'system'] as const
 const FIELDS = Object.entries(POLICY_FIELDS) as [PolicyFieldName, PolicyField][]
 const PAIRS_KEPT = 10_000
 
@@ -62,7 +64,7 @@ function resolve(layers: Layers, pair: { from: string; to: string }): ResolvedPo
   })
 }
 
-function layersOf(policy: PassOverPreferences, { from, to }: { from: string; to: string }, agent: AgentRecord | undefined): Layers {
+export function layersOf(policy: PassOverPreferences, { from, to }: { from: string; to: string }, agent: AgentRecord | undefined): Layers {
   const layers: Layers = { system: SYSTEM_DEFAULTS }
   const pair = entry(policy.pairs, pairKey(from, to))
   const subagent = entry(policy.subagents, to)
@@ -106,7 +108,7 @@ function saidOf(name: PolicyFieldName, layers: Layers): Found[] {
   return SOURCES[name].map((source) => ({ value: valueAt(name, source, layers), source })).filter(({ value }) => value !== undefined)
 }
 
-function mayStand(field: PolicyField, source: (typeof BELOW_REQUEST)[number]): boolean {
+export function mayStand(field: PolicyField, source: (typeof BELOW_REQUEST)[number]): boolean {
   return source === 'system' || field.levels.includes(source === 'registry' ? 'subagent' : source)
 }
 

@@ -1,0 +1,18 @@
+import type { PassOverPreferences } from '@passover/schemas'
+import { type PolicyFault, shown } from './policy-faults.js'
+import { agentRules, type KnownAgents } from './policy-rules-agents.js'
+import { levelRules } from './policy-rules-levels.js'
+import { pairRules } from './policy-rules-pairs.js'
+
+/**
+ * Settings of a document that cannot hold together (errors, E031) or of which one never takes effect (warnings), both
+ * places named (DESIGN §6). `agents`: then also who is missing or cannot do what is wanted.
+ */
+export function checkPolicy(document: PassOverPreferences, agents: KnownAgents): PolicyFault[] {
+  return [...levelRules(document), ...pairRules(document), ...agentRules(document, agents)]
+}
+
+/** What identifies a fault: an old one is not a new one's author's affair. */
+export function faultKey({ places, expected }: PolicyFault): string {
+  return `${places.map(({ path, value }) => `${path}=${shown(value)}`).join(' ')} ${expected}`
+}
