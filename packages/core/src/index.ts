@@ -44,23 +44,7 @@ export { type PolicyFault, type ReadPolicy, readPolicy, shown } from './policy-f
 export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel, SYSTEM_DEFAULTS } from './policy-fields.js'
 export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-place.js'
 export type { KnownAgents } from './policy-rules-agents.js'
-export {
-  hasBlocker,
-  hasBlocker,
-  hasCritical,
-  hasCritical,
-  hasIssue,
-  hasIssue,
-  mayAutoApply,
-  mayAutoApply,
-  type Release,
-  type Release,
-  releaseDenied,
-  releaseOf,
-  releaseOf,
-  shouldNotify,
-  shouldNotify,
-} from './release.js'
+export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseDenied, releaseOf, shouldNotify } from './release.js'
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, type AcceptOptions, acceptError, acceptReturn, completeOutput, type RunFacts } from './return.js'
 export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'
