@@ -2,6 +2,7 @@ import { Command, Option } from 'commander'
 import { action, type Context } from '../context.js'
 import { usage } from '../failure.js'
 import { nameOption } from '../options.js'
+import { promptCommand } from './agents-prompt.js'
 
 interface AddOptions {
   originates?: 'always' | 'within_a_pass' | 'never'
@@ -14,6 +15,7 @@ export function agentsCommand(): Command {
   return new Command('agents')
     .description('show the registered agents and what waits for them')
     .addCommand(addCommand())
+    .addCommand(promptCommand())
     .addHelpText('after', '\nExamples:\n  passover agents\n  passover agents add alice --originates always --no-subagent')
     .allowExcessArguments()
     .action(async (...given) => {

@@ -1,0 +1,35 @@
+import { Command, Option } from 'commander'
+import { action, type Context } from '../context.js'
+import { nameOption } from '../options.js'
+
+interface PromptOptions {
+  template?: 'alice' | 'audit' | 'scout'
+}
+
+/** `passover agents prompt <agent>` */
+export function promptCommand(): Command {
+  return new Command('prompt')
+    .description('print what an agent has to know of passing over, as registry and policy are now')
+    .argument('<agent>', 'the agent', nameOption)
+    .addOption(
+      new Option('--template <name>', 'who passes over (alice), works (audit) or does both (scout); default: what fits its roles').choices([
+        'alice',
+        'audit',
+        'scout',
+      ]),
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  passover agents prompt alice > prompts/alice.md\n  passover agents prompt reviewer --template audit',
+    )
+    .action(action<PromptOptions, [string]>(print))
+}
+
+async function print(context: Context, options: PromptOptions, agent: string): Promise<number> {
+  const { connectPerson } = await import('../client.js')
+  const { promptOf } = await import('../prompt.js')
+  await using bus = await connectPerson(context)
+  const made = await promptOf(bus, agent, options.template)
+  context.terminal.show(made, () => made.prompt)
+  return 0
+}
