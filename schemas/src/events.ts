@@ -26,6 +26,8 @@ export const HEADER = {
   verdict: 'Passover-Verdict',
   /** `json` on a held or work step whose originator spoke JSON: whoever ends the pass answers in kind. Absent: msgpack. */
   reply: 'Passover-Reply',
+  /** On a held or work step: a short name of the session that the pass counts for. */
+  session: 'Passover-Session',
   contentType: 'Content-Type',
   traceparent: 'traceparent',
 } as const
@@ -58,6 +60,7 @@ export interface Step {
   status?: string | undefined
   /** Set when the originator is to be answered in JSON. */
   reply?: 'json' | undefined
+  session?: string | undefined
 }
 
 /** A stored request, as far as its subject and headers tell (both may lie: admission trusts the body). */

@@ -102,6 +102,8 @@ export const workControl = z.object({
   retry_of: passId.optional(),
   user_id: text(LIMITS.short).optional(),
   session_id: text(LIMITS.short),
+  /** The session that it counts for by max_passes_per_session, its root's, where that is another one. */
+  counted_session: text(LIMITS.short).optional(),
   /** Size of the context that travels, all parts together. */
   context_bytes: z.int().min(0),
   /** The form the originator spoke; it is answered in kind. */

@@ -2,6 +2,7 @@ import { runAudit } from '@passover/audit'
 import { openBus } from '@passover/bus'
 import { runDispatcher } from '@passover/dispatcher'
 import { connect } from '@passover/sdk'
+import { busyPolicyFile } from '../support/busy-policy.js'
 import { drive, type Load, serveRole } from './harness.js'
 
 /** The product, one part a process: what an installation runs, with chain, policy, timekeeper and audit on. */
@@ -45,7 +46,7 @@ async function worker(servers: string) {
 }
 
 await serveRole<Options>(async ({ role, servers }) => {
-  const env = { ...process.env, NATS_URL: servers, PASSOVER_LOG_LEVEL: 'error' }
+  const env = { ...process.env, NATS_URL: servers, PASSOVER_POLICY: busyPolicyFile(), PASSOVER_LOG_LEVEL: 'error' }
   if (role === 'originator') {
     return originator(servers)
   }

@@ -1,5 +1,5 @@
 import { cpus } from 'node:os'
-import { type AdmitInput, admit, foldJournal, resolvePolicy, validateChain } from '@passover/core'
+import { type AdmitInput, admit, Counting, foldJournal, OpenPasses, resolvePolicy, validateChain } from '@passover/core'
 import { type AgentRecord, type PassOverPreferences, passOverPreferences, type RequestControl } from '@passover/schemas'
 
 /**
@@ -77,9 +77,12 @@ function admission(policy: PassOverPreferences, change: Partial<RequestControl> 
     policy: { version: 3, document: policy },
     id_window_ms: 3_600_000,
     return_id: 'return-1',
-    counts: { active: 3, last_minute: 30, session: 12 },
+    counts: COUNTING.for({ originator: name(0), subagent: name(1), id: 'an-id-without-time-1' }),
   }
 }
+
+const OPEN = new OpenPasses({ id_window_ms: 3_600_000, look_after_ms: 5_000 })
+const COUNTING = new Counting(() => ({ open: OPEN, ready: true }), 7_200_000)
 
 /** The same within a parent that is open. */
 function childAdmission(policy: PassOverPreferences): AdmitInput {

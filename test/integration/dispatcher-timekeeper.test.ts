@@ -1,5 +1,6 @@
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BUSY } from '../support/busy-policy.js'
 import { sequenceOf, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
@@ -12,7 +13,7 @@ async function parentOf(world: World, key: PassKey) {
 describe('the timekeeper ends what nobody else ends', () => {
   let world: World
   beforeAll(async () => {
-    world = await World.start()
+    world = await World.start({ dispatchers: [{ policy: BUSY }] })
     for (const name of ['audit', 'scout', 'fixer']) await world.agent(name)
   })
   afterAll(() => world[Symbol.asyncDispose]())

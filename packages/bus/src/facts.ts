@@ -84,6 +84,7 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
     code: code(headers.get(HEADER.code)),
     status: short(headers.get(HEADER.status)),
     reply: headers.get(HEADER.reply) === 'json' ? 'json' : undefined,
+    session: short(headers.get(HEADER.session)),
   }
 }
 

@@ -1,4 +1,5 @@
 import type { AgentRecord, Part, PassError, PassOverPreferences, RequestControl, Slot, WorkControl } from '@passover/schemas'
+import type { PassCounts } from './counting.js'
 import type { JournalState } from './lifecycle.js'
 
 /** Everything that admission looks at; all of it was read before, at the leader where it matters. Times in server ms. */
@@ -27,7 +28,7 @@ export interface AdmitInput {
   /** Made anew by the caller; proves parenthood to this pass's own children. */
   return_id: string
   trace_id?: string | undefined
-  /** What the dispatcher's fold counts, where a limit is set. */
+  /** What the dispatcher counts; absent: no limit binds. */
   counts?: PassCounts | undefined
 }
 
@@ -36,16 +37,10 @@ export interface ParentPass {
   control: WorkControl
 }
 
-export interface PassCounts {
-  /** Open passes of this subagent, and those admitted to it in the last minute. */
-  active?: number
-  last_minute?: number
-  /** Passes of this session so far. */
-  session?: number
-}
-
 export type Admission =
   /** `keep`: the parts that policy lets through. */
   | { kind: 'admit'; control: WorkControl; slot: Slot; keep: (part: { name: string }) => boolean }
   | { kind: 'hold'; control: WorkControl; expires_ms: number }
   | { kind: 'refuse'; error: PassError }
+  /** A limit is set, and what it counts is not known yet. */
+  | { kind: 'later' }

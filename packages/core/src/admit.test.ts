@@ -365,18 +365,48 @@ describe('admit', () => {
       expect(admit(admitInput({ now: T0 + 29_999 })).kind).toBe('admit')
     })
 
-    it.each<[string, object, AdmitInput['counts'], object]>([
-      ['max_passes_per_minute', { max_passes_per_minute: 2 }, { last_minute: 2 }, { retry_after_ms: 60_000 }],
-      ['max_active', { max_active: 2 }, { active: 3 }, { retry_after_ms: 30_000, count: 3, limit: 2 }],
-      ['max_passes_per_session', { max_passes_per_session: 2 }, { session: 2 }, {}],
-      ['max_passes_per_session', {}, { session: 1_000 }, {}],
-    ])('refuses beyond %s (E014)', (field, entry, counts, details) => {
-      expect(refusal(pair(entry, { counts }))).toMatchObject({ code: 'E014', details: { field, ...details } })
+    /** Counts that are all reached, or none. */
+    const counts = (count: number, ready = true): AdmitInput['counts'] => ({
+      ready,
+      rate: (_scope, field, limit) => {
+        if (count < limit) return undefined
+        return field === 'max_active' ? { count } : { count, retry_after_ms: 1_234 }
+      },
+      session: (_token, limit) => (count < limit ? undefined : { count }),
+    })
+    const audit = (entry: object): AdmitInput['policy'] => ({ version: 1, document: { subagents: { audit: entry } } })
+
+    it.each<[string, Partial<AdmitInput>, object]>([
+      ['pair', pair({ max_passes_per_minute: 2 }), { field: 'max_passes_per_minute', limit: 2, count: 3, retry_after_ms: 1_234 }],
+      ['pair', pair({ max_active: 3 }), { field: 'max_active', limit: 3, count: 3 }],
+      ['subagent', { policy: audit({ max_active: 1 }) }, { field: 'max_active', limit: 1 }],
+      ['subagent', { policy: audit({ max_passes_per_minute: 1 }) }, { field: 'max_passes_per_minute', limit: 1 }],
+      ['session', pair({ max_passes_per_session: 2 }), { field: 'max_passes_per_session', limit: 2, count: 3 }],
+    ])('refuses beyond a limit of the %s (E014)', (scope, input, details) => {
+      expect(refusal({ ...input, counts: counts(3) })).toMatchObject({ code: 'E014', details: { scope, ...details } })
+    })
+
+    it('a session has 1,000 passes where nobody says otherwise', () => {
+      expect(refusal({ counts: counts(1_000) })).toMatchObject({ details: { field: 'max_passes_per_session', limit: 1_000 } })
+      expect(admit(admitInput({ counts: counts(999) })).kind).toBe('admit')
+    })
+
+    it("both bind: a pair's larger limit does not lift its subagent's, nor the registry's", () => {
+      const document = { pairs: { 'alice->audit': { max_active: 9 } }, subagents: { audit: { max_active: 3 } } }
+      expect(refusal({ policy: { version: 1, document }, counts: counts(3) }).details).toMatchObject({ scope: 'subagent', limit: 3 })
+      const agents = { subagent: { ...agent('audit'), defaults: { max_active: 2 } }, open: true }
+      expect(refusal({ ...pair({ max_active: 9 }), agents, counts: counts(3) }).details).toMatchObject({ scope: 'subagent', limit: 2 })
+    })
+
+    it('waits for counts that are not there yet, where a rate is limited only', () => {
+      const unready = counts(0, false)
+      expect(admit(admitInput(pair({ max_active: 1 }, { counts: unready })))).toEqual({ kind: 'later' })
+      expect(admit(admitInput({ counts: unready })).kind).toBe('admit')
     })
 
     it('admits below its limits', () => {
       const limits = { max_passes_per_minute: 2, max_active: 2, max_passes_per_session: 2 }
-      expect(admit(admitInput(pair(limits, { counts: { active: 1, last_minute: 1, session: 1 } }))).kind).toBe('admit')
+      expect(admit(admitInput(pair(limits, { counts: counts(1) }))).kind).toBe('admit')
       expect(admit(admitInput(pair(limits))).kind).toBe('admit')
     })
 

@@ -1,6 +1,7 @@
 import type { Budget, EffectivePolicy, PassError, PassKey, Slot, WorkControl } from '@passover/schemas'
 import { contextFault, keeps, sizeOf } from './admit-context.js'
-import type { Admission, AdmitInput, PassCounts } from './admit-input.js'
+import type { Admission, AdmitInput } from './admit-input.js'
+import { limitFault } from './admit-limits.js'
 import { type ParentBound, parentBound, parentFault } from './admit-parent.js'
 import { originatorFault, requestFault, subagentFault } from './admit-request.js'
 import { validateChain } from './chain.js'
@@ -10,14 +11,14 @@ import { resolvePolicy } from './policy.js'
 import type { ResolvedPolicy } from './policy-base.js'
 import { present } from './present.js'
 import { rightsOf } from './rights.js'
+import { countedSession, sessionToken } from './sessions.js'
 
 const DEFAULT_SLOT: Slot = 'medium'
-const MINUTE_MS = 60_000
 
 /**
  * Whether a request becomes work, waits for a person, or is refused (spec 0 §4.3, DESIGN §3). Ancestry, deadline, rights
  * and budget come from the stored parent, never from what the request claims (I3, I5).
- * Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
+ * `later`: a limit is set, and the counts are not there yet. Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
  */
 export function admit(input: AdmitInput): Admission {
   const fault = requestFault(input) ?? originatorFault(input) ?? parentFault(input)
@@ -41,17 +42,21 @@ export function admit(input: AdmitInput): Admission {
   const budget = smallerBudget(effective.budget, input.request.budget, childBudget(parent?.budget))
   const kept = input.parts.filter(keeps(effective))
   const denied =
-    pairFault(input, effective) ??
-    timeFault(input, effective) ??
-    contextFault(kept, effective, budget?.tokens) ??
-    limitFault(input.counts, effective, budget)
+    pairFault(input, effective) ?? timeFault(input, effective) ?? contextFault(kept, effective, budget?.tokens) ?? budgetFault(budget)
   if (denied) return refuse(denied)
+  const root = parent?.root ?? keyOf(input)
+  const counted_session = countedSession(parent, input.session_id)
+  const session = () => sessionToken({ root, session_id: input.session_id, counted_session })
+  const { limits } = resolved.value
+  const limited = limitFault({ counts: input.counts, limits, policy: effective, key: keyOf(input), session, now: input.now })
+  if (limited) return limited === 'later' ? { kind: 'later' } : refuse(limited)
   const control = controlOf(input, {
     bound,
     resolved: resolved.value,
     chain_depth: chain.depth,
     max_chain_depth,
     budget,
+    counted_session,
     context_bytes: sizeOf(kept),
   })
   if (effective.hold_before_dispatch) {
@@ -100,25 +105,12 @@ function timeFault({ requested_at, now }: AdmitInput, { timeout_ms }: EffectiveP
   return passError('E010', `Not admitted within its ${timeout_ms} ms`, details)
 }
 
-/** E014 where a rate, a number or a budget is used up; the counts stand in the error, so that the decision can be told again. */
-function limitFault(counts: PassCounts | undefined, policy: EffectivePolicy, budget: Budget | undefined): PassError | undefined {
-  const reached = (field: string, limit: number | undefined, count: number | undefined, retry_after_ms?: number) =>
-    limit !== undefined && count !== undefined && count >= limit
-      ? passError('E014', `${field} is reached (${count} of ${limit})`, {
-          field,
-          limit,
-          count,
-          ...(retry_after_ms ? { retry_after_ms } : {}),
-        })
-      : undefined
+/** E014 where nothing is left of a budget. */
+function budgetFault(budget: Budget | undefined): PassError | undefined {
   if (budget?.passes !== undefined && budget.passes < 0)
     return passError('E014', 'The budget of passes is used up', { field: 'budget.passes' })
   if (budget?.time_ms === 0) return passError('E014', 'The budget of time is used up', { field: 'budget.time_ms' })
-  return (
-    reached('max_passes_per_minute', policy.max_passes_per_minute, counts?.last_minute, MINUTE_MS) ??
-    reached('max_active', policy.max_active, counts?.active, policy.timeout_ms) ??
-    reached('max_passes_per_session', policy.max_passes_per_session, counts?.session)
-  )
+  return undefined
 }
 
 /** What a parent's budget leaves a child; the ledger counts siblings, this bounds depth. */
@@ -132,7 +124,12 @@ interface Decided {
   chain_depth: number
   max_chain_depth: number
   budget: Budget | undefined
+  counted_session: string | undefined
   context_bytes: number
+}
+
+function keyOf({ request, subject }: AdmitInput): PassKey {
+  return { originator: subject.originator, subagent: subject.subagent, id: request.id }
 }
 
 function controlOf(input: AdmitInput, decided: Decided): WorkControl {
@@ -140,7 +137,6 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
   const { bound, resolved, budget } = decided
   const { effective, policy_name, overridden } = resolved
   const parent = bound.parent?.control
-  const key: PassKey = { originator: subject.originator, subagent: subject.subagent, id: request.id }
   const constraints = request.constraints ?? []
   const timeout_ms = Math.min(effective.timeout_ms, restOf(bound.deadline, input.now), budget?.time_ms ?? Number.POSITIVE_INFINITY)
   return {
@@ -161,7 +157,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
     max_chain_depth: decided.max_chain_depth,
     ancestors: [...(parent?.ancestors ?? []), subject.originator],
     origination_chain: originationOf(input, parent),
-    root: parent?.root ?? key,
+    root: parent?.root ?? keyOf(input),
     rights: rightsOf(effective, constraints, parent?.rights),
     policy: effective,
     policy_name,
@@ -179,6 +175,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
       user_id: request.user_id ?? parent?.user_id,
       trace_id: input.trace_id ?? request.trace_id ?? parent?.trace_id,
       budget,
+      counted_session: decided.counted_session,
     }),
     ...parentFields(input, bound),
   }

@@ -1,6 +1,8 @@
 import { keyText, type PassKey, parseKey, type Step } from '@passover/schemas'
 import { deadlineOf } from './lifecycle.js'
 import type { Asked, LiveJournal, OpenPass } from './open-pass.js'
+import type { PackedSession } from './sessions.js'
+import type { PackedMinute } from './tally.js'
 
 /** Fields in which a live journal travels in a snapshot; undefined is null there. */
 type PackedStep = (string | number | null)[]
@@ -27,11 +29,19 @@ interface PackedAsked {
 
 /** The timekeeper's fold as plain data (DESIGN §2: snapshots are objects). */
 export interface OpenSnapshot {
-  v: 1
+  v: 2
   position: number
   passes: PackedPass[]
   asked: PackedAsked[]
   cancels: [string, number][]
+  minutes: PackedMinute[]
+  sessions: PackedSession[]
+  /** When the generations of sessions took turns. */
+  turned: number | null
+}
+
+export function emptySnapshot(position: number): OpenSnapshot {
+  return { v: 2, position, passes: [], asked: [], cancels: [], minutes: [], sessions: [], turned: null }
 }
 
 export function packPass({ text, journal, cancelled }: OpenPass): PackedPass {

@@ -17,8 +17,10 @@ import {
   type Verdict,
   verdictOf,
 } from './open-pass.js'
-import { type OpenSnapshot, packAsked, packPass, unpackAsked, unpackPass } from './open-snapshot.js'
+import { emptySnapshot, type OpenSnapshot, packAsked, packPass, unpackAsked, unpackPass } from './open-snapshot.js'
 import { Pending } from './pending.js'
+import { Sessions } from './sessions.js'
+import { Tallies } from './tally.js'
 import { Timers } from './timers.js'
 
 const AGAIN_AFTER_MS = 5_000
@@ -33,11 +35,15 @@ export class OpenPasses {
   readonly #pending = new Pending()
   readonly #cancels: Cancels
   readonly #timers = new Timers<OpenPass | Asked>()
+  /** What limits are counted by: passes of pairs and subagents, and of sessions. */
+  readonly tallies = new Tallies()
+  readonly sessions: Sessions
   #position = 0
 
   constructor(rules: OpenRules) {
     this.#rules = { again_after_ms: AGAIN_AFTER_MS, ...rules }
     this.#cancels = new Cancels(rules.id_window_ms)
+    this.sessions = new Sessions(2 * rules.id_window_ms)
   }
 
   /** Passes that began and did not end. */
@@ -142,36 +148,36 @@ export class OpenPasses {
 
   /** Everything, as plain data that JSON and msgpack keep. */
   snapshot(): OpenSnapshot {
-    return {
-      v: 1,
-      position: this.#position,
-      passes: [...this.#passes.values()].map(packPass),
-      asked: [...this.#pending.values()].map(packAsked),
-      cancels: this.#cancels.entries(),
-    }
+    const [whole = emptySnapshot(this.#position)] = this.slices(Number.POSITIVE_INFINITY)
+    return whole
   }
 
-  /** The same in slices of at most so many passes or requests, for a caller that lets others run between them; apply nothing meanwhile. */
+  /** The same in slices of at most so many entries, for a caller that lets others run between them; apply nothing meanwhile. */
   *slices(size: number): Generator<OpenSnapshot> {
-    const slice = (): OpenSnapshot => ({ v: 1, position: this.#position, passes: [], asked: [], cancels: [] })
-    let next: OpenSnapshot = { ...slice(), cancels: this.#cancels.entries() }
-    for (const pass of this.#passes.values()) {
-      if (next.passes.push(packPass(pass)) < size) continue
+    let next: OpenSnapshot = { ...emptySnapshot(this.#position), cancels: this.#cancels.entries(), turned: this.sessions.turned ?? null }
+    let entries = 0
+    for (const [list, entry] of this.#entries()) {
+      next[list].push(entry as never)
+      entries += 1
+      if (entries < size) continue
       yield next
-      next = slice()
-    }
-    for (const asked of this.#pending.values()) {
-      if (next.asked.push(packAsked(asked)) < size) continue
-      yield next
-      next = slice()
+      next = emptySnapshot(this.#position)
+      entries = 0
     }
     yield next
+  }
+
+  *#entries(): Generator<[list: 'passes' | 'asked' | 'minutes' | 'sessions', entry: unknown]> {
+    for (const pass of this.#passes.values()) yield ['passes', packPass(pass)]
+    for (const asked of this.#pending.values()) yield ['asked', packAsked(asked)]
+    for (const minute of this.tallies.pack()) yield ['minutes', minute]
+    for (const session of this.sessions.pack()) yield ['sessions', session]
   }
 
   /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */
   static restore(data: unknown, rules: OpenRules): OpenPasses | undefined {
     const snapshot = data as Partial<OpenSnapshot> | null | undefined
-    if (snapshot?.v !== 1 || !Number.isSafeInteger(snapshot.position)) return undefined
+    if (snapshot?.v !== 2 || !Number.isSafeInteger(snapshot.position)) return undefined
     const open = new OpenPasses(rules)
     try {
       open.#fill(snapshot as OpenSnapshot)
@@ -186,7 +192,13 @@ export class OpenPasses {
     this.#position = snapshot.position
     for (const [text, time] of snapshot.cancels) this.#cancels.add(text, time)
     const passes = snapshot.passes.map((packed) => unpackPass(packed))
-    for (const pass of passes) this.#passes.set(pass.text, pass)
+    for (const minute of snapshot.minutes) this.tallies.unpack(minute)
+    for (const pass of passes) {
+      this.#passes.set(pass.text, pass)
+      this.tallies.restored(pass.key)
+    }
+    for (const session of snapshot.sessions) this.sessions.unpack(session)
+    this.sessions.turned = snapshot.turned ?? undefined
     for (const pass of passes) this.#place(pass, begunStep(pass.journal).time)
     for (const packed of snapshot.asked) this.#ask(unpackAsked(packed))
   }
@@ -229,7 +241,10 @@ export class OpenPasses {
     if (journal.state === 'none') return
     if (journal.state === 'done') this.#end(text, step.time)
     else if (pass) this.#advance(pass, journal, step.time)
-    else this.#begin({ kind: 'pass', text, key: step.key, journal, cancelled: this.#cancels.has(text, step.time) }, step.time)
+    else {
+      this.#begin({ kind: 'pass', text, key: step.key, journal, cancelled: this.#cancels.has(text, step.time) }, step.time)
+      if (step.session !== undefined) this.sessions.add(step.session, step.time)
+    }
   }
 
   /** After a step: where it counts, its children or its own time may have changed. */
@@ -254,6 +269,7 @@ export class OpenPasses {
   #begin(pass: OpenPass, time: number): void {
     this.#passes.set(pass.text, pass)
     this.#cancels.delete(pass.text)
+    this.tallies.begun(pass.key, time)
     this.#place(pass, time)
   }
 
@@ -287,6 +303,7 @@ export class OpenPasses {
     const pass = this.#passes.get(text)
     if (!pass) return
     this.#passes.delete(text)
+    this.tallies.ended(pass.key)
     this.#parentOf(pass.journal)?.below?.delete(pass)
     this.#timers.drop(pass)
     for (const child of pass.below ?? []) this.#schedule(child, time)

@@ -1,6 +1,7 @@
 import { type AgentRecord, type EffectivePolicy, type PassOverPreferences, pairKey } from '@passover/schemas'
 import { isWider, narrowest } from './narrow.js'
 import { MAX_APPROVAL_EXPIRES_MS, POLICY_FIELDS, type PolicyField, type PolicyFieldName, SYSTEM_DEFAULTS } from './policy-fields.js'
+import { present } from './present.js'
 
 /** Where a value came from, most specific first. `request`: its own timeout_ms or auto_apply_on_success. `registry`: the agent's record. */
 export type Level = 'override' | 'request' | 'pair' | 'subagent' | 'registry' | 'global' | 'system'
@@ -12,6 +13,14 @@ export interface ResolvedPolicy {
   policy_name: string
   /** Whether the request changed anything. */
   overridden: boolean
+  /** Rates of both levels: the pair's count its own passes, the subagent's (its entry, else its record) all passes to it. */
+  limits?: Limits | undefined
+}
+
+type Rates = Pick<EffectivePolicy, 'max_passes_per_minute' | 'max_active'>
+export interface Limits {
+  pair: Rates
+  subagent: Rates
 }
 
 interface Found {
@@ -61,7 +70,18 @@ function resolve(layers: Layers, pair: { from: string; to: string }): ResolvedPo
     sources: Object.freeze(sources),
     policy_name: nameOf(layers, pair),
     overridden: false,
+    limits: limitsOf(layers),
   })
+}
+
+function limitsOf({ pair, subagent, registry }: Layers): Limits | undefined {
+  const rates = (...levels: (Rates | undefined)[]): Rates =>
+    present({
+      max_passes_per_minute: levels.find((level) => level?.max_passes_per_minute !== undefined)?.max_passes_per_minute,
+      max_active: levels.find((level) => level?.max_active !== undefined)?.max_active,
+    })
+  const limits = { pair: rates(pair), subagent: rates(subagent, registry) }
+  return Object.keys({ ...limits.pair, ...limits.subagent }).length > 0 ? limits : undefined
 }
 
 export function layersOf(policy: PassOverPreferences, { from, to }: { from: string; to: string }, agent: AgentRecord | undefined): Layers {

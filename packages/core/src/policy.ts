@@ -67,6 +67,7 @@ function changed(base: ResolvedPolicy, override: [string, unknown][], request: P
     effective: Object.freeze(effective) as Readonly<EffectivePolicy>,
     sources: Object.freeze(sources) as Record<PolicyFieldName, Level>,
     overridden,
+    limits: base.limits,
   }
   return { ok: true, value }
 }

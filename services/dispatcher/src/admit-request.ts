@@ -1,5 +1,5 @@
 import type { Delivery, Outcome, Outgoing, Plan, Verdict } from '@passover/bus'
-import { type Admission, type AdmitInput, admit, foldJournal, type JournalState, passError } from '@passover/core'
+import { type Admission, type AdmitInput, admit, foldJournal, type JournalState, passError, sessionToken } from '@passover/core'
 import { idTime, type Part, type PassError, type PassKey, type Step } from '@passover/schemas'
 import type { Context } from './context.js'
 import { firstDigest } from './first-digest.js'
@@ -11,6 +11,7 @@ import { answerBad, idUsed } from './refuse.js'
 /** A first step may turn out to be late (rule 5) when it is published this close to the end of the id's window. */
 const LATE_MARGIN_MS = 30_000
 const RETRY_MS = 1_000
+const LATER_MS = 250
 const FULL_RETRY_AFTER_MS = 30_000
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
 
@@ -28,8 +29,11 @@ interface Begin {
   decide: (now: number) => Admission
 }
 
-/** Where the journal stands after it: begun by this very attempt, or by another. */
-type Stand = { by: 'me'; admission: Admission } | { by: 'other'; journal: JournalState }
+/** What may be published; what a limit counts may not be known yet. */
+type Begun = Exclude<Admission, { kind: 'later' }>
+
+/** Where the journal stands after it: begun by this very attempt, or by another; or it is to be tried later. */
+type Stand = { by: 'me'; admission: Begun } | { by: 'other'; journal: JournalState } | { by: 'nobody' }
 
 /**
  * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting none.
@@ -47,7 +51,7 @@ export async function admitRequest(context: Context, asked: Asked): Promise<Verd
 }
 
 async function prepare(context: Context, asked: Asked): Promise<Begin> {
-  const { deps, options, registry, parents } = context
+  const { deps, options, registry, parents, counting } = context
   const { delivery, parties, reading } = asked
   const { request, digest, session_id, reply_type, traceparent } = reading
   const { parent } = request
@@ -74,12 +78,15 @@ async function prepare(context: Context, asked: Asked): Promise<Begin> {
     return_id: Buffer.from(deps.random.bytes(16)).toString('base64url'),
     trace_id: traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1],
   }
+  const key: PassKey = { originator: parties.originator, subagent: parties.subagent, id: request.id }
   const decide = (now: number): Admission => {
+    counting.release(key)
     input.now = now
+    input.counts = counting.for(key)
     return admit(input)
   }
   return {
-    key: { originator: parties.originator, subagent: parties.subagent, id: request.id },
+    key,
     answered: { digest, request_sequence: delivery.sequence, requested_at: delivery.time, reply_type, traceparent },
     parts: fits(reading.parts) ? reading.parts : await stowAdmitted(context, { parties, parts: reading.parts, decide }),
     decide,
@@ -111,6 +118,8 @@ function advance(context: Context, begin: Begin, decide: (now: number) => Admiss
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
     const admission = decide(context.deps.clock.now())
+    if (admission.kind === 'later') return { done: { by: 'nobody' } }
+    if (admission.kind !== 'refuse') context.counting.take(begin.key, sessionToken(admission.control))
     return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
   }
   /** Somebody filled the journal up before it began: it ends as refused, guarded on what only the system may write. */
@@ -130,7 +139,7 @@ function refusal(context: Context, begin: Begin, error: PassError): Outgoing {
   return { ...message, guard: { subject: message.subject, sequence: 0 } }
 }
 
-function firstStep(context: Context, begin: Begin, admission: Admission, guard: number): Outgoing {
+function firstStep(context: Context, begin: Begin, admission: Begun, guard: number): Outgoing {
   const place = { subjects: context.deps.bus.subjects, key: begin.key, guard, nonce: context.nonce() }
   const { answered } = begin
   switch (admission.kind) {
@@ -149,7 +158,9 @@ function firstStep(context: Context, begin: Begin, admission: Admission, guard: 
 
 /** What a begun journal means for the request that was delivered. */
 async function settle(context: Context, asked: Asked, begin: Begin, stand: Stand): Promise<Verdict> {
+  if (stand.by === 'nobody') return { retry: true, delay_ms: LATER_MS }
   if (stand.by === 'other') return settleOther(context, asked, begin, stand.journal)
+  context.counting.stored(begin.key, context.deps.clock.now())
   const counted = await mustCount(context, begin)
   if (!counted.ok) return retry(context, counted.outcome)
   const { admission } = stand
@@ -161,6 +172,7 @@ async function settle(context: Context, asked: Asked, begin: Begin, stand: Stand
 
 /** Somebody began it: this request asks again, or its id was used for another request (D8). */
 async function settleOther(context: Context, asked: Asked, begin: Begin, journal: JournalState): Promise<Verdict> {
+  context.counting.release(begin.key)
   const first = firstDigest(journal)
   const { digest, reply_type } = begin.answered
   if (first === undefined || first === digest) {

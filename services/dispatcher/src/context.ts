@@ -1,4 +1,4 @@
-import type { JournalRules } from '@passover/core'
+import type { Counting, JournalRules } from '@passover/core'
 import type { DispatcherDeps } from './deps.js'
 import type { DispatcherOptions } from './options.js'
 import type { Parents } from './parent.js'
@@ -13,6 +13,8 @@ export interface Context {
   stats: Stats
   registry: Registry
   parents: Parents
+  /** What limits are counted by. */
+  counting: Counting
   /** A new nonce for each attempt at publishing a step. */
   nonce: () => string
 }

@@ -1,4 +1,5 @@
 import type { Consumption } from '@passover/bus'
+import { Counting } from '@passover/core'
 import { startAdmission } from './admission.js'
 import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
@@ -32,8 +33,11 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const registry = await Registry.start(deps)
   const rules = { id_window_ms: options.id_window_ms }
   const parents = new Parents(deps.bus, rules)
-  const context: Context = { deps, options, rules, registry, parents, stats: noStats(), nonce: nonces(deps.random) }
-  const timekeeper = options.timekeeper ? await Timekeeper.start(context) : undefined
+  let timekeeper: Timekeeper | undefined
+  const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
+  const context: Context = { deps, options, rules, registry, parents, counting, stats: noStats(), nonce: nonces(deps.random) }
+  if (options.timekeeper) timekeeper = await Timekeeper.start(context)
+  else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
   const water = new WaterMark(context)

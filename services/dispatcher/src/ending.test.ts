@@ -60,6 +60,7 @@ function keeperOf(steps: Step[], journal: Partial<Journal>): Keeper {
     stats: noStats(),
     registry: {} as Keeper['registry'],
     parents: {} as Keeper['parents'],
+    counting: {} as Keeper['counting'],
     nonce: () => `n${made++}`,
     open,
   }

@@ -1,4 +1,5 @@
 import { encode, intern, type Outgoing, type Subjects } from '@passover/bus'
+import { sessionToken } from '@passover/core'
 import {
   HEADER,
   type HeldEnvelope,
@@ -91,6 +92,7 @@ function admitted(place: Place, control: WorkControl, traceparent: string | unde
     [HEADER.requestedAt]: String(control.requested_at),
     [HEADER.policy]: String(control.policy_version),
     [HEADER.nonce]: place.nonce,
+    [HEADER.session]: sessionToken(control),
   }
   if (control.parent) headers[HEADER.parent] = keyText(control.parent)
   if (control.proof !== undefined) headers[HEADER.proof] = String(control.proof)

@@ -4,7 +4,7 @@ import type { AdvisoryFact } from '@passover/schemas'
 
 /** Written in turn, so that one is whole while the other is being written. */
 const NAMES = ['timekeeper-0', 'timekeeper-1'] as const
-const VERSION = 2
+const VERSION = 3
 /** Passes packed at a time: about 10 ms, after which others have their turn. 100,000 at once would take half a second. */
 const SLICE = 2_000
 
@@ -88,6 +88,8 @@ function joined(slices: readonly Uint8Array[]): OpenSnapshot | undefined {
     else {
       for (const pass of slice.passes) whole.passes.push(pass)
       for (const asked of slice.asked) whole.asked.push(asked)
+      for (const minute of slice.minutes) whole.minutes.push(minute)
+      for (const session of slice.sessions) whole.sessions.push(session)
     }
   }
   return whole

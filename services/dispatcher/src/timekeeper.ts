@@ -1,5 +1,5 @@
 import type { ObjectStore } from '@passover/bus'
-import { type Due, OpenPasses, type OpenRules } from '@passover/core'
+import { type Due, type Folded, OpenPasses, type OpenRules } from '@passover/core'
 import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import { handleAdvisory } from './advisories.js'
 import type { Context } from './context.js'
@@ -69,6 +69,11 @@ export class Timekeeper implements AsyncDisposable {
     return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
   }
 
+  /** What limits are counted by. */
+  get counts(): Folded {
+    return { open: this.#keeper.open, ready: this.#acting }
+  }
+
   get position(): number {
     return this.#reading.position
   }
@@ -129,6 +134,7 @@ export class Timekeeper implements AsyncDisposable {
     if (fact.type === 'advisory') this.#advise(fact)
     else if (fact.type !== 'decision') open.apply(fact)
     else if (open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
+    if (fact.type === 'step') this.#keeper.counting.read(fact)
     if (this.#acting) this.#arm()
   }
 
@@ -136,6 +142,7 @@ export class Timekeeper implements AsyncDisposable {
     const { rules, options } = this.#keeper
     this.#acting = false
     this.#keeper.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
+    this.#keeper.counting.clear()
     this.#advisories.clear()
     this.#decided.clear()
   }

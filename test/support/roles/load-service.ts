@@ -1,11 +1,17 @@
 import { setPriority } from 'node:os'
 import { runAudit } from '@passover/audit'
 import { runDispatcher } from '@passover/dispatcher'
+import { busyPolicyFile } from '../busy-policy.js'
 import { insist, optionsOf, say } from './load-role.js'
 
 /** A dispatcher or an audit as an installation runs it, but for its environment. */
 const { service, servers } = optionsOf<{ service: 'dispatcher' | 'audit'; servers: string }>()
-const env = { ...process.env, NATS_URL: servers, PASSOVER_LOG_LEVEL: process.env.PASSOVER_LOG_LEVEL ?? 'warn' }
+const env = {
+  ...process.env,
+  NATS_URL: servers,
+  PASSOVER_POLICY: busyPolicyFile(),
+  PASSOVER_LOG_LEVEL: process.env.PASSOVER_LOG_LEVEL ?? 'warn',
+}
 
 /** As its own main has it. */
 const NICENESS = 5

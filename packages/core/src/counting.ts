@@ -1,0 +1,131 @@
+import { keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import type { OpenPasses } from './open.js'
+import { Sessions } from './sessions.js'
+import type { RateScope, Tallies, Tally } from './tally.js'
+
+const MINUTE_MS = 61_000
+
+export type RateField = 'max_passes_per_minute' | 'max_active'
+
+/** A limit that is reached, with what was counted. */
+export interface Reached {
+  count: number
+  /** When the minute has room again; only for a rate. */
+  retry_after_ms?: number
+}
+
+/** What is counted for one pass that is about to begin. Undefined: there is room. */
+export interface PassCounts {
+  /** False: not everything stored has been read, so rates and active passes cannot be told. */
+  readonly ready: boolean
+  rate(scope: RateScope, field: RateField, limit: number, now: number): Reached | undefined
+  session(token: string, limit: number): Reached | undefined
+}
+
+interface Ticket {
+  key: PassKey
+  session: string
+}
+
+/** The fold that counts. `ready`: it has read everything that was stored when it began. */
+export interface Folded {
+  open: Pick<OpenPasses, 'tallies' | 'sessions'>
+  ready: boolean
+}
+
+/**
+ * The counts of one dispatcher (DESIGN §6): what its fold has read, and what it has let through itself that the fold has not
+ * read yet, each pass once. Other dispatchers' passes that are on their way are what a limit is overshot by at most.
+ */
+export class Counting {
+  readonly #folded: () => Folded | undefined
+  readonly #tickets = new Map<string, Ticket>()
+  /** Where nobody folds: the sessions of what was let through here, so that each such dispatcher is bounded by itself. */
+  readonly #own: Sessions
+
+  /** `folded` gives undefined where nobody folds. */
+  constructor(folded: () => Folded | undefined, keep_ms: number) {
+    this.#folded = folded
+    this.#own = new Sessions(keep_ms)
+  }
+
+  /** Passes let through that the fold has not read yet. */
+  get underway(): number {
+    return this.#tickets.size
+  }
+
+  /** A pass is let through: it counts from now on. */
+  take(key: PassKey, session: string): void {
+    this.#tickets.set(keyText(key), { key, session })
+  }
+
+  /** Its step is stored. The fold will read it, where there is one. */
+  stored(key: PassKey, time: number): void {
+    if (this.#folded()) return
+    const ticket = this.#tickets.get(keyText(key))
+    if (!ticket) return
+    this.#tickets.delete(keyText(key))
+    this.#own.add(ticket.session, time)
+  }
+
+  /** It was not let through after all, or another one's step began it. */
+  release(key: PassKey): void {
+    if (this.#tickets.size > 0) this.#tickets.delete(keyText(key))
+  }
+
+  /** The fold has read this step: from now on it counts there, or it has ended. */
+  read(step: Step): void {
+    if (this.#tickets.size === 0 || step.kind === 'fence' || (step.kind === 'return' && step.by !== SYSTEM)) return
+    this.#tickets.delete(keyText(step.key))
+  }
+
+  /** What was let through is read anew with everything else. */
+  clear(): void {
+    this.#tickets.clear()
+  }
+
+  for(key: PassKey): PassCounts {
+    const folded = this.#folded()
+    const { tallies, sessions }: { tallies?: Tallies; sessions: Sessions } = folded?.open ?? { sessions: this.#own }
+    return {
+      ready: folded?.ready === true,
+      rate: (scope, field, limit, now) => {
+        const tally = tallies?.of(scope, key)
+        const read = tally ? readOf(tally, field, now) : 0
+        // Most of the time there is room for all that is under way, and nobody needs to know for whom it is.
+        if (read + this.#tickets.size < limit) return undefined
+        const underway = this.#ofPair(scope, key)
+        const count = read + underway
+        if (count < limit) return undefined
+        if (field === 'max_active') return { count }
+        // What is under way began just now.
+        const retry_after_ms = tally && underway < limit ? tally.minute.freesIn(limit - underway, now) : MINUTE_MS
+        return { count, retry_after_ms }
+      },
+      session: (token, limit) => {
+        const read = sessions.count(token)
+        if (read + this.#tickets.size < limit) return undefined
+        const count = read + this.#ofSession(token)
+        return count < limit ? undefined : { count }
+      },
+    }
+  }
+
+  #ofPair(scope: RateScope, { originator, subagent }: PassKey): number {
+    let count = 0
+    for (const { key } of this.#tickets.values()) {
+      if (key.subagent === subagent && (scope === 'subagent' || key.originator === originator)) count += 1
+    }
+    return count
+  }
+
+  #ofSession(token: string): number {
+    let count = 0
+    for (const { session } of this.#tickets.values()) if (session === token) count += 1
+    return count
+  }
+}
+
+function readOf({ active, minute }: Tally, field: RateField, now: number): number {
+  return field === 'max_active' ? active : minute.count(now)
+}

@@ -1,0 +1,84 @@
+import { sha256, type WorkControl } from '@passover/schemas'
+
+/** Sessions of one generation; when there are more, the quietest are forgotten sooner. */
+const MOST = 200_000
+const TOKENS_KEPT = 10_000
+const TOKEN_LENGTH = 16
+
+export type PackedSession = [token: string, count: number, generation: 'now' | 'before']
+
+/**
+ * How many passes each session had. A session is kept for `keep_ms` after its last pass at least, and at most twice as long:
+ * two generations take turns, and a session that goes on is carried over with its count. Times are those of the facts.
+ */
+export class Sessions {
+  readonly #keep_ms: number
+  #now = new Map<string, number>()
+  #before = new Map<string, number>()
+  turned: number | undefined
+
+  constructor(keep_ms: number) {
+    this.#keep_ms = keep_ms
+  }
+
+  add(token: string, time: number): void {
+    this.turned ??= time
+    if (time - this.turned >= this.#keep_ms || this.#now.size >= MOST) this.#turn(time)
+    this.#now.set(token, this.count(token) + 1)
+  }
+
+  count(token: string): number {
+    return this.#now.get(token) ?? this.#before.get(token) ?? 0
+  }
+
+  *pack(): Generator<PackedSession> {
+    for (const [token, count] of this.#now) yield [token, count, 'now']
+    for (const [token, count] of this.#before) yield [token, count, 'before']
+  }
+
+  unpack([token, count, generation]: PackedSession): void {
+    const sessions = generation === 'now' ? this.#now : this.#before
+    sessions.set(token, count)
+  }
+
+  #turn(time: number): void {
+    this.#before = this.#now
+    this.#now = new Map()
+    this.turned = time
+  }
+}
+
+/** What tells which session a pass counts for. */
+export interface SessionOf {
+  root: WorkControl['root']
+  session_id: string
+  counted_session?: string | undefined
+}
+
+const known = new Map<string, string>()
+
+/**
+ * The session that a pass counts for, as a short name that fits a header: the root's of its tree, whatever a child claims
+ * (I3), and apart for each originator of a root, so that no agent uses up another's. A root without one is a session of its own.
+ */
+export function sessionToken({ root, session_id, counted_session }: SessionOf): string {
+  const session = counted_session ?? session_id
+  if (session === '') return short(`pass ${root.originator} ${root.subagent} ${root.id}`)
+  const name = `${root.originator} ${session}`
+  const found = known.get(name)
+  if (found !== undefined) return found
+  if (known.size >= TOKENS_KEPT) known.clear()
+  const token = short(`session ${name}`)
+  known.set(name, token)
+  return token
+}
+
+function short(text: string): string {
+  return sha256(text).slice(0, TOKEN_LENGTH)
+}
+
+/** A child counts for its root's session; named only where it claims another one. */
+export function countedSession(parent: WorkControl | undefined, claimed: string): string | undefined {
+  const counted = parent && (parent.counted_session ?? parent.session_id)
+  return counted === claimed ? undefined : counted
+}

@@ -1,0 +1,169 @@
+import type { PassKey } from '@passover/schemas'
+
+const SECOND_MS = 1_000
+/** A minute and the second that is running: nothing younger than 60 s is ever left out. */
+const SECONDS = 61
+/** Tallies of pairs that have been silent are looked for this often. */
+const SWEEP_MS = 120_000
+
+/** A minute as a snapshot has it: its newest second, and the number of each second, the newest first. */
+export type PackedMinute = [subagent: string, originator: string, newest: number, ...counts: number[]]
+
+/** How many passes began within the last minute, counted by the second. Fixed in memory; O(1) an event. */
+export class Minute {
+  readonly #slots = new Uint32Array(SECONDS)
+  #newest = 0
+  #total = 0
+
+  add(time: number, count = 1): void {
+    const second = secondOf(time)
+    this.#turn(second)
+    if (this.#newest - second >= SECONDS) return
+    this.#put(second, this.#at(second) + count)
+  }
+
+  count(now: number): number {
+    this.#turn(secondOf(now))
+    return this.#total
+  }
+
+  /** After how many ms fewer than `limit` are counted, if none begins meanwhile. */
+  freesIn(limit: number, now: number): number {
+    let left = this.count(now)
+    for (let second = this.#newest - SECONDS + 1; second <= this.#newest; second++) {
+      if (left < limit) break
+      left -= this.#at(second)
+      if (left < limit) return Math.max(1, (second + SECONDS) * SECOND_MS - now)
+    }
+    return 0
+  }
+
+  pack(): [newest: number, ...counts: number[]] {
+    const counts = Array.from({ length: SECONDS }, (_, back) => this.#at(this.#newest - back))
+    return [this.#newest, ...counts.slice(0, counts.findLastIndex((count) => count > 0) + 1)]
+  }
+
+  unpack([newest, ...counts]: readonly number[]): this {
+    for (const [back, count] of counts.entries()) if (count > 0) this.add(((newest ?? 0) - back) * SECOND_MS, count)
+    return this
+  }
+
+  #at(second: number): number {
+    return this.#slots[((second % SECONDS) + SECONDS) % SECONDS] ?? 0
+  }
+
+  #put(second: number, count: number): void {
+    this.#total += count - this.#at(second)
+    this.#slots[((second % SECONDS) + SECONDS) % SECONDS] = count
+  }
+
+  #turn(second: number): void {
+    if (second <= this.#newest) return
+    for (let next = Math.max(this.#newest + 1, second - SECONDS + 1); next <= second; next++) this.#put(next, 0)
+    this.#newest = second
+  }
+}
+
+/** What is counted of a pair, or of all passes to a subagent. */
+export interface Tally {
+  /** Passes that began, held ones too, and did not end. */
+  active: number
+  readonly minute: Minute
+}
+
+interface SubagentTally extends Tally {
+  readonly pairs: Map<string, Tally>
+}
+
+export type RateScope = 'pair' | 'subagent'
+
+/** Passes by pair and by subagent: what is open, and what began within a minute. O(1) an event; what fell silent is forgotten. */
+export class Tallies {
+  readonly #subagents = new Map<string, SubagentTally>()
+  #swept = 0
+
+  get size(): number {
+    let size = 0
+    for (const { pairs } of this.#subagents.values()) size += pairs.size
+    return size
+  }
+
+  begun(key: PassKey, time: number): void {
+    if (time - this.#swept >= SWEEP_MS) this.#sweep(time)
+    this.restored(key)
+    this.#minutes({ ...key, time }, 1)
+  }
+
+  /** A pass that is open, whose beginning is counted already. */
+  restored({ originator, subagent }: PassKey): void {
+    const all = this.#subagent(subagent)
+    all.active += 1
+    pairOf(all, originator).active += 1
+  }
+
+  ended({ originator, subagent }: PassKey): void {
+    const all = this.#subagents.get(subagent)
+    const pair = all?.pairs.get(originator)
+    if (!all || !pair) return
+    all.active -= 1
+    pair.active -= 1
+  }
+
+  of(scope: RateScope, { originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): Tally | undefined {
+    const all = this.#subagents.get(subagent)
+    return scope === 'subagent' ? all : all?.pairs.get(originator)
+  }
+
+  /** The minutes of all pairs; those of the subagents are their sums. */
+  *pack(): Generator<PackedMinute> {
+    for (const [subagent, { pairs }] of this.#subagents) {
+      for (const [originator, { minute }] of pairs) {
+        const packed = minute.pack()
+        if (packed.length > 1) yield [subagent, originator, ...packed]
+      }
+    }
+  }
+
+  unpack([subagent, originator, newest, ...counts]: PackedMinute): void {
+    for (const [back, count] of counts.entries()) {
+      if (count > 0) this.#minutes({ originator, subagent, time: (newest - back) * SECOND_MS }, count)
+    }
+  }
+
+  #minutes({ originator, subagent, time }: Omit<PassKey, 'id'> & { time: number }, count: number): void {
+    const all = this.#subagent(subagent)
+    all.minute.add(time, count)
+    pairOf(all, originator).minute.add(time, count)
+  }
+
+  #subagent(name: string): SubagentTally {
+    let tally = this.#subagents.get(name)
+    if (!tally) {
+      tally = { active: 0, minute: new Minute(), pairs: new Map() }
+      this.#subagents.set(name, tally)
+    }
+    return tally
+  }
+
+  #sweep(time: number): void {
+    this.#swept = time
+    const isSilent = ({ active, minute }: Tally) => active === 0 && minute.count(time) === 0
+    for (const [name, all] of this.#subagents) {
+      for (const [originator, pair] of all.pairs) if (isSilent(pair)) all.pairs.delete(originator)
+      if (all.pairs.size === 0) this.#subagents.delete(name)
+    }
+  }
+}
+
+function pairOf({ pairs }: SubagentTally, originator: string): Tally {
+  let tally = pairs.get(originator)
+  if (!tally) {
+    tally = { active: 0, minute: new Minute() }
+    pairs.set(originator, tally)
+  }
+  return tally
+}
+
+function secondOf(time: number): number {
+  return Math.floor(time / SECOND_MS)
+}

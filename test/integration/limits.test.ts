@@ -1,0 +1,172 @@
+import type { PassOverPreferences } from '@passover/schemas'
+import { describe, expect, test } from 'vitest'
+import { AgentWorld } from '../support/agents.js'
+import { BUSY } from '../support/busy-policy.js'
+import { type Ask, World } from '../support/dispatch.js'
+import { until } from '../support/until.js'
+
+const policy = (document: PassOverPreferences) => ({ policy: { version: 0, document } })
+
+/** Asks so often at a time, and tells what became of each. */
+async function ask(world: World, times: number, what: Ask = {}) {
+  const keys = await Promise.all(Array.from({ length: times }, () => world.ask(what)))
+  const journals = await Promise.all(
+    keys.map((key) =>
+      until(
+        async () => {
+          const journal = await world.journal(key)
+          return journal.state === 'none' ? undefined : journal
+        },
+        { what: 'it is decided', deadline_ms: 20_000 },
+      ),
+    ),
+  )
+  const open = keys.filter((_, at) => journals[at]?.state === 'open')
+  const ends = await Promise.all(keys.filter((_, at) => journals[at]?.state === 'done').map((key) => world.end(key)))
+  return { open, errors: ends.map(({ error }) => error) }
+}
+
+async function finish(world: World, key: { originator: string; subagent: string; id: string }): Promise<void> {
+  const journal = await world.state(key, 'open')
+  await world.step('return', key, { attempt: 1, guard: journal.last })
+  await world.state(key, 'done')
+}
+
+describe('the loop breaker', () => {
+  test('an agent that passes on to others for ever ends with E014, at exactly its limit', async () => {
+    const limit = 40
+    await using agents = await AgentWorld.start({
+      dispatchers: [policy({ defaults: { max_passes_per_session: limit } }), policy({ defaults: { max_passes_per_session: limit } })],
+    })
+    const alice = await agents.agent('alice')
+    const audit = await agents.agent('audit')
+    const scout = await agents.agent('scout')
+    let made = 0
+    await scout.onPass(() => ({ status: 'completed', artifacts: [] }))
+    await audit.onPass(async (pass) => {
+      // Each child claims a session of its own: it counts for its root's all the same.
+      for (;;) {
+        const session_id = `made-up-${made}`
+        await pass.passOver({ subagent: 'scout', reason: 'again', work_context: { objective: 'and again', session_id } })
+        made += 1
+      }
+    })
+    const output = alice.passOver({ subagent: 'audit', reason: 'loop', work_context: { objective: 'loop' }, timeout_ms: 60_000 })
+    const error = await output.result().then(
+      () => undefined,
+      (cause: Error) => cause,
+    )
+    expect(error).toMatchObject({ code: 'E011' })
+    expect(error?.message).toMatch(new RegExp(`The session had ${limit} passes already`))
+    expect(made).toBe(limit - 1)
+    // The next one of the session is refused as well, another session is not.
+    const more = (session_id: string) =>
+      alice.passOver({ subagent: 'scout', reason: 'more', work_context: { objective: 'more', session_id } }).result()
+    await expect(more('session-of-test')).rejects.toMatchObject({
+      code: 'E014',
+      recoverable: true,
+      context: { field: 'max_passes_per_session', scope: 'session', limit, count: limit },
+    })
+    expect((await more('another')).status).toBe('completed')
+  }, 60_000)
+})
+
+describe('rates and active passes', () => {
+  test('one dispatcher lets through exactly max_active, whoever asks at once, and the next when one has ended', async () => {
+    await using world = await World.start({ dispatchers: [policy({ subagents: { audit: { max_active: 10 } } })] })
+    await world.agent('audit')
+    const [mine, bobs] = await Promise.all([ask(world, 100), ask(world, 100, { from: 'bob' })])
+    expect(mine.open.length + bobs.open.length).toBe(10)
+    for (const error of [...mine.errors, ...bobs.errors]) {
+      expect(error).toMatchObject({ code: 'E014', details: { field: 'max_active', scope: 'subagent', limit: 10, count: 10 } })
+      expect(error?.details).not.toHaveProperty('retry_after_ms')
+    }
+    await finish(world, [...mine.open, ...bobs.open][0]!)
+    await until(async () => (await ask(world, 1)).open.length === 1, { what: 'there is room for one more' })
+    expect((await ask(world, 3)).open).toHaveLength(0)
+  }, 60_000)
+
+  test('several dispatchers overshoot by no more than is under way, and then not at all', async () => {
+    const settings = { ...policy({ pairs: { 'alice->audit': { max_active: 10 } } }), concurrency: 4 }
+    await using world = await World.start({ dispatchers: [settings, settings, settings] })
+    await world.agent('audit')
+    const { open } = await ask(world, 200)
+    expect(open.length).toBeGreaterThanOrEqual(10)
+    expect(open.length).toBeLessThanOrEqual(10 + 2 * 4)
+    await until(() => world.dispatchers.every((one) => one.stats().open >= open.length), { what: 'all have read it' })
+    expect((await ask(world, 30)).open).toHaveLength(0)
+    // Another pair is not bound by it.
+    expect((await ask(world, 3, { from: 'bob' })).open).toHaveLength(3)
+  }, 60_000)
+
+  test('both levels bind; the error says when the minute has room again', async () => {
+    const pairs = { 'alice->audit': { max_passes_per_minute: 3 }, 'bob->audit': { max_passes_per_minute: 100 } }
+    await using world = await World.start({ dispatchers: [policy({ pairs })] })
+    // The registry's limit stands below the policy's entry, and counts all passes to the subagent.
+    await world.agent('audit', { defaults: { max_passes_per_minute: 5 } })
+    const mine = await ask(world, 5)
+    expect(mine.open).toHaveLength(3)
+    expect(mine.errors[0]).toMatchObject({ code: 'E014', details: { field: 'max_passes_per_minute', scope: 'pair', limit: 3, count: 3 } })
+    const bobs = await ask(world, 5, { from: 'bob' })
+    expect(bobs.open).toHaveLength(2)
+    expect(bobs.errors[0]).toMatchObject({ details: { scope: 'subagent', limit: 5, count: 5 } })
+    const wait = Number(bobs.errors[0]?.details?.retry_after_ms)
+    expect(wait).toBeGreaterThan(30_000)
+    expect(wait).toBeLessThanOrEqual(61_000)
+    // Ended passes count for their minute.
+    for (const key of mine.open) await finish(world, key)
+    expect((await ask(world, 1)).open).toHaveLength(0)
+  }, 60_000)
+
+  test('without a limit nothing is refused', async () => {
+    await using world = await World.start({ dispatchers: [{ policy: BUSY }] })
+    await world.agent('audit')
+    expect((await ask(world, 1_100)).open).toHaveLength(1_100)
+  }, 90_000)
+})
+
+describe('counts of a dispatcher that starts again', () => {
+  const limits = policy({
+    defaults: { max_passes_per_session: 12 },
+    pairs: { 'alice->audit': { max_active: 5 }, 'alice->scout': { max_passes_per_minute: 4 } },
+  })
+
+  test.each([['from its snapshot'], ['without one']])(
+    '%s they are what they were',
+    async (how) => {
+      await using world = await World.start({ dispatchers: [limits] })
+      for (const name of ['audit', 'scout', 'fixer']) await world.agent(name)
+      expect((await ask(world, 8, { to: 'audit' })).open).toHaveLength(5)
+      const scouts = await ask(world, 6, { to: 'scout' })
+      expect(scouts.open).toHaveLength(4)
+      for (const key of scouts.open) await finish(world, key)
+      await world.dispatchers[0]!.drain()
+      if (how === 'without one') {
+        const store = await world.bus.objects('snapshots')
+        for (const name of await store.list()) await store.delete(name)
+      }
+      await world.dispatcher(limits)
+      const audits = await ask(world, 2, { to: 'audit' })
+      expect(audits.errors[0]?.details).toMatchObject({ field: 'max_active', count: 5 })
+      expect(audits.open).toHaveLength(0)
+      expect((await ask(world, 2, { to: 'scout' })).errors[0]?.details).toMatchObject({ field: 'max_passes_per_minute', count: 4 })
+      // 9 of the session have begun: three more, and no fourth.
+      const rest = await ask(world, 6, { to: 'fixer' })
+      expect(rest.open).toHaveLength(3)
+      expect(rest.errors[0]?.details).toMatchObject({ field: 'max_passes_per_session', scope: 'session', count: 12 })
+    },
+    60_000,
+  )
+
+  test('a dispatcher that keeps no time leaves passes under a rate to one that does, and bounds sessions by itself', async () => {
+    await using world = await World.start({ dispatchers: [{ ...limits, timekeeper: false }] })
+    for (const name of ['audit', 'fixer']) await world.agent(name)
+    const limited = await world.ask({ to: 'audit' })
+    await until(() => world.dispatchers[0]!.stats().retried > 0, { what: 'it is given back' })
+    expect((await world.journal(limited)).state).toBe('none')
+    const free = await ask(world, 20, { to: 'fixer' })
+    expect(free.open).toHaveLength(12)
+    await world.dispatcher({ ...limits, policy: { version: 0, document: { pairs: limits.policy.document.pairs! } } })
+    await world.state(limited, 'open', 20_000)
+  }, 60_000)
+})
