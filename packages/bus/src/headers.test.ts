@@ -38,8 +38,7 @@ describe('headers', () => {
     const value = fc.stringMatching(/^[!-~]([ -~]{0,20}[!-~])?$/)
     fc.assert(
       fc.property(fc.dictionary(name, value, { noNullPrototype: true }), (given) => {
-        const text = Buffer.from((encodeHeaders(given) as unknown as { encode(): Uint8Array }).encode()).toString()
-        const read = new RawHeaders(text)
+        const read = new RawHeaders(encodeHeaders(given))
         for (const [key, expected] of Object.entries(given)) expect(read.get(key)).toBe(expected)
         expect(read.pairs().length).toBe(Object.keys(given).length)
       }),
@@ -47,12 +46,8 @@ describe('headers', () => {
   })
 
   it('cannot smuggle a header of their own', () => {
-    const text = Buffer.from(
-      (
-        encodeHeaders({ 'Passover-Code': 'E001\r\nNats-Rollup: all', traceparent: undefined }) as unknown as { encode(): Uint8Array }
-      ).encode(),
-    )
-    expect(new RawHeaders(text.toString()).pairs()).toEqual([['Passover-Code', 'E001 Nats-Rollup: all']])
+    const text = encodeHeaders({ 'Passover-Code': 'E001\r\nNats-Rollup: all', traceparent: undefined })
+    expect(new RawHeaders(text).pairs()).toEqual([['Passover-Code', 'E001 Nats-Rollup: all']])
   })
 
   it("are read from the client's own map where its message hides the bytes", () => {

@@ -115,17 +115,21 @@ export function headersFromBase64(text: string | undefined): RawHeaders {
 const LINE_BREAK = /[\r\n]/
 const LINE_BREAKS = /[\r\n]+/g
 
-/**
- * Encodes headers for publishing. The client asks nothing of them but `encode`, so its map is left out here too.
- * A line break in a value would begin a header of its own: it becomes a space.
- */
-export function encodeHeaders(headers: Partial<Record<string, string>>): MsgHdrs {
+/** A header block for publishing, `lines` at its end as they are. A line break in a value would begin a header of its own: it becomes a space. */
+export function encodeHeaders(headers: Partial<Record<string, string>> | undefined, lines = ''): string {
   let block = 'NATS/1.0\r\n'
   for (const name in headers) {
     const value = headers[name]
-    if (value === undefined) continue
-    block += `${name}: ${LINE_BREAK.test(value) ? value.replace(LINE_BREAKS, ' ') : value}\r\n`
+    if (value !== undefined) block += headerLine(name, value)
   }
-  const bytes = Buffer.from(`${block}\r\n`, 'utf8')
-  return { encode: () => bytes } as unknown as MsgHdrs
+  return `${block}${lines}\r\n`
+}
+
+function headerLine(name: string, value: string): string {
+  return `${name}: ${LINE_BREAK.test(value) ? value.replace(LINE_BREAKS, ' ') : value}\r\n`
+}
+
+/** A block for the client's own `publish`, which asks nothing of it but `encode`. */
+export function asClientHeaders(block: string): MsgHdrs {
+  return { encode: () => Buffer.from(block) } as unknown as MsgHdrs
 }

@@ -1,5 +1,7 @@
-import type { Msg, MsgHdrs, NatsConnection, Status, Subscription } from '@nats-io/transport-node'
+import type { Msg, NatsConnection, PublishOptions, Status, Subscription } from '@nats-io/transport-node'
 import { createInbox, errors } from '@nats-io/transport-node'
+import { asClientHeaders } from './headers.js'
+import { Outbox } from './outbox.js'
 
 /** Listeners of one kind; removing is idempotent. */
 class Listeners<A extends unknown[]> {
@@ -16,6 +18,10 @@ class Listeners<A extends unknown[]> {
   }
 }
 
+function forClient({ reply, headers }: SendOptions): PublishOptions {
+  return { ...(reply === undefined ? {} : { reply }), ...(headers === undefined ? {} : { headers: asClientHeaders(headers) }) }
+}
+
 function guarded(report: (error: unknown) => void, work: () => void): void {
   try {
     work()
@@ -25,15 +31,17 @@ function guarded(report: (error: unknown) => void, work: () => void): void {
 }
 
 export interface SendOptions {
-  reply?: string
-  headers?: MsgHdrs
+  reply?: string | undefined
+  /** What `encodeHeaders` made. */
+  headers?: string | undefined
 }
 
-interface Unsent {
-  subject: string
-  data: Uint8Array
-  options: SendOptions
+/** The client has this inside: commands as bytes, in order with its own. Where a later version hides it, its `publish` is used. */
+interface RawConnection {
+  protocol?: { sendCommand?(bytes: Uint8Array): void }
 }
+
+const WHITE_SPACE = /\s/
 
 /**
  * One connection, as the rest of the bus sees it.
@@ -49,12 +57,14 @@ export class Link {
   readonly onRefused = new Listeners<[subject: string]>()
   readonly #report: (error: unknown) => void
   readonly #flush = () => this.flush()
-  #unsent: Unsent[] = []
+  readonly #outbox = new Outbox()
+  readonly #raw: RawConnection['protocol']
   #connected = true
   #subscriptions = 0
 
   constructor(nc: NatsConnection, inboxPrefix: string, report: (error: unknown) => void) {
     this.nc = nc
+    this.#raw = (nc as RawConnection).protocol
     this.inboxPrefix = inboxPrefix
     this.#report = report
     void this.#listen()
@@ -88,19 +98,22 @@ export class Link {
    * that await, a system call for each message at both ends was the largest cost of a pass.
    */
   send(subject: string, data: Uint8Array, options: SendOptions = {}): boolean {
-    if (!this.connected || data.length > this.maxPayload) return false
-    if (this.#unsent.push({ subject, data, options }) === 1) setImmediate(this.#flush)
+    if (!this.connected || data.length + (options.headers?.length ?? 0) > this.maxPayload) return false
+    if (subject === '' || WHITE_SPACE.test(subject)) throw new TypeError(`not a subject: ${JSON.stringify(subject.slice(0, 80))}`)
+    if (this.#raw?.sendCommand) {
+      if (this.#outbox.empty) setImmediate(this.#flush)
+      this.#outbox.add(subject, data, options)
+    } else this.nc.publish(subject, data, forClient(options))
     return true
   }
 
   /** Hands everything sent so far to the client. */
   flush(): void {
-    const unsent = this.#unsent
-    if (unsent.length === 0) return
-    this.#unsent = []
+    if (this.#outbox.empty) return
+    const taken = this.#outbox.take()
     // A broken connection has settled them as unknown already.
     if (!this.connected) return
-    for (const { subject, data, options } of unsent) guarded(this.#report, () => this.nc.publish(subject, data, options))
+    for (const bytes of taken) guarded(this.#report, () => this.#raw?.sendCommand?.(bytes))
   }
 
   subscribe(

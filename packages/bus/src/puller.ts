@@ -104,8 +104,9 @@ export class Puller implements AsyncDisposable {
   }
 
   #onMessage(message: Msg): void {
-    const tokens = message.reply ? parseAck(message.reply) : undefined
-    if (!tokens) {
+    const { reply } = message
+    const tokens = reply ? parseAck(reply) : undefined
+    if (!reply || !tokens) {
       this.#onStatus(message)
       return
     }
@@ -116,7 +117,7 @@ export class Puller implements AsyncDisposable {
       this.#outstanding -= 1
       if (first.left === 0) this.#end(first.token, 'full')
     }
-    onDelivery?.(new StreamDelivery(message, tokens, this.#link))
+    onDelivery?.(new StreamDelivery(message, reply, { link: this.#link, tokens }))
   }
 
   #first(): Open | undefined {

@@ -1,4 +1,4 @@
-import type { Msg, MsgHdrs } from '@nats-io/transport-node'
+import type { Msg } from '@nats-io/transport-node'
 import type { NoReply } from './errors.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'
@@ -9,7 +9,8 @@ export type Reply = { message: Msg } | { none: NoReply }
 export interface Question {
   subject: string
   data: Uint8Array
-  headers?: MsgHdrs
+  /** What `encodeHeaders` made. */
+  headers?: string | undefined
   timeout_ms: number
 }
 
@@ -56,8 +57,7 @@ export class Replies implements AsyncDisposable {
     const token = (this.#next++).toString(36)
     const { subject, data, headers, timeout_ms } = question
     this.#waiting.set(token, { subject, sweeps: Math.ceil(timeout_ms / SWEEP_MS) + 1, settle })
-    const options = headers ? { reply: this.#base + token, headers } : { reply: this.#base + token }
-    if (!this.#link.send(subject, data, options)) this.#settle(token, { none: this.#whyUnsent(data) })
+    if (!this.#link.send(subject, data, { reply: this.#base + token, headers })) this.#settle(token, { none: this.#whyUnsent(data) })
     this.#sweep ??= setInterval(() => this.#tick(), SWEEP_MS).unref()
   }
 
