@@ -121,6 +121,12 @@ export const passRecord = open({
 
   decisions: list(recordedDecision, LIMITS.decisions),
   awaits: awaits.optional(),
+  /** What was last applied or undone, and where each modification that ever was applied stands now, by its digest. */
+  application: open({
+    at: time,
+    by: text(LIMITS.short),
+    modifications: record(text(LIMITS.word), z.enum(['applied', 'undone']), LIMITS.artifacts),
+  }).optional(),
   /** Steps that the fold calls impossible. */
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
 })

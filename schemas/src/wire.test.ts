@@ -73,6 +73,7 @@ const BODIES: [name: string, schema: z.ZodType, full: object][] = [
       conflicts: [{ path: 'c', why: 'changed since' }],
       digests: [HASH],
       undone: true,
+      nonce: 'n',
     },
   ],
   ['late', s.lateBody, { v: 1, attempt: 1, output: e.output }],

@@ -165,6 +165,8 @@ export const appliedBody = z.object({
   digests: list(text(LIMITS.word), LIMITS.artifacts).optional(),
   /** The files were put back as they were before. */
   undone: z.boolean().optional(),
+  /** Names this application: told again, it is the same one. */
+  nonce: text(LIMITS.word).optional(),
 })
 export const lateBody = z.object({ v: z.literal(WIRE_VERSION), attempt: count, output: workOutput.or(jsonRecord) })
 export const deadLetterBody = z.object({

@@ -1,114 +1,162 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { decode } from '@passover/bus'
-import type { FileModificationArtifact } from '@passover/schemas'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { change, decideApply, outputWith, Place } from '../support/applying.js'
+import { until } from '../support/until.js'
 
 let world: AgentWorld
-let root: string
-let directory: string
+let place: Place
 beforeAll(async () => {
-  world = await AgentWorld.start({ audit: false })
+  world = await AgentWorld.start({
+    dispatchers: [{ policy: { version: 1, document: { pairs: { 'alice->fixer': {}, 'alice->free': { require_user_approval: false } } } } }],
+  })
 })
 afterAll(async () => {
   await world?.[Symbol.asyncDispose]()
 })
 beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'apply-'))
-  directory = join(root, 'project')
-  await mkdir(directory)
-  return () => rm(root, { recursive: true })
+  place = await Place.make()
+  return () => place[Symbol.asyncDispose]()
 })
 
-function change(
-  path: string,
-  old_content: string,
-  new_content: string,
-  rest: Partial<FileModificationArtifact> = {},
-): FileModificationArtifact {
-  return { type: 'file_modification', path, old_content, new_content, reason: 'because', confidence: 'high', ...rest }
-}
+const files = async () => (await readdir(place.directory)).filter((name) => name !== '.passover').sort()
 
-/** A real output with these modifications, and the originator that applies them. */
-async function outputWith(artifacts: FileModificationArtifact[]) {
-  const alice = await world.agent('alice')
-  const fixer = await world.agent('fixer')
-  await using _worker = await fixer.onPass(() => ({ artifacts }))
-  return { alice, output: await alice.passOver({ subagent: 'fixer', reason: 'fix', work_context: { objective: 'fix' } }) }
-}
-
-describe('applyModifications', () => {
-  it('applies the chosen ones, rejects the rest, and records both', async () => {
-    for (const name of ['a', 'b', 'c']) await writeFile(join(directory, name), name, { mode: 0o640 })
-    const { alice, output } = await outputWith([change('a', 'a', 'A'), change('b', 'b', 'B'), change('c', 'c', 'C')])
-    const done = await alice.applyModifications(output, { directory, applied_by: 'maria', choose: ({ path }) => path !== 'b' })
-    expect(done).toEqual({ applied: ['a', 'c'], conflicts: [], rejected: ['b'] })
-    expect(await Promise.all(['a', 'b', 'c'].map((name) => readFile(join(directory, name), 'utf8')))).toEqual(['A', 'b', 'C'])
-    expect((await stat(join(directory, 'a'))).mode & 0o777).toBe(0o640)
-    expect(await readdir(directory)).toEqual(['a', 'b', 'c'])
-    expect(output.metadata).toMatchObject({ applied: true, applied_by: 'maria' })
+describe('agent.apply', () => {
+  it('applies exactly the two of three modifications that a person approved (gh-aw style partial review), and the record says so', async () => {
+    for (const name of ['a', 'b', 'c']) await writeFile(place.in(name), name, { mode: 0o640 })
+    const { alice, output, key } = await outputWith(world, [change('a', 'a', 'A'), change('b', 'b', 'B'), change('c', 'c', 'C')])
     const { bus } = world.world
-    const key = { originator: 'alice', subagent: 'fixer', id: output.work_id }
+    await decideApply(bus, output, { only: [1, 3] })
+    const done = await alice.apply(output, { directory: place.directory })
+    expect(done).toMatchObject({ applied: ['a', 'c'], conflicts: [], rejected: ['b'], applied_by: 'maria', recorded: true })
+    expect(await Promise.all(['a', 'b', 'c'].map((name) => readFile(place.in(name), 'utf8')))).toEqual(['A', 'b', 'C'])
+    expect((await stat(place.in('a'))).mode & 0o777).toBe(0o640)
+    expect(await files()).toEqual(['a', 'b', 'c'])
+    expect(output.metadata).toMatchObject({ applied: true, applied_by: 'maria', applied_at: done.applied_at })
     const event = await bus.journal.last(bus.subjects.event(key, 'applied', 'alice'))
     expect(decode(event?.data ?? new Uint8Array())).toMatchObject({ value: { applied_by: 'maria', applied: ['a', 'c'], rejected: ['b'] } })
   })
 
-  it('never overwrites what was changed since, and creates and deletes only what is as it was', async () => {
-    await writeFile(join(directory, 'changed'), 'by somebody')
-    await writeFile(join(directory, 'there'), 'x')
-    await writeFile(join(directory, 'old'), 'old')
-    const { alice, output } = await outputWith([
-      change('changed', 'before', 'after'),
-      change('missing', 'before', 'after'),
-      change('there', '', 'new', { operation: 'create' }),
+  it('overwrites nothing that was changed since: the file is a conflict with its three sides, and the rest of the set is left out too', async () => {
+    await writeFile(place.in('a'), 'a')
+    await writeFile(place.in('b'), 'by somebody')
+    const { alice, output } = await outputWith(world, [change('a', 'a', 'A'), change('b', 'before', 'after')])
+    await decideApply(world.world.bus, output)
+    const done = await alice.apply(output, { directory: place.directory })
+    expect(done).toMatchObject({ applied: [], held_back: ['a'], rejected: [] })
+    expect(done.conflicts).toEqual([
+      {
+        number: 2,
+        path: 'b',
+        kind: 'conflict',
+        why: 'it was changed since',
+        sides: { old_content: 'before', current: 'by somebody', new_content: 'after', encoding: 'utf8' },
+      },
+    ])
+    expect(await Promise.all(['a', 'b'].map((name) => readFile(place.in(name), 'utf8')))).toEqual(['a', 'by somebody'])
+    expect(output.metadata.applied).toBe(false)
+    // What is not in conflict can still be applied, by saying so.
+    expect((await alice.apply(output, { directory: place.directory, only: [1] })).applied).toEqual(['a'])
+  })
+
+  it('creates, changes and deletes, in folders that were not there', async () => {
+    await writeFile(place.in('old'), 'old')
+    await writeFile(place.in('bin'), Buffer.from([1, 0, 2]))
+    const { alice, output } = await outputWith(world, [
       change('deep/er/new', '', 'new', { operation: 'create' }),
+      change('deep/by-spec', '', 'as spec 0 says it'),
       change('old', 'old', '', { operation: 'delete' }),
-      change('bin', '', Buffer.from([0, 255]).toString('base64'), { operation: 'create', encoding: 'base64' }),
+      change('bin', Buffer.from([1, 0, 2]).toString('base64'), Buffer.from([0, 255]).toString('base64'), { encoding: 'base64' }),
     ])
-    const done = await alice.applyModifications(output, { directory, choose: () => true })
-    expect(done.applied).toEqual(['deep/er/new', 'old', 'bin'])
-    expect(done.conflicts.map(({ path }) => path)).toEqual(['changed', 'missing', 'there'])
-    expect(await readFile(join(directory, 'changed'), 'utf8')).toBe('by somebody')
-    expect(await readFile(join(directory, 'bin'))).toEqual(Buffer.from([0, 255]))
-    expect((await readdir(directory)).sort()).toEqual(['bin', 'changed', 'deep', 'there'])
+    await decideApply(world.world.bus, output)
+    expect((await alice.apply(output, { directory: place.directory })).conflicts).toMatchObject([{ path: 'bin', kind: 'refused' }])
+    expect(await files()).toEqual(['bin', 'old'])
+    const done = await alice.apply(output, { directory: place.directory, binary: true })
+    expect(done.applied.sort()).toEqual(['bin', 'deep/by-spec', 'deep/er/new', 'old'])
+    expect(await readFile(place.in('bin'))).toEqual(Buffer.from([0, 255]))
+    expect(await readFile(place.in('deep/by-spec'), 'utf8')).toBe('as spec 0 says it')
+    expect(await files()).toEqual(['bin', 'deep'])
   })
 
-  it('writes nothing outside the directory, whatever the path says', async () => {
-    const outside = join(root, 'outside')
-    await mkdir(outside)
-    await writeFile(join(outside, 'secret'), 'secret')
-    await writeFile(join(root, 'projectile'), 'secret')
-    await symlink(outside, join(directory, 'link'))
-    await symlink(join(outside, 'secret'), join(directory, 'file-link'))
-    const paths = [
-      '../outside/secret',
-      join(outside, 'secret'),
-      'link/secret',
-      'file-link',
-      'a/../../outside/secret',
-      '..\\outside\\secret',
-      '.',
-      '../projectile',
-    ]
-    const { alice, output } = await outputWith(paths.map((path) => change(path, 'secret', 'stolen')))
-    const created = await outputWith([
-      change('link/new', '', 'x', { operation: 'create' }),
-      change('link/deep/new', '', 'x', { operation: 'create' }),
-    ])
-    const done = await alice.applyModifications(output, { directory, choose: () => true })
-    expect(done.conflicts.map(({ path }) => path)).toEqual(paths)
-    const more = await created.alice.applyModifications(created.output, { directory, choose: () => true })
-    expect(more.conflicts).toHaveLength(2)
-    expect(await readFile(join(outside, 'secret'), 'utf8')).toBe('secret')
-    expect(await readFile(join(root, 'projectile'), 'utf8')).toBe('secret')
-    expect(await readdir(outside)).toEqual(['secret'])
-  })
-
-  it('refuses another agent`s output', async () => {
-    const { output } = await outputWith([])
+  it('is E013 where nobody approved, somebody denied, a decision is about another return, or the output is another agent`s', async () => {
+    await writeFile(place.in('a'), 'a')
+    const { alice, output } = await outputWith(world, [change('a', 'a', 'A')])
+    const { bus } = world.world
+    const { directory } = place
+    await expect(alice.apply(output, { directory })).rejects.toMatchObject({ code: 'E013' })
+    await decideApply(bus, output, { digest: 'f'.repeat(64) })
+    await expect(alice.apply(output, { directory })).rejects.toMatchObject({ code: 'E013' })
+    await decideApply(bus, output, { verdict: 'deny' })
+    await expect(alice.apply(output, { directory })).rejects.toMatchObject({
+      code: 'E013',
+      context: { approval: 'denied', person: 'maria' },
+    })
     const bob = await world.agent('bob')
-    await expect(bob.applyModifications(output, { directory, choose: () => true })).rejects.toMatchObject({ code: 'E013' })
+    await expect(bob.apply(output, { directory })).rejects.toMatchObject({ code: 'E013' })
+    await expect(bob.apply(output.work_id, { directory })).rejects.toMatchObject({ code: 'E041' })
+    expect(await readFile(place.in('a'), 'utf8')).toBe('a')
+  })
+
+  it('takes nothing beyond the decision, and applies what is stored, not what the caller made of it', async () => {
+    for (const name of ['a', 'b']) await writeFile(place.in(name), name)
+    const { alice, output } = await outputWith(world, [change('a', 'a', 'A'), change('b', 'b', 'B')])
+    await decideApply(world.world.bus, output, { only: [1] })
+    const { directory } = place
+    await expect(alice.apply(output, { directory, only: [1, 2] })).rejects.toMatchObject({ code: 'E013' })
+    await expect(alice.apply(output, { directory, only: [3] })).rejects.toMatchObject({ code: 'E005' })
+    output.artifacts = [change('b', 'b', 'stolen')]
+    expect((await alice.apply(output, { directory })).applied).toEqual(['a'])
+    expect(await readFile(place.in('b'), 'utf8')).toBe('b')
+  })
+
+  it('needs no decision where the policy of the pass says so, and goes by the id too', async () => {
+    await writeFile(place.in('a'), 'a')
+    const alice = await world.agent('alice')
+    const free = await world.agent('free')
+    await using _worker = await free.onPass(() => ({ artifacts: [change('a', 'a', 'A')] }))
+    const { work_id } = await alice.passOver({ subagent: 'free', reason: 'fix', work_context: { objective: 'fix' } })
+    const { directory } = place
+    expect(await alice.apply(work_id, { directory })).toMatchObject({ applied: ['a'], applied_by: 'alice' })
+    expect(await alice.apply(work_id, { directory })).toMatchObject({ applied: [], already: ['a'] })
+  })
+})
+
+describe('agent.undo', () => {
+  it('puts everything back where nothing was changed since, and the record follows', async () => {
+    await writeFile(place.in('a'), 'a\r\n', { mode: 0o751 })
+    await writeFile(place.in('old'), 'old', { mode: 0o600 })
+    const { alice, output, key } = await outputWith(world, [
+      change('a', 'a\n', 'A\n'),
+      change('deep/new', '', 'new', { operation: 'create' }),
+      change('old', 'old', '', { operation: 'delete' }),
+    ])
+    const { directory } = place
+    const { bus } = world.world
+    await decideApply(bus, output)
+    await alice.apply(output, { directory })
+    expect(await readFile(place.in('a'), 'utf8')).toBe('A\r\n')
+    const recorded = (applied: boolean) =>
+      until(
+        async () => {
+          const answer = (await bus.ask({ op: 'pass', ...key })) as { passes?: { record?: { metadata?: { applied?: boolean } } }[] }
+          return answer.passes?.[0]?.record?.metadata?.applied === applied
+        },
+        { what: `the record says applied: ${applied}` },
+      )
+    await recorded(true)
+    await writeFile(place.in('deep/new'), 'mine')
+    expect(await alice.undo(key.id, { directory })).toMatchObject({ undone: [], conflicts: [{ path: 'deep/new' }] })
+    expect(await readFile(place.in('a'), 'utf8')).toBe('A\r\n')
+    await writeFile(place.in('deep/new'), 'new')
+    const done = await alice.undo(key.id, { directory })
+    expect(done.undone.sort()).toEqual(['a', 'deep/new', 'old'])
+    expect(await readFile(place.in('a'), 'utf8')).toBe('a\r\n')
+    expect((await stat(place.in('a'))).mode & 0o777).toBe(0o751)
+    expect((await stat(place.in('old'))).mode & 0o777).toBe(0o600)
+    expect(await files()).toEqual(['a', 'old'])
+    await recorded(false)
+    await expect(alice.undo(key.id, { directory })).rejects.toMatchObject({ code: 'E041' })
+    expect((await alice.apply(output, { directory })).applied).toHaveLength(3)
   })
 })

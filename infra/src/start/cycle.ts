@@ -41,7 +41,7 @@ export async function runCycle(cycle: Cycle): Promise<string> {
   await record(cycle, handle.id, choices)
 
   stage.step('Alice applies what was approved')
-  await apply(cycle, output, choices)
+  const wrote = await apply(cycle, output, choices)
 
   stage.step('Alice builds again')
   const after = await build(directory, cycle.signal)
@@ -49,7 +49,7 @@ export async function runCycle(cycle: Cycle): Promise<string> {
   stage.detail(`${count(before.diagnostics.length, 'error')} before, ${after.diagnostics.length} now.`)
 
   stage.step('The audit trail of this pass')
-  await trail(cycle, handle.id)
+  await trail(cycle, handle.id, wrote ? 'applied' : 'decision')
   return handle.id
 }
 
@@ -155,25 +155,29 @@ async function record({ stage, bus }: Cycle, id: string, choices: Choice[]): Pro
   )
 }
 
-async function apply({ stage, alice, bus, directory }: Cycle, output: WorkOutput, choices: Choice[]): Promise<void> {
-  const taken = new Set(choices.filter((choice) => choice.taken).map(({ modification }) => modificationDigest(modification)))
-  const { applied, rejected, conflicts } = await alice.applyModifications(output, {
-    directory,
-    applied_by: bus.identity,
-    choose: (_modification, digest) => taken.has(digest),
-  })
+/** Writes exactly what the person took: the decision is read from the audit, not from here. Nothing taken is a denial, and not asked for. */
+async function apply({ stage, alice, directory }: Cycle, output: WorkOutput, choices: Choice[]): Promise<boolean> {
+  const { colors } = stage.terminal
+  const left = (path: string) => stage.detail(`${colors.dim('–')} left ${path} as it is`)
+  if (!choices.some(({ taken }) => taken)) {
+    for (const { modification } of choices) left(modification.path)
+    return false
+  }
+  const { applied, rejected, conflicts, held_back } = await alice.apply(output, { directory })
   for (const path of applied) stage.done(`wrote ${path}`)
-  for (const { path, why } of conflicts) stage.detail(`${stage.terminal.colors.red('✗')} ${path}: ${why}`)
-  for (const path of rejected) stage.detail(`${stage.terminal.colors.dim('–')} left ${path} as it is`)
+  for (const { path, why } of conflicts) stage.detail(`${colors.red('✗')} ${path}: ${why}`)
+  for (const path of held_back) stage.detail(`${colors.dim('–')} ${path} waits: changes are applied together or not at all`)
+  for (const path of rejected) left(path)
+  return applied.length > 0
 }
 
-/** Reads the pass back from the audit, once it has seen that the changes were applied. */
-async function trail({ stage, bus }: Cycle, id: string): Promise<void> {
+/** Reads the pass back from the audit, once it has seen the last that was stored. */
+async function trail({ stage, bus }: Cycle, id: string, last: 'applied' | 'decision'): Promise<void> {
   const deadline = Date.now() + AUDIT_SEEN_MS
   for (;;) {
     const pass = await findPass(bus, { id, from: 'alice', to: 'audit' }, true)
     const history = pass.history ?? []
-    if (history.some(({ kind }) => kind === 'applied') || Date.now() > deadline) {
+    if (history.some(({ kind }) => kind === last) || Date.now() > deadline) {
       stage.detail(renderTimeline(history, stage.terminal))
       stage.detail(`status ${pass.status}, ${count(pass.decisions.length, 'decision')}`)
       return

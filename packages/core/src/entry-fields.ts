@@ -1,6 +1,5 @@
 import {
   type AuditStatus,
-  appliedBody,
   type PassError,
   type PassOverAuditEntry,
   type PassOverMetadata,
@@ -9,6 +8,7 @@ import {
   type WorkOutput,
 } from '@passover/schemas'
 import { requestTime } from './answers.js'
+import { applicationOf } from './application.js'
 import type { PassHistory } from './history.js'
 import type { JournalState } from './lifecycle.js'
 import { present } from './present.js'
@@ -31,6 +31,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
   const { pass, output } = told
   const { control, request } = pass
   const { started_at, completed_at, ended_at } = runTimes(told)
+  const { applied, applied_by } = applicationOf(pass)
   const artifacts = output?.artifacts ?? []
   const ran = started_at !== undefined && completed_at !== undefined
   return {
@@ -47,7 +48,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
     files_modified_count: output?.summary.files_modified ?? 0,
     issues_found_count: output?.summary.issues_found ?? 0,
     returned: output !== undefined,
-    applied: appliedOf(pass).applied,
+    applied,
     policy_applied: control ? `${control.policy_name} v${control.policy_version}` : '',
     policy_overrides: overridesOf(pass),
     summary: summaryOf(told),
@@ -57,7 +58,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
       completed_at,
       duration_ms: ran ? Math.max(0, completed_at - started_at) : undefined,
       returned_at: output ? ended_at : undefined,
-      applied_by: appliedOf(pass).applied_by,
+      applied_by,
     }),
   }
 }
@@ -68,7 +69,7 @@ export function metadataOf(told: Told): PassOverMetadata {
   const { control, request } = pass
   const created_at = requestedAt(told)
   const { started_at, completed_at, ended_at } = runTimes(told)
-  const applied = appliedOf(pass)
+  const application = applicationOf(pass)
   const initiated = {
     agent_id: pass.key.originator,
     timestamp: created_at,
@@ -83,7 +84,7 @@ export function metadataOf(told: Told): PassOverMetadata {
     origination_chain: [...chain, ...returned],
     wall_time_ms: Math.max(0, (ended_at ?? created_at) - created_at),
     subagent_compute_ms: output?.metadata.subagent_compute_ms ?? 0,
-    applied: applied.applied,
+    applied: application.applied,
     ...present({
       started_at,
       completed_at,
@@ -94,8 +95,8 @@ export function metadataOf(told: Told): PassOverMetadata {
       policy_version: control?.policy_version,
       attempt: 'attempt' in journal ? journal.attempt : undefined,
       retry_of: control?.retry_of ?? request?.retry_of,
-      applied_at: applied.applied_at,
-      applied_by: applied.applied_by,
+      applied_at: application.applied_at,
+      applied_by: application.applied_by,
     }),
   }
 }
@@ -125,14 +126,6 @@ function runTimes({ pass, journal, output }: Told): {
     completed_at: output?.metadata.completed_at,
     ended_at: journal.state === 'done' ? journal.return.time : undefined,
   }
-}
-
-/** What the newest `applied` event says; one that applied nothing is no application. */
-function appliedOf(pass: PassHistory): { applied: boolean; applied_at?: number; applied_by?: string } {
-  const bodies = pass.events.filter(({ kind }) => kind === 'applied').map(({ body }) => appliedBody.safeParse(body))
-  const newest = bodies.filter(({ success }) => success).at(-1)?.data
-  if (!newest || newest.applied.length === 0) return { applied: false }
-  return { applied: true, applied_at: newest.applied_at, applied_by: newest.applied_by }
 }
 
 /** The request's own overrides and its inline ones, which win. */

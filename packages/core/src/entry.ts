@@ -1,4 +1,5 @@
 import type { PassError, PassRecord, RecordedDecision, WorkOutput } from '@passover/schemas'
+import { applicationOf } from './application.js'
 import { awaitsOf } from './awaits.js'
 import { countedDecisions } from './decisions.js'
 import { auditEntry, metadataOf, type Told } from './entry-fields.js'
@@ -29,7 +30,10 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
     ...(ended ? { entry: auditEntry(told), metadata: metadataOf(told) } : {}),
     ...present({ error: told.error ?? withheld(told) }),
     decisions: told.decisions,
-    ...present({ awaits: awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions }) }),
+    ...present({
+      awaits: awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions }),
+      application: applicationOf(pass).record,
+    }),
     ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
   }
 }

@@ -1,6 +1,9 @@
 import type { RetryOptions } from '@passover/core'
 import { makeInstance, type WorkOutput } from '@passover/schemas'
-import { type Applied, type ApplyOptions, applyModifications } from './apply.js'
+import { type ApplyOptions, applyOutput } from './apply/apply.js'
+import type { Applied } from './apply/apply-chosen.js'
+import type { ApplyHome } from './apply/settle.js'
+import { type Undone, undoApplied } from './apply/undo.js'
 import type { Deps } from './deps.js'
 import type { PassHandle } from './handle.js'
 import { startWorker, type Worker, type WorkerOptions } from './on-pass.js'
@@ -31,13 +34,20 @@ export interface Agent extends AsyncDisposable {
   handle(id: string, subagent: string): PassHandle
   /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
-  /** Writes chosen file modifications of an output, and records that. */
-  applyModifications(output: WorkOutput, options: ApplyOptions): Promise<Applied>
+  /**
+   * Applies the approved file modifications of an output (or of the pass with that id): all of them or none, never over a file that is not
+   * as the subagent saw it; the conflicts are told (DESIGN §3). E013 where nobody approved and the policy asks for it.
+   */
+  apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
+  /** Puts back what a pass changed in the directory, where its files still are as applied. E041: nothing is applied. */
+  undo(id: string, options?: Pick<ApplyOptions, 'directory'>): Promise<Undone>
 }
 
 export interface AgentOptions {
   session_id?: string | undefined
   directory: string
+  /** Whether outputs that may apply themselves are applied in the directory (default false). */
+  auto_apply?: boolean | undefined
   id_window_ms?: number | undefined
 }
 
@@ -60,7 +70,7 @@ class ConnectedAgent implements Agent {
     const name = deps.bus.identity
     this.name = name
     this.#deps = deps
-    const returns = new Returns(deps, { name, instance, id_window_ms })
+    const returns = new Returns(deps, { name, instance, id_window_ms, apply_in: options.auto_apply ? directory : undefined })
     this.#origin = { deps, name, instance, returns, session_id, directory, id_window_ms }
   }
 
@@ -96,8 +106,16 @@ class ConnectedAgent implements Agent {
     return worker
   }
 
-  applyModifications(output: WorkOutput, options: ApplyOptions): Promise<Applied> {
-    return applyModifications({ deps: this.#deps, name: this.name, directory: this.#origin.directory }, output, options)
+  apply(output: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
+    return applyOutput(this.#home(), output, options)
+  }
+
+  undo(id: string, { directory }: Pick<ApplyOptions, 'directory'> = {}): Promise<Undone> {
+    return undoApplied(this.#home(directory), { id, undone_by: this.name })
+  }
+
+  #home(directory = this.#origin.directory): ApplyHome {
+    return { deps: this.#deps, as: 'agent', directory }
   }
 
   [Symbol.asyncDispose](): Promise<void> {

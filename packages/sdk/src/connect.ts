@@ -16,7 +16,7 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
   const bus = await open(settings)
   const say = (line: string) => void process.stderr.write(`${line}\n`)
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, say, servers: settings.servers }
-  return createAgent(deps, { directory: settings.directory, session_id: settings.session_id })
+  return createAgent(deps, { directory: settings.directory, auto_apply: settings.auto_apply, session_id: settings.session_id })
 }
 
 async function open(settings: Settings) {

@@ -1,6 +1,7 @@
 import { decode } from '@passover/bus'
 import { PassOverError, releaseExpiry, releaseOf } from '@passover/core'
 import { type EffectivePolicy, HEADER, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { applyItself, offersItself } from './apply/auto.js'
 import type { Awaited } from './awaited.js'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
@@ -14,10 +15,13 @@ const STRICTEST = { auto_review: false, auto_return: false }
 export class Delivering implements AsyncDisposable {
   readonly #deps: Deps
   readonly #releases: Releases
+  /** Where an output that may apply itself is applied; undefined: nowhere. */
+  readonly #directory: string | undefined
   #busy = 0
 
-  constructor(deps: Deps, name: string) {
+  constructor(deps: Deps, name: string, directory?: string) {
     this.#deps = deps
+    this.#directory = directory
     this.#releases = new Releases(deps, name)
   }
 
@@ -79,7 +83,16 @@ export class Delivering implements AsyncDisposable {
 
   #give(awaited: Awaited, output: WorkOutput): void {
     output.metadata.returned_at = this.#deps.clock.now()
-    awaited.settle({ ok: true, output })
+    if (this.#directory !== undefined && offersItself(output)) this.#applyFirst(awaited, output, this.#directory)
+    else awaited.settle({ ok: true, output })
+  }
+
+  #applyFirst(awaited: Awaited, output: WorkOutput, directory: string): void {
+    this.#busy += 1
+    void applyItself({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
+      this.#busy -= 1
+      awaited.settle({ ok: true, output })
+    })
   }
 
   /** The policy that the pass ran under stands in its work step; where that was deleted, the audit knows it. */

@@ -16,6 +16,13 @@ export const FAULT_POINTS = [
   'worker:after-return',
   'worker:before-ack',
   'worker:after-ack',
+  'apply:after-decision',
+  'apply:before-intent',
+  'apply:after-intent',
+  'apply:before-file',
+  'apply:after-files',
+  'apply:before-event',
+  'apply:after-event',
 ] as const
 export type FaultPoint = (typeof FAULT_POINTS)[number]
 

@@ -48,11 +48,11 @@ export class Returns implements AsyncDisposable {
   #closed = false
   readonly #undo: () => void
 
-  constructor(deps: Deps, options: { name: string; instance: string; id_window_ms: number }) {
+  constructor(deps: Deps, options: { name: string; instance: string; id_window_ms: number; apply_in?: string | undefined }) {
     this.#deps = deps
     this.#name = options.name
     this.#rules = { id_window_ms: options.id_window_ms, trust_fences: false }
-    this.#delivering = new Delivering(deps, options.name)
+    this.#delivering = new Delivering(deps, options.name, options.apply_in)
     this.#ear = new Listening(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },

@@ -12,6 +12,7 @@ describe('resolveSettings', () => {
       servers: ['nats://arg:1'],
       credentials: { user: 'me', pass: 'secret' },
       directory: '/work',
+      auto_apply: false,
       source: 'argument',
     })
     expect(resolveSettings({}, { ...around, env, project })).toMatchObject({
@@ -24,6 +25,12 @@ describe('resolveSettings', () => {
       credentials: { user: 'u', pass: 'p' },
     })
     expect(resolveSettings({ agent: 'alice' }, around)).toMatchObject({ servers: ['nats://127.0.0.1:4222'], source: 'default' })
+  })
+
+  it('applies by itself only in a directory that was named, and not where that is refused', () => {
+    expect(resolveSettings({ agent: 'alice', directory: '/p' }, around).auto_apply).toBe(true)
+    expect(resolveSettings({ agent: 'alice', directory: '/p', auto_apply: false }, around).auto_apply).toBe(false)
+    expect(resolveSettings({ agent: 'alice', auto_apply: true }, around)).toMatchObject({ auto_apply: true, directory: '/work' })
   })
 
   it('does not sign in at another server with the project`s password', () => {

@@ -13,6 +13,11 @@ export interface ConnectOptions {
   credentials?: Credentials | undefined
   /** Working directory that contexts name when they don't say one (default: the process's). */
   directory?: string | undefined
+  /**
+   * Whether an output is applied in the directory by itself when request, policy and output say so (DESIGN §3). Default: true where
+   * `directory` is given, since that names the files that are worked on; never in the process's working directory unasked.
+   */
+  auto_apply?: boolean | undefined
   /** Session that contexts name when they don't say one (default: made anew for this connection). */
   session_id?: string | undefined
   /** Subject prefix (PASSOVER_PREFIX). */
@@ -34,6 +39,7 @@ export interface Settings {
   servers: string[]
   credentials?: Credentials
   directory: string
+  auto_apply: boolean
   session_id?: string
   prefix?: string
   /** Where the address came from, for error messages. */
@@ -72,6 +78,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
     servers,
     source,
     directory: options.directory ?? around.cwd,
+    auto_apply: options.auto_apply ?? options.directory !== undefined,
     ...(credentials && { credentials }),
     ...(session_id && { session_id }),
     ...(prefix && { prefix }),

@@ -63,7 +63,7 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
     case 'violation':
       return textOf(body.what)
     case 'applied':
-      return Array.isArray(body.applied) ? `${body.applied.length} applied` : undefined
+      return Array.isArray(body.applied) ? `${body.applied.length} ${body.undone === true ? 'undone' : 'applied'}` : undefined
     default:
       return undefined
   }

@@ -88,7 +88,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   decision: sayDecision,
   started: ({ by }) => `${by} works on it`,
   progress: ({ by }) => `${by} reports`,
-  applied: ({ by }) => `${by} applied the result`,
+  applied: ({ by, detail }) => (detail?.endsWith(' undone') ? `${by} put back what was applied` : `${by} applied the result`),
   cancel: ({ by }) => `${by} cancels`,
   late: ({ by }) => `${by} returns too late; kept, not delivered`,
   dead_letter: () => 'kept as a dead letter',

@@ -1,0 +1,60 @@
+import { type AppliedBody, appliedBody, type PassRecord, SYSTEM } from '@passover/schemas'
+import type { PassHistory } from './history.js'
+
+/** What stands of an output in its originator's files, as the `applied` events tell it. */
+export interface Application {
+  applied: boolean
+  /** Of the newest that stands. */
+  applied_at?: number
+  applied_by?: string
+  /** Absent: nothing was ever applied. */
+  record?: NonNullable<PassRecord['application']>
+}
+
+interface Standing {
+  at: number
+  by: string
+}
+
+/**
+ * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
+ * applied nothing is no application, and the subagent has no say in it.
+ */
+export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>): Application {
+  const standing = new Map<string, Standing>()
+  const ever = new Set<string>()
+  let last: Standing | undefined
+  for (const body of bodiesOf(pass)) {
+    const { applied_at: at, applied_by: by, digests = [''] } = body
+    if (body.applied.length === 0) continue
+    last = { at, by }
+    if (body.undone && !body.digests) standing.clear()
+    for (const digest of digests) {
+      if (!body.undone) ever.add(digest)
+      standing.delete(digest)
+      if (!body.undone) standing.set(digest, { at, by })
+    }
+  }
+  const newest = [...standing.values()].at(-1)
+  const record = last && { ...last, modifications: modificationsOf(ever, standing) }
+  if (!newest) return { applied: false, ...(record && { record }) }
+  return { applied: true, applied_at: newest.at, applied_by: newest.by, ...(record && { record }) }
+}
+
+function bodiesOf({ key, events }: Pick<PassHistory, 'key' | 'events'>): AppliedBody[] {
+  const told = new Set<string>()
+  return events.flatMap((event) => {
+    if (event.kind !== 'applied' || event.sender === key.subagent || event.sender === SYSTEM) return []
+    const { data } = appliedBody.safeParse(event.body)
+    if (!data) return []
+    if (data.nonce === undefined) return [data]
+    if (told.has(data.nonce)) return []
+    told.add(data.nonce)
+    return [data]
+  })
+}
+
+function modificationsOf(ever: ReadonlySet<string>, standing: ReadonlyMap<string, Standing>): Record<string, 'applied' | 'undone'> {
+  const named = [...ever].filter((digest) => digest !== '')
+  return Object.fromEntries(named.map((digest) => [digest, standing.has(digest) ? ('applied' as const) : ('undone' as const)]))
+}

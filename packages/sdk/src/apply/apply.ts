@@ -1,0 +1,123 @@
+import { modificationsIn, PassOverError } from '@passover/core'
+import { type AnsweredPass, HEADER, passAnswer, type WorkControl, type WorkOutput } from '@passover/schemas'
+import { type Deps, pause } from '../deps.js'
+import type { FoundReturn } from '../look.js'
+import { openReturn } from '../open-return.js'
+import { applyDecision, type Judged, mayApply } from './allow.js'
+import { type Applied, applyChosen, type ToApply } from './apply-chosen.js'
+import type { ApplyHome } from './settle.js'
+
+export interface ApplyOptions {
+  /** Nothing is written outside (default: the agent's directory). */
+  directory?: string | undefined
+  /** Fewer than were approved: their numbers, 1-based, as `passover show` prints them. */
+  only?: readonly number[] | undefined
+  /** Also contents that are no text. */
+  binary?: boolean | undefined
+  /** Of an id that several passes share. */
+  subagent?: string | undefined
+  /** Who is recorded where nobody had to approve (default: the agent). */
+  applied_by?: string | undefined
+}
+
+/** The audit reads along: what was stored a moment ago it may learn a moment later. */
+const READS_MS = 3_000
+const DECIDES_MS = 1_500
+const AGAIN_MS = 50
+
+/**
+ * Applies the file modifications of a stored return in a directory: those that a counted `apply` decision took, or all where the pass's
+ * policy says `require_user_approval: false` (DESIGN §3 Apply). Conflicts are values; nothing is written then.
+ * E013: not one's own output, not approved, denied, or awaiting release. E041: no such pass. E040: nobody answers.
+ */
+export async function applyOutput(home: ApplyHome, given: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
+  const { deps } = home
+  const name = deps.bus.identity
+  if (typeof given !== 'string' && given.originating_agent_id !== name)
+    throw new PassOverError('E013', `the output is for ${given.originating_agent_id}, not for ${name}`)
+  const about = typeof given === 'string' ? { id: given, subagent: options.subagent } : { id: given.work_id, subagent: given.subagent_id }
+  const { judged, output } = await judgedPass(home, about)
+  const allowed = mayApply(judged, options.only)
+  if (!allowed.ok) throw allowed.error
+  await deps.faults?.at('apply:after-decision', judged.key)
+  const applied_by = allowed.by ?? options.applied_by ?? name
+  const todo: ToApply = { key: judged.key, all: judged.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
+  const applied = await applyChosen({ ...home, directory: options.directory ?? home.directory }, todo)
+  for (const one of typeof given === 'string' ? [output] : [output, given]) noteApplied(one, applied)
+  return applied
+}
+
+/** Spec 0 §2.5: what the originator did with the output. */
+export function noteApplied(output: WorkOutput, { applied, applied_at, applied_by }: Applied): void {
+  if (applied.length > 0 && applied_at !== undefined) Object.assign(output.metadata, { applied: true, applied_at, applied_by })
+}
+
+interface About {
+  id: string
+  subagent: string | undefined
+}
+
+/** The pass with its output, as stored: what the caller holds may have been changed since. */
+async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: Judged; output: WorkOutput }> {
+  const begun = deps.clock.monotonic()
+  for (;;) {
+    const { pass, found } = await readPass(deps, about, begun + READS_MS)
+    const decision = applyDecision(pass, found.data)
+    const control = pass.control as WorkControl | undefined
+    const waits = !decision && control?.policy.require_user_approval !== false && pass.status !== 'awaiting_release'
+    if (waits && deps.clock.monotonic() < begun + DECIDES_MS) {
+      await pause(deps.clock, AGAIN_MS)
+      continue
+    }
+    const opened = await openReturn(deps.bus, pass.key, found)
+    if (!opened.ok) throw PassOverError.from(opened.error)
+    return { judged: judge(pass, found, opened.output), output: opened.output }
+  }
+}
+
+/** What the audit says of a pass, for the rules. */
+export function judge(pass: AnsweredPass, found: Pick<FoundReturn, 'data'> | undefined, output: WorkOutput): Judged {
+  return {
+    key: pass.key,
+    status: pass.status,
+    control: pass.control as WorkControl | undefined,
+    withheld: pass.decisions.some(({ item, verdict }) => item === 'return' && verdict === 'deny'),
+    decision: found && applyDecision(pass, found.data),
+    all: modificationsIn(output),
+  }
+}
+
+async function readPass(deps: Deps, about: About, until: number): Promise<{ pass: AnsweredPass; found: FoundReturn }> {
+  for (;;) {
+    const pass = await askOwn(deps, about)
+    const found = pass && ((pass.return as FoundReturn | undefined) ?? (pass.return_left_out ? await storedReturn(deps, pass) : undefined))
+    if (pass && found) return { pass, found }
+    if (deps.clock.monotonic() > until) {
+      if (!pass) throw new PassOverError('E041', `there is no pass ${about.id} of ${deps.bus.identity}`, { id: about.id })
+      throw new PassOverError('E041', `${about.id} has returned nothing to apply: it is ${pass.status}`, { id: about.id })
+    }
+    await pause(deps.clock, AGAIN_MS)
+  }
+}
+
+async function askOwn({ bus }: Deps, { id, subagent }: About): Promise<AnsweredPass | undefined> {
+  const question = { op: 'pass' as const, originator: bus.identity, id, ...(subagent !== undefined && { subagent }) }
+  const answer = passAnswer.safeParse(await bus.ask(question).catch(() => undefined))
+  if (!answer.success) throw new PassOverError('E040', 'nobody answers who knows what was decided (no audit service)', { id })
+  if (!answer.data.ok) {
+    if (answer.data.error.code === 'E041') return undefined
+    throw PassOverError.from(answer.data.error)
+  }
+  const own = answer.data.passes.filter(({ key }) => key.originator === bus.identity)
+  if (own.length > 1) throw new PassOverError('E042', `several passes have the id ${id}: say which subagent's`, { id })
+  return own[0]
+}
+
+/** A return too large for an answer stands in the stream. */
+async function storedReturn({ bus }: Deps, { key, record }: AnsweredPass): Promise<FoundReturn | undefined> {
+  const sequence = (record?.sequences as { return?: number } | undefined)?.return
+  const stored = await bus.journal.last(bus.subjects.return(key, key.subagent))
+  if (!stored || stored.sequence !== sequence) return undefined
+  const { time, data, headers } = stored
+  return { by: key.subagent, sequence: stored.sequence, time, data, content_type: headers.get(HEADER.contentType) }
+}

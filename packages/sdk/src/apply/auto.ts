@@ -1,0 +1,49 @@
+import type { AnsweredPass, PassKey, WorkOutput } from '@passover/schemas'
+import { pause } from '../deps.js'
+import { ask, type FoundReturn } from '../look.js'
+import { mayApplyItself } from './allow.js'
+import { judge, noteApplied } from './apply.js'
+import { applyChosen } from './apply-chosen.js'
+import type { ApplyHome } from './settle.js'
+
+/** The audit reads along: what was returned just now it may learn a moment later. */
+const READS_MS = 2_000
+const AGAIN_MS = 50
+
+/** Whether it is worth asking: without the subagent's own yes nothing is applied by itself. */
+export function offersItself({ auto_apply_allowed, artifacts }: WorkOutput): boolean {
+  return auto_apply_allowed && artifacts.some(({ type }) => type === 'file_modification')
+}
+
+/**
+ * Applies an output that is being delivered, if request, policy, output and right all say so, nothing critical was found and no approval is
+ * required (DESIGN §3). A decision that stands wins; what was applied or undone before stays as it is. Never throws: the output is delivered.
+ */
+export async function applyItself(home: ApplyHome, key: PassKey, output: WorkOutput): Promise<void> {
+  const { deps } = home
+  const say = (what: string) => deps.say?.(`${key.id} of ${key.subagent} was not applied: ${what}`)
+  try {
+    const told = await readThrough(home, key)
+    if (!told) return say('nobody answers who knows its policy')
+    const judged = judge(told.pass, told.found, output)
+    const taken = told.pass.record?.application ? [] : mayApplyItself(judged, output)
+    if (taken.length === 0) return
+    const applied_by = judged.decision?.person ?? deps.bus.identity
+    const done = await applyChosen(home, { key, all: judged.all, taken, applied_by, binary: false })
+    noteApplied(output, done)
+    for (const { path, why } of done.conflicts) say(`${path}: ${why}`)
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** The pass, once the audit has read its return. */
+async function readThrough({ deps }: ApplyHome, key: PassKey): Promise<{ pass: AnsweredPass; found: FoundReturn | undefined } | undefined> {
+  const until = deps.clock.monotonic() + READS_MS
+  for (;;) {
+    const asked = await ask(deps.bus, key)
+    if (asked.kind === 'pass' && (asked.found || asked.pass.return_left_out)) return { pass: asked.pass, found: asked.found }
+    if (asked.kind === 'unanswered' || deps.clock.monotonic() > until) return undefined
+    await pause(deps.clock, AGAIN_MS)
+  }
+}

@@ -1,0 +1,72 @@
+/** A path below a directory, cut into names; or why nothing may be written there. */
+export type PathVerdict = { ok: true; path: string; names: string[] } | { ok: false; why: string }
+
+/** Names that Windows keeps for devices, whatever follows a dot. */
+const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])( *\..*)?$/
+/** Their owner's alone: history and hooks of the repository, credentials and journals of Passover. */
+const NEVER: ReadonlySet<string> = new Set(['.git', '.passover'])
+/** What Windows may call `.git` and `.passover` for short. */
+const SHORT_NAME = /^(git~|passov~|[a-z0-9_$]{1,6}~)[0-9]+$/
+/** Some file systems do not see these in a name. */
+const UNSEEN = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g
+const MAX_NAME_BYTES = 255
+
+/**
+ * Whether a path stays below its directory, on every file system that a project may be checked out on. Nothing is read; symbolic links
+ * are `Folder`'s affair.
+ */
+export function judgePath(given: string): PathVerdict {
+  const out = (why: string): PathVerdict => ({ ok: false, why })
+  if (hasControls(given)) return out('the path has a control character')
+  if (given.includes('\\')) return out('the path has a backslash, which is a separator elsewhere')
+  if (given.startsWith('/') || /^[A-Za-z]:/.test(given)) return out('the path is absolute')
+  if (given.includes(':')) return out('the path has a colon, which names a drive or a stream elsewhere')
+  if (given.endsWith('/')) return out('the path names a directory')
+  const names = given.split('/').filter((name) => name !== '' && name !== '.')
+  if (names.includes('..')) return out('the path leads out of the directory')
+  if (names.length === 0) return out('the path names the directory itself')
+  for (const name of names) {
+    const why = judgeName(name)
+    if (why !== undefined) return out(why)
+  }
+  return { ok: true, path: names.join('/'), names }
+}
+
+function judgeName(name: string): string | undefined {
+  if (/[. ]$/.test(name)) return `"${name}" ends in a dot or a space, which is lost elsewhere`
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return 'a name in the path is too long'
+  const folded = foldCase(name)
+  if (RESERVED.test(folded)) return `"${name}" is a device elsewhere`
+  if (NEVER.has(folded) || SHORT_NAME.test(folded)) return `nothing is written into ${NEVER.has(folded) ? folded : name}`
+  return undefined
+}
+
+function hasControls(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit < 0x20 || unit === 0x7f) return true
+  }
+  return false
+}
+
+/** Two names with the same fold may be one file where case or form is not told apart. */
+export function foldCase(name: string): string {
+  return name.replace(UNSEEN, '').normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC')
+}
+
+/** For each path the others that a file system without case would take for it, by what all have in common. */
+export function caseTwins(paths: readonly string[]): Map<string, string> {
+  const first = new Map<string, string>()
+  const twins = new Map<string, string>()
+  for (const path of paths) {
+    let above = ''
+    for (const name of path.split('/')) {
+      const at = above === '' ? name : `${above}/${name}`
+      const other = first.get(foldCase(at))
+      if (other === undefined) first.set(foldCase(at), at)
+      else if (other !== at && !twins.has(path)) twins.set(path, other)
+      above = at
+    }
+  }
+  return twins
+}

@@ -1,0 +1,165 @@
+import { readFile } from 'node:fs/promises'
+import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
+import type { Deps } from '../deps.js'
+import { Folder } from './folder.js'
+import { INTENT, type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably } from './journal.js'
+import type { Change } from './plan.js'
+import { makeFolders, NotSwapped, removeFolders, type Swap, stage, stateOf, swapIn, unstage } from './swap.js'
+import { ownerOf } from './view.js'
+
+/** What a set is to do: all of it, or nothing. */
+export interface SetToDo {
+  kind: Intent['kind']
+  nonce: string
+  undoes?: string | undefined
+  key: PassKey
+  at: number
+  changes: readonly Change[]
+  event: AppliedBody
+}
+
+export type SetDone =
+  | { ok: true; set: StoredSet }
+  /** Every file is as it was before, but those named in `left`: somebody else wrote there meanwhile. */
+  | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: string[] }
+
+/**
+ * Changes files all together (DESIGN §3 Apply): the intent with the old bytes is on disk before the first change; a failure puts everything
+ * back; a kill is settled by `settleSet` in the next process. The lock is held by the caller.
+ */
+export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: string }, todo: SetToDo): Promise<SetDone> {
+  const { deps, directory } = home
+  const { key } = todo
+  await deps.faults?.at('apply:before-intent', key)
+  const intent = await writeIntent(directory, todo)
+  await deps.faults?.at('apply:after-intent', key)
+  const set: StoredSet = { id: key.id, nonce: todo.nonce, intent, applied: false, told: false }
+  try {
+    await makeFolders(directory, intent.made)
+    const swaps = todo.changes.map((change, index) => forward(directory, intent, { change, index }))
+    for (const swap of swaps) await stage(swap)
+    for (const swap of swaps) {
+      await deps.faults?.at('apply:before-file', key)
+      await swapIn(swap)
+    }
+    await deps.faults?.at('apply:after-files', key)
+    return { ok: true, set: await markApplied(directory, set) }
+  } catch (error) {
+    const left = await rollBack(directory, set, intent)
+    if (!(error instanceof NotSwapped)) throw error
+    return { ok: false, path: error.path, kind: error.kind, why: error.message, left }
+  }
+}
+
+/**
+ * Brings a set to its end that a killed process left: it counts as applied when every file is in place, and is put back else.
+ * Undefined: it was put back, or had changed nothing.
+ */
+export async function settleSet(directory: string, set: StoredSet): Promise<StoredSet | undefined> {
+  const { intent } = set
+  if (!intent) {
+    await removeSet(directory, set)
+    return undefined
+  }
+  if (set.applied) return set
+  const states = await Promise.all(intent.files.map((file) => stateOf(directory, file)))
+  if (states.length > 0 && states.every((state) => state === 'after')) {
+    await unstageAll(directory, intent)
+    return markApplied(directory, set)
+  }
+  await rollBack(directory, set, intent)
+  return undefined
+}
+
+/** The bytes that stood in a file before a set. */
+export async function bytesBefore(directory: string, set: StoredSet, index: number): Promise<Buffer> {
+  await using folder = await openSet(directory, set)
+  const bytes = await readFile(folder.at(`before-${index}`))
+  if (sha256(bytes) !== set.intent?.files[index]?.before?.hash) throw new Error(`what was kept of ${set.id} is damaged`)
+  return bytes
+}
+
+async function writeIntent(directory: string, todo: SetToDo): Promise<Intent> {
+  const { kind, nonce, undoes, key, at, changes, event } = todo
+  await using folder = await openSet(directory, { id: key.id, nonce }, 'make')
+  const files: Intent['files'] = []
+  for (const [index, { path, before, after }] of changes.entries()) {
+    if (before) await writeDurably(folder, `before-${index}`, before.bytes)
+    files.push({
+      path,
+      ...(before && { before: { hash: sha256(before.bytes), mode: before.mode ?? 0o644, owner: await ownerOf(directory, path) } }),
+      ...(after && { after: { hash: sha256(after.bytes), ...(after.mode !== undefined && { mode: after.mode }) } }),
+    })
+  }
+  const made = await missingFolders(directory, changes)
+  const intent: Intent = { v: 1, kind, nonce, ...(undoes !== undefined && { undoes }), key, at, made, files, event }
+  await writeDurably(folder, INTENT, Buffer.from(JSON.stringify(intent)))
+  return intent
+}
+
+/** Folders that the set needs and that are not there, the upper first. */
+async function missingFolders(directory: string, changes: readonly Change[]): Promise<string[]> {
+  const missing = new Set<string>()
+  for (const { path, after } of changes) {
+    const names = path.split('/').slice(0, -1)
+    for (let length = after ? 1 : names.length + 1; length <= names.length; length += 1) {
+      const reached = await Folder.reach(directory, names.slice(0, length))
+      if (reached.kind === 'absent') missing.add(names.slice(0, length).join('/'))
+      if (reached.kind === 'folder') await reached.folder[Symbol.asyncDispose]()
+    }
+  }
+  return [...missing]
+}
+
+async function markApplied(directory: string, set: StoredSet): Promise<StoredSet> {
+  await using folder = await openSet(directory, set)
+  await markSet(folder, 'applied')
+  return { ...set, applied: true }
+}
+
+/** Puts back what the set changed and nobody changed after it. Gives the paths that were left alone. */
+async function rollBack(directory: string, set: StoredSet, intent: Intent): Promise<string[]> {
+  const left: string[] = []
+  await unstageAll(directory, intent)
+  for (const [index, file] of intent.files.entries()) {
+    const state = await stateOf(directory, file)
+    if (state === 'before') continue
+    const back = state === 'after' && (await putBack(directory, set, { intent, index }))
+    if (!back) left.push(file.path)
+  }
+  await unstageAll(directory, intent)
+  await removeFolders(directory, intent.made)
+  await removeSet(directory, set)
+  return left
+}
+
+/** False: somebody else wrote there just now. Throws NotSwapped when it cannot be written: the set stays to be settled later. */
+async function putBack(directory: string, set: StoredSet, { intent, index }: { intent: Intent; index: number }): Promise<boolean> {
+  const file = intent.files[index]
+  if (!file) return true
+  const { path, before, after } = file
+  const to = before && { bytes: await bytesBefore(directory, set, index), mode: before.mode, owner: before.owner }
+  const swap: Swap = { directory, path, temp: tempName(intent, index), from: after, to }
+  try {
+    await stage(swap)
+    await swapIn(swap)
+    return true
+  } catch (error) {
+    if (error instanceof NotSwapped && error.kind === 'changed') return false
+    throw error
+  }
+}
+
+function forward(directory: string, intent: Intent, { change, index }: { change: Change; index: number }): Swap {
+  const file = intent.files[index]
+  const to = change.after && { bytes: change.after.bytes, mode: change.after.mode, owner: change.after.owner ?? file?.before?.owner }
+  return { directory, path: change.path, temp: tempName(intent, index), from: file?.before, to }
+}
+
+async function unstageAll(directory: string, intent: Intent): Promise<void> {
+  for (const [index, { path }] of intent.files.entries()) await unstage({ directory, path, temp: tempName(intent, index) })
+}
+
+function tempName({ nonce }: Intent, index: number): string {
+  return `.passover-${nonce}-${index}`
+}

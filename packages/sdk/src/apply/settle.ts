@@ -1,0 +1,90 @@
+import { encode } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { keyText, type PassKey } from '@passover/schemas'
+import type { Deps } from '../deps.js'
+import { publishPlain } from '../publish-request.js'
+import type { Folder } from './folder.js'
+import { listSets, markSet, openSet, removeSet, type StoredSet } from './journal.js'
+import { settleSet } from './set.js'
+
+/** Where changes are made, and as whom they are told. */
+export interface ApplyHome {
+  deps: Deps
+  /** What `deps.bus` is connected as: an agent tells of its own passes, people of all. */
+  as: 'agent' | 'person'
+  /** Nothing is written outside. */
+  directory: string
+}
+
+/** What a killed process left, and what became of it. */
+export interface Settled {
+  id: string
+  kind: 'apply' | 'undo'
+  outcome: 'finished' | 'put_back'
+}
+
+/** An applied set that can be undone is kept for so long; what the output says of it stays in the archive. */
+const KEPT_MS = 30 * 86_400_000
+
+/**
+ * Brings everything to its end that a killed process left in the directory (the lock is held): half-done sets first, then events that
+ * were not told. What another agent's process left untold stays for one that may tell it.
+ */
+export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<Settled[]> {
+  const { directory } = home
+  const settled: Settled[] = []
+  for (const set of await listSets(directory, folder)) {
+    const whole = await settleOne(directory, set)
+    if (set.intent && !set.applied)
+      settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? ('finished' as const) : ('put_back' as const) })
+    if (!whole?.intent) continue
+    if (!whole.told && mayTell(home, whole.intent.key)) await tellSet(home, whole)
+    else if (whole.told) await tidy(home, whole)
+  }
+  return settled
+}
+
+async function settleOne(directory: string, set: StoredSet): Promise<StoredSet | undefined> {
+  try {
+    return await settleSet(directory, set)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new PassOverError('E014', `an earlier change of ${set.id} was interrupted and cannot be settled in ${directory}: ${why}`, {
+      id: set.id,
+    })
+  }
+}
+
+function mayTell({ as, deps }: ApplyHome, key: PassKey): boolean {
+  return as === 'person' || deps.bus.identity === key.originator
+}
+
+/** Stores a set's event. False: the server did not take it now; it is told by whoever is here next. */
+export async function tellSet(home: ApplyHome, set: StoredSet): Promise<boolean> {
+  const { deps, directory } = home
+  const { intent } = set
+  if (!intent) return false
+  const { key } = intent
+  await deps.faults?.at('apply:before-event', key)
+  try {
+    await publishPlain(deps, { subject: deps.bus.subjects.event(key, 'applied', deps.bus.identity), data: encode(intent.event) }, key)
+  } catch (error) {
+    deps.say?.(`${keyText(key)} was applied, which could not be recorded yet: ${error instanceof Error ? error.message : String(error)}`)
+    return false
+  }
+  await deps.faults?.at('apply:after-event', key)
+  await using folder = await openSet(directory, set)
+  await markSet(folder, 'told')
+  await tidy(home, { ...set, told: true })
+  return true
+}
+
+/** Forgets what nothing can be undone of any longer. */
+async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<void> {
+  const { intent } = set
+  if (!intent) return
+  if (intent.kind === 'undo') {
+    if (intent.undoes !== undefined) await removeSet(directory, { id: set.id, nonce: intent.undoes })
+    await removeSet(directory, set)
+  } else if (intent.at < deps.clock.now() - KEPT_MS) await removeSet(directory, set)
+}

@@ -1,0 +1,99 @@
+import { PassOverError } from '@passover/core'
+import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
+import { type Intent, listSets, openHome, type StoredSet } from './journal.js'
+import { lockDirectory } from './lock.js'
+import type { Change } from './plan.js'
+import { bytesBefore, runSet } from './set.js'
+import { type ApplyHome, type Settled, settleDirectory, tellSet } from './settle.js'
+import { removeFolders, stateOf } from './swap.js'
+import { readView } from './view.js'
+
+export interface Undone {
+  key: PassKey
+  /** Paths that are as they were before the pass was applied. */
+  undone: string[]
+  /** Files that were changed since: then nothing of their set is put back. */
+  conflicts: { path: string; why: string }[]
+  /** false: the event is told by the next apply or undo in this directory. */
+  recorded: boolean
+  settled: Settled[]
+}
+
+/** What of a pass is applied in a directory and could be undone, the newest first. `id` may be the beginning of one. E041: nothing; E042: several passes. */
+export async function appliedSets(directory: string, id: string): Promise<StoredSet[]> {
+  await using folder = await openHome(directory, 'only_look')
+  const sets = folder ? await listSets(directory, folder) : []
+  return standing(sets, { directory, id })
+}
+
+function standing(sets: StoredSet[], { directory, id }: { directory: string; id: string }): StoredSet[] {
+  const gone = new Set(sets.flatMap(({ intent, applied }) => (intent?.kind === 'undo' && applied ? [intent.undoes] : [])))
+  const found = sets.filter((set) => set.id.startsWith(id) && set.intent?.kind === 'apply' && set.applied && !gone.has(set.nonce))
+  const ids = new Set(found.map(({ intent }) => intent && `${intent.key.id} (${intent.key.originator} → ${intent.key.subagent})`))
+  if (ids.size === 0) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
+  if (ids.size > 1) throw new PassOverError('E042', `several passes begin with ${id}: ${[...ids].join(', ')}`, { id })
+  return found.reverse()
+}
+
+/**
+ * Puts back what a pass changed in the directory, where every file still is as it was applied; the newest set first, each whole or not at
+ * all. Recorded as an `applied` event that says `undone`. E041: there is nothing to undo.
+ */
+export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<Undone> {
+  const { directory } = home
+  await using folder = await openHome(directory, 'only_look')
+  if (!folder) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
+  await using _lock = await lockDirectory(home.deps, folder)
+  const settled = await settleDirectory(home, folder)
+  const sets = standing(await listSets(directory, folder), { directory, id })
+  const key = sets[0]?.intent?.key
+  if (!key) throw new Error('a set without its intent stands')
+  const result: Undone = { key, undone: [], conflicts: [], recorded: true, settled }
+  for (const set of sets) {
+    if (!set.intent) continue
+    await undoSet(home, { set, intent: set.intent, undone_by }, result)
+    if (result.conflicts.length > 0) break
+  }
+  return result
+}
+
+async function undoSet(
+  home: ApplyHome,
+  { set, intent, undone_by }: { set: StoredSet; intent: Intent; undone_by: string },
+  result: Undone,
+): Promise<void> {
+  const { deps, directory } = home
+  for (const file of intent.files) {
+    if ((await stateOf(directory, file)) !== 'after') result.conflicts.push({ path: file.path, why: 'it was changed since' })
+  }
+  if (result.conflicts.length > 0) return
+  const changes = await backwards(directory, set, intent)
+  const at = deps.clock.now()
+  const paths = changes.map(({ path }) => path)
+  const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
+  const { digests } = intent.event
+  const said: AppliedBody = { v: WIRE_VERSION, applied_by: undone_by, applied_at: at, applied: paths, rejected: [], nonce }
+  const event: AppliedBody = { ...said, undone: true, ...(digests && { digests }) }
+  const done = await runSet(home, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
+  if (!done.ok) {
+    result.conflicts.push({ path: done.path, why: done.why })
+    return
+  }
+  await removeFolders(directory, intent.made)
+  result.undone.push(...paths)
+  if (!(await tellSet(home, done.set))) result.recorded = false
+}
+
+async function backwards(directory: string, set: StoredSet, { files }: Intent): Promise<Change[]> {
+  const view = await readView(
+    directory,
+    files.map(({ path }) => path),
+  )
+  const changes: Change[] = []
+  for (const [index, { path, before }] of files.entries()) {
+    const now = view.get(path)
+    const after = before && { bytes: await bytesBefore(directory, set, index), mode: before.mode, owner: before.owner }
+    changes.push({ path, before: now?.kind === 'file' ? { bytes: now.bytes, mode: now.mode } : undefined, after })
+  }
+  return changes
+}
