@@ -113,6 +113,7 @@ export {
   type Step,
   type StepKind,
 } from './events.js'
+export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './ledger.js'
 export { LIMITS } from './limits.js'
 export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './metadata.js'
 export {

@@ -43,6 +43,21 @@ describe('the topology', () => {
     expect(await bus.workload('alice')).toEqual([])
   })
 
+  test('an older installation, whose presence and budgets never went, is brought up to date', async () => {
+    const nc = await connect({ servers: nats.servers })
+    const jsm = await jetstreamManager(nc)
+    await using bus = await busOn(nats, { prefix: 'older' })
+    await bus.ensureTopology()
+    for (const name of ['KV_older_presence', 'KV_older_budgets']) {
+      await jsm.streams.update(name, { ...(await jsm.streams.info(name)).config, max_age: 0, duplicate_window: 120_000_000_000 })
+    }
+    expect((await bus.inspect()).differences).toContain('stream KV_older_presence: max_age is 0, expected 20000000000')
+    await bus.ensureTopology()
+    expect((await bus.inspect()).differences).toEqual([])
+    expect((await jsm.streams.info('KV_older_budgets')).config.max_age).toBe(172_800_000_000_000)
+    await nc.close()
+  })
+
   test('made differently by someone else is refused field by field, and left as it is', async () => {
     const nc = await connect({ servers: nats.servers })
     const jsm = await jetstreamManager(nc)

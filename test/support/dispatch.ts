@@ -8,6 +8,7 @@ import {
   type AgentPairOverride,
   type AgentRecord,
   agentRecord,
+  type Budget,
   HEADER,
   makeId,
   makeInstance,
@@ -60,6 +61,7 @@ export interface Ask {
   priority?: Slot
   timeout_ms?: number
   override?: AgentPairOverride
+  budget?: Budget
   parent?: ParentProof
   work_context?: WorkContext
 }

@@ -1,5 +1,6 @@
 import { SLOTS } from '@passover/schemas'
 import type { Subjects } from './subjects.js'
+import { AGING_TABLES } from './topology-configs.js'
 
 export interface PermissionContext {
   subjects: Subjects
@@ -20,7 +21,8 @@ export const API = '$JS.API'
 export function makeTopology(subjects: Subjects): Grant[] {
   const { stream } = subjects
   const calls = ['STREAM.INFO.*', 'STREAM.CREATE.*', 'STREAM.LIST', 'STREAM.NAMES', 'INFO', `CONSUMER.NAMES.${stream}`]
-  return calls.map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
+  const aging = AGING_TABLES.map((table) => `STREAM.UPDATE.KV_${subjects.bucket(table)}`)
+  return [...calls, ...aging].map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
 }
 
 export function workConsumers({ subjects, agents }: PermissionContext): string[] {

@@ -16,6 +16,9 @@ const DISPATCHER_DELIVERIES = 30
 /** `archive` is the manifest of the object bucket of that name. */
 const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
 const OBJECTS = ['snapshots', 'archive']
+/** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
+const MAX_AGES: Partial<Record<string, number>> = { presence: 20_000, budgets: 172_800_000 }
+export const AGING_TABLES = Object.keys(MAX_AGES)
 
 export interface AgentTopology {
   subagent: boolean
@@ -29,7 +32,7 @@ export interface AgentTopology {
 /** Streams that Passover consists of, the main one first. */
 export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
   const shared = { num_replicas: options.replicas ?? 1 }
-  const tables = TABLES.map((table) => tableConfig(subjects.bucket(table)))
+  const tables = TABLES.map((table) => tableConfig(subjects.bucket(table), MAX_AGES[table]))
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old' }
   const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
   return [streamConfig(subjects, options), ...[...tables, passes, ...objects].map((config) => ({ ...config, ...shared }))]
@@ -94,7 +97,7 @@ export function dispatcherConfig(subjects: Subjects): Config {
   }
 }
 
-function tableConfig(bucket: string): Config {
+function tableConfig(bucket: string, max_age_ms = 0): Config {
   return {
     name: `KV_${bucket}`,
     subjects: [`$KV.${bucket}.>`],
@@ -104,7 +107,7 @@ function tableConfig(bucket: string): Config {
     max_msgs_per_subject: 1,
     max_msgs: -1,
     max_bytes: -1,
-    max_age: 0,
+    max_age: max_age_ms * NS_PER_MS,
     allow_direct: true,
     allow_rollup_hdrs: true,
     deny_delete: true,

@@ -16,13 +16,22 @@ function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   return (field, found) => left(field) || requestsAreOut(subjects, field, found)
 }
 
+/** An installation made before the bucket's entries aged is brought up to date. */
+async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Promise<void> {
+  const found = await ensureStream(api, wanted, (field, value) => loose(field, value) || (field === 'max_age' && wanted.max_age !== 0))
+  if (!found || found.max_age === wanted.max_age) return
+  const { max_age } = wanted
+  const duplicate_window = Math.min(Number(found.duplicate_window ?? max_age), Number(max_age))
+  await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, max_age, duplicate_window })
+}
+
 /** Stream, republish, the dispatchers' durable and the buckets, as they should be (DESIGN §2, §4). Idempotent. */
 export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
   const loose = looseFor(subjects, options)
   const [main, ...buckets] = wantedStreams(subjects, options)
   if (main) await ensureStream(api, main, loose)
   await ensureDispatcher(api, subjects)
-  for (const bucket of buckets) await ensureStream(api, bucket, loose)
+  for (const bucket of buckets) await ensureBucket(api, bucket, loose)
 }
 
 /** The dispatchers' durable alone, which may get lost under them. Idempotent. */
@@ -78,16 +87,21 @@ function requestsAreOut(subjects: Subjects, field: string, found: unknown): bool
   )
 }
 
-async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<void> {
+/** Gives what was found as it should be; undefined: it was made. */
+async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<Config | undefined> {
   const name = String(wanted.name)
   const found = await infoOf(api, `STREAM.INFO.${name}`)
-  if (found) return compare(`stream ${name}`, { found, wanted }, loose)
+  if (found) {
+    compare(`stream ${name}`, { found, wanted }, loose)
+    return found
+  }
   const made = await api.call(`STREAM.CREATE.${name}`, wanted)
-  if (made.ok) return
+  if (made.ok) return undefined
   if (made.err_code !== API_ERROR.streamNameInUse) throw refused(`stream ${name}`, made)
   // Somebody made it between our look and our try.
   const now = await infoOf(api, `STREAM.INFO.${name}`)
   if (now) compare(`stream ${name}`, { found: now, wanted }, loose)
+  return now
 }
 
 async function ensureConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<void> {

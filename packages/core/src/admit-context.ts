@@ -16,12 +16,17 @@ export function sizeOf(parts: readonly SizedPart[]): number {
   return parts.reduce((sum, { size }) => sum + size, 0)
 }
 
+/** Estimate of a context's tokens. */
+export function tokensOf(bytes: number): number {
+  return Math.ceil(bytes / BYTES_PER_TOKEN)
+}
+
 /** E012 when what travels is over max_context_size_bytes or the token budget: by how much, and what weighs most. */
 export function contextFault(parts: readonly SizedPart[], policy: EffectivePolicy, tokens: number | undefined): PassError | undefined {
   const size_bytes = sizeOf(parts)
   const limit_bytes = policy.max_context_size_bytes
   if (size_bytes > limit_bytes) return overflow(parts, { size_bytes, limit_bytes, over_bytes: size_bytes - limit_bytes }, 'bytes')
-  const size_tokens = Math.ceil(size_bytes / BYTES_PER_TOKEN)
+  const size_tokens = tokensOf(size_bytes)
   if (tokens === undefined || size_tokens <= tokens) return undefined
   return overflow(parts, { size_tokens, limit_tokens: tokens, over_tokens: size_tokens - tokens }, 'tokens')
 }

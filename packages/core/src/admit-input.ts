@@ -1,5 +1,6 @@
 import type { AgentRecord, Part, PassError, PassOverPreferences, RequestControl, Slot, WorkControl } from '@passover/schemas'
 import type { PassCounts } from './counting.js'
+import type { Charged } from './ledger.js'
 import type { JournalState } from './lifecycle.js'
 
 /** Everything that admission looks at; all of it was read before, at the leader where it matters. Times in server ms. */
@@ -30,6 +31,8 @@ export interface AdmitInput {
   trace_id?: string | undefined
   /** What the dispatcher counts; absent: no limit binds. */
   counts?: PassCounts | undefined
+  /** What it took from the budgets above it; absent: there are none, or it has not asked yet. */
+  charged?: Charged | undefined
 }
 
 export interface ParentPass {

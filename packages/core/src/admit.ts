@@ -1,4 +1,5 @@
-import type { Budget, EffectivePolicy, PassError, PassKey, Slot, WorkControl } from '@passover/schemas'
+import type { EffectivePolicy, PassError, PassKey, Slot, WorkControl } from '@passover/schemas'
+import { type Budgeted, budgeted, budgetFault } from './admit-budget.js'
 import { contextFault, keeps, sizeOf } from './admit-context.js'
 import type { Admission, AdmitInput } from './admit-input.js'
 import { limitFault } from './admit-limits.js'
@@ -6,7 +7,6 @@ import { type ParentBound, parentBound, parentFault } from './admit-parent.js'
 import { originatorFault, requestFault, subagentFault } from './admit-request.js'
 import { validateChain } from './chain.js'
 import { passError } from './errors.js'
-import { smallerBudget } from './narrow.js'
 import { resolvePolicy } from './policy.js'
 import type { ResolvedPolicy } from './policy-base.js'
 import { present } from './present.js'
@@ -39,10 +39,13 @@ export function admit(input: AdmitInput): Admission {
   const chain = validateChain({ originator, subagent, ancestors, max_chain_depth })
   if (!chain.ok) return refuse(chain.error)
 
-  const budget = smallerBudget(effective.budget, input.request.budget, childBudget(parent?.budget))
+  const budget = budgeted([effective.budget, input.request.budget], parent?.budget, input.charged)
   const kept = input.parts.filter(keeps(effective))
   const denied =
-    pairFault(input, effective) ?? timeFault(input, effective) ?? contextFault(kept, effective, budget?.tokens) ?? budgetFault(budget)
+    pairFault(input, effective) ??
+    timeFault(input, effective) ??
+    contextFault(kept, effective, budget.allowance?.tokens) ??
+    budgetFault(budget, input.charged)
   if (denied) return refuse(denied)
   const root = parent?.root ?? keyOf(input)
   const counted_session = countedSession(parent, input.session_id)
@@ -105,25 +108,12 @@ function timeFault({ requested_at, now }: AdmitInput, { timeout_ms }: EffectiveP
   return passError('E010', `Not admitted within its ${timeout_ms} ms`, details)
 }
 
-/** E014 where nothing is left of a budget. */
-function budgetFault(budget: Budget | undefined): PassError | undefined {
-  if (budget?.passes !== undefined && budget.passes < 0)
-    return passError('E014', 'The budget of passes is used up', { field: 'budget.passes' })
-  if (budget?.time_ms === 0) return passError('E014', 'The budget of time is used up', { field: 'budget.time_ms' })
-  return undefined
-}
-
-/** What a parent's budget leaves a child; the ledger counts siblings, this bounds depth. */
-function childBudget(parent: Budget | undefined): Budget | undefined {
-  return parent?.passes === undefined ? parent : { ...parent, passes: parent.passes - 1 }
-}
-
 interface Decided {
   bound: ParentBound
   resolved: ResolvedPolicy
   chain_depth: number
   max_chain_depth: number
-  budget: Budget | undefined
+  budget: Budgeted
   counted_session: string | undefined
   context_bytes: number
 }
@@ -138,7 +128,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
   const { effective, policy_name, overridden } = resolved
   const parent = bound.parent?.control
   const constraints = request.constraints ?? []
-  const timeout_ms = Math.min(effective.timeout_ms, restOf(bound.deadline, input.now), budget?.time_ms ?? Number.POSITIVE_INFINITY)
+  const timeout_ms = Math.min(effective.timeout_ms, restOf(bound.deadline, input.now), budget.time_ms)
   return {
     id: request.id,
     originating_agent_id: subject.originator,
@@ -174,7 +164,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
       retry_of: request.retry_of,
       user_id: request.user_id ?? parent?.user_id,
       trace_id: input.trace_id ?? request.trace_id ?? parent?.trace_id,
-      budget,
+      budget: budget.granted,
       counted_session: decided.counted_session,
     }),
     ...parentFields(input, bound),

@@ -10,6 +10,7 @@
  * I6 An expected outcome is a value; the same input gives the same output.
  */
 export { admit, approveHeld } from './admit.js'
+export { tokensOf } from './admit-context.js'
 export type { Admission, AdmitInput, ParentPass } from './admit-input.js'
 export { answersRequest, requestNamed, requestTime } from './answers.js'
 export { awaitsApproval, awaitsOf, decidableUntil, releaseExpiry } from './awaits.js'
@@ -24,6 +25,7 @@ export { auditRecord } from './entry.js'
 export { ERRORS, type ErrorRow, exitCode, PassOverError, passError } from './errors.js'
 export type { PassHistory } from './history.js'
 export { issueTexts } from './issues.js'
+export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './ledger.js'
 export { deadlineOf, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type Next, NONE, next } from './lifecycle.js'
 export {
   chooseModifications,

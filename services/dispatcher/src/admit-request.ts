@@ -1,6 +1,6 @@
 import type { Delivery, Outcome, Outgoing, Plan, Verdict } from '@passover/bus'
-import { type Admission, type AdmitInput, admit, foldJournal, type JournalState, passError, sessionToken } from '@passover/core'
-import { idTime, type Part, type PassError, type PassKey, type Step } from '@passover/schemas'
+import { type Admission, type AdmitInput, admit, foldJournal, type JournalState, passError, sessionToken, tokensOf } from '@passover/core'
+import { type Budget, idTime, keyText, type Part, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
 import type { Context } from './context.js'
 import { firstDigest } from './first-digest.js'
 import { type Answered, heldStep, systemReturn, workStep } from './first-step.js'
@@ -85,12 +85,32 @@ async function prepare(context: Context, asked: Asked): Promise<Begin> {
     input.counts = counting.for(key)
     return admit(input)
   }
+  if (found?.control.budget) await chargeBudget(context, { input, key, parent: found.control, budget: found.control.budget }, decide)
   return {
     key,
     answered: { digest, request_sequence: delivery.sequence, requested_at: delivery.time, reply_type, traceparent },
     parts: fits(reading.parts) ? reading.parts : await stowAdmitted(context, { parties, parts: reading.parts, decide }),
     decide,
   }
+}
+
+interface Charging {
+  input: AdmitInput
+  key: PassKey
+  parent: WorkControl
+  budget: Budget
+}
+
+/** What a child takes is written down before its work step; asked again, it is found there. */
+async function chargeBudget(context: Context, { input, key, parent, budget }: Charging, decide: Begin['decide']): Promise<void> {
+  const at = context.deps.clock.now()
+  const wanted = decide(at)
+  if (wanted.kind !== 'admit' && wanted.kind !== 'hold') return
+  const { root, timeout_ms, context_bytes } = wanted.control
+  const above = { originator: parent.originating_agent_id, subagent: parent.subagent_id, id: parent.id }
+  const asking = { pass: keyText(key), parent: { pass: keyText(above), budget }, tokens: tokensOf(context_bytes), time_ms: timeout_ms, at }
+  input.charged = await context.budgets.charge(root, asking)
+  await context.deps.faults?.at('admission:after-charge')
 }
 
 /** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */

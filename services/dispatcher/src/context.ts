@@ -1,4 +1,5 @@
 import type { Counting, JournalRules } from '@passover/core'
+import type { Budgets } from './budgets.js'
 import type { DispatcherDeps } from './deps.js'
 import type { DispatcherOptions } from './options.js'
 import type { Parents } from './parent.js'
@@ -15,6 +16,7 @@ export interface Context {
   parents: Parents
   /** What limits are counted by. */
   counting: Counting
+  budgets: Budgets
   /** A new nonce for each attempt at publishing a step. */
   nonce: () => string
 }

@@ -1,6 +1,7 @@
 import type { Consumption } from '@passover/bus'
 import { Counting } from '@passover/core'
 import { startAdmission } from './admission.js'
+import { Budgets } from './budgets.js'
 import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
 import { nonces } from './nonce.js'
@@ -35,7 +36,8 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const parents = new Parents(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
   const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
-  const context: Context = { deps, options, rules, registry, parents, counting, stats: noStats(), nonce: nonces(deps.random) }
+  const shared = { deps, options, rules, registry, parents, counting, stats: noStats(), nonce: nonces(deps.random) }
+  const context: Context = Object.assign(shared, { budgets: await Budgets.start(shared) })
   if (options.timekeeper) timekeeper = await Timekeeper.start(context)
   else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
@@ -89,6 +91,7 @@ class RunningDispatcher implements Running {
   async #drain(ms: number): Promise<void> {
     const { admission, answering, consumers, water, timekeeper } = this.#parts
     water.stop()
+    this.#context.budgets.stop()
     const { log } = this.#context.deps
     try {
       await Promise.all([admission?.drain(ms), answering.drain(ms), consumers.stop()])

@@ -61,6 +61,7 @@ function keeperOf(steps: Step[], journal: Partial<Journal>): Keeper {
     registry: {} as Keeper['registry'],
     parents: {} as Keeper['parents'],
     counting: {} as Keeper['counting'],
+    budgets: {} as Keeper['budgets'],
     nonce: () => `n${made++}`,
     open,
   }

@@ -3,6 +3,7 @@
  * In production nothing is handed in and nothing is awaited.
  */
 export const FAULT_POINTS = [
+  'admission:after-charge',
   'admission:before-publish',
   'admission:after-publish',
   'admission:before-ack',

@@ -23,6 +23,8 @@ export const dispatcherOptions = z.strictObject({
   consumers_ms: z.int().positive().default(3_000),
   /** How long a work consumer must be missing before it is made again: its workers then know the consumer's true age. */
   missing_ms: z.int().positive().default(3_000),
+  /** How often it is looked at what became of passes that took from a budget. */
+  budgets_ms: z.int().positive().default(5_000),
   /** How often it is looked at how full the stream is. */
   water_ms: z.int().positive().default(2_000),
   /** How long one journal step is tried while the server has no leader. */

@@ -28,7 +28,7 @@ export async function look(keeper: Keeper, fact: RequestFact): Promise<void> {
 }
 
 /** Of a journal that is too long to be read what is known of it: whether it was begun is in that. */
-async function stepsOf(bus: Bus, key: PassKey): Promise<Step[]> {
+export async function stepsOf(bus: Bus, key: PassKey): Promise<Step[]> {
   try {
     return await bus.journal.read(key)
   } catch (error) {

@@ -1,0 +1,44 @@
+import type { Budget, PassError } from '@passover/schemas'
+import { passError } from './errors.js'
+import type { Charged } from './ledger.js'
+import { smallerBudget } from './narrow.js'
+
+/** What bounds a pass by budget: its own allowance, and what those below it are granted. */
+export interface Budgeted {
+  /** The smallest of what policy, request and parent say. */
+  allowance: Budget | undefined
+  granted: Budget | undefined
+  /** The most time that it may take itself. */
+  time_ms: number
+}
+
+/**
+ * A budget counts what happens below the pass that has it: passes, their contexts' tokens (4 bytes each), their timeouts. The
+ * pass's own context and timeout must fit by themselves. Once it took from the budgets above, their rest is what it may grant.
+ */
+export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined, charged: Charged | undefined): Budgeted {
+  const allowance = smallerBudget(...own, childBudget(parent))
+  const grant = charged?.ok ? charged.grant : undefined
+  return {
+    allowance,
+    granted: grant ? smallerBudget(...own, grant.rest) : allowance,
+    time_ms: Math.min(allowance?.time_ms ?? Number.POSITIVE_INFINITY, grant?.time_ms ?? Number.POSITIVE_INFINITY),
+  }
+}
+
+/** E014 where nothing is left of a budget. */
+export function budgetFault({ allowance }: Budgeted, charged: Charged | undefined): PassError | undefined {
+  if (charged?.ok === false) {
+    const { field, limit, count } = charged.used_up
+    return passError('E014', `The ${field} of ${limit} has not enough left for it (${count} taken)`, { field, limit, count })
+  }
+  if (allowance?.passes !== undefined && allowance.passes < 0)
+    return passError('E014', 'The budget of passes is used up', { field: 'budget.passes' })
+  if (allowance?.time_ms === 0) return passError('E014', 'The budget of time is used up', { field: 'budget.time_ms' })
+  return undefined
+}
+
+/** What a parent's budget leaves a child at most; the ledger counts siblings, this bounds depth. */
+function childBudget(parent: Budget | undefined): Budget | undefined {
+  return parent?.passes === undefined ? parent : { ...parent, passes: parent.passes - 1 }
+}

@@ -1,0 +1,110 @@
+import type { Budget } from '@passover/schemas'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Ledger } from './ledger.js'
+
+const ask = (pass: string, parent: string, budget: Budget, more: { tokens?: number; time_ms?: number } = {}) => ({
+  pass,
+  parent: { pass: parent, budget },
+  tokens: 10,
+  time_ms: 1_000,
+  at: 1,
+  ...more,
+})
+
+describe('a ledger of budgets', () => {
+  it('grants what is asked for, and no more than is left', () => {
+    const ledger = new Ledger()
+    const budget = { passes: 3, tokens: 25, time_ms: 1_500 }
+    expect(ledger.charge(ask('a', 'root', budget))).toEqual({
+      ok: true,
+      grant: { time_ms: 1_000, rest: { passes: 2, tokens: 15, time_ms: 500 } },
+    })
+    expect(ledger.charge(ask('b', 'root', budget))).toMatchObject({ grant: { time_ms: 500, rest: { passes: 1, tokens: 5, time_ms: 0 } } })
+    expect(ledger.charge(ask('c', 'root', budget))).toEqual({ ok: false, used_up: { field: 'budget.tokens', limit: 25, count: 20 } })
+    expect(ledger.charge(ask('c', 'root', budget, { tokens: 1 }))).toMatchObject({ used_up: { field: 'budget.time_ms', count: 1_500 } })
+    ledger.release('b')
+    expect(ledger.charge(ask('c', 'root', budget, { tokens: 1 }))).toMatchObject({ ok: true, grant: { time_ms: 500 } })
+  })
+
+  it("a grandchild takes from its parent's grant and from every budget above", () => {
+    const ledger = new Ledger()
+    expect(ledger.charge(ask('child', 'root', { passes: 3 }))).toMatchObject({ ok: true })
+    expect(ledger.charge(ask('deep', 'child', { passes: 1 }))).toEqual({ ok: true, grant: { time_ms: 1_000, rest: { passes: 0 } } })
+    expect(ledger.charge(ask('deeper', 'child', { passes: 1 }))).toMatchObject({ used_up: { limit: 1, count: 1 } })
+    expect(ledger.charge(ask('second', 'root', { passes: 3 }))).toMatchObject({ ok: true })
+    expect(ledger.charge(ask('third', 'root', { passes: 3 }))).toMatchObject({ used_up: { limit: 3, count: 3 } })
+    // Given back below, it is there again above.
+    ledger.release('deep')
+    expect(ledger.charge(ask('third', 'root', { passes: 3 }))).toMatchObject({ ok: true })
+  })
+
+  it('is bounded in size', () => {
+    const ledger = new Ledger()
+    for (let n = 0; n < 5_000; n++) ledger.charge(ask(`p${n}`, 'root', { tokens: 1_000_000 }))
+    expect(ledger.charge(ask('one more', 'root', { tokens: 1_000_000 }))).toMatchObject({
+      used_up: { field: 'budget.passes', limit: 5_000 },
+    })
+  })
+
+  it('never exceeds a budget, whatever is charged, charged again, released and settled; after all is released nothing is used', () => {
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+    const op = fc.record({
+      what: fc.constantFrom('charge', 'charge', 'charge', 'again', 'release', 'settle'),
+      pass: fc.constantFrom(...names),
+      parent: fc.constantFrom('root', ...names),
+      tokens: fc.nat(30),
+      time_ms: fc.nat(30),
+    })
+    const budget = fc.record({ passes: fc.nat(5), tokens: fc.nat(60), time_ms: fc.nat(60) }, { requiredKeys: [] })
+    fc.assert(
+      fc.property(fc.array(op, { maxLength: 60 }), budget, (ops, top) => {
+        let ledger = new Ledger()
+        /** What each live pass may grant. */
+        const grants = new Map<string, Budget>([['root', top]])
+        const live = new Map<string, { parent: string; tokens: number; time_ms: number }>()
+        for (const { what, pass, parent, tokens, time_ms } of ops) {
+          ledger = new Ledger(JSON.parse(JSON.stringify(ledger.data())))
+          const held = grants.get(parent)
+          if (what === 'charge' && held && !grants.has(pass)) {
+            const charged = ledger.charge(ask(pass, parent, held, { tokens, time_ms }))
+            if (charged.ok) {
+              grants.set(pass, charged.grant.rest)
+              live.set(pass, { parent, tokens, time_ms: charged.grant.time_ms })
+            }
+          }
+          const known = live.get(pass)
+          if (what === 'again' && known) {
+            const before = ledger.data()
+            expect(ledger.charge(ask(pass, known.parent, {}, { tokens, time_ms }))).toMatchObject({
+              ok: true,
+              grant: { time_ms: known.time_ms },
+            })
+            expect(ledger.data()).toEqual(before)
+          }
+          if (what === 'settle') ledger.settle(pass)
+          const hasChildren = [...live.values()].some((one) => one.parent === pass)
+          if (what === 'release' && known && !hasChildren) {
+            ledger.release(pass)
+            live.delete(pass)
+            grants.delete(pass)
+          }
+          const sum = (of: (one: { tokens: number; time_ms: number }) => number) =>
+            [...live.values()].reduce((all, one) => all + of(one), 0)
+          expect(live.size).toBeLessThanOrEqual(top.passes ?? Number.POSITIVE_INFINITY)
+          expect(sum((one) => one.tokens)).toBeLessThanOrEqual(top.tokens ?? Number.POSITIVE_INFINITY)
+          expect(sum((one) => one.time_ms)).toBeLessThanOrEqual(top.time_ms ?? Number.POSITIVE_INFINITY)
+          expect(ledger.unsure().every(({ pass: one }) => live.has(one))).toBe(true)
+        }
+        while (live.size > 0) {
+          for (const [pass] of live)
+            if (![...live.values()].some((one) => one.parent === pass)) {
+              ledger.release(pass)
+              live.delete(pass)
+            }
+        }
+        for (const account of Object.values(ledger.data().accounts)) expect(account).toMatchObject({ passes: 0, tokens: 0, time_ms: 0 })
+      }),
+    )
+  })
+})

@@ -1,0 +1,144 @@
+import type { Table } from '@passover/bus'
+import { type Asking, type Charged, foldJournal, Ledger } from '@passover/core'
+import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from '@passover/schemas'
+import type { Context } from './context.js'
+import { stepsOf } from './unanswered.js'
+
+/** A charge younger than this is looked after by who made it. */
+const YOUNG_MS = 2_000
+/** Ledgers that others made, a dispatcher that died among them, are looked through this often. */
+const ALL_EVERY = 60
+
+interface Job {
+  change: (ledger: Ledger) => void
+  done: () => void
+  failed: (error: unknown) => void
+}
+
+/**
+ * The ledgers of budgeted trees: charged by compare-and-set before a work step, and released when the pass ends without one.
+ * A crash in between is mended here: a charge whose work is not known is looked at until its journal says what became of it.
+ */
+export class Budgets {
+  readonly #context: Omit<Context, 'budgets'>
+  readonly #table: Table<BudgetLedger>
+  readonly #jobs = new Map<string, Job[]>()
+  /** Roots whose ledgers hold charges that are not known to have become work. */
+  readonly #unsure = new Map<string, PassKey>()
+  #timer: Disposable | undefined
+  #rounds = 0
+  #stopped = false
+
+  private constructor(context: Omit<Context, 'budgets'>, table: Table<BudgetLedger>) {
+    this.#context = context
+    this.#table = table
+  }
+
+  static async start(context: Omit<Context, 'budgets'>): Promise<Budgets> {
+    const budgets = new Budgets(context, await context.deps.bus.table('budgets', budgetLedger))
+    budgets.#later()
+    return budgets
+  }
+
+  /** Takes what a pass asks for from every budget above it, or tells which has nothing left. Throws where the bucket cannot be written. */
+  async charge(root: PassKey, asking: Asking): Promise<Charged> {
+    let charged: Charged | undefined
+    await this.#change(root, (ledger) => {
+      charged = ledger.charge(asking)
+    })
+    if (!charged) throw new TypeError('a change that was made was not run')
+    if (charged.ok) this.#unsure.set(keyText(root), root)
+    return charged
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+  }
+
+  /** Changes of one tree are made together, one write at a time: siblings that come at once do not race one another here. */
+  #change(root: PassKey, change: Job['change']): Promise<void> {
+    return new Promise((done, failed) => {
+      const name = keyText(root)
+      const waiting = this.#jobs.get(name)
+      if (waiting) waiting.push({ change, done, failed })
+      else {
+        this.#jobs.set(name, [{ change, done, failed }])
+        void this.#work(root, name)
+      }
+    })
+  }
+
+  async #work(root: PassKey, name: string): Promise<void> {
+    for (;;) {
+      const jobs = this.#jobs.get(name)?.splice(0) ?? []
+      if (jobs.length === 0) break
+      try {
+        while (!(await this.#write(root, jobs)));
+        for (const { done } of jobs) done()
+      } catch (error) {
+        for (const { failed } of jobs) failed(error)
+      }
+    }
+    this.#jobs.delete(name)
+  }
+
+  /** False: somebody else wrote meanwhile. */
+  async #write(root: PassKey, jobs: Job[]): Promise<boolean> {
+    const key = `${root.originator}.${root.subagent}.${root.id}`
+    const entry = await this.#table.get(key)
+    const ledger = new Ledger(entry?.value)
+    for (const { change } of jobs) change(ledger)
+    if (!ledger.changed) return true
+    const data = ledger.data()
+    const revision = entry ? await this.#table.update(key, data, entry.revision) : await this.#table.create(key, data)
+    return revision !== undefined
+  }
+
+  #later(): void {
+    this.#timer = this.#context.deps.clock.after(this.#context.options.budgets_ms, () => {
+      void this.#round().catch((error: unknown) => this.#context.deps.log.warn({ err: error }, 'budgets not looked after'))
+    })
+  }
+
+  async #round(): Promise<void> {
+    try {
+      if (this.#rounds++ % ALL_EVERY === 0) await this.#findOthers()
+      for (const [name, root] of this.#unsure) if (!this.#stopped && (await this.#settle(root))) this.#unsure.delete(name)
+    } finally {
+      if (!this.#stopped) this.#later()
+    }
+  }
+
+  async #findOthers(): Promise<void> {
+    for await (const { key, value } of this.#table.entries()) {
+      const root = parseKey(key.replaceAll('.', '/'))
+      if (root && new Ledger(value).unsure().length > 0) this.#unsure.set(keyText(root), root)
+    }
+  }
+
+  /** True when every charge of this tree is settled. */
+  async #settle(root: PassKey): Promise<boolean> {
+    const entry = await this.#table.get(`${root.originator}.${root.subagent}.${root.id}`)
+    const unsure = new Ledger(entry?.value).unsure()
+    const old = unsure.filter(({ at }) => this.#context.deps.clock.now() - at >= YOUNG_MS)
+    const became = await Promise.all(old.map(async ({ pass }) => ({ pass, what: await this.#becameOf(pass) })))
+    const known = became.filter(({ what }) => what !== 'unknown')
+    if (known.length > 0) {
+      await this.#change(root, (ledger) => {
+        for (const { pass, what } of known) what === 'work' ? ledger.settle(pass) : ledger.release(pass)
+      })
+    }
+    return known.length === unsure.length
+  }
+
+  /** `unknown`: it is held, or its request is still to be answered. */
+  async #becameOf(pass: string): Promise<'work' | 'nothing' | 'unknown'> {
+    const key = parseKey(pass)
+    if (!key) return 'nothing'
+    const { journal } = foldJournal(await stepsOf(this.#context.deps.bus, key), this.#context.rules)
+    if (journal.state === 'open') return 'work'
+    if (journal.state !== 'done') return 'unknown'
+    return journal.work ? 'work' : 'nothing'
+  }
+}

@@ -1,0 +1,175 @@
+import { type BudgetLedger, budgetLedger, type PassKey } from '@passover/schemas'
+import { describe, expect, test } from 'vitest'
+import { type Ask, World } from '../support/dispatch.js'
+import { until } from '../support/until.js'
+
+async function proofOf(world: World, key: PassKey) {
+  const journal = await world.state(key, 'open')
+  const { return_id } = await world.work(key)
+  return { ...key, return_id, proof: journal.last }
+}
+
+async function agents(world: World) {
+  for (const name of ['audit', 'scout', 'fixer']) await world.agent(name)
+}
+
+async function ledger(world: World, root: PassKey): Promise<BudgetLedger | undefined> {
+  const table = await world.bus.table('budgets', budgetLedger)
+  return (await table.get(`${root.originator}.${root.subagent}.${root.id}`))?.value
+}
+
+/** Children of a pass asked for at once; which of them began, and why the others did not. */
+async function children(world: World, root: PassKey, times: number, what: Ask = {}) {
+  const parent = await proofOf(world, root)
+  const ask = { from: 'audit', to: 'scout', timeout_ms: 30_000, ...what, parent }
+  const keys = await Promise.all(Array.from({ length: times }, () => world.ask(ask)))
+  const states = await Promise.all(
+    keys.map((key) =>
+      until(
+        async () => {
+          const journal = await world.journal(key)
+          return journal.state === 'none' ? undefined : journal
+        },
+        { what: 'it is decided', deadline_ms: 60_000 },
+      ),
+    ),
+  )
+  const open = keys.filter((_, at) => states[at]?.state === 'open')
+  const ends = await Promise.all(keys.filter((_, at) => states[at]?.state === 'done').map((key) => world.end(key)))
+  return { open, errors: ends.map(({ error }) => error) }
+}
+
+describe('budgets', () => {
+  test('three dispatchers, 200 children at once, a budget of 50 passes: exactly 50 begin', async () => {
+    await using world = await World.start({ dispatchers: [{}, {}, {}] })
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 50 }, timeout_ms: 120_000 })
+    const { open, errors } = await children(world, root, 200)
+    expect(open).toHaveLength(50)
+    expect(errors).toHaveLength(150)
+    for (const error of errors) expect(error).toMatchObject({ code: 'E014', details: { field: 'budget.passes', limit: 50, count: 50 } })
+    const kept = await ledger(world, root)
+    expect(Object.values(kept?.accounts ?? {})).toMatchObject([{ passes: 50, limit: { passes: 50 } }])
+    expect(Object.keys(kept?.charges ?? {})).toHaveLength(50)
+  }, 120_000)
+
+  test('tokens and time are taken as granted, and never more than is left', async () => {
+    await using world = await World.start()
+    await agents(world)
+    const root = await world.ask({ budget: { time_ms: 50_000 }, timeout_ms: 40_000 })
+    const granted: number[] = []
+    for (const timeout_ms of [20_000, 20_000, 20_000]) {
+      const [key] = (await children(world, root, 1, { timeout_ms })).open
+      granted.push((await world.work(key!)).timeout_ms)
+    }
+    expect(granted).toEqual([20_000, 20_000, 10_000])
+    expect((await children(world, root, 1)).errors).toMatchObject([
+      { code: 'E014', details: { field: 'budget.time_ms', limit: 50_000, count: 50_000 } },
+    ])
+    const context_tokens = Math.ceil((await world.work(root)).context_bytes / 4)
+    const frugal = await world.ask({ budget: { tokens: 2 * context_tokens + 1 } })
+    expect((await children(world, frugal, 2)).open).toHaveLength(2)
+    expect((await children(world, frugal, 1)).errors).toMatchObject([{ code: 'E014', details: { field: 'budget.tokens' } }])
+  }, 60_000)
+
+  test("a grandchild takes from every budget above, and cannot get more than its parent's rest", async () => {
+    await using world = await World.start()
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 4 } })
+    const [child] = (await children(world, root, 1, { budget: { passes: 2 } })).open
+    expect((await world.work(child!)).budget).toEqual({ passes: 2 })
+    const deep = { from: 'scout', to: 'fixer', budget: { passes: 1_000 } }
+    const { open, errors } = await children(world, child!, 3, deep)
+    expect(open).toHaveLength(2)
+    expect(errors).toMatchObject([{ details: { field: 'budget.passes', limit: 2 } }])
+    // 3 of 4 are taken: one is left to the root.
+    expect((await children(world, root, 2)).open).toHaveLength(1)
+  }, 60_000)
+
+  test('without a budget nothing is written', async () => {
+    await using world = await World.start()
+    await agents(world)
+    const root = await world.ask()
+    expect((await children(world, root, 2)).open).toHaveLength(2)
+    expect(await ledger(world, root)).toBeUndefined()
+  })
+})
+
+describe('what was taken and came to nothing', () => {
+  const soon = { budgets_ms: 100 }
+
+  test('is given back when the pass ends before its work step', async () => {
+    let begin: () => void = () => undefined
+    let arrived = false
+    const stalled = new Promise<void>((resolve) => {
+      begin = resolve
+    })
+    const faults = {
+      at: async (point: string) => {
+        if (point !== 'admission:after-charge') return
+        arrived = true
+        await stalled
+      },
+    }
+    await using world = await World.start({ dispatchers: [soon], faults })
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 1 } })
+    const parent = await proofOf(world, root)
+    const child = await world.ask({ from: 'audit', to: 'scout', parent })
+    await until(() => arrived, { what: 'it took its pass' })
+    expect(Object.values((await ledger(world, root))?.accounts ?? {})).toMatchObject([{ passes: 1 }])
+    await world.cancel(child)
+    expect((await world.end(child)).error?.code).toBe('E043')
+    await until(async () => Object.keys((await ledger(world, root))?.charges ?? {}).length === 0, { what: 'it is given back' })
+    begin()
+    expect((await children(world, root, 1)).open).toHaveLength(1)
+  }, 60_000)
+
+  test('a dispatcher that dies between taking and the work step: the next one goes on with what was taken', async () => {
+    let died: () => void = () => undefined
+    const dead = new Promise<void>((resolve) => {
+      died = resolve
+    })
+    const forever = new Promise<void>(() => undefined)
+    await using world = await World.start({ dispatchers: [] })
+    const first = await world.dispatcher(
+      { budgets_ms: 3_600_000 },
+      {
+        faults: {
+          at: (point) => {
+            if (point !== 'admission:after-charge') return Promise.resolve()
+            died()
+            return forever
+          },
+        },
+      },
+    )
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 1 }, timeout_ms: 60_000 })
+    const parent = await proofOf(world, root)
+    const child = await world.ask({ from: 'audit', to: 'scout', parent, timeout_ms: 50_000 })
+    await dead
+    await first.drain(0)
+    await world.dispatcher(soon)
+    await world.state(child, 'open', 30_000)
+    expect((await children(world, root, 1)).errors).toMatchObject([{ details: { field: 'budget.passes', limit: 1, count: 1 } }])
+    await until(async () => Object.values((await ledger(world, root))?.charges ?? {}).every(({ sure }) => sure), { what: 'it is settled' })
+    expect(Object.values((await ledger(world, root))?.accounts ?? {})).toMatchObject([{ passes: 1 }])
+  }, 90_000)
+
+  test('a held pass that nobody approves gives back what it took', async () => {
+    await using world = await World.start({
+      dispatchers: [{ ...soon, policy: { version: 0, document: { pairs: { 'audit->scout': { hold_before_dispatch: true } } } } }],
+    })
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 1 } })
+    const parent = await proofOf(world, root)
+    const held = await world.ask({ from: 'audit', to: 'scout', parent })
+    const journal = await world.state(held, 'held')
+    expect((await children(world, root, 1)).errors).toMatchObject([{ code: 'E014' }])
+    const { digest } = await world.control(journal.last)
+    await world.decide(held, { verdict: 'deny', digest })
+    await world.end(held)
+    await until(async () => Object.keys((await ledger(world, root))?.charges ?? {}).length === 0, { what: 'it is given back' })
+  }, 60_000)
+})
