@@ -3,6 +3,7 @@ import { type AuditRunning, type AuditSettings, startAudit } from '@passover/aud
 import { type Bus, openBus } from '@passover/bus'
 import type { DispatcherSettings } from '@passover/dispatcher'
 import { type Agent, createAgent, type Faults } from '@passover/sdk'
+import { outputSchemas } from '@passover/validation'
 import { clockOf, SILENT, World } from './dispatch.js'
 
 export interface AgentWorldOptions {
@@ -33,7 +34,10 @@ export class AgentWorld implements AsyncDisposable {
 
   async audit(settings: AuditSettings = {}): Promise<AuditRunning> {
     const bus = await openBus({ servers: this.world.nats.servers, identity: 'passover', name: 'audit', onError: () => undefined })
-    const running = await startAudit({ bus, clock: clockOf(bus), random: { bytes: (n) => randomBytes(n) }, log: SILENT }, settings)
+    const running = await startAudit(
+      { bus, clock: clockOf(bus), random: { bytes: (n) => randomBytes(n) }, log: SILENT, schemas: outputSchemas() },
+      settings,
+    )
     this.audits.push(running)
     this.#opened.push(running, bus)
     return running
@@ -41,7 +45,13 @@ export class AgentWorld implements AsyncDisposable {
 
   async agent(name: string, faults?: Faults, servers: string | string[] = this.world.nats.servers): Promise<Agent> {
     const bus = await openBus({ servers, identity: name, onError: () => undefined })
-    const deps = { bus, clock: clockOf(bus), random: { bytes: (n: number) => randomBytes(n) }, ...(faults && { faults }) }
+    const deps = {
+      bus,
+      clock: clockOf(bus),
+      random: { bytes: (n: number) => randomBytes(n) },
+      schemas: outputSchemas(),
+      ...(faults && { faults }),
+    }
     const agent = createAgent(deps, { directory: '/project', session_id: 'session-of-test' })
     this.buses.set(agent, bus)
     this.#opened.unshift(agent)

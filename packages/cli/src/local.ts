@@ -14,6 +14,7 @@ import {
 import type { Clock } from '@passover/core'
 import { type Running, startDispatcher } from '@passover/dispatcher'
 import { type Random, SYSTEM } from '@passover/schemas'
+import { outputSchemas } from '@passover/validation'
 import { type Logger, pino } from 'pino'
 import { CliFailure } from './failure.js'
 import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
@@ -142,7 +143,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     opened.unshift(bus)
     await bus.ensureTopology()
     const deps = { bus, clock: clockOf(bus), random: RANDOM, log }
-    const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }) }, askers(options))
+    const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() }, askers(options))
     opened.unshift(audit)
     const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }) })
     return new LocalParts({ project, url: access.url, server, bus, audit, dispatcher, log, remember: server ? access : undefined })

@@ -46,7 +46,7 @@ function tell(pass: PassHistory, journal: JournalState): Told {
   const told: Told = { pass, journal, decisions, awaiting_release: false }
   if (!ended || !returned) return told
   if ('error' in returned) return { ...told, error: acceptError(returned.error, ended.by).error }
-  const accepted = acceptReturn(returned.output, pass.key)
+  const accepted = acceptReturn(returned.output, pass.key, { rights: pass.control?.rights, schema_faults: pass.schema_faults })
   if (!accepted.ok) return { ...told, error: accepted.error }
   return { ...told, output: accepted.output, awaiting_release: awaits(accepted.output, told) }
 }

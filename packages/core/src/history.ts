@@ -23,6 +23,8 @@ export interface PassHistory {
   returned?: ReturnEnvelope | undefined
   /** SHA-256 of the stored bytes of the return: what a decision about item `return` or `apply` must name. */
   return_digest?: string | undefined
+  /** What its output_schema has against that, where it was applied. */
+  schema_faults?: readonly string[] | undefined
   /** When its originator said that it heard the return. */
   acknowledged_at?: number | undefined
 }

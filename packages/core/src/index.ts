@@ -49,6 +49,7 @@ export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-plac
 export type { KnownAgents } from './policy-rules-agents.js'
 export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseDenied, releaseOf, shouldNotify } from './release.js'
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
-export { type Acceptance, type AcceptOptions, acceptError, acceptReturn, completeOutput, type RunFacts } from './return.js'
+export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
 export { sessionToken } from './sessions.js'
 export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'
+export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'

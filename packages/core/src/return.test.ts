@@ -54,7 +54,7 @@ describe('acceptReturn', () => {
       error: {
         code: 'E021',
         message: 'The output fails its output_schema: /summary: needs a score',
-        details: { issues: ['/summary: needs a score'] },
+        details: { field: 'output_schema', issues: ['/summary: needs a score'] },
       },
     })
   })
@@ -148,6 +148,13 @@ describe('acceptError', () => {
     const error = { code, message: 'm' }
     expect(acceptError(error, 'passover')).toEqual({ ok: true, error })
     expect(acceptError(error, KEY.subagent)).toEqual({ ok: false, error: { code: 'E021', message: `A worker may not say ${code}: m` } })
+  })
+
+  it.each(['tools', 'can_run_tools', 'can_modify_files', 'return_to'])('lets a worker say that %s was broken', (field) => {
+    const error = { code: 'E013', message: 'm', details: { field } }
+    expect(acceptError(error, KEY.subagent)).toEqual({ ok: true, error })
+    expect(acceptError({ ...error, details: { field, approval: 'denied' } }, KEY.subagent).ok).toBe(false)
+    expect(acceptError({ ...error, details: { field: 'timeout_ms' } }, KEY.subagent).ok).toBe(false)
   })
 
   it.each([

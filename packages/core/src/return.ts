@@ -12,37 +12,45 @@ import {
 } from '@passover/schemas'
 import { passError } from './errors.js'
 import { issueTexts } from './issues.js'
+import { type Terms, termsFault } from './terms.js'
 
 export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
-
-export interface AcceptOptions {
-  /** What the subagent's output_schema has against it, found where a hostile schema can be killed. */
-  schema_faults?: readonly string[]
-}
 
 const ISSUES_SHOWN = 10
 
 /**
  * Whether an output may be the return of this pass: E021 when it fails the schema or the subagent's output_schema, E013 when
- * it says it is of another pass or goes to someone else (spec 0 §4.4). Worker, originator and audit ask the same.
+ * it says it is of another pass or goes to someone else (spec 0 §4.4), or shows what the pass's rights forbid. Worker, originator and
+ * audit ask the same.
  */
-export function acceptReturn(output: unknown, pass: PassKey, options: AcceptOptions = {}): Acceptance {
+export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}): Acceptance {
   const parsed = workOutput.safeParse(output)
   if (!parsed.success) {
     const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
   }
-  const differs = identityFault(parsed.data, pass)
-  if (differs) return { ok: false, error: differs }
-  const faults = options.schema_faults?.slice(0, ISSUES_SHOWN) ?? []
-  if (faults.length > 0) {
-    return { ok: false, error: passError('E021', `The output fails its output_schema: ${faults.join('; ')}`, { issues: faults }) }
-  }
-  return { ok: true, output: parsed.data }
+  const fault = identityFault(parsed.data, pass) ?? termsFault(parsed.data, terms)
+  return fault ? { ok: false, error: fault } : { ok: true, output: parsed.data }
 }
 
 /** Failures that a worker may report of its own run; anything else is the system's to say. */
 const WORKERS_CODES: readonly ErrorCode[] = ['E010', 'E011', 'E014', 'E021']
+/** Of E013 only that its own output or run broke a right or named another pass: approvals and admission are the system's. */
+const WORKERS_FIELDS: readonly unknown[] = [
+  'tools',
+  'can_run_tools',
+  'can_modify_files',
+  'constraints',
+  'work_id',
+  'subagent_id',
+  'originating_agent_id',
+  'return_to',
+]
+
+/** Whether a worker may say this of its own run. */
+export function isWorkersError({ code, details }: Pick<PassError, 'code' | 'details'>): boolean {
+  return WORKERS_CODES.includes(code) || (code === 'E013' && details?.approval === undefined && WORKERS_FIELDS.includes(details?.field))
+}
 
 /**
  * The error that a stored return tells, by whoever sent it: `ok` when it may, else the E021 that stands for it: a worker's
@@ -52,7 +60,7 @@ export function acceptError(error: unknown, by: string): { ok: boolean; error: P
   const parsed = passErrorSchema.safeParse(error)
   if (!parsed.success) return { ok: false, error: passError('E021', 'The return tells an error that is none') }
   const { code, message } = parsed.data
-  if (by === SYSTEM || WORKERS_CODES.includes(code)) return { ok: true, error: parsed.data }
+  if (by === SYSTEM || isWorkersError(parsed.data)) return { ok: true, error: parsed.data }
   return { ok: false, error: passError('E021', `A worker may not say ${code}: ${message}`) }
 }
 

@@ -126,6 +126,7 @@ class ConnectedAgent implements Agent {
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.drain()))
     await this.#origin.returns[Symbol.asyncDispose]()
+    await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()
   }
 }

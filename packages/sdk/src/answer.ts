@@ -1,9 +1,20 @@
 import { PartError } from '@passover/bus'
-import { acceptReturn, completeOutput, issueTexts, PassOverError, passError } from '@passover/core'
+import {
+  acceptReturn,
+  completeOutput,
+  issueTexts,
+  isWorkersError,
+  PassOverError,
+  passError,
+  schemaFor,
+  type Terms,
+  termsOf,
+} from '@passover/core'
 import { type HandlerResult, handlerResult, LIMITS, type PassError, type WorkOutput } from '@passover/schemas'
 import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
 import type { Run } from './run.js'
 import { flushProgress, hasUntold } from './tell.js'
+import { WorkError } from './work-error.js'
 
 const STACK_END = 2_000
 const FAULTS_SHOWN = 3
@@ -14,22 +25,32 @@ export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<Given
   return run.answer
 }
 
-/** The whole output, if it is acceptable; else E021, which keeps what was given. */
-export function outputAnswer(run: Run, given: HandlerResult, now: number): Answer {
+/** The whole output, if it is acceptable; else E021 or E013, which keeps what was given. At once where the pass sets no output_schema. */
+export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
   const faulty = faultOf(given)
   if (faulty) return { error: passError('E021', faulty), raw_output: given }
+  const { control } = run
   const output = completeOutput(given, {
-    control: run.control,
+    control,
     attempt: run.attempt,
     started_at: run.began_at,
-    completed_at: now,
+    completed_at: giver.deps.clock.now(),
     files_passed: run.parts.reduce((files, part) => (part.name.startsWith('file:') ? files + 1 : files), 0),
     aborted: run.abort.aborted,
   })
+  const { schemas } = giver.deps
+  if (schemas && schemaFor(output, control)) {
+    const check = (schema: unknown, value: unknown) => schemas.check(schema, value)
+    return termsOf(output, control, check).then((terms) => accepted(run, { given, output }, terms))
+  }
   // All but the text is the system's own.
   if (typeof given === 'string' && given.length <= LIMITS.text) return { output }
-  const accepted = acceptReturn(output, run.key)
-  return accepted.ok ? { output } : { error: accepted.error, raw_output: given }
+  return accepted(run, { given, output }, control)
+}
+
+function accepted(run: Run, { given, output }: { given: HandlerResult; output: WorkOutput }, { rights, schema_faults }: Terms): Answer {
+  const judged = acceptReturn(output, run.key, { rights, schema_faults })
+  return judged.ok ? { output } : { error: judged.error, raw_output: given }
 }
 
 /** Text and objects that say something are checked as part of the whole output; anything else here. */
@@ -51,8 +72,9 @@ function kindOf(given: unknown): string {
 
 const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]
 
-/** The error of a handler that threw (DESIGN §2): E011 with the end of its stack, unless it says itself that its output is no good. */
+/** The error of a handler that threw (DESIGN §2): E011 with the end of its stack, unless it says of its own run what is wrong with it. */
 export function failureOf(error: unknown, run: Run): PassError {
+  if (error instanceof WorkError && isWorkersError(error.toWire())) return error.toWire()
   if (error instanceof PassOverError && error.code === 'E021') return error.toWire()
   if (error instanceof PartError)
     return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })

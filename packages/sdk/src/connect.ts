@@ -1,5 +1,6 @@
 import { BusUnreachable, nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
+import { outputSchemas } from '@passover/validation'
 import { type Agent, createAgent } from './agent.js'
 import { findProjectServer } from './project.js'
 import { type ConnectOptions, resolveSettings, type Settings } from './settings.js'
@@ -15,7 +16,7 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
   const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
   const bus = await open(settings)
   const say = (line: string) => void process.stderr.write(`${line}\n`)
-  const deps = { bus, clock: serverClock(bus), random: nodeRandom, say, servers: settings.servers }
+  const deps = { bus, clock: serverClock(bus), random: nodeRandom, say, servers: settings.servers, schemas: outputSchemas() }
   return createAgent(deps, { directory: settings.directory, auto_apply: settings.auto_apply, session_id: settings.session_id })
 }
 

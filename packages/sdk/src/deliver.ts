@@ -1,11 +1,11 @@
-import { decode } from '@passover/bus'
-import { PassOverError, releaseExpiry, releaseOf } from '@passover/core'
-import { type EffectivePolicy, HEADER, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { acceptReturn, type CheckSchema, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
+import { type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { applyItself, offersItself } from './apply/auto.js'
 import type { Awaited } from './awaited.js'
+import { type Judging, Terms } from './control-of.js'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
-import { type Opened, openReturn } from './open-return.js'
+import { type Opened, openReturn, unacceptable } from './open-return.js'
 import { Releases } from './release.js'
 
 /** Outputs that this lets through are delivered whatever the policy says, so that it need not be read. */
@@ -17,12 +17,17 @@ export class Delivering implements AsyncDisposable {
   readonly #releases: Releases
   /** Where an output that may apply itself is applied; undefined: nowhere. */
   readonly #directory: string | undefined
+  readonly #terms: Terms
+  readonly #check: CheckSchema | undefined
   #busy = 0
 
   constructor(deps: Deps, name: string, directory?: string) {
     this.#deps = deps
     this.#directory = directory
     this.#releases = new Releases(deps, name)
+    this.#terms = new Terms(deps)
+    const { schemas } = deps
+    this.#check = schemas && ((schema, value) => schemas.check(schema, value))
   }
 
   get size(): number {
@@ -32,7 +37,8 @@ export class Delivering implements AsyncDisposable {
   /** Settles the pass by its return; `again` is called instead when reading failed. */
   deliver(awaited: Awaited, found: FoundReturn, again: () => void): void {
     const opened = openReturn(this.#deps.bus, awaited.key, found)
-    if (!(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver) this.#give(awaited, opened.output)
+    const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
+    if (plain && this.#terms.needless(awaited.key, opened.output)) this.#give(awaited, opened.output)
     else this.#openSlowly(awaited, found, { opened, again })
   }
 
@@ -50,10 +56,11 @@ export class Delivering implements AsyncDisposable {
   }
 
   async #slowly(awaited: Awaited, found: FoundReturn, opening: Opened | Promise<Opened>): Promise<void> {
-    const opened = await opening
+    const read = await opening
+    const { opened, terms } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read, terms: undefined }
     if (!opened.ok) return this.#refuse(awaited, found, opened.error)
     if (releaseOf(opened.output, STRICTEST, false).deliver) return this.#give(awaited, opened.output)
-    const policy = await this.#policyOf(awaited.key)
+    const policy = (terms ?? (await this.#terms.control(awaited.key)))?.policy
     if (!policy || releaseOf(opened.output, policy, false).deliver) return this.#give(awaited, opened.output)
     const release = releaseOf(opened.output, policy, false)
     const why = release.deliver ? '' : release.why
@@ -67,13 +74,22 @@ export class Delivering implements AsyncDisposable {
     })
   }
 
+  /** By the terms of its pass too: rights and output_schema. */
+  async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: Opened; terms: Judging | undefined }> {
+    const terms = await this.#terms.of(key, output)
+    if (!terms) return { opened: { ok: true, output }, terms }
+    const accepted = acceptReturn(output, key, await termsOf(output, terms, this.#check))
+    return { opened: accepted.ok ? { ok: true, output } : unacceptable(accepted.error, output), terms }
+  }
+
   /** An id that expired may have a stored result of the same request: the audit remembers what the stream deleted. */
   async #refuse(awaited: Awaited, found: FoundReturn, error: PassError): Promise<void> {
     if (found.by === SYSTEM && error.code === 'E005' && awaited.digest !== undefined) {
       const asked = await ask(this.#deps.bus, awaited.key)
       const older = asked.kind === 'pass' && asked.pass.digest === awaited.digest ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
-        const opened = await openReturn(this.#deps.bus, awaited.key, older)
+        const read = await openReturn(this.#deps.bus, awaited.key, older)
+        const { opened } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read }
         if (opened.ok) return this.#give(awaited, opened.output)
         return awaited.settle({ ok: false, error: PassOverError.from(opened.error) })
       }
@@ -93,19 +109,5 @@ export class Delivering implements AsyncDisposable {
       this.#busy -= 1
       awaited.settle({ ok: true, output })
     })
-  }
-
-  /** The policy that the pass ran under stands in its work step; where that was deleted, the audit knows it. */
-  async #policyOf(key: PassKey): Promise<EffectivePolicy | undefined> {
-    const { bus } = this.#deps
-    const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work')
-    const stored = work && (await bus.journal.last(bus.subjects.step('work', key, work.by)))
-    if (stored) {
-      const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
-      if (decoded.ok) return (decoded.value as { control?: { policy?: EffectivePolicy } }).control?.policy
-    }
-    const asked = await ask(bus, key)
-    if (asked.kind === 'unanswered') throw new PassOverError('E040', 'the policy of the pass cannot be read')
-    return asked.kind === 'pass' ? (asked.pass.control as { policy?: EffectivePolicy } | undefined)?.policy : undefined
   }
 }

@@ -1,6 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { Random } from '@passover/schemas'
+import type { OutputSchemas } from '@passover/validation'
 import type { Faults } from './faults.js'
 
 /** What the sdk is given: only `connect()` constructs these, so that a simulation brings its own. */
@@ -11,6 +12,8 @@ export interface Deps {
   clock: Clock
   random: Random
   faults?: Faults
+  /** Applies output schemas; absent: none is. Its agent ends it. */
+  schemas?: OutputSchemas
   /** Where the process says a line for people, workers' failures among them; absent: nowhere. */
   say?: (line: string) => void
   /** Addresses that `bus` connects to, for people. */

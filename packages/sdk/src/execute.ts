@@ -28,7 +28,8 @@ export async function execute(worker: WorkerContext, run: Run, handler: Handler)
     await keepLate(worker, run, produced)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
-  const answer = answerOf(run, produced, worker.deps.clock.now())
+  const made = answerOf(worker, run, produced)
+  const answer = made instanceof Promise ? await made : made
   if ('error' in answer) tellFailure(worker, run, { error: answer.error, produced })
   const given = await answerRun(worker, run, answer)
   return afterAnswer(worker, run, { given, produced })
@@ -47,7 +48,7 @@ async function afterAnswer(worker: WorkerContext, run: Run, over: { given: Given
 
 async function keepLate(worker: WorkerContext, run: Run, produced: Produced): Promise<void> {
   if (produced.kind !== 'output') return
-  const answer = outputAnswer(run, produced.given, worker.deps.clock.now())
+  const answer = await outputAnswer(worker, run, produced.given)
   if ('output' in answer) await publishLate(worker, run, answer.output)
 }
 
@@ -87,8 +88,8 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
   }
 }
 
-function answerOf(run: Run, produced: Produced, now: number): Answer {
-  if (produced.kind === 'output') return outputAnswer(run, produced.given, now)
+function answerOf(worker: WorkerContext, run: Run, produced: Produced): Answer | Promise<Answer> {
+  if (produced.kind === 'output') return outputAnswer(worker, run, produced.given)
   if (produced.kind === 'nothing') return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
   if (run.stop === 'deadline') return { error: passError('E010', `the deadline of ${run.control.timeout_ms} ms passed`) }
   return thrownAnswer(produced.error, run)

@@ -37,8 +37,11 @@ async function acceptParts(bus: Bus, key: PassKey, body: { output: Json; parts: 
 
 function accept(key: PassKey, output: Json): Opened {
   const accepted = acceptReturn(output, key)
-  if (accepted.ok) return { ok: true, output: accepted.output }
-  const { code, message, details } = accepted.error
+  return accepted.ok ? { ok: true, output: accepted.output } : unacceptable(accepted.error, output)
+}
+
+/** The output is kept with what it is refused for. */
+export function unacceptable({ code, message, details }: PassError, output: object): Opened {
   return { ok: false, error: { code, message, details: { ...details, raw_output: output } } }
 }
 

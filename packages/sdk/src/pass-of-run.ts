@@ -1,4 +1,4 @@
-import { PassOverError } from '@passover/core'
+import { PassOverError, toolFault } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
 import { answerRun, outputAnswer } from './answer.js'
 import type { PassHandle } from './handle.js'
@@ -6,7 +6,12 @@ import type { PassOverOptions } from './options.js'
 import type { Pass } from './pass.js'
 import type { Run } from './run.js'
 import { inScope, type Scope, type Scoped } from './scope.js'
+import { WorkError } from './work-error.js'
 import type { WorkerContext } from './worker-context.js'
+
+function twice(): PassOverError {
+  return new PassOverError('E013', 'this pass has been returned already')
+}
 
 /** A run as its handler sees it. */
 export class PassOfRun implements Pass, Scoped {
@@ -83,13 +88,23 @@ export class PassOfRun implements Pass, Scoped {
     this.#run.progress = { message: message.slice(0, 4_096), ...(bounded !== undefined && !Number.isNaN(bounded) && { fraction: bounded }) }
   }
 
+  may(tool: string): boolean {
+    return toolFault(tool, this.rights) === undefined
+  }
+
+  requireTool(tool: string): void {
+    const { code, message, details } = toolFault(tool, this.rights) ?? {}
+    if (code) throw new WorkError(code, message ?? code, details)
+  }
+
   passOver(options: PassOverOptions): PassHandle {
     return inScope(this, () => this.#worker.self.passOver(options))
   }
 
   async return(output: HandlerResult): Promise<void> {
-    if (this.#run.answer) throw new PassOverError('E013', 'this pass has been returned already')
-    const answer = outputAnswer(this.#run, output, this.#worker.deps.clock.now())
+    if (this.#run.answer) throw twice()
+    const answer = await outputAnswer(this.#worker, this.#run, output)
+    if (this.#run.answer) throw twice()
     if ('error' in answer) throw PassOverError.from(answer.error)
     const given = await answerRun(this.#worker, this.#run, answer)
     if (given === 'returned') return

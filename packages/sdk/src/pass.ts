@@ -32,6 +32,10 @@ export interface Pass {
   readonly signal: AbortSignal
   /** Tells how far the work is; fraction from 0 to 1. The latest of many counts, twice a second at most. */
   progress(message: string, fraction?: number): void
+  /** Whether its rights let it run this tool. */
+  may(tool: string): boolean
+  /** Throws unless its rights let it run this tool; let through, that ends the pass with E013, which names the tool. */
+  requireTool(tool: string): void
   /** Passes on as a child of this pass; `passOver()` does so too when called inside the handler. */
   passOver(options: PassOverOptions): PassHandle
   /** Returns now, instead of by the handler's result. E021: nothing was sent; E013: already returned. */

@@ -1,5 +1,5 @@
 import type { Bus, Consumption } from '@passover/bus'
-import { passError } from '@passover/core'
+import { type CheckSchema, passError } from '@passover/core'
 import {
   type AgentsAnswer,
   type AnsweredDecision,
@@ -17,7 +17,7 @@ import {
   type TimeAnswer,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { describe } from './describe.js'
+import { describeChecked } from './describe.js'
 import { controlOf } from './history.js'
 import { type LoadDeps, type Loaded, loadPass } from './load.js'
 import type { Query } from './query.js'
@@ -25,6 +25,8 @@ import { timelineOf } from './timeline.js'
 
 export interface AnswerDeps extends LoadDeps {
   log: Logger
+  /** Applies output schemas. */
+  check?: CheckSchema | undefined
   query: Query
   /** Whether this asker is told about every pass. */
   seesAll: (name: string) => boolean
@@ -90,7 +92,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     const request = deps.requestOf(key)
     const loaded = await loadPass(deps, key, { up_to: last, ...(request === undefined ? {} : { request }) })
     if (loaded.messages.length === 0) continue
-    const pass = answered(deps, loaded, { room, history: asked.history ?? false })
+    const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }
@@ -102,9 +104,9 @@ async function belowOf(deps: AnswerDeps, asker: string, key: PassKey): Promise<P
   return { below: passes, ...(more ? { below_more: true } : {}) }
 }
 
-function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): AnsweredPass {
+async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): Promise<AnsweredPass> {
   const { memory } = loaded
-  const { record, row } = describe(memory, deps.rules)
+  const { record, row } = await describeChecked(memory, deps.rules, deps.check)
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   const returned = returnOf(loaded)

@@ -3,7 +3,7 @@ import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, typ
 import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { Archive } from './archive-read.js'
-import { createdAt, describe, rowOf } from './describe.js'
+import { createdAt, describeChecked, rowOf } from './describe.js'
 import type { Loaded } from './load.js'
 import { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
 import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
@@ -13,6 +13,7 @@ import { PASSES_BUCKET, Records, recordFilter, recordKey } from './records.js'
 import { Reloads } from './reload.js'
 import { MAX_ROWS, Rows } from './rows.js'
 import { type AuditDeps, type AuditRunning, type Parts, RunningAudit } from './running.js'
+import { SchemaChecks } from './schema-checks.js'
 import { sessionOf } from './session.js'
 import { Violations } from './violations.js'
 
@@ -65,6 +66,8 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const records = new Records(table, clock, log)
   const rows = new Rows()
   const violations = new Violations(bus, clock, log)
+  const outputs = deps.schemas
+  const schemas = new SchemaChecks(outputs && ((schema, value) => outputs.check(schema, value)))
   const reloads: Reloads = new Reloads({
     bus,
     clock,
@@ -73,12 +76,12 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key),
-    onLoaded: (loaded) => keepLoaded({ records, rows, violations, options }, loaded),
+    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, options }, loaded),
   })
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, reloads, violations, isAgent },
+    { log, rules, records, rows, reloads, violations, schemas, isAgent },
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
@@ -86,7 +89,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
     start,
   )
-  return { deps, options, projector, archiver, records, reloads, violations, manifest, agents, rows }
+  return { deps, options, projector, archiver, records, reloads, violations, schemas, manifest, agents, rows }
 }
 
 /** A pass that began has its record, whatever later requests for its id were told (rule 5). */
@@ -98,16 +101,16 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolea
 }
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
-async function keepLoaded(parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'options'>, loaded: Loaded): Promise<boolean> {
+async function keepLoaded(parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'options'>, loaded: Loaded): Promise<boolean> {
   const { memory } = loaded
-  const { records, rows, violations, options } = parts
+  const { records, rows, violations, schemas, options } = parts
   for (const { sequence, what } of memory.ignored) {
     const unknown = memory.journal.state === 'none' && what.startsWith('a return')
     violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
   }
   // Nothing but impossible steps is no pass, and must not stand where one stood.
   if (memory.journal.state === 'none' && !memory.request) return true
-  const { record, row } = describe(memory, { id_window_ms: options.id_window_ms })
+  const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)
   rows.put(row)
   if (!options.log_all_passes) return true
   return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, record)
@@ -120,6 +123,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query }): An
     bus: deps.bus,
     log: deps.log,
     rules: { id_window_ms: options.id_window_ms },
+    check: parts.schemas.check,
     seesAll: (name) => seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
   }

@@ -1,18 +1,40 @@
-import { auditRecord, type JournalRules } from '@passover/core'
+import { auditRecord, type CheckSchema, type JournalRules, type PassHistory, schemaFor } from '@passover/core'
 import { keyText, type PassRecord, type PassRow } from '@passover/schemas'
-import { toHistory } from './history.js'
+import { isWhole, toHistory } from './history.js'
 import type { PassMemory } from './pass-memory.js'
 import { plainRecord } from './plain.js'
 
 export interface Described {
   record: PassRecord
   row: PassRow
+  /** A schema that is still to be applied before the record is whole. */
+  unchecked?: { schema: unknown; output: unknown }
 }
 
 /** Record and row of a pass as they follow from its messages alone. */
 export function describe(memory: PassMemory, rules: JournalRules): Described {
-  const record = plainRecord(memory) ?? auditRecord(toHistory(memory), rules)
-  return { record, row: rowOf(record) }
+  const plain = plainRecord(memory)
+  if (plain) return { record: plain, row: rowOf(plain) }
+  const history = toHistory(memory)
+  const record = auditRecord(history, rules)
+  const unchecked = memory.schema_faults ? undefined : uncheckedOf(memory, history)
+  return unchecked ? { record, row: rowOf(record), unchecked } : { record, row: rowOf(record) }
+}
+
+/** Of what travels in parts only the originator sees the whole. */
+function uncheckedOf(memory: PassMemory, { control, returned }: PassHistory): Described['unchecked'] {
+  const schema = control && returned && 'output' in returned ? schemaFor(returned.output, control) : undefined
+  const noted = schema && memory.step('return')
+  return noted && isWhole(noted) && returned && 'output' in returned ? { schema, output: returned.output } : undefined
+}
+
+/** The same once its output_schema, if there is one, was applied. */
+export async function describeChecked(memory: PassMemory, rules: JournalRules, check: CheckSchema | undefined): Promise<Described> {
+  const described = describe(memory, rules)
+  if (!described.unchecked || !check) return described
+  const { schema, output } = described.unchecked
+  memory.schema_faults = await check(schema, output)
+  return describe(memory, rules)
 }
 
 /** A record as one line of `list`. One shape for all: there are many, and what is undefined is not sent. */

@@ -26,6 +26,7 @@ export function toHistory(memory: PassMemory): PassHistory {
     events,
     control: framed && controlOf(framed),
     returned: returned && returnedOf(returned),
+    schema_faults: memory.schema_faults,
     return_digest: returned && decisions.some(({ item }) => item === 'return' || item === 'apply') ? sha256(returned.body) : undefined,
     ...asked,
   }
@@ -109,6 +110,12 @@ const FINDING = { type: 'finding', severity: 'error', category: '?', message: '?
 function standIn({ kind, severity }: Json): unknown {
   if (kind === 'file_modification') return CHANGE
   return kind === 'finding' && severity === 'error' ? FINDING : STAND_IN
+}
+
+/** Whether all that a return says stands in its message. */
+export function isWhole(noted: Noted): boolean {
+  const parts = decodedJson(noted.body, noted.content_type)?.parts
+  return !Array.isArray(parts) || parts.length === 0
 }
 
 function isReference(artifact: unknown): artifact is Json {

@@ -3,6 +3,7 @@ import { setPriority } from 'node:os'
 import { pathToFileURL } from 'node:url'
 import { nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
+import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
 import { startAudit } from './audit.js'
 import { readEnvironment } from './environment.js'
@@ -19,7 +20,7 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
   await bus.ensureTopology()
-  return startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log }, told.settings)
+  return startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, told.settings)
 }
 
 /** The audit only watches: where processors are short, it yields to those who pass, and catches up after. */

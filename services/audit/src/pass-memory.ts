@@ -47,6 +47,8 @@ export class PassMemory {
   readonly noted: Noted[] = []
   readonly ignored: Impossible[] = []
   request: RequestNote | undefined
+  /** What its output_schema has against its output, once it was applied. */
+  schema_faults: readonly string[] | undefined
   /** Bytes of bodies held. */
   bytes = 0
   /** Sequence and time of the first message. */

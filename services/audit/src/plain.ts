@@ -1,4 +1,4 @@
-import { acceptReturn, awaitsApproval, passStatus, releaseOf, requestNamed } from '@passover/core'
+import { acceptReturn, awaitsApproval, passStatus, releaseOf, requestNamed, schemaFor } from '@passover/core'
 import {
   type PassOverAuditEntry,
   type PassOverMetadata,
@@ -98,9 +98,14 @@ function plainly(memory: PassMemory): Plain | undefined {
   const body = policy && returnedOf(second)
   if (!named || !control || !body || 'error' in body) return undefined
   const accepted = acceptReturn(body.output, memory.key)
-  if (!accepted.ok) return undefined
+  if (!accepted.ok || hasTerms(accepted.output, policy)) return undefined
   const asked = { sequence: named.sequence, time: named.time ?? memory.request?.time ?? journal.work.time }
   return { memory, work: journal.work, returned: journal.return, asked, control, policy, output: accepted.output }
+}
+
+/** Whether more than the output itself decides if it is acceptable: an output_schema, or rights that it may have broken. */
+function hasTerms(output: WorkOutput, policy: WorkControl['policy']): boolean {
+  return schemaFor(output, { policy }) !== undefined || output.artifacts.some(({ type }) => type === 'tool_result')
 }
 
 function entryOf(plain: Plain): PassOverAuditEntry {

@@ -17,7 +17,15 @@ function projector() {
     busy: () => undefined,
   }
   const idle = { busy: () => undefined }
-  const deps = { log: pino({ level: 'silent' }), rules: { id_window_ms: 3_600_000 }, records: idle, rows: {}, reloads, violations: idle }
+  const deps = {
+    log: pino({ level: 'silent' }),
+    rules: { id_window_ms: 3_600_000 },
+    records: idle,
+    rows: {},
+    reloads,
+    violations: idle,
+    schemas: idle,
+  }
   const options = { writes: true, open_ms: 3_000, request_ms: REQUEST_MS, ended_bytes: 1 << 20 }
   return { wanted, made: new Projector({ ...deps, isAgent: () => false } as unknown as ProjectorDeps, options) }
 }

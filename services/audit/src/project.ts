@@ -10,6 +10,7 @@ import { type Records, recordKey, type Slot } from './records.js'
 import type { Reloads } from './reload.js'
 import { noteKey, RequestNotes } from './request-notes.js'
 import type { Rows } from './rows.js'
+import type { SchemaChecks } from './schema-checks.js'
 import type { Violations } from './violations.js'
 
 export interface ProjectorDeps {
@@ -19,6 +20,7 @@ export interface ProjectorDeps {
   rows: Rows
   reloads: Reloads
   violations: Violations
+  schemas: SchemaChecks
   isAgent: (name: string) => boolean
 }
 
@@ -84,7 +86,7 @@ export class Projector {
       // One message must not keep the reader from all that follow.
       this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
     }
-    return this.deps.records.busy() ?? this.deps.reloads.busy() ?? this.deps.violations.busy()
+    return this.deps.records.busy() ?? this.deps.reloads.busy() ?? this.deps.violations.busy() ?? this.deps.schemas.busy()
   }
 
   /** The lowest sequence that a projector starting now would still have to read; undefined: none. */
@@ -197,11 +199,26 @@ export class Projector {
     if (!described) return
     const { record, row } = described
     this.deps.rows.put(row)
+    if (described.unchecked && this.deps.schemas.check) {
+      this.saveChecked(tracked, described.unchecked)
+      return
+    }
     if (!this.options.writes) return
     tracked.slot ??= { key: recordKey(tracked.memory.key, row.created_at, row.session_id) }
     tracked.writing = 'yes'
     this.unwritten.add(tracked)
     this.deps.records.send(tracked.slot, record, (written) => this.onWritten(tracked, written))
+  }
+
+  /** Its record says what its output_schema says: that is asked first. */
+  private saveChecked(tracked: Tracked, unchecked: NonNullable<Described['unchecked']>): void {
+    tracked.writing = 'yes'
+    this.unwritten.add(tracked)
+    this.deps.schemas.begin(tracked.memory, unchecked, () => {
+      tracked.writing = 'no'
+      this.unwritten.delete(tracked)
+      this.save(tracked)
+    })
   }
 
   private onWritten(tracked: Tracked, written: boolean): void {

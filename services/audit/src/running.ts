@@ -1,6 +1,7 @@
 import type { Bus, Consumption, Following } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { AgentRecord, Random } from '@passover/schemas'
+import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Archiver } from './archive.js'
 import type { Manifest } from './manifest.js'
@@ -9,6 +10,7 @@ import type { Projector } from './project.js'
 import type { Records } from './records.js'
 import type { Reloads } from './reload.js'
 import type { Rows } from './rows.js'
+import type { SchemaChecks } from './schema-checks.js'
 import type { Violations } from './violations.js'
 
 /** What the audit is given: only a main constructs these. */
@@ -18,6 +20,8 @@ export interface AuditDeps {
   clock: Clock
   random: Random
   log: Logger
+  /** Applies output schemas; absent: none is. The audit ends it. */
+  schemas?: OutputSchemas
 }
 
 export interface AuditStats {
@@ -57,6 +61,7 @@ export interface Parts {
   records: Records
   reloads: Reloads
   violations: Violations
+  schemas: SchemaChecks
   manifest: Manifest
   agents: Map<string, AgentRecord>
   rows: Rows
@@ -98,10 +103,15 @@ export class RunningAudit implements AuditRunning {
   }
 
   async settled(): Promise<void> {
-    const { deps, projector, records, reloads, violations, archiver } = this.parts
+    const { deps, projector, records, reloads, violations, schemas, archiver } = this.parts
     const { last } = await deps.bus.bounds()
     const isBusy = () =>
-      projector.position < last || records.pending > 0 || reloads.size > 0 || violations.lowest !== undefined || archiver.busy
+      projector.position < last ||
+      records.pending > 0 ||
+      reloads.size > 0 ||
+      schemas.pending > 0 ||
+      violations.lowest !== undefined ||
+      archiver.busy
     while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_MS, done))
   }
 
@@ -122,11 +132,13 @@ export class RunningAudit implements AuditRunning {
     // What is only retried is given up; the next process reads it again (I4).
     parts.reloads.stop()
     parts.violations.stop()
+    parts.schemas.stop()
     parts.records.stop()
     const begun = Promise.all([parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
     timer?.[Symbol.dispose]()
+    await parts.deps.schemas?.[Symbol.asyncDispose]()
     parts.deps.log.info(this.stats(), 'audit stopped')
     this.resolveClosed()
   }
