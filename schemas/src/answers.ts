@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { agentRecord } from './agents.js'
 import { passError } from './errors.js'
+import { inboxItem } from './inbox.js'
 import { passKey } from './names.js'
 
 /** What the audit service answers on `ask.<name>` (DESIGN §2 Asking). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
@@ -102,6 +103,8 @@ export const answeredPass = z.object({
   history: z.array(timelineEntry).optional(),
   /** Entries of the history that were left out of its middle. */
   history_left_out: z.int().optional(),
+  /** With `due: true`: what of it waits for a person now. */
+  due: inboxItem.optional(),
   /** With `history: true`: passes asked for within it that the asker may see, newest first; `below_more`: there are more. */
   below: z.array(passRow).optional(),
   below_more: z.boolean().optional(),

@@ -113,6 +113,16 @@ export {
   type Step,
   type StepKind,
 } from './events.js'
+export {
+  type AskedFor,
+  type CameBack,
+  type InboxAnswer,
+  type InboxItem,
+  inboxAnswer,
+  inboxItem,
+  type ShownFinding,
+  type ShownModification,
+} from './inbox.js'
 export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './ledger.js'
 export { LIMITS } from './limits.js'
 export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './metadata.js'

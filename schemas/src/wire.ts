@@ -201,6 +201,8 @@ export const question = z.discriminatedUnion('op', [
     subagent: agentName.optional(),
     id: text(64),
     history: z.boolean().optional(),
+    /** Also what of it waits for a person now, as the inbox tells it. */
+    due: z.boolean().optional(),
   }),
   z.object({
     op: z.literal('list'),
@@ -211,6 +213,17 @@ export const question = z.discriminatedUnion('op', [
     limit: z.int().positive().max(1000).optional(),
   }),
   z.object({ op: z.literal('agents') }),
+  /** What waits for a person, oldest first. An agent is told about its own passes only. */
+  z.object({
+    op: z.literal('inbox'),
+    /** Only what was asked for, however far down, on behalf of this agent. */
+    root_originator: agentName.optional(),
+    /** Only what this person may decide. */
+    approver: agentName.optional(),
+    limit: z.int().positive().max(200).optional(),
+    /** `next` of the answer before. */
+    after: text(300).optional(),
+  }),
 ])
 export type Question = z.infer<typeof question>
 

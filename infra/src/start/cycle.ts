@@ -175,7 +175,7 @@ async function apply({ stage, alice, directory }: Cycle, output: WorkOutput, cho
 async function trail({ stage, bus }: Cycle, id: string, last: 'applied' | 'decision'): Promise<void> {
   const deadline = Date.now() + AUDIT_SEEN_MS
   for (;;) {
-    const pass = await findPass(bus, { id, from: 'alice', to: 'audit' }, true)
+    const pass = await findPass(bus, { id, from: 'alice', to: 'audit' }, { history: true })
     const history = pass.history ?? []
     if (history.some(({ kind }) => kind === last) || Date.now() > deadline) {
       stage.detail(renderTimeline(history, stage.terminal))

@@ -167,8 +167,10 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...readStream(stream, 'project and archive'),
     publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),
     ...makeTopology(subjects),
-    ...['passes', 'agents', 'policy', 'archive'].flatMap((table) => readTable(subjects.bucket(table), 'passes, agents, policy, manifest')),
-    ...writeTable(subjects.bucket('passes'), 'write the projection'),
+    ...['passes', 'agents', 'policy', 'archive', 'inbox'].flatMap((table) =>
+      readTable(subjects.bucket(table), 'passes, agents, policy, manifest, inbox'),
+    ),
+    ...['passes', 'inbox'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
     ...readParts(context, 'archive large parts'),

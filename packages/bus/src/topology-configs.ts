@@ -14,7 +14,7 @@ export const DISPATCHER_ACK_WAIT_MS = 5_000
 /** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
 const DISPATCHER_DELIVERIES = 30
 /** `archive` is the manifest of the object bucket of that name. */
-const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
+const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive', 'inbox']
 const OBJECTS = ['snapshots', 'archive']
 /** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
 const MAX_AGES: Partial<Record<string, number>> = { presence: 20_000, budgets: 172_800_000 }

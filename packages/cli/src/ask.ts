@@ -1,5 +1,15 @@
 import type { Bus } from '@passover/bus'
-import { type AgentRow, type AnsweredPass, agentsAnswer, listAnswer, type PassRow, passAnswer, type Question } from '@passover/schemas'
+import {
+  type AgentRow,
+  type AnsweredPass,
+  agentsAnswer,
+  type InboxItem,
+  inboxAnswer,
+  listAnswer,
+  type PassRow,
+  passAnswer,
+  type Question,
+} from '@passover/schemas'
 import { CliFailure } from './failure.js'
 
 const ASK_MS = 5_000
@@ -44,6 +54,14 @@ export async function askList(bus: Bus, filter: ListFilter): Promise<{ passes: P
   return { passes, more }
 }
 
+export type InboxFilter = Omit<Extract<Question, { op: 'inbox' }>, 'op'>
+
+/** What waits for a person, oldest first; `next` goes on where the limit cut it off. */
+export async function askInbox(bus: Bus, filter: InboxFilter): Promise<{ items: InboxItem[]; more: boolean; next?: string | undefined }> {
+  const { items, more, next } = await ask(bus, { op: 'inbox', ...filter }, inboxAnswer)
+  return { items, more, next }
+}
+
 /** Registered agents with their open passes. */
 export async function askAgents(bus: Bus): Promise<AgentRow[]> {
   return (await ask(bus, { op: 'agents' }, agentsAnswer)).agents
@@ -55,14 +73,20 @@ export interface PassRef {
   to?: string | undefined
 }
 
-function passQuestion(ref: PassRef, history: boolean): Question {
-  return { op: 'pass', id: ref.id, history, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
+/** What is told of a pass besides where it stands: everything that was stored, what of it waits for a person. */
+export interface PassWants {
+  history?: true
+  due?: true
+}
+
+function passQuestion(ref: PassRef, wants: PassWants): Question {
+  return { op: 'pass', id: ref.id, ...wants, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
 }
 
 /** Every pass with that id; none is []. */
-export async function askPasses(bus: Bus, ref: PassRef, history: boolean): Promise<AnsweredPass[]> {
+export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass[]> {
   try {
-    return (await ask(bus, passQuestion(ref, history), passAnswer)).passes
+    return (await ask(bus, passQuestion(ref, wants), passAnswer)).passes
   } catch (error) {
     if (error instanceof CliFailure && error.code === 'E041') return []
     throw error
@@ -70,8 +94,8 @@ export async function askPasses(bus: Bus, ref: PassRef, history: boolean): Promi
 }
 
 /** The one pass that an id, or the beginning of one, names. CliFailure E041: none; E042 (exit 2): several, which it lists. */
-export async function findPass(bus: Bus, ref: PassRef, history = false): Promise<AnsweredPass> {
-  const exact = WHOLE_ID.test(ref.id) ? await askPasses(bus, ref, history) : []
+export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass> {
+  const exact = WHOLE_ID.test(ref.id) ? await askPasses(bus, ref, wants) : []
   if (exact.length === 1 && exact[0]) return exact[0]
   if (exact.length > 1)
     throw severalPasses(
@@ -86,7 +110,7 @@ export async function findPass(bus: Bus, ref: PassRef, history = false): Promise
   const close = passes.filter(({ id }) => id.startsWith(ref.id))
   if (close.length > 1) throw severalPasses(ref.id, close)
   const [only] = close
-  const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, history) : []
+  const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, wants) : []
   if (found[0]) return found[0]
   throw new CliFailure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }

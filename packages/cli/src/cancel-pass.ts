@@ -86,7 +86,7 @@ async function untilEnded(bus: Bus, pass: AnsweredPass): Promise<AnsweredPass> {
   let last = pass
   while (isOpen(last.row) && Date.now() < deadline) {
     await new Promise((again) => setTimeout(again, POLL_MS))
-    const [now] = await askPasses(bus, { id, from: originator, to: subagent }, false)
+    const [now] = await askPasses(bus, { id, from: originator, to: subagent })
     if (now) last = now
   }
   return last

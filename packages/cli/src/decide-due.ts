@@ -1,46 +1,51 @@
 import type { Bus } from '@passover/bus'
-import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/schemas'
+import type { ModificationChoice } from '@passover/core'
+import type { AnsweredPass, InboxItem } from '@passover/schemas'
 import { askPasses, findPass, type PassRef } from './ask.js'
 import { decide, type Standing } from './decide.js'
-import { ago } from './duration.js'
-import { CliFailure } from './failure.js'
-import { oneLine } from './text.js'
+import { type DueDecided, faster, nothingDue } from './decided-before.js'
+import { choiceOf, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
+import { CliFailure, usage } from './failure.js'
+import { count } from './text.js'
 
 export interface DueOptions {
   ref: PassRef
   verdict: 'approve' | 'deny'
   reason?: string | undefined
+  /** Only if this is what waits. */
+  item?: InboxItem['item'] | undefined
+  /** Of item `apply`: the numbers of the changes that are taken. */
+  only?: readonly number[] | undefined
+  /** Shows what is decided about and asks; absent: nobody is asked. */
+  confirm?: ((due: InboxItem, returned: ShownReturn | undefined) => Promise<boolean>) | undefined
 }
-
-/** What became of it: the document for --json, the sentence for people, the exit code. */
-export interface DueDecided {
-  document: Record<string, unknown>
-  sentence: string
-  exit: number
-}
-
-/** An item that waits for a person, with the digest of what is decided about. */
-type Due = { item: 'dispatch' | 'return'; digest: string }
 
 const SETTLE_MS = 3_000
 const POLL_MS = 100
 
 /**
- * Decides whatever a pass waits for: its dispatch while it is held, else the release of its return.
- * CliFailure E041: it waits for nothing; E013 (exit 6): the approval has expired, (exit 4): this person
- * takes part in the pass; nothing is stored then.
+ * Decides what a pass waits for: its dispatch while it is held, then the release of its return, then which of its changes are taken.
+ * CliFailure E041: it waits for nothing; E042: --only where there is nothing to choose from; E013 (exit 6): the approval has
+ * expired, (exit 4): this person may not decide, or the return is not the stored one; nothing is stored then.
  */
-export async function decideDue(bus: Bus, { ref, verdict, reason }: DueOptions): Promise<DueDecided> {
-  const pass = await findPass(bus, ref)
-  const due = dueItem(pass)
-  if (!due) return nothingDue(bus, pass, verdict)
-  const before = pass.decisions.find(({ item }) => item === due.item)
-  if (before) return faster(bus, pass, { item: due.item, verdict, standing: before })
+export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecided> {
+  const { ref, verdict, reason, item, only } = options
+  const pass = await findPass(bus, ref, { due: true })
+  const { due } = pass
+  if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item })
   refuseOwn(pass, bus.identity)
+  refuseOthers(due, bus.identity)
+  if (only && due.item !== 'apply') throw notToChoose(due)
+  const returned = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, due)
+  const modifications = due.item === 'apply' && verdict === 'approve' && returned ? choiceOf(returned, only) : undefined
+  if (options.confirm && !(await options.confirm(due, returned))) {
+    return { document: { id: pass.row.id, item: due.item, decided: false, status: pass.status }, sentence: 'Nothing was decided.', exit: 1 }
+  }
+  if (returned) await verifyStored(bus, pass, due)
   const counts = (standing: Standing) => decisionCounts(bus, pass, { item: due.item, standing })
-  const decided = await decide(bus, { key: pass.key, ...due, verdict, reason }, counts)
+  const decided = await decide(bus, { key: pass.key, item: due.item, digest: due.digest, verdict, reason, modifications }, counts)
   if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, standing: decided.standing })
-  return settled(bus, pass, { item: due.item, verdict, sequence: decided.sequence })
+  return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }
 
 /** Nobody decides about a pass of their own: a decision by one of its agents never counts (DESIGN §2 Identity). */
@@ -53,52 +58,19 @@ export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row
   })
 }
 
-function dueItem(pass: AnsweredPass): Due | undefined {
-  if (pass.status === 'held' && pass.digest) return { item: 'dispatch', digest: pass.digest }
-  if (pass.status === 'awaiting_release' && pass.return) return { item: 'return', digest: sha256(pass.return.data) }
-  return undefined
-}
-
-function nothingDue(bus: Bus, pass: AnsweredPass, verdict: 'approve' | 'deny'): DueDecided {
-  const last = pass.decisions.filter(({ item }) => item === 'dispatch' || item === 'return').at(-1)
-  if (last) return faster(bus, pass, { item: last.item, verdict, standing: last })
-  if (pass.row.code === 'E013')
-    throw new CliFailure('E013', `${pass.row.id} was not approved in time, or was refused`, {
-      hint: `passover show ${pass.row.id} says why`,
-      exit: 6,
-    })
-  throw new CliFailure('E041', `${pass.row.id} waits for no decision: it is ${pass.status}`, {
-    hint: 'passover list --status held shows what waits',
+/** A decision by who is no approver would not count: it is not even stored. */
+function refuseOthers({ id, approvers }: InboxItem, person: string): void {
+  if (!approvers || approvers.includes(person)) return
+  const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
+  throw new CliFailure('E013', `${person} may not decide about ${id}: its policy names as approvers ${named}`, {
+    hint: approvers[0] ? `one of them decides: passover approve ${id} --as ${approvers[0]}` : 'name approvers in the policy',
+    exit: 4,
   })
 }
 
-/** Somebody else decided; the same answer is as good as one's own. */
-function faster(
-  bus: Bus,
-  pass: AnsweredPass,
-  {
-    item,
-    verdict,
-    standing,
-  }: { item: string; verdict: string; standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason'> & { verdict: string } },
-): DueDecided {
-  const same = standing.verdict === verdict
-  const done = standing.verdict === 'approve' ? 'approved' : 'denied'
-  const reason = standing.reason ? ` ("${oneLine(standing.reason)}")` : ''
-  const exit = same ? 0 : standing.verdict === 'deny' ? 6 : 1
-  return {
-    document: {
-      id: pass.row.id,
-      item,
-      decided: false,
-      by: standing.person,
-      verdict: standing.verdict,
-      at: standing.time,
-      status: pass.status,
-    },
-    sentence: `${standing.person} was faster: ${done} ${ago(standing.time, bus.now())}${reason}.`,
-    exit,
-  }
+function notToChoose({ id, item }: InboxItem): CliFailure {
+  const first = { dispatch: 'its start', return: 'the release of its result', apply: '' }[item]
+  return usage(`--only chooses among changes, and ${id} waits for ${first}`, `decide that first: passover approve ${id} --item ${item}`)
 }
 
 /** Whether a decision that stands in the stream counts; the audit is asked again until it has read that far. */
@@ -107,42 +79,51 @@ async function decisionCounts(bus: Bus, pass: AnsweredPass, { item, standing }: 
   return now.decisions.some((decision) => decision.item === item && decision.sequence === standing.sequence)
 }
 
+interface Made {
+  due: InboxItem
+  verdict: 'approve' | 'deny'
+  sequence: number
+  modifications: ModificationChoice | undefined
+}
+
 /** The decision stands: what it did is awaited for a moment, so that the next command sees it. */
-async function settled(
-  bus: Bus,
-  pass: AnsweredPass,
-  { item, verdict, sequence }: { item: string; verdict: string; sequence: number },
-): Promise<DueDecided> {
-  const now = await until(
-    bus,
-    pass,
-    (read) =>
-      read.row.last_sequence >= sequence &&
-      (read.status !== pass.status || !read.decisions.some((decision) => decision.sequence === sequence)),
-  )
-  const counted = now.decisions.some((decision) => decision.sequence === sequence)
+async function settled(bus: Bus, pass: AnsweredPass, made: Made): Promise<DueDecided> {
+  const { due, verdict, sequence, modifications } = made
+  const counts = (read: AnsweredPass) => read.decisions.some((decision) => decision.sequence === sequence)
+  const moved = (read: AnsweredPass) => due.item !== 'dispatch' || read.status !== pass.status || !counts(read)
+  const now = await until(bus, pass, (read) => read.row.last_sequence >= sequence && moved(read))
   const { id } = pass.row
-  const document = { id, item, decided: counted, by: bus.identity, verdict, status: now.status }
-  if (!counted && now.row.last_sequence >= sequence) {
-    return {
-      document,
-      sentence: `Stored, but it does not count: ${bus.identity} is no person to this server, or the policy names other approvers.`,
-      exit: 4,
-    }
+  const decided = { id, item: due.item, decided: counts(now), by: bus.identity, verdict, digest: due.digest, status: now.status }
+  const document = modifications ? { ...decided, modifications } : decided
+  if (counts(now) || now.row.last_sequence < sequence)
+    return { document, sentence: sentenceOf(now, { ...made, by: bus.identity }), exit: 0 }
+  const why = `${bus.identity} is no person to this server, or it came too late`
+  return { document, sentence: `Stored, but it does not count: ${why}. passover show ${id} says why.`, exit: 4 }
+}
+
+/** What was decided, and what happens next. */
+function sentenceOf({ row, status, due: next }: AnsweredPass, made: Made & { by: string }): string {
+  const { due, verdict, modifications = {}, by } = made
+  const { id, originator } = row
+  const yes = verdict === 'approve'
+  const what = { dispatch: 'the start', return: 'the release', apply: 'the changes' }[due.item]
+  const done = `${yes ? 'Approved' : 'Denied'} ${what} of ${id} as ${by}`
+  if (due.item === 'dispatch') return `${done}; it is now ${status}.${yes ? ` What comes of it: passover show ${id}` : ''}`
+  if (due.item === 'return') {
+    const then = next?.item === 'apply' ? ` Its changes wait: passover approve ${id} --item apply` : ''
+    return yes ? `${done}; ${originator} gets it now.${then}` : `${done}; ${originator} gets E013 in its place.`
   }
-  const what = item === 'dispatch' ? 'the start' : 'the release'
-  return {
-    document,
-    sentence: `${verdict === 'approve' ? 'Approved' : 'Denied'} ${what} of ${id} as ${bus.identity}; it is now ${now.status}.`,
-    exit: 0,
-  }
+  if (!yes) return `${done}; none is applied.`
+  const all = Object.values(modifications)
+  const taken = all.filter((one) => one === 'taken').length
+  return `${done}: ${taken} of ${count(all.length, 'change')} taken. Write them: passover apply ${id}`
 }
 
 async function until(bus: Bus, pass: AnsweredPass, done: (pass: AnsweredPass) => boolean): Promise<AnsweredPass> {
   const { originator, subagent, id } = pass.key
   const deadline = Date.now() + SETTLE_MS
   for (;;) {
-    const [now] = await askPasses(bus, { id, from: originator, to: subagent }, false)
+    const [now] = await askPasses(bus, { id, from: originator, to: subagent }, { due: true })
     if (now && (done(now) || Date.now() > deadline)) return now
     if (!now && Date.now() > deadline) return pass
     await new Promise((again) => setTimeout(again, POLL_MS))

@@ -29,6 +29,7 @@ describe('the command tree', () => {
       'show',
       'watch',
       'cancel',
+      'inbox',
       'approve',
       'deny',
       'agents',

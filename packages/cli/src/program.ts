@@ -4,6 +4,7 @@ import { cancelCommand } from './commands/cancel.js'
 import { completionCommand } from './commands/completion.js'
 import { approveCommand, denyCommand } from './commands/decide.js'
 import { doctorCommand } from './commands/doctor.js'
+import { inboxCommand } from './commands/inbox.js'
 import { listCommand } from './commands/list.js'
 import { requestCommand } from './commands/request.js'
 import { showCommand } from './commands/show.js'
@@ -38,6 +39,7 @@ export function buildProgram(): Command {
     showCommand(),
     watchCommand(),
     cancelCommand(),
+    inboxCommand(),
     approveCommand(),
     denyCommand(),
     agentsCommand(),

@@ -39,7 +39,7 @@ export function follow(bus: Bus, followed: Followed): { stop(): void } {
 }
 
 async function standingText(bus: Bus, { id, from, to }: Followed, waited: number): Promise<string> {
-  const [pass] = await askPasses(bus, { id, from, to }, true)
+  const [pass] = await askPasses(bus, { id, from, to }, { history: true })
   if (!pass || pass.status === 'requested')
     return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
   if (pass.status === 'held') return `Held: a person must approve the start: ${approveHint({ id, from }, bus.identity)}`

@@ -13,12 +13,17 @@ export function oneLine(text: string, width = Number.POSITIVE_INFINITY): string 
   return line.length <= width ? line : `${line.slice(0, Math.max(0, width - 1))}…`
 }
 
+/** Every line that says something, moved to the right. */
+export function indent(text: string, by = '  '): string {
+  return plain(text) === '' ? '' : text.replace(/^(?=.)/gm, by)
+}
+
 /** `1 file`, `2 files`, `1 match`, `2 matches`. */
 export function count(n: number, noun: string, plural = `${noun}s`): string {
   return `${n} ${n === 1 ? noun : plural}`
 }
 
-const COMMANDS = /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|agents|doctor|help)\b)/g
+const COMMANDS = /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|inbox|agents|doctor|help)\b)/g
 
 /** Commands in a hint as they can be typed there: through npx where the command was started by it. */
 export function typed(text: string, env: NodeJS.ProcessEnv): string {

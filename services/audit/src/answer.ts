@@ -6,6 +6,7 @@ import {
   type AnsweredPass,
   type ErrorCode,
   HEADER,
+  type InboxAnswer,
   type ListAnswer,
   type PassAnswer,
   type PassKey,
@@ -17,8 +18,11 @@ import {
   type TimeAnswer,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
+import { answerInbox } from './answer-inbox.js'
 import { describeChecked } from './describe.js'
 import { controlOf } from './history.js'
+import type { Inbox } from './inbox.js'
+import { dueOf } from './inbox-item.js'
 import { type LoadDeps, type Loaded, loadPass } from './load.js'
 import type { Query } from './query.js'
 import { timelineOf } from './timeline.js'
@@ -27,6 +31,7 @@ export interface AnswerDeps extends LoadDeps {
   log: Logger
   /** Applies output schemas. */
   check?: CheckSchema | undefined
+  inbox: Inbox
   query: Query
   /** Whether this asker is told about every pass. */
   seesAll: (name: string) => boolean
@@ -34,7 +39,7 @@ export interface AnswerDeps extends LoadDeps {
   requestOf: (key: PassKey) => number | undefined
 }
 
-export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer
+export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer | InboxAnswer
 
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
@@ -69,6 +74,8 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
       return await answerList(deps, asker, data)
     case 'agents':
       return { ok: true, agents: await deps.query.agents() }
+    case 'inbox':
+      return await answerInbox(deps, asker, data)
     case 'pass':
       return await answerPass(deps, asker, data)
   }
@@ -94,6 +101,8 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     if (loaded.messages.length === 0) continue
     const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
+    const due = asked.due ? await dueOf(deps, loaded) : undefined
+    if (due) pass.due = due
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }
   return passes.length > 0 ? { ok: true, passes } : none

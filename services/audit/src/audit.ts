@@ -4,6 +4,7 @@ import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { Archive } from './archive-read.js'
 import { createdAt, describeChecked, rowOf } from './describe.js'
+import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
 import { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
 import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
@@ -22,23 +23,26 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
   const options = auditOptions.parse(settings)
   const { bus, log } = deps
   const rules = { id_window_ms: options.id_window_ms }
-  const [table, manifest, objects] = await Promise.all([
+  const [table, manifest, objects, waiting] = await Promise.all([
     bus.table(PASSES_BUCKET, passRecord),
     Manifest.open(bus),
     bus.objects(ARCHIVE_BUCKET),
+    bus.table(INBOX_BUCKET, inboxEntry),
   ])
+  const inbox = new Inbox(waiting, deps.clock, log)
+  const built = await inbox.load()
   const { agents, watch } = await watchAgents(bus)
   const start = await archivePosition(bus, manifest)
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
   const archive = new Archive(manifest, objects)
-  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, start })
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, start, inbox })
   const seeded = seed(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
     log.warn({ err: error }, 'newest records not read')
   })
-  const { from, rebuild } = await projectionStart(parts, { table, start })
+  const { from, rebuild } = await projectionStart(parts, { table, start, built })
   const reader = await bus.follow({ from }, (stored, fact) => {
     const busy = parts.projector.take(stored, fact)
     const sealing = parts.archiver.take(stored, fact, sessionOf(stored, fact))
@@ -47,7 +51,7 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
   const query = new Query({ bus, projector: parts.projector, rows: parts.rows, seeded, table, archive, agents, rules })
   const answering = options.answers ? await answerQuestions(bus, answerDeps(parts, { archive, query })) : undefined
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
-  return new RunningAudit(parts, { reader, answering, watch, rebuild })
+  return new RunningAudit(parts, { reader, answering, watch, rebuild: rebuild || !built })
 }
 
 interface Stores {
@@ -57,11 +61,12 @@ interface Stores {
   archive: Archive
   agents: Map<string, AgentRecord>
   start: { newest: ManifestEntry | undefined; from: number }
+  inbox: Inbox
 }
 
 function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
   const { bus, clock, log, random } = deps
-  const { table, manifest, objects, archive, agents, start } = stores
+  const { table, manifest, objects, archive, agents, start, inbox } = stores
   const rules = { id_window_ms: options.id_window_ms }
   const records = new Records(table, clock, log)
   const rows = new Rows()
@@ -76,12 +81,12 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key),
-    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, options }, loaded),
+    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, options }, loaded),
   })
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, reloads, violations, schemas, isAgent },
+    { log, rules, records, rows, reloads, violations, schemas, inbox, isAgent },
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
@@ -89,7 +94,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
     start,
   )
-  return { deps, options, projector, archiver, records, reloads, violations, schemas, manifest, agents, rows }
+  return { deps, options, projector, archiver, records, reloads, violations, schemas, manifest, agents, rows, inbox }
 }
 
 /** A pass that began has its record, whatever later requests for its id were told (rule 5). */
@@ -101,9 +106,12 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolea
 }
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
-async function keepLoaded(parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'options'>, loaded: Loaded): Promise<boolean> {
+async function keepLoaded(
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'options'>,
+  loaded: Loaded,
+): Promise<boolean> {
   const { memory } = loaded
-  const { records, rows, violations, schemas, options } = parts
+  const { records, rows, violations, schemas, inbox, options } = parts
   for (const { sequence, what } of memory.ignored) {
     const unknown = memory.journal.state === 'none' && what.startsWith('a return')
     violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
@@ -112,6 +120,7 @@ async function keepLoaded(parts: Pick<Parts, 'records' | 'rows' | 'violations' |
   if (memory.journal.state === 'none' && !memory.request) return true
   const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)
   rows.put(row)
+  inbox.note(record, memory.first)
   if (!options.log_all_passes) return true
   return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, record)
 }
@@ -122,6 +131,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query }): An
     ...found,
     bus: deps.bus,
     log: deps.log,
+    inbox: parts.inbox,
     rules: { id_window_ms: options.id_window_ms },
     check: parts.schemas.check,
     seesAll: (name) => seesAll(name, options, agents),
@@ -162,14 +172,14 @@ async function seed(table: Table<PassRecord>, rows: Rows): Promise<void> {
 /** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
 async function projectionStart(
   parts: Parts,
-  { table, start }: Pick<Stores, 'table' | 'start'>,
+  { table, start, built }: Pick<Stores, 'table' | 'start'> & { built: boolean },
 ): Promise<{ from: number; rebuild: boolean }> {
   const { manifest, deps, options } = parts
   const resume = Math.min(start.from, start.newest?.resume ?? start.from)
-  if (!start.newest || !options.log_all_passes) return { from: resume, rebuild: false }
+  if (!start.newest || (!options.log_all_passes && built)) return { from: resume, rebuild: false }
   const { first } = await deps.bus.bounds()
   const broken = await manifest.rebuilding()
-  if (broken === undefined && !(await isEmpty(table))) return { from: resume, rebuild: false }
+  if (broken === undefined && built && !(await isEmpty(table))) return { from: resume, rebuild: false }
   const from = Math.min(resume, Math.max(1, broken ?? first))
   await manifest.beginRebuild(from)
   return { from, rebuild: true }

@@ -15,6 +15,7 @@
  */
 export { Archive, readSegment, type Verified, verifyChain } from './archive-read.js'
 export { startAudit } from './audit.js'
+export { INBOX_BUCKET } from './inbox.js'
 export { runAudit } from './main.js'
 export { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
 export { type AuditOptions, type AuditSettings, auditOptions } from './options.js'

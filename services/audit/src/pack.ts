@@ -19,6 +19,8 @@ const NOT_PLAIN = new Error('not plain')
 const MAX_DEPTH = 16
 const MAX_LOOP = 24
 const MAX_NAMES = 512
+/** What is longer is no field but a digest: never met again, and it would use the names up. */
+const LONGEST_NAME = 40
 const TARGET_BYTES = 64 * 1024
 /** Bytes that any head or number may take. */
 const ROOM = 16
@@ -144,6 +146,6 @@ function writeNumber(value: number): void {
 
 function named(name: string): Uint8Array {
   const bytes = encode(name)
-  if (names.size < MAX_NAMES) names.set(name, bytes)
+  if (names.size < MAX_NAMES && name.length <= LONGEST_NAME) names.set(name, bytes)
   return bytes
 }

@@ -4,6 +4,7 @@ import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { type Described, describe } from './describe.js'
+import type { Inbox } from './inbox.js'
 import { isExpired, isFirst } from './load.js'
 import { isRecorded, PassMemory, type RequestNote } from './pass-memory.js'
 import { type Records, recordKey, type Slot } from './records.js'
@@ -21,6 +22,7 @@ export interface ProjectorDeps {
   reloads: Reloads
   violations: Violations
   schemas: SchemaChecks
+  inbox: Inbox
   isAgent: (name: string) => boolean
 }
 
@@ -86,13 +88,20 @@ export class Projector {
       // One message must not keep the reader from all that follow.
       this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
     }
-    return this.deps.records.busy() ?? this.deps.reloads.busy() ?? this.deps.violations.busy() ?? this.deps.schemas.busy()
+    return (
+      this.deps.records.busy() ??
+      this.deps.reloads.busy() ??
+      this.deps.violations.busy() ??
+      this.deps.schemas.busy() ??
+      this.deps.inbox.busy()
+    )
   }
 
   /** The lowest sequence that a projector starting now would still have to read; undefined: none. */
   needed(): number | undefined {
-    const { reloads, violations } = this.deps
-    let lowest = Math.min(reloads.lowest ?? Number.POSITIVE_INFINITY, violations.lowest ?? Number.POSITIVE_INFINITY)
+    const { reloads, violations, inbox } = this.deps
+    const none = Number.POSITIVE_INFINITY
+    let lowest = Math.min(reloads.lowest ?? none, violations.lowest ?? none, inbox.lowest ?? none)
     for (const { sequence } of this.notes.values()) {
       lowest = Math.min(lowest, sequence)
       break
@@ -186,8 +195,13 @@ export class Projector {
       this.ended.set(text, tracked)
       return
     }
-    if (!this.old.has(text)) this.young.set(text, tracked)
-    else this.save(tracked)
+    if (this.old.has(text)) {
+      this.save(tracked)
+      return
+    }
+    this.young.set(text, tracked)
+    // What waits for a person is in the inbox at once, not when its record is worth a write.
+    if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.noteHeld(tracked.memory)
   }
 
   private save(tracked: Tracked): void {
@@ -203,6 +217,7 @@ export class Projector {
       this.saveChecked(tracked, described.unchecked)
       return
     }
+    this.deps.inbox.note(record, tracked.memory.first)
     if (!this.options.writes) return
     tracked.slot ??= { key: recordKey(tracked.memory.key, row.created_at, row.session_id) }
     tracked.writing = 'yes'
@@ -219,6 +234,11 @@ export class Projector {
       this.unwritten.delete(tracked)
       this.save(tracked)
     })
+  }
+
+  private noteHeld(memory: PassMemory): void {
+    const described = this.describe(memory)
+    if (described) this.deps.inbox.note(described.record, memory.first)
   }
 
   private onWritten(tracked: Tracked, written: boolean): void {

@@ -4,6 +4,7 @@ import type { AgentRecord, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Archiver } from './archive.js'
+import type { Inbox } from './inbox.js'
 import type { Manifest } from './manifest.js'
 import type { AuditOptions } from './options.js'
 import type { Projector } from './project.js'
@@ -65,6 +66,7 @@ export interface Parts {
   manifest: Manifest
   agents: Map<string, AgentRecord>
   rows: Rows
+  inbox: Inbox
 }
 
 /** An audit that reads. */
@@ -103,7 +105,7 @@ export class RunningAudit implements AuditRunning {
   }
 
   async settled(): Promise<void> {
-    const { deps, projector, records, reloads, violations, schemas, archiver } = this.parts
+    const { deps, projector, records, reloads, violations, schemas, archiver, inbox } = this.parts
     const { last } = await deps.bus.bounds()
     const isBusy = () =>
       projector.position < last ||
@@ -111,6 +113,7 @@ export class RunningAudit implements AuditRunning {
       reloads.size > 0 ||
       schemas.pending > 0 ||
       violations.lowest !== undefined ||
+      inbox.lowest !== undefined ||
       archiver.busy
     while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_MS, done))
   }
@@ -134,6 +137,7 @@ export class RunningAudit implements AuditRunning {
     parts.violations.stop()
     parts.schemas.stop()
     parts.records.stop()
+    parts.inbox.stop()
     const begun = Promise.all([parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
@@ -160,7 +164,9 @@ export class RunningAudit implements AuditRunning {
   private async endRebuild(): Promise<void> {
     try {
       await this.settled()
-      if (!this.draining) await this.parts.manifest.endRebuild()
+      if (this.draining) return
+      await this.parts.inbox.markBuilt()
+      await this.parts.manifest.endRebuild()
     } catch (error) {
       this.parts.deps.log.warn({ err: error }, 'the end of the rebuild is not recorded: the next start rebuilds again')
     }

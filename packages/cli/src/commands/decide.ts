@@ -1,15 +1,22 @@
-import { Command } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { action, type Context } from '../context.js'
 
 interface DecideOptions {
   from?: string
   to?: string
   reason?: string
+  item?: 'dispatch' | 'return' | 'apply'
+  only?: number[]
+  yes?: true
 }
 
 /** `passover approve <id>` */
 export function approveCommand(): Command {
-  return decisionCommand('approve', 'say yes to what a pass waits for: its start, or the release of its result')
+  return decisionCommand('approve', 'say yes to what a pass waits for: its start, the release of its result, its changes').option(
+    '--only <numbers>',
+    'take only these changes, by the numbers that inbox and show print; the others are rejected',
+    numbers,
+  )
 }
 
 /** `passover deny <id>` */
@@ -23,20 +30,31 @@ function decisionCommand(verdict: 'approve' | 'deny', description: string): Comm
     .argument('<id>', 'the pass, or the beginning of its id')
     .option('--from <agent>', 'of this originator, where several passes share the id')
     .option('--to <agent>', 'of this subagent')
+    .addOption(new Option('--item <item>', 'only if this is what waits').choices(['dispatch', 'return', 'apply']))
     .option('--reason <text>', 'why; it stands in the audit trail')
+    .option('--yes', 'do not ask')
     .addHelpText(
       'after',
-      `\nThe decision is stored under your name (--as) and bound to what was held. Of two people one wins; the other sees who and when.\n\nExample:\n  passover list --status held\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
+      `\nThe decision is stored under your name (--as) and bound to what was shown. Of two people one wins; the other sees who and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
     )
     .action(action<DecideOptions, [string]>((context, options, id) => run(context, { ...options, verdict, id })))
+}
+
+/** `1,3` */
+function numbers(text: string): number[] {
+  const found = text.split(',').map((one) => one.trim())
+  if (!found.every((one) => /^[1-9]\d{0,5}$/.test(one))) throw new InvalidArgumentError('It takes numbers from 1 on, by commas: 1,3.')
+  return found.map(Number)
 }
 
 async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { decideDue } = await import('../decide-due.js')
+  const { confirmDecision } = await import('../confirm-decision.js')
   await using bus = await connectPerson(context)
-  const { id, verdict, reason, from, to } = given
-  const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason })
+  const { id, verdict, reason, from, to, item, only, yes } = given
+  const confirm = context.terminal.interactive && !yes ? confirmDecision(context, { verdict, only, now: () => bus.now() }) : undefined
+  const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason, item, only, confirm })
   context.terminal.show(decided.document, () => decided.sentence)
   return decided.exit
 }

@@ -22,11 +22,11 @@ export function showCommand(): Command {
         const { readResult } = await import('../result.js')
         const { renderPass } = await import('../render/timeline.js')
         await using bus = await connectPerson(context)
-        const pass = await findPass(bus, { id, ...options }, true)
+        const pass = await findPass(bus, { id, ...options }, { history: true, due: true })
         const result = await readResult(bus, pass)
         const { row, key, return: _return, history, below, ...rest } = { ...pass, decisions: allDecisions(pass) }
         context.terminal.show({ ...row, key, ...rest, timeline: history ?? [], below: below ?? [], ...result }, () =>
-          renderPass(pass, result, { ...context.terminal, now: bus.now() }),
+          renderPass(pass, result, { ...context.terminal, now: bus.now(), person: context.person }),
         )
         return 0
       }),

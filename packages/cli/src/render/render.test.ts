@@ -73,7 +73,11 @@ describe('one pass', () => {
   }
 
   it('tells chain, times between, decisions, and what is ignored', () => {
-    const text = renderPass(pass, { output: { status: 'completed', subagent_id: 'audit' } }, { colors, columns: undefined, now: 5_000 })
+    const text = renderPass(
+      pass,
+      { output: { status: 'completed', subagent_id: 'audit' } },
+      { colors, columns: undefined, person: 'maria', now: 5_000 },
+    )
     expect(text).toContain('root → alice → audit (depth 1 of 3)')
     expect(text).toMatch(/\+12 ms {2}work/)
     expect(text).toContain('ignored: a second return')
@@ -84,14 +88,14 @@ describe('one pass', () => {
   it('says of a decision whether it counts, and where nobody judged it only that it was made', () => {
     const decision = { sequence: 3, time: 1_100, kind: 'decision', by: 'newcomer', detail: 'dispatch approve' }
     const refused = { ...decision, counts: false, why: 'takes part in the pass' }
-    const text = renderPass({ ...pass, history: [refused] }, undefined, { colors, columns: undefined, now: 5_000 })
+    const text = renderPass({ ...pass, history: [refused] }, undefined, { colors, columns: undefined, person: 'maria', now: 5_000 })
     expect(text).toContain('newcomer tried to approve the start: does not count (takes part in the pass)')
     expect(sayEntry({ ...decision, counts: true })).toBe('newcomer approves the start')
     expect(sayEntry(decision)).toBe('newcomer decides: dispatch approve')
   })
 
   it('shows the stack of what threw, and what was no output, bounded', () => {
-    const shown = (error: PassResult) => renderPass(pass, error, { colors, columns: undefined, now: 5_000 })
+    const shown = (error: PassResult) => renderPass(pass, error, { colors, columns: undefined, person: 'maria', now: 5_000 })
     const stack = 'Error: no such table\n    at work (/a/b.js:3:4)'
     expect(shown({ error: { code: 'E011', message: 'no such table', details: { stack } } })).toContain('at work (/a/b.js:3:4)')
     const text = shown({ error: { code: 'E021', message: 'no output' }, raw_output: { status: 'x'.repeat(5_000) } })
@@ -102,7 +106,7 @@ describe('one pass', () => {
   it('lists the passes below, oldest first', () => {
     const child = (id: string, more: Partial<PassRow>): PassRow => ({ ...row, originator: 'audit', subagent: 'scout', id, ...more })
     const below = [child('second-child', { status: 'timed_out', code: 'E010' }), child('first-child0', {})]
-    const text = renderPass({ ...pass, below, below_more: true }, undefined, { colors, columns: undefined, now: 5_000 })
+    const text = renderPass({ ...pass, below, below_more: true }, undefined, { colors, columns: undefined, person: 'maria', now: 5_000 })
     expect(text).toMatch(/Passes below\n.*left out.*\n {2}first-child0 {2}→ scout.*\n {2}second-child {2}→ scout .*timed.out.*E010/)
   })
 
@@ -110,7 +114,7 @@ describe('one pass', () => {
     const text = renderPass(
       { ...pass, row: { ...row, status: 'refused', code: 'E003' } },
       { error: { code: 'E003', message: 'alice → audit → alice' } },
-      { colors, columns: undefined, now: 5_000 },
+      { colors, columns: undefined, person: 'maria', now: 5_000 },
     )
     expect(text.indexOf('E003 alice → audit')).toBeLessThan(text.indexOf('Timeline'))
   })

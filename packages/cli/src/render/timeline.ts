@@ -2,19 +2,21 @@ import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { clock, dateTime, duration } from '../duration.js'
 import type { PassResult } from '../result.js'
 import type { Terminal } from '../terminal.js'
-import { oneLine, plain } from '../text.js'
+import { indent, oneLine } from '../text.js'
+import { renderItem } from './inbox.js'
 import { renderResult } from './result.js'
 import { colorOf, isOpen, lasted, standing } from './rows.js'
 
 type View = Pick<Terminal, 'colors' | 'columns'>
 
 /** What `show` prints: who, what and why; the timeline; the result; the decisions. The newest error comes first. */
-export function renderPass(pass: AnsweredPass, result: PassResult | undefined, view: View & { now: number }): string {
+export function renderPass(pass: AnsweredPass, result: PassResult | undefined, view: View & { now: number; person: string }): string {
   const { row } = pass
   const { bold } = view.colors
   const facts = renderFacts(pass, view)
   const sections = [`${bold(row.id)}  ${colorOf(row, view.colors)(standing(row))}`]
   if (result && 'error' in result) sections.push(renderResult(result, view))
+  if (pass.due) sections.push(`${bold('Waits for a person')}\n${indent(renderItem(pass.due, view))}`)
   sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
   if (pass.history_left_out) sections.push(`(${pass.history_left_out} more entries in the middle are left out)`)
   if (pass.below && pass.below.length > 0) sections.push(`${bold('Passes below')}\n${renderBelow(pass, view)}`)
@@ -125,8 +127,4 @@ function renderDecisions(pass: AnsweredPass): string {
       return `  ${decision.item}: ${decision.verdict === 'approve' ? 'approved' : 'denied'} by ${decision.person} at ${dateTime(decision.time)}${split}${reason}`
     })
     .join('\n')
-}
-
-export function indent(text: string, by = '  '): string {
-  return plain(text) === '' ? '' : text.replace(/^(?=.)/gm, by)
 }

@@ -1,0 +1,25 @@
+import { askInbox } from './ask.js'
+import { connectPerson } from './client.js'
+import type { Context } from './context.js'
+import { renderInbox } from './render/inbox.js'
+
+export interface InboxRequest {
+  from?: string
+  mine?: true
+  limit: number
+}
+
+/** Shows what waits, oldest first. */
+export async function runInbox(context: Context, { from, mine, limit }: InboxRequest): Promise<number> {
+  const { terminal, person } = context
+  await using bus = await connectPerson(context)
+  const filter = { limit, ...(from ? { root_originator: from } : {}), ...(mine ? { approver: person } : {}) }
+  const { items, more } = await askInbox(bus, filter)
+  if (terminal.mode === 'jsonl') for (const item of items) terminal.stream(item, () => undefined)
+  else {
+    const view = { colors: terminal.colors, now: bus.now(), person }
+    terminal.show(items, () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
+  }
+  if (more) terminal.note(`More than these wait: see further with --limit, or narrow with --from or --mine.`)
+  return 0
+}

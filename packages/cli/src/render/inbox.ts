@@ -1,0 +1,108 @@
+import { type InboxItem, keyText, type ShownModification } from '@passover/schemas'
+import { ago, dateTime, duration } from '../duration.js'
+import type { Terminal } from '../terminal.js'
+import { count, indent, oneLine, plain } from '../text.js'
+
+interface View extends Pick<Terminal, 'colors'> {
+  now: number
+  person: string
+}
+
+const FILES_SHOWN = 5
+const CHANGES_SHOWN = 20
+const OBJECTIVE_SHOWN = 160
+
+/** What an item is about, in a sentence: "the start of …", "the release of …". */
+export const ABOUT: Record<InboxItem['item'], string> = {
+  dispatch: 'start of the work',
+  return: 'release of the result',
+  apply: 'application of the changes',
+}
+
+/** Everything that waits, the passes of one chain together under the one at its top. */
+export function renderInbox(items: readonly InboxItem[], view: View): string {
+  const roots = new Map<string, InboxItem[]>()
+  for (const item of items) roots.set(keyText(item.root), [...(roots.get(keyText(item.root)) ?? []), item])
+  const { bold } = view.colors
+  const groups = [...roots.values()].map((group) => {
+    const { root } = group[0] as InboxItem
+    const head = `${bold(`${root.originator} → ${root.subagent}`)}  ${root.id}`
+    return [head, ...group.map((item) => indent(renderItem(item, view)))].join('\n')
+  })
+  return groups.join('\n\n')
+}
+
+/** One item: what, since when and until when, what there is to see, and what to type. */
+export function renderItem(item: InboxItem, view: View): string {
+  const { colors, now } = view
+  const title = `${colors.yellow(ABOUT[item.item])}  ${oneLine(item.id)}  ${item.chain.map((name) => oneLine(name)).join(' → ')}`
+  const times = `waits since ${ago(item.since, now)}, expires in ${duration(item.expires_at - now)} (${dateTime(item.expires_at)})`
+  const facts: [string, string | undefined][] = [
+    ['reason', item.reason],
+    ...(item.item === 'dispatch' ? askedLines(item) : returnedLines(item, view)),
+    [
+      'policy',
+      `${item.policy.name} v${item.policy.version}${item.approvers ? `; approvers: ${item.approvers.join(', ') || 'nobody'}` : ''}`,
+    ],
+    ['digest', item.digest],
+  ]
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(value)}`]))
+  const changes = changeLines(item, view)
+  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, `  ${commandsOf(item, view)}`].join('\n')
+}
+
+function askedLines({ asked }: InboxItem): [string, string | undefined][] {
+  if (!asked) return []
+  const shown = asked.files.slice(0, FILES_SHOWN).map(({ path, size }) => `${plain(path)} (${bytes(size)})`)
+  const more = asked.files.length + (asked.files_left_out ?? 0) - shown.length
+  return [
+    ['objective', asked.objective === undefined ? undefined : oneLine(asked.objective, OBJECTIVE_SHOWN)],
+    ['files', shown.length === 0 ? 'none' : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`],
+    ['context', `${bytes(asked.context_bytes)} in all, ${duration(asked.timeout_ms)} to work`],
+    ['rules', asked.constraints.length > 0 ? asked.constraints.join(', ') : undefined],
+  ]
+}
+
+function returnedLines({ returned, why }: InboxItem, { colors }: View): [string, string | undefined][] {
+  if (!returned) return [['result', 'too large to be told here; passover show tells it']]
+  const { status, decision, summary, findings } = returned
+  const counts = [
+    findings.error > 0 ? colors.red(count(findings.error, 'error')) : '',
+    findings.warning > 0 ? count(findings.warning, 'warning') : '',
+    findings.info > 0 ? count(findings.info, 'remark') : '',
+  ].filter(Boolean)
+  return [
+    ['held', why],
+    ['result', `${status}${decision ? `, decision: ${decision}` : ''}${summary ? `: ${oneLine(summary, OBJECTIVE_SHOWN)}` : ''}`],
+    ['findings', counts.length === 0 ? undefined : `${counts.join(', ')}: ${findings.shown[0]?.message ?? ''}`],
+  ]
+}
+
+function changeLines({ returned }: InboxItem, { colors }: View): string[] {
+  if (!returned) return []
+  const { modifications, modifications_left_out = 0 } = returned
+  const lines = modifications.slice(0, CHANGES_SHOWN).map((one) => `    ${changeLine(one, colors)}`)
+  const more = modifications.length - lines.length + modifications_left_out
+  return more > 0 ? [...lines, `    … and ${more} more`] : lines
+}
+
+/** `2. src/a.ts  +2 -1  why (confidence high)` */
+export function changeLine(change: ShownModification, colors: Terminal['colors']): string {
+  const { number, path, operation, added, removed, reason, confidence } = change
+  const how = operation === 'modify' ? '' : `  ${operation}`
+  return `${number}. ${oneLine(path)}${how}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(reason)} (confidence ${oneLine(confidence)})`
+}
+
+/** Exactly what to type; the item is named, so that it is no other one's by the time it is typed. */
+export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): string {
+  const from = `${item.id} --item ${item.item}`
+  if (item.chain.includes(person)) return `passover approve ${from} --as <person>   (${person} takes part in it)`
+  if (item.approvers && !item.approvers.includes(person)) return `passover approve ${from} --as ${item.approvers[0] ?? '<person>'}`
+  const some = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1 ? ' [--only 1,…]' : ''
+  return `passover approve ${from}${some}   passover deny ${from}`
+}
+
+function bytes(size: number): string {
+  if (size < 1024) return `${size} B`
+  return size < 1024 * 1024 ? `${(size / 1024).toFixed(1)} KiB` : `${(size / 1024 / 1024).toFixed(1)} MiB`
+}

@@ -1,0 +1,89 @@
+import { z } from 'zod'
+import { passError } from './errors.js'
+import { passKey } from './names.js'
+
+/** A pass by its names, as an answer tells it: ids may also be `bad-<sequence>`. */
+const key = passKey.extend({ id: z.string().max(64) })
+
+/** One proposed change as a person decides about it; `number` is what `--only` takes. */
+export const shownModification = z.object({
+  number: z.int().positive(),
+  path: z.string(),
+  operation: z.enum(['create', 'modify', 'delete']),
+  /** Lines. */
+  added: z.int().min(0),
+  removed: z.int().min(0),
+  reason: z.string(),
+  confidence: z.string(),
+  /** What a decision names it by. */
+  digest: z.string(),
+})
+export type ShownModification = z.infer<typeof shownModification>
+
+export const shownFinding = z.object({
+  severity: z.enum(['error', 'warning', 'info']),
+  message: z.string(),
+  path: z.string().optional(),
+  line: z.int().optional(),
+})
+export type ShownFinding = z.infer<typeof shownFinding>
+
+/** What is asked for, of item `dispatch`. */
+const askedFor = z.object({
+  objective: z.string().optional(),
+  files: z.array(z.object({ path: z.string(), size: z.int().min(0) })),
+  files_left_out: z.int().positive().optional(),
+  context_bytes: z.int().min(0),
+  timeout_ms: z.number(),
+  constraints: z.array(z.string()),
+})
+export type AskedFor = z.infer<typeof askedFor>
+
+/** What came back, of items `return` and `apply`. */
+const cameBack = z.object({
+  status: z.string(),
+  decision: z.string().optional(),
+  summary: z.string().optional(),
+  /** How many of each severity; the gravest are shown. */
+  findings: z.object({ error: z.int(), warning: z.int(), info: z.int(), shown: z.array(shownFinding) }),
+  modifications: z.array(shownModification),
+  modifications_left_out: z.int().positive().optional(),
+})
+export type CameBack = z.infer<typeof cameBack>
+
+/** One thing that waits for a person, with what there is to see of it (DESIGN §3 Automatic return, §2 Identity). Times in server ms. */
+export const inboxItem = z.object({
+  item: z.enum(['dispatch', 'return', 'apply']),
+  originator: z.string(),
+  subagent: z.string(),
+  id: z.string(),
+  /** The pass at the top of the chain: whose inbox it is in. */
+  root: key,
+  /** Agents from the root's originator down to this pass's subagent. */
+  chain: z.array(z.string()),
+  parent: z.string().optional(),
+  session_id: z.string().optional(),
+  user_id: z.string().optional(),
+  priority: z.string().optional(),
+  reason: z.string(),
+  requested_at: z.number(),
+  since: z.number(),
+  expires_at: z.number(),
+  /** Of what is decided about: the request, or the return as stored. A decision names it. */
+  digest: z.string(),
+  /** Who may decide; absent: every person who takes no part in it. */
+  approvers: z.array(z.string()).optional(),
+  policy: z.object({ name: z.string(), version: z.int() }),
+  /** What keeps a return from being delivered by itself. */
+  why: z.string().optional(),
+  asked: askedFor.optional(),
+  returned: cameBack.optional(),
+})
+export type InboxItem = z.infer<typeof inboxItem>
+
+/** To `{ op: 'inbox' }`: oldest first; `next` goes on where the limit cut it off. */
+export const inboxAnswer = z.union([
+  z.object({ ok: z.literal(true), items: z.array(inboxItem), more: z.boolean(), next: z.string().optional() }),
+  z.object({ ok: z.literal(false), error: passError }),
+])
+export type InboxAnswer = z.infer<typeof inboxAnswer>

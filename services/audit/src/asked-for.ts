@@ -1,0 +1,72 @@
+import { type Bus, bodyType, decode, type Stored } from '@passover/bus'
+import { type AskedFor, HEADER, type Part, type WorkControl } from '@passover/schemas'
+
+type Json = Record<string, unknown>
+
+const MAX_OBJECTIVE = 4_000
+const MAX_FILES = 200
+/** A context that is larger is not fetched only to tell its objective. */
+const MAX_CONTEXT = 1024 * 1024
+const FILE = 'file:'
+
+/** What a held pass asks for, read from its request. What cannot be read is left out: its digest is what is decided about. */
+export async function askedFor(bus: Bus, control: WorkControl, request: Stored | undefined): Promise<AskedFor> {
+  const body = request && decodedBody(request)
+  const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: undefined }
+  return {
+    ...(objective === undefined ? {} : { objective: objective.slice(0, MAX_OBJECTIVE) }),
+    files: files.slice(0, MAX_FILES),
+    ...(files.length > MAX_FILES ? { files_left_out: files.length - MAX_FILES } : {}),
+    context_bytes: control.context_bytes,
+    timeout_ms: control.timeout_ms,
+    constraints: control.constraints,
+  }
+}
+
+interface Context {
+  objective: string | undefined
+  files: AskedFor['files']
+}
+
+/** An envelope with parts, or from a shell a plain PassOverRequest. */
+async function contextOf(bus: Bus, body: Json): Promise<Context> {
+  if (!Array.isArray(body.parts)) return plainContext(body.work_context)
+  const parts = body.parts.filter((part): part is Part => isJson(part) && typeof part.name === 'string')
+  const files = parts.flatMap(({ name, size }) => (name.startsWith(FILE) ? [{ path: name.slice(FILE.length), size: sizeOf(size) }] : []))
+  const context = parts.find(({ name }) => name === 'context')
+  return { objective: context && (await objectiveIn(bus, context)), files }
+}
+
+async function objectiveIn(bus: Bus, part: Part): Promise<string | undefined> {
+  if (sizeOf(part.size) > MAX_CONTEXT) return undefined
+  try {
+    return textOf(JSON.parse(new TextDecoder().decode(await bus.parts.fetch(part))))
+  } catch {
+    return undefined
+  }
+}
+
+function plainContext(context: unknown): Context {
+  const files = isJson(context) && Array.isArray(context.files) ? context.files.filter(isJson) : []
+  const shown = files.flatMap(({ path, content }) =>
+    typeof path === 'string' ? [{ path, size: typeof content === 'string' ? Buffer.byteLength(content) : 0 }] : [],
+  )
+  return { objective: textOf(context), files: shown }
+}
+
+function textOf(context: unknown): string | undefined {
+  return isJson(context) && typeof context.objective === 'string' ? context.objective : undefined
+}
+
+function decodedBody({ data, headers }: Stored): Json | undefined {
+  const decoded = decode(data, bodyType(data, headers.get(HEADER.contentType)))
+  return decoded.ok && isJson(decoded.value) ? decoded.value : undefined
+}
+
+function sizeOf(size: unknown): number {
+  return Number.isSafeInteger(size) && Number(size) >= 0 ? Number(size) : 0
+}
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}

@@ -1,0 +1,85 @@
+import { type Bus, decode, joinOutput, loadParts, type Stored } from '@passover/bus'
+import { acceptReturn, lineChanges, modificationsIn, type NumberedModification } from '@passover/core'
+import {
+  type CameBack,
+  HEADER,
+  type Part,
+  type PassKey,
+  type ShownFinding,
+  type ShownModification,
+  type WorkOutput,
+} from '@passover/schemas'
+
+type Json = Record<string, unknown>
+
+const MAX_SUMMARY = 2_000
+const MAX_MESSAGE = 500
+const MAX_FINDINGS = 10
+const MAX_MODIFICATIONS = 500
+/** Of artifacts that travel apart, for one answer. */
+const MAX_PART_BYTES = 16 * 1024 * 1024
+const SEVERITIES = ['error', 'warning', 'info'] as const
+
+/** What a stored return says, for a person to decide about. Undefined: it cannot be told whole (a part is lost, or too much). */
+export async function cameBack(bus: Bus, key: PassKey, returned: Stored): Promise<CameBack | undefined> {
+  const output = await wholeOutput(bus, key, returned)
+  if (!output) return undefined
+  const { status, summary, completion_reason } = output
+  const said = summary.generated_summary ?? completion_reason ?? output.output
+  const changes = modificationsIn(output)
+  return {
+    status,
+    ...(summary.decision === undefined ? {} : { decision: summary.decision }),
+    ...(said ? { summary: said.slice(0, MAX_SUMMARY) } : {}),
+    findings: findingsOf(output),
+    modifications: changes.slice(0, MAX_MODIFICATIONS).map(shown),
+    ...(changes.length > MAX_MODIFICATIONS ? { modifications_left_out: changes.length - MAX_MODIFICATIONS } : {}),
+  }
+}
+
+async function wholeOutput(bus: Bus, key: PassKey, { data, headers }: Stored): Promise<WorkOutput | undefined> {
+  const decoded = decode(data, headers.get(HEADER.contentType))
+  const body = decoded.ok && isJson(decoded.value) ? decoded.value : undefined
+  if (!body) return undefined
+  // A worker that speaks JSON may have sent the bare output.
+  const output = 'v' in body && isJson(body.output) ? body.output : body
+  const joined = await joinedOutput(bus, output, Array.isArray(body.parts) ? (body.parts as Part[]) : [])
+  const accepted = joined && acceptReturn(joined, key)
+  return accepted?.ok ? accepted.output : undefined
+}
+
+async function joinedOutput(bus: Bus, output: Json, parts: Part[]): Promise<Json | undefined> {
+  if (parts.reduce((sum, { size }) => sum + Number(size), 0) > MAX_PART_BYTES) return undefined
+  try {
+    const joined = joinOutput(output, await loadParts(bus.parts, parts))
+    return joined.ok ? joined.value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function shown({ number, digest, modification }: NumberedModification): ShownModification {
+  const { path, operation = 'modify', old_content, new_content, reason, confidence } = modification
+  return { number, path, operation, ...lineChanges(old_content, new_content), reason: reason.slice(0, MAX_MESSAGE), confidence, digest }
+}
+
+function findingsOf({ artifacts, summary }: WorkOutput): CameBack['findings'] {
+  const found = artifacts.flatMap((artifact): ShownFinding[] => {
+    if (artifact.type !== 'finding') return []
+    const { severity, message, location } = artifact
+    const place = location ? { path: location.path, ...(location.line === undefined ? {} : { line: location.line }) } : {}
+    return [{ severity, message: message.slice(0, MAX_MESSAGE), ...place }]
+  })
+  // Those that stand in the summary alone say nothing of their severity.
+  const told = new Set(found.map(({ message }) => message))
+  for (const message of summary.findings) {
+    if (!told.has(message.slice(0, MAX_MESSAGE))) found.push({ severity: 'info', message: message.slice(0, MAX_MESSAGE) })
+  }
+  const of = (severity: ShownFinding['severity']) => found.filter((one) => one.severity === severity)
+  const [error, warning, info] = SEVERITIES.map((severity) => of(severity).length) as [number, number, number]
+  return { error, warning, info, shown: SEVERITIES.flatMap(of).slice(0, MAX_FINDINGS) }
+}
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}
