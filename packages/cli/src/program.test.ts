@@ -32,6 +32,8 @@ describe('the command tree', () => {
       'inbox',
       'approve',
       'deny',
+      'apply',
+      'undo',
       'agents',
       'doctor',
       'completion',

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { agentsCommand } from './commands/agents.js'
+import { applyCommand, undoCommand } from './commands/apply.js'
 import { cancelCommand } from './commands/cancel.js'
 import { completionCommand } from './commands/completion.js'
 import { approveCommand, denyCommand } from './commands/decide.js'
@@ -42,6 +43,8 @@ export function buildProgram(): Command {
     inboxCommand(),
     approveCommand(),
     denyCommand(),
+    applyCommand(),
+    undoCommand(),
     agentsCommand(),
     doctorCommand(),
     completionCommand(() => program),

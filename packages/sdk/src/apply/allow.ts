@@ -22,15 +22,22 @@ export function applyDecision({ decisions }: Pick<AnsweredPass, 'decisions'>, da
   return decisions.find((one) => one.item === 'apply' && one.digest === digest)
 }
 
+/** Why nothing of an output may be applied, whoever approves of its changes. */
+export function mayNotBeApplied({ key, status, withheld }: Pick<Judged, 'key' | 'status' | 'withheld'>): PassOverError | undefined {
+  if (withheld) return new PassOverError('E013', 'the output was not released', { ...key, approval: 'denied' })
+  if (status !== 'awaiting_release') return undefined
+  return new PassOverError('E013', 'the output awaits its release, and is not applied before', { ...key })
+}
+
 /**
  * What the originator may apply: exactly what a person's decision took (DESIGN §3, spec 0 §6.1), or everything where the policy of the
  * pass says that no approval is needed. `only` narrows that; it takes nothing that the decision did not. E013 else.
  */
 export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
-  const { key, status, control, decision, all } = judged
+  const { key, control, decision, all } = judged
   const no = (why: string, details: object = {}): Allowed => ({ ok: false, error: new PassOverError('E013', why, { ...key, ...details }) })
-  if (status === 'awaiting_release') return no('the output awaits its release, and is not applied before')
-  if (judged.withheld) return no('the output was not released', { approval: 'denied' })
+  const never = mayNotBeApplied(judged)
+  if (never) return { ok: false, error: never }
   if (decision?.verdict === 'deny') {
     const reason = decision.reason ? `: ${decision.reason}` : ''
     return no(`${decision.person} denied the application${reason}`, { approval: 'denied', person: decision.person })

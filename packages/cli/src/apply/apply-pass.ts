@@ -1,0 +1,141 @@
+import { type Bus, nodeRandom, serverClock } from '@passover/bus'
+import { chooseModifications, modificationsIn, type NumberedModification } from '@passover/core'
+import type { AnsweredDecision, AnsweredPass, WorkOutput } from '@passover/schemas'
+import {
+  type Applied,
+  type ApplyHome,
+  applyChosen,
+  type Judged,
+  judge,
+  mayApply,
+  mayNotBeApplied,
+  type Plan,
+  planChosen,
+} from '@passover/sdk'
+import { findPass, type PassRef } from '../ask.js'
+import { CliFailure, usage } from '../failure.js'
+import { renderApplied, renderPlan } from '../render/apply.js'
+import { unifiedDiff } from '../render/diff.js'
+import { readResult } from '../result.js'
+import type { Terminal } from '../terminal.js'
+import { count } from '../text.js'
+import { decideApplication } from './decide-application.js'
+
+export interface ApplyRequest extends PassRef {
+  directory: string
+  /** `1,3`: numbers among the output's modifications. */
+  only?: string | undefined
+  dryRun?: boolean | undefined
+  yes?: boolean | undefined
+  binary?: boolean | undefined
+}
+
+/** A pass with everything that is known before anybody is asked. */
+interface Ready {
+  pass: AnsweredPass
+  judged: Judged
+  taken: readonly NumberedModification[]
+  plan: Plan
+}
+
+/**
+ * Shows what a pass would change, asks, decides as the person where no decision stands, and applies exactly what was taken: all of it or
+ * nothing. Exit 0: it is applied (now or before); 1: conflicts, or not agreed. CliFailure E041, E013 (exit 6 where it was denied).
+ */
+export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
+  const ready = await prepare(bus, given)
+  const document = { id: ready.pass.row.id, directory: given.directory, modifications: modificationsOf(ready) }
+  const stopped = ready.plan.items.some(({ verdict }) => verdict === 'conflict' || verdict === 'refused')
+  const view = { colors: terminal.colors, all: ready.judged.all }
+  if (given.dryRun || stopped) {
+    const doubt = given.dryRun ? { dry_run: true } : {}
+    terminal.show({ ...document, ...doubt, applied: [], rejected: rejectedOf(ready) }, () => renderPlan(ready.plan, view))
+    return stopped ? 1 : 0
+  }
+  if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready.plan, view))
+  if (!given.yes && terminal.interactive && !(await agreed(ready, given))) return 1
+  const decision = await decisionOf(bus, ready)
+  const home: ApplyHome = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person', directory: given.directory }
+  const { judged, taken } = ready
+  const applied_by = decision.person
+  const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
+  terminal.show({ ...document, decision: brief(decision), ...applied }, () => renderApplied(applied, { ...view, id: ready.pass.row.id }))
+  return exitOf(applied)
+}
+
+async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
+  const pass = await findPass(bus, given)
+  const output = await outputOf(bus, pass)
+  const data = pass.return?.data ?? new Uint8Array()
+  const judged = judge(pass, { data }, output)
+  const never = mayNotBeApplied(judged)
+  if (never) throw new CliFailure('E013', `${pass.row.id}: ${never.message}`, releaseHint(pass))
+  const only = numbersIn(given.only, judged.all)
+  const taken = judged.decision ? decidedOn(judged, only) : judged.all.filter(({ number }) => !only || only.includes(number))
+  if (judged.all.length === 0)
+    throw new CliFailure('E041', `${pass.row.id} proposes no changes to files`, { hint: `passover show ${pass.row.id}` })
+  return { pass, judged, taken, plan: await planChosen(given.directory, { taken, binary: given.binary ?? false }) }
+}
+
+async function outputOf(bus: Bus, pass: AnsweredPass): Promise<WorkOutput> {
+  const result = await readResult(bus, pass)
+  if (result && 'output' in result && Array.isArray(result.output.artifacts)) return result.output as WorkOutput
+  const { id } = pass.row
+  if (result && 'unreadable' in result) throw new CliFailure('E021', `the return of ${id} cannot be read: ${result.unreadable}`)
+  throw new CliFailure('E041', `${id} has no output to apply: it is ${pass.status}`, { hint: `passover show ${id} tells more` })
+}
+
+function releaseHint({ row, status }: AnsweredPass): { hint: string; exit: number } {
+  const waits = status === 'awaiting_release'
+  return { hint: `passover ${waits ? 'approve' : 'show'} ${row.id}`, exit: waits ? 4 : 6 }
+}
+
+function numbersIn(only: string | undefined, all: readonly NumberedModification[]): number[] | undefined {
+  if (only === undefined) return undefined
+  const numbers = only.split(',').map((word) => (/^\s*[1-9]\d{0,5}\s*$/.test(word) ? Number(word) : Number.NaN))
+  if (numbers.some(Number.isNaN)) throw usage(`--only: expected numbers like 1,3, got "${only}"`)
+  const { unknown } = chooseModifications(all, numbers)
+  if (unknown.length > 0) throw usage(`--only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
+  return numbers
+}
+
+function decidedOn(judged: Judged, only: number[] | undefined): readonly NumberedModification[] {
+  const allowed = mayApply(judged, only)
+  if (allowed.ok) return allowed.taken
+  throw allowed.error
+}
+
+async function agreed({ plan }: Ready, { directory }: ApplyRequest): Promise<boolean> {
+  const changes = plan.changes.length
+  if (changes === 0) return true
+  const { confirm, isCancel } = await import('@clack/prompts')
+  const answer = await confirm({ message: `Apply ${count(changes, 'change')} in ${directory}?`, initialValue: false })
+  return !isCancel(answer) && answer
+}
+
+async function decisionOf(bus: Bus, { pass, judged, taken }: Ready): Promise<AnsweredDecision> {
+  if (judged.decision) return judged.decision
+  const numbers = taken.map(({ number }) => number)
+  return decideApplication(bus, pass, chooseModifications(judged.all, numbers).modifications)
+}
+
+function brief({ person, verdict, time, sequence }: AnsweredDecision): object {
+  return { person, verdict, time, sequence }
+}
+
+function rejectedOf({ judged, taken }: Ready): string[] {
+  return judged.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
+}
+
+/** Every modification with what would become of it, for --json. */
+function modificationsOf({ judged, plan }: Ready): object[] {
+  return modificationsIn({ artifacts: judged.all.map(({ modification }) => modification) }).map(({ number, digest, modification }) => {
+    const planned = plan.items.find((item) => item.number === number)
+    const { path, operation = 'modify' } = modification
+    return { ...(planned ?? { number, digest, path, operation, verdict: 'rejected' }), diff: unifiedDiff(modification) }
+  })
+}
+
+function exitOf({ conflicts }: Applied): number {
+  return conflicts.length > 0 ? 1 : 0
+}

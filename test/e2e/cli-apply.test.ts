@@ -1,0 +1,154 @@
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Applied } from '@passover/sdk'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { change } from '../support/applying.js'
+import { cli, json, openProject, type Project, run, type Spawned, show } from './cli-harness.js'
+
+/** Proposes what its objective says. */
+const FIXER = `let text = ''; process.stdin.on('data', (chunk) => (text += chunk)).on('end', () => {
+  const { artifacts, ...more } = JSON.parse(JSON.parse(text).work_context.objective)
+  console.log(JSON.stringify({ status: 'completed', artifacts, ...more }))
+})`
+
+let project: Project
+let fixer: Spawned
+beforeAll(async () => {
+  project = await openProject()
+  fixer = cli(['work', 'fixer', '--', 'node', '-e', FIXER], { cwd: project.cwd })
+  await fixer.printed('Working as fixer', 'stderr')
+})
+afterAll(async () => {
+  await fixer?.[Symbol.asyncDispose]()
+  await project?.[Symbol.asyncDispose]()
+})
+
+/** A folder of its own in the project, with these files. */
+function folder(files: Record<string, string>): string {
+  const cwd = mkdtempSync(join(project.cwd, 'sub-'))
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(cwd, name), content)
+  return cwd
+}
+
+async function proposed(artifacts: object[], more: object = {}): Promise<string> {
+  const objective = JSON.stringify({ artifacts, ...more })
+  const { document } = await json<{ id?: string; work_id?: string }>(
+    ['request', '--from', 'alice', '--to', 'fixer', '--objective', objective],
+    { cwd: project.cwd },
+  )
+  const id = document.work_id ?? document.id
+  if (!id) throw new Error(`no id in ${JSON.stringify(document)}`)
+  return id
+}
+
+type Document = Applied & { id: string; modifications: { number: number; verdict: string; diff: string }[]; dry_run?: boolean }
+
+describe('passover apply', () => {
+  it('shows the diff, decides as the person, applies what was chosen and says so in the record', async () => {
+    const cwd = folder({ a: 'one\n', b: 'two\n', c: 'three\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n'), change('b', 'two\n', 'TWO\n'), change('c', 'three\n', 'THREE\n')])
+    const dry = await run(['apply', id, '--dry-run', '--as', 'maria'], { cwd })
+    expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining('-one\n+ONE') })
+    expect(dry.stdout).not.toContain('\u001b[')
+    expect((await show(id, cwd)).decisions).toEqual([])
+    const done = await run(['apply', id, '--only', '1,3', '--as', 'maria'], { cwd })
+    expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/✓ a[\s\S]*✓ c[\s\S]*b rejected[\s\S]*approved by maria/) })
+    expect(['a', 'b', 'c'].map((name) => readFileSync(join(cwd, name), 'utf8'))).toEqual(['ONE\n', 'two\n', 'THREE\n'])
+    const shown = (await show(id, cwd)) as unknown as {
+      decisions: object[]
+      record: { entry: object; application: { modifications: object } }
+    }
+    expect(shown.decisions).toMatchObject([{ item: 'apply', person: 'maria', verdict: 'approve' }])
+    expect(shown.record.entry).toMatchObject({ applied: true, applied_by: 'maria' })
+    expect(Object.values(shown.record.application.modifications)).toEqual(['applied', 'applied'])
+    // It stands as decided: nobody takes more afterwards.
+    expect(await run(['apply', id, '--only', '2', '--as', 'bob'], { cwd })).toMatchObject({ code: 4 })
+  })
+
+  it('writes nothing over what was changed since: both sides are shown, and it exits 1 undecided', async () => {
+    const cwd = folder({ a: 'one\n', b: 'by somebody\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n'), change('b', 'two\n', 'TWO\n')])
+    const { code, stdout } = await run(['apply', id, '--as', 'maria'], { cwd })
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/conflict: it was changed since[\s\S]*proposed[\s\S]*-two\n\+TWO[\s\S]*since[\s\S]*-two\n\+by somebody/)
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
+    const { document } = await json<Document>(['apply', id, '--as', 'maria'], { cwd })
+    expect(document).toMatchObject({
+      applied: [],
+      modifications: [{ verdict: 'ready' }, { verdict: 'conflict', sides: { current: 'by somebody\n' } }],
+    })
+    expect((await show(id, cwd)).decisions).toEqual([])
+    expect(await run(['apply', id, '--only', '1', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+  })
+
+  it('prints one document with --json, and applies again what is so already without writing', async () => {
+    const cwd = folder({ a: 'one\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n')])
+    const first = await json<Document>(['apply', id, '--as', 'maria'], { cwd })
+    expect(first).toMatchObject({
+      code: 0,
+      document: { id, applied: ['a'], rejected: [], conflicts: [], recorded: true, decision: { person: 'maria' } },
+    })
+    expect(first.document.modifications).toMatchObject([{ number: 1, verdict: 'ready', diff: expect.stringContaining('+ONE') }])
+    expect(await json<Document>(['apply', id, '--as', 'bob'], { cwd })).toMatchObject({
+      code: 0,
+      document: { applied: [], already: ['a'] },
+    })
+  })
+
+  it('refuses what leads out, and binary content unless told', async () => {
+    const cwd = folder({})
+    const outside = mkdtempSync(join(tmpdir(), 'passover-outside-'))
+    const leading = await proposed([change('../out', '', 'x', { operation: 'create' }), change(join(outside, 'x'), '', 'x')])
+    expect(await run(['apply', leading, '--as', 'maria'], { cwd })).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('leads out of the directory'),
+    })
+    const binary = await proposed([change('bin', '', 'AAEC', { operation: 'create', encoding: 'base64' })])
+    expect(await run(['apply', binary, '--as', 'maria'], { cwd })).toMatchObject({ code: 1, stdout: expect.stringContaining('binary') })
+    expect(await run(['apply', binary, '--binary', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    expect(readFileSync(join(cwd, 'bin'))).toEqual(Buffer.from([0, 1, 2]))
+  })
+
+  it('exits 3 for what is not there or proposes nothing, 2 for a number of none, 4 for somebody who takes part', async () => {
+    const cwd = folder({ a: 'one\n' })
+    expect(await run(['apply', 'nosuchpass', '--as', 'maria'], { cwd })).toMatchObject({ code: 3 })
+    expect(await run(['apply', await proposed([]), '--as', 'maria'], { cwd })).toMatchObject({ code: 3 })
+    const id = await proposed([change('a', 'one\n', 'ONE\n')])
+    expect(await run(['apply', id, '--only', '2', '--as', 'maria'], { cwd })).toMatchObject({ code: 2 })
+    expect(await run(['apply', id, '--only', 'x', '--as', 'maria'], { cwd })).toMatchObject({ code: 2 })
+    expect(await run(['apply', id, '--as', 'alice'], { cwd })).toMatchObject({ code: 4 })
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
+  })
+})
+
+describe('passover undo', () => {
+  it('puts back what was applied in this directory, and the record follows; then there is nothing left to undo', async () => {
+    const cwd = folder({ a: 'one\r\n' })
+    mkdirSync(join(cwd, 'other'))
+    const id = await proposed([change('a', 'one\n', 'ONE\n'), change('new', '', 'x', { operation: 'create' })])
+    expect(await run(['apply', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\r\n')
+    expect(await run(['undo', id, '--as', 'maria'], { cwd: join(cwd, 'other') })).toMatchObject({ code: 3 })
+    writeFileSync(join(cwd, 'new'), 'mine')
+    expect(await run(['undo', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 1, stdout: expect.stringContaining('changed since') })
+    writeFileSync(join(cwd, 'new'), 'x')
+    expect(await json(['undo', id, '--dry-run', '--as', 'maria'], { cwd })).toMatchObject({
+      code: 0,
+      document: { would_undo: ['a', 'new'] },
+    })
+    expect(await json(['undo', id.slice(0, 20), '--as', 'bob'], { cwd })).toMatchObject({
+      code: 0,
+      document: { id, undone: ['a', 'new'], conflicts: [] },
+    })
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\r\n')
+    const shown = (await show(id, cwd)) as unknown as {
+      record: { entry: { applied: boolean } }
+      timeline: { kind: string; detail?: string }[]
+    }
+    expect(shown.record.entry.applied).toBe(false)
+    expect(shown.timeline.at(-1)).toMatchObject({ kind: 'applied', detail: '2 undone' })
+    expect(await run(['undo', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 3 })
+  })
+})
