@@ -43,7 +43,7 @@ function refuseExpired(bus: Bus, { record, row }: AnsweredPass): void {
 async function counted(bus: Bus, { key }: AnsweredPass, sequence: number): Promise<AnsweredDecision | undefined> {
   const deadline = Date.now() + SETTLE_MS
   for (;;) {
-    const [now] = await askPasses(bus, { id: key.id, from: key.originator, to: key.subagent }, false)
+    const [now] = await askPasses(bus, { id: key.id, from: key.originator, to: key.subagent })
     if (now && (now.row.last_sequence >= sequence || Date.now() > deadline)) return now.decisions.find(({ item }) => item === 'apply')
     if (Date.now() > deadline) return undefined
     await new Promise((again) => setTimeout(again, POLL_MS))
