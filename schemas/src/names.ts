@@ -48,7 +48,12 @@ const PARTITION = '0'
 const INSTANCE_LENGTH = 7
 const TIME_LENGTH = 9
 const TAIL_LENGTH = 14
-const GENERATED = /^[0-9a-z]{8}([0-9a-z]{9})_[A-Za-z0-9_-]{14}$/
+const TIME_END = PARTITION.length + INSTANCE_LENGTH + TIME_LENGTH
+const GENERATED_LENGTH = TIME_END + 1 + TAIL_LENGTH
+const GENERATED = /^[0-9a-z]{17}_[A-Za-z0-9_-]{14}$/
+const DIGIT_ZERO = 0x30
+const UNDERSCORE = 0x5f
+const FIRST_LETTER = 0x61
 const UUID7 = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
 
 /** Makes the seven characters that tell one SDK process from another. */
@@ -69,11 +74,19 @@ export function idPrefix(instance: string): string {
 
 /** The time (ms) that an id carries: ours and UUIDv7 do, others give undefined. */
 export function idTime(id: string): number | undefined {
-  const own = GENERATED.exec(id)
-  if (own?.[1]) return Number.parseInt(own[1], 36)
+  if (id.length === GENERATED_LENGTH && id.charCodeAt(TIME_END) === UNDERSCORE) return GENERATED.test(id) ? ownTime(id) : undefined
   const uuid = UUID7.exec(id)
-  if (uuid?.[1] && uuid[2]) return Number.parseInt(uuid[1] + uuid[2], 16)
-  return undefined
+  return uuid?.[1] && uuid[2] ? Number.parseInt(uuid[1] + uuid[2], 16) : undefined
+}
+
+/** Read digit by digit: every reader of a pass asks several times. */
+function ownTime(id: string): number {
+  let time = 0
+  for (let at = TIME_END - TIME_LENGTH; at < TIME_END; at++) {
+    const code = id.charCodeAt(at)
+    time = time * 36 + code - (code < FIRST_LETTER ? DIGIT_ZERO : FIRST_LETTER - 10)
+  }
+  return time
 }
 
 /** `originator/subagent/id`, the map key and human form of a pass key. */

@@ -1,7 +1,7 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
 import { ERROR_CODES, HEADER, parseKey } from '@passover/schemas'
 import type { Guard, Stored } from './bus.js'
-import { firstsOf } from './headers.js'
+import { HeaderIndex } from './header-index.js'
 
 /** What a subject says. `unknown`: none of ours, or one with tokens that no honest publisher uses. */
 export type ParsedSubject =
@@ -52,18 +52,24 @@ function code(text: string | undefined): ErrorCode | undefined {
   return text === undefined ? undefined : ERROR_CODES.find((known) => known === text)
 }
 
+const STEP = new HeaderIndex({ ...HEADER, guard_sequence: GUARD_SEQUENCE, guard_subject: GUARD_SUBJECT })
+const { at: AT } = STEP
+
 /** What the server checked when it stored a message, its subject without prefix; undefined: nothing. */
 export function guardOf(headers: { get(name: string): string | undefined }, stored_under: string, prefix: string): Guard | undefined {
   const sequence = whole(headers.get(GUARD_SEQUENCE))
-  if (sequence === undefined) return undefined
-  const subject = headers.get(GUARD_SUBJECT) ?? stored_under
+  return sequence === undefined ? undefined : guard(sequence, headers.get(GUARD_SUBJECT) ?? stored_under, prefix)
+}
+
+function guard(sequence: number, subject: string, prefix: string): Guard {
   return { sequence, subject: subject.startsWith(prefix) ? subject.slice(prefix.length) : subject }
 }
 
 /** Reads a step from its parsed subject and its headers; what they lack or mangle is left out. */
 function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored, prefix: string): Step {
-  const headers = firstsOf(stored.headers)
-  const parent = headers.get(HEADER.parent)
+  const values = STEP.firsts(stored.headers)
+  const parent = values[AT.parent]
+  const guarded = whole(values[AT.guard_sequence])
   return {
     type: 'step',
     kind: parsed.step,
@@ -71,20 +77,20 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
     by: parsed.by,
     sequence: stored.sequence,
     time: stored.time,
-    guard: guardOf(headers, stored.subject, prefix),
-    attempt: whole(headers.get(HEADER.attempt)) ?? 0,
-    nonce: short(headers.get(HEADER.nonce)),
-    digest: short(headers.get(HEADER.digest)),
-    request: positive(headers.get(HEADER.request)),
-    requested_at: whole(headers.get(HEADER.requestedAt)),
-    timeout_ms: positive(headers.get(HEADER.timeout)),
-    expires_ms: positive(headers.get(HEADER.expires)),
+    guard: guarded === undefined ? undefined : guard(guarded, values[AT.guard_subject] ?? stored.subject, prefix),
+    attempt: whole(values[AT.attempt]) ?? 0,
+    nonce: short(values[AT.nonce]),
+    digest: short(values[AT.digest]),
+    request: positive(values[AT.request]),
+    requested_at: whole(values[AT.requestedAt]),
+    timeout_ms: positive(values[AT.timeout]),
+    expires_ms: positive(values[AT.expires]),
     parent: parent === undefined ? undefined : parseKey(parent),
-    proof: positive(headers.get(HEADER.proof)),
-    code: code(headers.get(HEADER.code)),
-    status: short(headers.get(HEADER.status)),
-    reply: headers.get(HEADER.reply) === 'json' ? 'json' : undefined,
-    session: short(headers.get(HEADER.session)),
+    proof: positive(values[AT.proof]),
+    code: code(values[AT.code]),
+    status: short(values[AT.status]),
+    reply: values[AT.reply] === 'json' ? 'json' : undefined,
+    session: short(values[AT.session]),
   }
 }
 

@@ -1,6 +1,8 @@
 import { headers as clientHeaders } from '@nats-io/transport-node'
+import { HEADER } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { HeaderIndex } from './header-index.js'
 import { encodeHeaders, headersFromBase64, headersOf, RawHeaders } from './headers.js'
 
 const block = (...lines: string[]) => new RawHeaders(`NATS/1.0\r\n${lines.join('\r\n')}\r\n\r\n`)
@@ -48,6 +50,27 @@ describe('headers', () => {
   it('cannot smuggle a header of their own', () => {
     const text = encodeHeaders({ 'Passover-Code': 'E001\r\nNats-Rollup: all', traceparent: undefined })
     expect(new RawHeaders(text).pairs()).toEqual([['Passover-Code', 'E001 Nats-Rollup: all']])
+  })
+
+  it('asked for together are the first value of each, as one by one', () => {
+    const index = new HeaderIndex(HEADER)
+    const names = Object.values(HEADER)
+    // Names that differ from ours in one place only must not be taken for them.
+    const near = fc
+      .constantFrom(...names)
+      .chain((name) => fc.nat(name.length - 1).map((at) => `${name.slice(0, at)}z${name.slice(at + 1)}`))
+    const line = fc.record({ name: fc.oneof(fc.constantFrom(...names), near), value: fc.stringMatching(/^[ -~]{0,12}$/) })
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 12 }), (lines) => {
+        const headers = block(...lines.map(({ name, value }) => `${name}: ${value}`))
+        const firsts = index.firsts(headers)
+        for (const [field, name] of Object.entries(HEADER)) {
+          expect(firsts[index.at[field as keyof typeof HEADER]]).toBe(headers.get(name))
+        }
+        expect(index.firsts({ get: (name: string) => headers.get(name) } as never)).toEqual(firsts)
+      }),
+    )
+    expect(() => new HeaderIndex({ a: 'Passover-Id', b: 'Xassover-Id' })).toThrow(TypeError)
   })
 
   it("are read from the client's own map where its message hides the bytes", () => {

@@ -27,25 +27,6 @@ export class RawHeaders implements MessageHeaders {
     return valueIn(this.#block, from, to < 0 ? this.#block.length : to)
   }
 
-  /**
-   * The first value of every name, found in one pass: for who asks for many, as a reader of facts does. Asking one by one
-   * searches the block anew for each.
-   */
-  firsts(): ReadonlyMap<string, string> {
-    const block = this.#block
-    const found = new Map<string, string>()
-    for (let end = block.indexOf('\r\n'); end >= 0; ) {
-      const from = end + 2
-      end = block.indexOf('\r\n', from)
-      const colon = block.indexOf(':', from)
-      const to = end < 0 ? block.length : end
-      if (colon <= from || colon >= to) continue
-      const name = block.slice(from, colon)
-      if (!found.has(name)) found.set(name, valueIn(block, colon + 1, to))
-    }
-    return found
-  }
-
   pairs(): [string, string][] {
     const lines = this.#block.split('\r\n').slice(1)
     return lines.flatMap((line): [string, string][] => {
@@ -69,14 +50,9 @@ export class RawHeaders implements MessageHeaders {
 const SPACE = 0x20
 
 /** What stands between two places, trimmed. Mostly that is one space before it, so that one cut will do. */
-function valueIn(block: string, from: number, to: number): string {
+export function valueIn(block: string, from: number, to: number): string {
   const start = block.charCodeAt(from) === SPACE ? from + 1 : from
   return block.slice(start, to).trim()
-}
-
-/** A way to ask for many first values of one message. */
-export function firstsOf(headers: MessageHeaders): { get(name: string): string | undefined } {
-  return headers instanceof RawHeaders ? headers.firsts() : headers
 }
 
 /** Headers from the block that `text()` gave. */

@@ -10,7 +10,10 @@ import { Subjects } from './subjects.js'
 const KEY = { originator: 'alice', subagent: 'audit', id: 'a-pass-of-hers' }
 const subjects = new Subjects()
 const lost: Outcome = { kind: 'lost' }
-const publisher = { publish: async () => lost } as unknown as Publisher
+const publisher = {
+  publish: async () => lost,
+  send: (_: unknown, settle: (outcome: Outcome) => void) => settle(lost),
+} as unknown as Publisher
 const plan = (_: Step[]): Plan<string> => ({
   publish: { subject: subjects.return(KEY, 'passover'), guard: { subject: subjects.journal(KEY), sequence: 1 } },
   stored: () => 'stored',

@@ -3,7 +3,7 @@ import { EVENT_KINDS, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import { Backoff } from './backoff.js'
-import type { Advanced, AdvanceOptions, Journal, Plan, Stored } from './bus.js'
+import type { Advanced, AdvanceOptions, Journal, Outcome, Plan, Stored } from './bus.js'
 import { BusReadError, JournalTooLong } from './errors.js'
 import { headersFromBase64 } from './headers.js'
 import type { Publisher } from './publish.js'
@@ -88,22 +88,34 @@ export class StreamJournal implements Journal {
     return found.sort((a, b) => a.sequence - b.sequence)
   }
 
-  async advance<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T>): Promise<Advanced<T>> {
-    const until: Until = { deadline: performance.now() + (options.deadline_ms ?? DEADLINE_MS), signal: options.signal }
+  /** One promise where the first step is stored, as nearly every one is. */
+  advance<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T>): Promise<Advanced<T>> {
+    const deadline = performance.now() + (options.deadline_ms ?? DEADLINE_MS)
+    return new Promise((resolve, reject) => {
+      const first = plan(options.known ?? [], 0)
+      if ('done' in first) return resolve({ ok: true, value: first.done })
+      this.#publisher.send(first.publish, (outcome) => {
+        if (outcome.kind === 'stored') storedAs(first, outcome.sequence, { resolve, reject })
+        else this.#planAnew(key, plan, { ...options, deadline, outcome }).then(resolve, reject)
+      })
+    })
+  }
+
+  /** After a publish whose outcome was not `stored`. */
+  async #planAnew<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T> & { deadline: number; outcome: Outcome }) {
+    const until: Until = { deadline: options.deadline, signal: options.signal }
     const backoff = new Backoff()
-    let next = plan(options.known ?? [], 0)
-    for (let tries = 1; ; tries += 1) {
-      if ('done' in next) return { ok: true, value: next.done }
-      const outcome = await this.#publisher.publish(next.publish)
-      if (outcome.kind === 'stored') return { ok: true, value: next.stored(outcome.sequence) }
-      if (outcome.kind === 'refused' && outcome.reason !== 'closed') return { ok: false, outcome }
+    for (let tries = 1, { outcome } = options; ; tries += 1) {
+      if (outcome.kind === 'refused' && outcome.reason !== 'closed') return { ok: false as const, outcome }
       // A plain loss is worth reading at once; anything else needs the server to recover first.
       if (outcome.kind !== 'lost' || tries > 1) await backoff.wait(options.signal)
       const read = await this.#readUntil(key, options, { ...until, backoff })
-      if (!read || isOver(until)) return { ok: false, outcome }
-      if (!read.cut) next = plan(read.steps, tries)
-      else if (options.too_long) next = options.too_long(read.steps, tries)
-      else return { ok: false, outcome: { kind: 'unknown', description: 'the journal is too long to be read' } }
+      if (!read || isOver(until)) return { ok: false as const, outcome }
+      const next = read.cut ? options.too_long?.(read.steps, tries) : plan(read.steps, tries)
+      if (!next) return { ok: false as const, outcome: { kind: 'unknown' as const, description: 'the journal is too long to be read' } }
+      if ('done' in next) return { ok: true as const, value: next.done }
+      outcome = await this.#publisher.publish(next.publish)
+      if (outcome.kind === 'stored') return { ok: true as const, value: next.stored(outcome.sequence) }
     }
   }
 
@@ -198,6 +210,18 @@ export class StreamJournal implements Journal {
     const { subject, seq, hdrs, data, time } = reply.value.message
     const body = data ? Buffer.from(data, 'base64') : EMPTY
     return { subject, sequence: seq, time: Date.parse(time), headers: headersFromBase64(hdrs), data: body }
+  }
+}
+
+function storedAs<T>(
+  planned: Exclude<Plan<T>, { done: T }>,
+  sequence: number,
+  { resolve, reject }: { resolve: (advanced: Advanced<T>) => void; reject: (error: unknown) => void },
+): void {
+  try {
+    resolve({ ok: true, value: planned.stored(sequence) })
+  } catch (error) {
+    reject(error)
   }
 }
 

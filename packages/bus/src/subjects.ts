@@ -1,32 +1,20 @@
 import type { EventKind, Fact, PassKey, Slot, StepKind } from '@passover/schemas'
-import { EVENT_KINDS, STEP_KINDS, SYSTEM } from '@passover/schemas'
+import { STEP_KINDS, SYSTEM } from '@passover/schemas'
 import type { Guard, Stored } from './bus.js'
 import { factOf, guardOf, type ParsedSubject } from './facts.js'
+import { ID, ID_HEAD, ITEM, NAME, parseSubject, UNKNOWN } from './parse-subject.js'
 
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
-const ITEM = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
-const ID = /^(?:[A-Za-z0-9_-]{9,64}|bad-\d{1,16})$/
 const PREFIX = /^[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,3}$/
 const CONSUMER = /^[A-Za-z0-9_-]{1,200}$/
 const ADVISORY = '$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES'
-/** How many characters of an id stand in the first of its two tokens of a `returned` subject. */
-const ID_HEAD = 8
 /** A refusal's id must be long enough for the split of `returned` subjects. */
 const BAD_DIGITS = 9
-const UNKNOWN: ParsedSubject = { kind: 'unknown' }
 
 function checked(pattern: RegExp, what: string, token: string): string {
   if (!pattern.test(token)) throw new TypeError(`not ${what}: ${JSON.stringify(token.slice(0, 80))}`)
   return token
 }
 const name = (token: string) => checked(NAME, 'a name', token)
-
-function isStep(token: string): token is StepKind {
-  return (STEP_KINDS as readonly string[]).includes(token)
-}
-function isEvent(token: string): token is EventKind {
-  return (EVENT_KINDS as readonly string[]).includes(token)
-}
 
 /**
  * The one builder and parser of subjects, and of the names of stream, consumers and buckets (DESIGN §2).
@@ -183,8 +171,7 @@ export class Subjects {
       return ours ? { kind: 'advisory', consumer } : UNKNOWN
     }
     if (!subject.startsWith(this.prefix)) return UNKNOWN
-    const tokens = subject.slice(this.prefix.length).split('.')
-    return tokens.length < 5 ? parseShort(tokens) : parsePass(tokens)
+    return parseSubject(subject, this.prefix.length)
   }
 
   /** What a headers-only reader knows of a stored message. Hostile headers are left out, never thrown at. */
@@ -205,50 +192,4 @@ export class Subjects {
   #split(id: string): string {
     return id.length > ID_HEAD ? `${id.slice(0, ID_HEAD)}.${id.slice(ID_HEAD)}` : id
   }
-}
-
-function parseShort(tokens: string[]): ParsedSubject {
-  const [kind, a, b] = tokens
-  if (kind === 'request') {
-    return a && b && tokens.length === 3 && NAME.test(a) && NAME.test(b) ? { kind, subagent: a, originator: b } : UNKNOWN
-  }
-  if (tokens.length !== 2 || !a || !NAME.test(a)) return UNKNOWN
-  switch (kind) {
-    case 'acknowledged':
-    case 'decided':
-      return { kind, originator: a }
-    case 'policy':
-    case 'agent':
-      return { kind, person: a }
-    case 'ask':
-      return { kind, asker: a }
-    case 'register':
-      return { kind, agent: a }
-    default:
-      return UNKNOWN
-  }
-}
-
-function parsePass(tokens: string[]): ParsedSubject {
-  const [kind = '', originator = '', second = '', third = '', fourth = '', fifth = ''] = tokens
-  if (kind === 'returned') return parseReturned(tokens)
-  if (!NAME.test(originator) || !NAME.test(second) || !ID.test(third)) return UNKNOWN
-  const key = { originator, subagent: second, id: third }
-  // Whatever stands in the last token of a step, the guard counts it: it must not be overlooked.
-  if (isStep(kind)) return tokens.length === 5 && fourth ? { kind: 'step', step: kind, key, by: fourth } : UNKNOWN
-  if (tokens.length !== 6 || !NAME.test(fifth)) return UNKNOWN
-  if (kind === 'decision') return ITEM.test(fourth) ? { kind, key, item: fourth, person: fifth } : UNKNOWN
-  if (kind === 'event') return isEvent(fourth) ? { kind, event: fourth, key, sender: fifth } : UNKNOWN
-  return UNKNOWN
-}
-
-function parseReturned(tokens: string[]): ParsedSubject {
-  const whole = tokens.length === 5
-  if (!whole && tokens.length !== 6) return UNKNOWN
-  const [, originator = '', head = '', ...rest] = tokens
-  const id = whole ? head : head + (rest[0] ?? '')
-  const [subagent = '', by = ''] = rest.slice(whole ? 0 : 1)
-  if (!NAME.test(originator) || !NAME.test(subagent) || !NAME.test(by) || !ID.test(id)) return UNKNOWN
-  if (whole ? head.length > ID_HEAD : head.length !== ID_HEAD) return UNKNOWN
-  return { kind: 'returned', key: { originator, subagent, id }, by }
 }

@@ -18,6 +18,8 @@ export function narrowest(narrower: Narrower, a: unknown, b: unknown): unknown {
 
 /** A budget in which each number is the smaller of both; absent is no limit. */
 export function smallerBudget<B extends object>(...budgets: (B | undefined)[]): B | undefined {
+  // Most passes have none.
+  if (budgets.every((budget) => budget === undefined)) return undefined
   const all = budgets
     .flatMap((budget) => Object.entries(budget ?? {}))
     .filter((entry): entry is [string, number] => typeof entry[1] === 'number')

@@ -3,7 +3,8 @@ import { passError } from '@passover/core'
 import { admitRequest } from './admit-request.js'
 import type { Context } from './context.js'
 import { decideHeld } from './decisions.js'
-import { type Parties, readRequest } from './read-request.js'
+import type { Asked } from './prepare.js'
+import { type Parties, type Reading, readRequest } from './read-request.js'
 import { answerBad } from './refuse.js'
 
 const RETRY_MS = 1_000
@@ -35,10 +36,17 @@ function dispatch(context: Context, delivery: Delivery): Promise<Verdict> {
   return handleNameless(context, delivery)
 }
 
-async function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<Verdict> {
+function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<Verdict> {
   const reading = readRequest(delivery, parties)
-  if (reading.ok) return admitRequest(context, { delivery, parties, reading: reading.value })
-  const { error, reply_type } = reading
+  return reading.ok
+    ? admitRequest(context, { delivery, parties, reading: reading.value })
+    : refuseBad(context, { delivery, parties }, reading)
+}
+
+type BadReading = Extract<Reading, { ok: false }>
+
+async function refuseBad(context: Context, { delivery, parties }: Omit<Asked, 'reading'>, bad: BadReading): Promise<Verdict> {
+  const { error, reply_type } = bad
   const answer = await answerBad(context, {
     parties,
     sequence: delivery.sequence,

@@ -39,10 +39,15 @@ export class Registry implements AsyncDisposable {
     return this.#records.get(name)
   }
 
+  /** Whether the bucket was asked for this name a moment ago, and had none. */
+  isUnknown(name: string): boolean {
+    const until = this.#unknown.get(name)
+    return until !== undefined && until > this.#now()
+  }
+
   /** Asks the bucket for a name that the watch has not told of yet. */
   async load(name: string): Promise<AgentRecord | undefined> {
-    const until = this.#unknown.get(name)
-    if (until !== undefined && until > this.#now()) return undefined
+    if (this.isUnknown(name)) return undefined
     const loading = this.#loading.get(name) ?? this.#load(name).finally(() => this.#loading.delete(name))
     this.#loading.set(name, loading)
     return loading

@@ -1,0 +1,113 @@
+import type { Delivery } from '@passover/bus'
+import { type Admission, type AdmitInput, admit, tokensOf } from '@passover/core'
+import { type Budget, keyText, type Part, type PassKey, type WorkControl } from '@passover/schemas'
+import type { Context } from './context.js'
+import type { Answered } from './first-step.js'
+import { fits, stowParts } from './fit-parts.js'
+import type { Parties, ReadRequest } from './read-request.js'
+
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+export interface Asked {
+  delivery: Delivery
+  parties: Parties
+  reading: ReadRequest
+}
+
+/** One attempt to begin the journal that a request asks for. */
+export interface Begin {
+  key: PassKey
+  answered: Answered
+  parts: Part[]
+  input: AdmitInput
+  decide: (now: number) => Admission
+}
+
+/** What was found out about a request's agents and its parent. */
+interface Ground {
+  agents: Pick<AdmitInput['agents'], 'originator' | 'subagent'>
+  parent: AdmitInput['parent']
+}
+
+/** At once, without a promise, where nothing has to be asked or stored first: that is the way of nearly every request. */
+export function prepare(context: Context, asked: Asked): Begin | Promise<Begin> {
+  const { parties, reading } = asked
+  const { registry } = context
+  const originator = registry.get(parties.originator)
+  const subagent = registry.get(parties.subagent)
+  const known = (originator || registry.isUnknown(parties.originator)) && (subagent || registry.isUnknown(parties.subagent))
+  if (!known || reading.request.parent || !fits(reading.parts)) return prepareSlowly(context, asked)
+  return beginOf(context, asked, { agents: { originator, subagent }, parent: undefined })
+}
+
+async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
+  const { registry, parents } = context
+  const { parties, reading } = asked
+  const { parent } = reading.request
+  // Whose subagent it is not, it may not name as its parent: refused without a look.
+  const found = parent?.subagent === parties.originator ? await parents.read(parent) : undefined
+  const originator = registry.get(parties.originator) ?? (await registry.load(parties.originator))
+  const subagent = registry.get(parties.subagent) ?? (await registry.load(parties.subagent))
+  const begin = beginOf(context, asked, { agents: { originator, subagent }, parent: found })
+  if (found?.control.budget) await chargeBudget(context, begin, { parent: found.control, budget: found.control.budget })
+  if (!fits(begin.parts)) begin.parts = await stowAdmitted(context, begin)
+  return begin
+}
+
+function beginOf(context: Context, { delivery, parties, reading }: Asked, { agents, parent }: Ground): Begin {
+  const { deps, options, counting } = context
+  const { request, digest, session_id, reply_type, traceparent } = reading
+  const { originator, subagent } = parties
+  const input: AdmitInput = {
+    request,
+    subject: parties,
+    request_sequence: delivery.sequence,
+    requested_at: delivery.time,
+    now: 0,
+    parts: reading.parts,
+    digest,
+    session_id,
+    reply_type,
+    agents: { originator: agents.originator, subagent: agents.subagent, open: options.registration === 'open' },
+    parent,
+    policy: options.policy,
+    id_window_ms: options.id_window_ms,
+    return_id: Buffer.from(deps.random.bytes(16)).toString('base64url'),
+    trace_id: traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1],
+  }
+  const key: PassKey = { originator, subagent, id: request.id }
+  const decide = (now: number): Admission => {
+    counting.release(key)
+    input.now = now
+    input.counts = counting.for(key)
+    return admit(input)
+  }
+  const answered: Answered = { digest, request_sequence: delivery.sequence, requested_at: delivery.time, reply_type, traceparent }
+  return { key, answered, parts: reading.parts, input, decide }
+}
+
+/** What a child takes is written down before its work step; asked again, it is found there. */
+async function chargeBudget(context: Context, begin: Begin, { parent, budget }: { parent: WorkControl; budget: Budget }): Promise<void> {
+  const at = context.deps.clock.now()
+  const wanted = begin.decide(at)
+  if (wanted.kind !== 'admit' && wanted.kind !== 'hold') return
+  const { root, timeout_ms, context_bytes } = wanted.control
+  const above = { originator: parent.originating_agent_id, subagent: parent.subagent_id, id: parent.id }
+  const asking = {
+    pass: keyText(begin.key),
+    parent: { pass: keyText(above), budget },
+    tokens: tokensOf(context_bytes),
+    time_ms: timeout_ms,
+    at,
+  }
+  begin.input.charged = await context.budgets.charge(root, asking)
+  await context.deps.faults?.at('admission:after-charge')
+}
+
+/** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */
+async function stowAdmitted({ deps }: Context, { key, parts, decide }: Begin): Promise<Part[]> {
+  const admission = decide(deps.clock.now())
+  if (admission.kind !== 'admit') return parts
+  const kept = parts.filter(admission.keep)
+  return fits(kept) ? kept : stowParts(deps.bus, key.originator, kept)
+}
