@@ -2,21 +2,25 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PassRow, WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { BIN, cli, isAlive, json, openProject, type Project, run, until } from './cli-harness.js'
+import { BIN, cli, Folder, isAlive, json, openProject, type Project, run, until } from './cli-harness.js'
 
 let project: Project
 let cwd: string
+/** Where commands may write: their directory is read-only for them, as their passes may not modify files. */
+let out: Folder
 
 beforeAll(async () => {
+  out = new Folder()
   project = await openProject()
   cwd = project.cwd
 })
 afterAll(async () => {
   await project?.[Symbol.asyncDispose]()
+  out[Symbol.dispose]()
 })
 
 async function worker(name: string, command: string[], args: string[] = []) {
-  const started = cli(['work', name, ...args, '--', ...command], { cwd })
+  const started = cli(['work', name, ...args, '--', ...command], { cwd, env: { OUT: out.path } })
   await started.printed(`Working as ${name}`, 'stderr')
   return started
 }
@@ -52,6 +56,7 @@ describe('a command as a subagent', () => {
       reason: 'curious',
       priority: 'high',
       constraints: ['read_only'],
+      rights: { can_modify_files: false, can_run_tools: true, constraints: ['read_only'] },
       work_context: { objective: 'what do you know', files: [], messages: [] },
     })
     const env = Object.fromEntries(
@@ -64,6 +69,9 @@ describe('a command as a subagent', () => {
       PASSOVER_ATTEMPT: '1',
       PASSOVER_CHAIN: 'alice,envy',
       PASSOVER_CONSTRAINTS: 'read_only',
+      PASSOVER_ENFORCED: expect.stringMatching(/^(read_only)?$/),
+      PASSOVER_CAN_MODIFY_FILES: 'false',
+      PASSOVER_CAN_RUN_TOOLS: 'true',
     })
   })
 
@@ -103,14 +111,14 @@ describe('a command as a subagent', () => {
   it('is ended with all it started when its pass is: SIGTERM, then SIGKILL', async () => {
     await using _worker = await worker(
       'stubborn',
-      ['bash', '-c', 'trap "" TERM; sleep 300 & echo $! > child.pid; echo $$ > shell.pid; wait; sleep 300'],
+      ['bash', '-c', 'trap "" TERM; sleep 300 & echo $! > $OUT/child.pid; echo $$ > $OUT/shell.pid; wait; sleep 300'],
       ['--kill-after', '500ms'],
     )
     await using waiting = cli(
       ['request', '--from', 'alice', '--to', 'stubborn', '--objective', 'x', '--timeout', '60s', '--id', 'stubborn-pass-1'],
       { cwd },
     )
-    const pid = (file: string) => Number(readFileSync(join(cwd, file), 'utf8') || 0)
+    const pid = (file: string) => Number(readFileSync(join(out.path, file), 'utf8') || 0)
     await until('the command runs', () => {
       try {
         return pid('shell.pid') > 0 && pid('child.pid') > 0
@@ -124,11 +132,11 @@ describe('a command as a subagent', () => {
   })
 
   it('leaves no process behind when the worker is told to stop at once', async () => {
-    await using started = await worker('sleeper', ['bash', '-c', 'echo $$ > sleeper.pid; exec sleep 300'])
+    await using started = await worker('sleeper', ['bash', '-c', 'echo $$ > $OUT/sleeper.pid; exec sleep 300'])
     await run(['request', '--from', 'alice', '--to', 'sleeper', '--objective', 'x', '--timeout', '60s', '--no-wait'], { cwd })
     await until('it runs', () => {
       try {
-        return Number(readFileSync(join(cwd, 'sleeper.pid'), 'utf8')) > 0
+        return Number(readFileSync(join(out.path, 'sleeper.pid'), 'utf8')) > 0
       } catch {
         return false
       }
@@ -138,20 +146,20 @@ describe('a command as a subagent', () => {
     await new Promise((again) => setTimeout(again, 200))
     started.kill('SIGINT')
     expect((await started.ended).code).toBe(130)
-    await until('the command is gone', () => !isAlive(Number(readFileSync(join(cwd, 'sleeper.pid'), 'utf8'))))
+    await until('the command is gone', () => !isAlive(Number(readFileSync(join(out.path, 'sleeper.pid'), 'utf8'))))
   })
 
   it('finishes what runs at the first Ctrl-C', async () => {
     await using started = await worker('finisher', [
       'bash',
       '-c',
-      'touch finisher.began; while [ ! -e finisher.go ]; do sleep 0.05; done; echo finished',
+      'touch $OUT/finisher.began; while [ ! -e $OUT/finisher.go ]; do sleep 0.05; done; echo finished',
     ])
     await using waiting = cli(['request', '--from', 'alice', '--to', 'finisher', '--objective', 'x', '--timeout', '60s'], { cwd })
     await started.printed('from alice', 'stderr')
     started.kill('SIGINT')
     await started.printed('Stopping', 'stderr')
-    writeFileSync(join(cwd, 'finisher.go'), '')
+    writeFileSync(join(out.path, 'finisher.go'), '')
     expect(await waiting.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('finished') })
     expect(await started.ended).toMatchObject({ code: 0, stderr: expect.stringContaining('Stopped after 1 pass.') })
   })
@@ -175,7 +183,7 @@ describe('a command as a subagent', () => {
   it('works on several at a time when told so', async () => {
     await using _worker = await worker(
       'pair',
-      ['bash', '-c', 'touch "pair.$PASSOVER_PASS_ID"; while [ "$(ls pair.* | wc -l)" -lt 2 ]; do sleep 0.05; done; echo met'],
+      ['bash', '-c', 'cd $OUT; touch "pair.$PASSOVER_PASS_ID"; while [ "$(ls pair.* | wc -l)" -lt 2 ]; do sleep 0.05; done; echo met'],
       ['--concurrency', '2'],
     )
     const both = await Promise.all([ask('pair', 'x', '--timeout', '30s'), ask('pair', 'x', '--timeout', '30s')])

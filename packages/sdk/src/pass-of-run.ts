@@ -55,6 +55,10 @@ export class PassOfRun implements Pass, Scoped {
   get rights(): Rights {
     return this.#run.control.rights
   }
+  get limits(): Pass['limits'] {
+    const { max_compute_time_ms, max_memory_mb } = this.#run.control.policy
+    return { max_compute_time_ms, max_memory_mb }
+  }
   get expected_output_type(): string | undefined {
     return this.#run.control.expected_output_type
   }

@@ -17,6 +17,8 @@ export interface Pass {
   readonly attempt: number
   /** What this pass may do, its constraints included. */
   readonly rights: Rights
+  /** What its run may use: the handler's own time, and memory where its program can be held to it (`passover work` does). */
+  readonly limits: { readonly max_compute_time_ms?: number | undefined; readonly max_memory_mb?: number | undefined }
   readonly expected_output_type: string | undefined
   readonly budget: Budget | undefined
   readonly session_id: string

@@ -29,6 +29,12 @@ PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environme
   exit 0, JSON with a status        that WorkOutput; E021 where it is none
   not 0, JSON that is a WorkOutput  that WorkOutput
   not 0, anything else              E011, with the end of stderr
+What its pass may do is in its environment and in the request's "rights": PASSOVER_CAN_MODIFY_FILES, PASSOVER_CAN_RUN_TOOLS,
+PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS; PASSOVER_ENFORCED names what the system itself holds it to:
+  read_only          its directory is read-only, unless the policy lets the subagent modify files (can_modify_files);
+                     where that cannot be made so, a command that changes files there ends its pass with E013
+  no_external_calls  it has no network, not even to this server: it cannot pass over then
+A policy's max_memory_mb (E014) and max_compute_time_ms (E010) bind the command with all that it starts.
 Ctrl-C finishes what runs and stops; a second one stops at once.
 
 Examples:

@@ -10,6 +10,8 @@ export interface ChildOptions {
   kill_after_ms: number
   /** Most bytes of stdout that are kept; a command that writes more is killed. */
   max_output_bytes: number
+  /** What is done about it while it runs: told its process id, which is its group's. */
+  attend?(leader: number): Disposable[]
   /** Each line of the command's stderr as it comes. */
   onStderr(line: string): void
 }
@@ -37,6 +39,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
       detached: process.platform !== 'win32',
     })
     const group = killer(child.pid, options.kill_after_ms)
+    const attending = child.pid === undefined ? [] : (options.attend?.(child.pid) ?? [])
     const output = collect(options.max_output_bytes, () => group.kill('SIGKILL'))
     const errors = lines(options.onStderr)
     const onAbort = () => group.end()
@@ -50,6 +53,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     const settle = () => {
       options.signal.removeEventListener('abort', onAbort)
       group.done()
+      for (const one of attending) one[Symbol.dispose]()
     }
     child.once('error', (error) => {
       settle()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { decideWorkOutput } from './decide.js'
+import { decideWorkOutput, readOnlyHint } from './decide.js'
 
 const said = (given: Partial<Parameters<typeof decideWorkOutput>[0]>) => ({
   exit: 0,
@@ -64,4 +64,11 @@ describe('the output rule of `passover work`', () => {
   it('refuses what was too much', () => {
     expect(failed({ overflowed: true, stdout: '{"status":"completed"}' })).toMatchObject({ code: 'E014' })
   })
+})
+
+it('a command that failed since it could not write is told why', () => {
+  expect(readOnlyHint({ exit: 1, stderr: "touch: cannot touch 'x': Read-only file system" })).toContain('can_modify_files')
+  expect(readOnlyHint({ exit: 1, stderr: 'Error: EROFS: read-only file system' })).toContain('can_modify_files')
+  expect(readOnlyHint({ exit: 0, stderr: 'Read-only file system' })).toBeUndefined()
+  expect(readOnlyHint({ exit: 1, stderr: 'something else' })).toBeUndefined()
 })

@@ -1,5 +1,6 @@
 import { issueTexts, PassOverError } from '@passover/core'
 import { type HandlerResult, handlerResult } from '@passover/schemas'
+import { WorkError } from '@passover/sdk'
 import type { ChildEnd } from './child.js'
 
 /** What a command's end means for its pass. */
@@ -51,11 +52,20 @@ function failed(
   message: string,
   context?: Record<string, unknown>,
 ): Extract<CommandOutcome, { kind: 'error' }> {
-  return { kind: 'error', error: new PassOverError(code, message, context) }
+  const error = code === 'E011' ? new PassOverError(code, message, context) : new WorkError(code, message, context)
+  return { kind: 'error', error }
 }
 
 function crashText({ exit, signal, stderr }: Said): string {
   const how = exit === null ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${exit}`
   const end = stderr.trim().slice(-STDERR_SHOWN)
   return end === '' ? `the command ${how} and said nothing on stderr` : `the command ${how}: ${end}`
+}
+
+const REFUSED = /read-only file system|\bEROFS\b/i
+
+/** Why a command failed that could not write, for who does not know that it may not. */
+export function readOnlyHint({ exit, stderr }: Pick<Said, 'exit' | 'stderr'>): string | undefined {
+  if (exit === 0 || !REFUSED.test(stderr)) return undefined
+  return 'the directory is read-only for this pass, whose policy does not let it modify files (can_modify_files)'
 }

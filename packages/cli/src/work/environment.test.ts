@@ -24,7 +24,11 @@ it('tells a command what its pass is about', () => {
     PASSOVER_CHAIN: 'alice,audit',
     PASSOVER_ATTEMPT: '2',
     PASSOVER_CONSTRAINTS: 'read_only',
+    PASSOVER_ENFORCED: '',
+    PASSOVER_CAN_MODIFY_FILES: 'false',
+    PASSOVER_CAN_RUN_TOOLS: 'true',
   })
+  expect(env.PASSOVER_TOOLS).toBeUndefined()
   expect(env.PASSOVER_DEADLINE).toBe('1970-01-01T00:00:00.000Z')
 })
 
@@ -37,4 +41,13 @@ it('holds no text that would keep the command from starting', () => {
   })
   expect(env.PASSOVER_OBJECTIVE).toHaveLength(30_000)
   expect(env.PASSOVER_OBJECTIVE).not.toContain('\0')
+})
+
+it('tells which tools may run, and what holds', () => {
+  const rights = { can_modify_files: true, can_run_tools: true, tools: ['ls', 'git'], constraints: ['no_external_calls'] }
+  expect(passEnvironment({ ...PASS, ancestors: [], rights }, ['no_external_calls'])).toMatchObject({
+    PASSOVER_TOOLS: 'ls,git',
+    PASSOVER_ENFORCED: 'no_external_calls',
+    PASSOVER_CAN_MODIFY_FILES: 'true',
+  })
 })

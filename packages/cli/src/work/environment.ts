@@ -17,8 +17,12 @@ type Told = Pick<
   | 'parent'
 >
 
-/** What a command is told about its pass in its environment, besides the request on its stdin. */
-export function passEnvironment(pass: Told): Record<string, string> {
+/**
+ * What a command is told about its pass in its environment, besides the request on its stdin. `enforced`: the constraints that hold whatever
+ * it does.
+ */
+export function passEnvironment(pass: Told, enforced: readonly string[] = []): Record<string, string> {
+  const { rights } = pass
   return {
     PASSOVER_PASS_ID: pass.id,
     PASSOVER_AGENT: pass.subagent,
@@ -31,7 +35,12 @@ export function passEnvironment(pass: Told): Record<string, string> {
     PASSOVER_DEADLINE: new Date(pass.deadline).toISOString(),
     PASSOVER_CHAIN_DEPTH: String(pass.chain_depth),
     PASSOVER_CHAIN: [...pass.ancestors, pass.subagent].join(','),
-    PASSOVER_CONSTRAINTS: pass.rights.constraints.join(','),
+    PASSOVER_CONSTRAINTS: variable(rights.constraints.join(',')),
+    PASSOVER_ENFORCED: enforced.join(','),
+    PASSOVER_CAN_MODIFY_FILES: String(rights.can_modify_files),
+    PASSOVER_CAN_RUN_TOOLS: String(rights.can_run_tools),
+    // Absent: all.
+    ...(rights.tools && { PASSOVER_TOOLS: variable(rights.tools.join(',')) }),
     // Lets the command pass over in its turn: `passover request` names its parent by it.
     PASSOVER_PARENT: JSON.stringify(pass.parent),
   }

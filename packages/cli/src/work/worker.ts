@@ -10,9 +10,10 @@ import { usage } from '../failure.js'
 import { stopSignals } from '../signals.js'
 import type { Terminal } from '../terminal.js'
 import { count, oneLine } from '../text.js'
-import { killAllGroups, runChild } from './child.js'
-import { decideWorkOutput } from './decide.js'
+import { killAllGroups } from './child.js'
+import { decideWorkOutput, readOnlyHint } from './decide.js'
 import { passEnvironment } from './environment.js'
+import { HeldRuns } from './held-run.js'
 
 export interface WorkerRequest {
   agent: string
@@ -42,7 +43,8 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   })
   process.once('exit', killAllGroups)
   const log = new WorkLog(terminal)
-  const work = { ...request, command: [program, ...request.command.slice(1)], cwd: context.directory, env: context.env }
+  const runs = new HeldRuns(context.directory, context.env, (line) => terminal.note(line))
+  const work = { ...request, command: [program, ...request.command.slice(1)], cwd: context.directory, env: context.env, runs }
   const worker = await agent.onPass((pass) => workOn(pass, work, log), {
     concurrency: request.concurrency,
     drain_ms: DRAIN_MS,
@@ -62,32 +64,46 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
 interface Work extends WorkerRequest {
   cwd: string
   env: NodeJS.ProcessEnv
+  runs: HeldRuns
 }
 
-/** One pass: the command's end is its end. Throws PassOverError (E011, E014, E021). */
+/** One pass: the command's end is its end. Throws PassOverError (E011, E013, E014, E021). */
 async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
   const began = performance.now()
   log.began(pass)
   try {
-    const end = await runChild({
+    const outcome = await outcomeOf(pass, work, log)
+    log.ended(pass, performance.now() - began, typeof outcome === 'string' ? 'completed' : (outcome.status ?? 'completed'))
+    return outcome
+  } catch (error) {
+    log.ended(pass, performance.now() - began, error instanceof PassOverError ? `${error.code} ${error.message}` : String(error))
+    throw error
+  }
+}
+
+async function outcomeOf(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
+  const { rights, limits } = pass
+  const { end, broke, enforced } = await work.runs.run(
+    {
       command: work.command,
       input: `${JSON.stringify(requestOf(pass))}\n`,
-      env: { ...work.env, ...passEnvironment(pass) },
+      env: (held) => ({ ...work.env, ...passEnvironment(pass, held.enforced) }),
       cwd: work.cwd,
       signal: pass.signal,
       kill_after_ms: work.kill_after_ms,
       max_output_bytes: MAX_OUTPUT,
       onStderr: (line) => log.said(pass, line),
-    })
-    if (pass.signal.aborted) throw pass.signal.reason
-    const outcome = decideWorkOutput(end)
-    if (outcome.kind === 'error') throw outcome.error
-    log.ended(pass, performance.now() - began, typeof outcome.output === 'string' ? 'completed' : (outcome.output.status ?? 'completed'))
-    return outcome.output
-  } catch (error) {
-    log.ended(pass, performance.now() - began, error instanceof PassOverError ? `${error.code} ${error.message}` : String(error))
-    throw error
-  }
+    },
+    { read_only: !rights.can_modify_files, no_network: rights.constraints.includes('no_external_calls'), memory_mb: limits.max_memory_mb },
+  )
+  if (broke) throw broke
+  if (pass.signal.aborted) throw pass.signal.reason
+  const outcome = decideWorkOutput(end)
+  if (outcome.kind === 'output') return outcome.output
+  const hint = enforced.includes('read_only') ? readOnlyHint(end) : undefined
+  if (hint === undefined) throw outcome.error
+  const { code, message, context } = outcome.error
+  throw new PassOverError(code, `${message.trimEnd()} (${hint})`, context)
 }
 
 /** The PassOverRequest (spec 0 §2.1) as the command reads it on stdin. */
@@ -101,6 +117,7 @@ function requestOf(pass: Pass): Record<string, unknown> {
     timeout_ms: pass.timeout_ms,
     return_required: true,
     constraints: pass.rights.constraints,
+    rights: pass.rights,
     ...(pass.expected_output_type === undefined ? {} : { expected_output_type: pass.expected_output_type }),
     work_context: pass.context,
   }
