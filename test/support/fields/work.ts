@@ -1,0 +1,95 @@
+import type { Handler } from '@passover/sdk'
+import { until } from '../until.js'
+import { type Bench, type Row, slow } from './row.js'
+
+/** Fields that bound the work itself and what may come of it. */
+
+const tool =
+  (tool_name: string): Handler =>
+  () => ({ artifacts: [{ type: 'tool_result', tool_name, call_id: 'c1', input: {}, output: 'ok', status: 'success' }] })
+
+const NUMBERED = { type: 'object', required: ['output'], properties: { output: { type: 'string', pattern: '^[0-9]+$' } } }
+
+/** A worker takes the pass and is lost; another one is there. What became of it, and after how long it began anew. */
+async function lost(bench: Bench): Promise<{ ended: string; attempt: number | undefined; soon: boolean }> {
+  const first = await bench.all.agent(bench.to)
+  let began = 0
+  await first.onPass(() => {
+    began = performance.now()
+    return new Promise(() => undefined)
+  })
+  const pass = bench.ask({ timeout_ms: 30_000 })
+  await until(() => began > 0, { what: 'the first worker began' })
+  await bench.all.die(first)
+  let again = 0
+  await using _second = await bench.works(() => {
+    again = performance.now()
+    return 'done'
+  })
+  const ended = await pass.then(
+    ({ status, metadata }) => ({ ended: status, attempt: metadata.attempt }),
+    ({ code, context }) => ({ ended: code as string, attempt: context?.attempts as number | undefined }),
+  )
+  return { ...ended, soon: (again || performance.now()) - began < 4_000 }
+}
+
+export const WORK: Row[] = [
+  {
+    field: 'max_compute_time_ms',
+    what: 'the handler has no longer: E010',
+    set: { subagent: { max_compute_time_ms: 300 } },
+    run: (bench) => bench.outcome(slow(1_500)),
+    standard: 'completed',
+    changed: 'E010',
+  },
+  {
+    field: 'lease_ms',
+    what: 'a lost worker is missed sooner',
+    set: { subagent: { lease_ms: 500 } },
+    run: async (bench) => lost(bench),
+    standard: { ended: 'completed', attempt: 2, soon: false },
+    changed: { ended: 'completed', attempt: 2, soon: true },
+  },
+  {
+    field: 'max_attempts',
+    what: '1: a lost worker is the end (E011)',
+    base: { subagent: { lease_ms: 500 } },
+    set: { subagent: { max_attempts: 1 } },
+    run: async (bench) => (await lost(bench)).ended,
+    standard: 'completed',
+    changed: 'E011',
+  },
+  {
+    field: 'can_run_tools',
+    what: 'false: a tool’s result is E013',
+    set: { subagent: { can_run_tools: false } },
+    run: (bench) => bench.outcome(tool('bash')),
+    standard: 'completed',
+    changed: 'E013',
+  },
+  {
+    field: 'tools',
+    what: 'a result of a tool that is not among them is E013',
+    set: { subagent: { tools: ['read'] } },
+    run: async (bench) => [await bench.outcome(tool('bash')), await bench.outcome(tool('read'))],
+    standard: ['completed', 'completed'],
+    changed: ['E013', 'completed'],
+  },
+  {
+    field: 'output_schema',
+    what: 'an output that fails it is E021',
+    set: { subagent: { output_schema: NUMBERED } },
+    run: async (bench) => [await bench.outcome(() => 'words'), await bench.outcome(() => '42')],
+    standard: ['completed', 'completed'],
+    changed: ['E021', 'completed'],
+  },
+  {
+    field: 'validate_output',
+    what: 'false: the schema is not applied',
+    base: { subagent: { output_schema: NUMBERED } },
+    set: { subagent: { validate_output: false } },
+    run: (bench) => bench.outcome(() => 'words'),
+    standard: 'E021',
+    changed: 'completed',
+  },
+]
