@@ -79,6 +79,9 @@ export interface Journal {
   glimpse(key: PassKey): Promise<Step[]>
   /** One step or event with its body: the last message of an exact subject, by direct get. */
   last(subject: string): Promise<Stored | undefined>
+  /** The first message at or after `from` that a filter matches, as the leader has it; the newest one of all. Not for agents. */
+  first(filter: string, from: number): Promise<Stored | undefined>
+  newest(filter: string): Promise<Stored | undefined>
   /** One stored message by sequence, from the leader. */
   message(sequence: number): Promise<Stored | undefined>
   /**

@@ -60,6 +60,7 @@ export { joinContext, joinOutput, splitContext, splitOutput } from './parts.js'
 export { permissionTable } from './permission-table.js'
 export type { Principal } from './permissions.js'
 export { grantsFor, permissionsFor, userOf, usersFor } from './permissions.js'
+export { type PolicyDraft, type PolicyOutcome, type PolicyStand, PolicyStore } from './policy-store.js'
 export type {
   BinaryOptions,
   ClusterSettings,

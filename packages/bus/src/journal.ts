@@ -65,6 +65,14 @@ export class StreamJournal implements Journal {
     return this.#api.direct(this.#subjects.stream, subject)
   }
 
+  first(filter: string, from: number): Promise<Stored | undefined> {
+    return this.#get({ seq: Math.max(1, from), next_by_subj: filter })
+  }
+
+  newest(filter: string): Promise<Stored | undefined> {
+    return this.#get({ last_by_subj: filter })
+  }
+
   message(sequence: number): Promise<Stored | undefined> {
     return this.#get({ seq: sequence })
   }

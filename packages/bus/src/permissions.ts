@@ -153,6 +153,7 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     ...makeTopology(subjects),
     ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
     ...['agents', 'budgets', 'presence'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
+    ...writeTable(subjects.bucket('policy'), 'put into force what a person published and died'),
     ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
     ...readParts(context, 'check large parts'),
     subscribe(subjects.service('register'), 'answer registrations'),

@@ -287,16 +287,42 @@ describe('admit', () => {
       ...more,
     })
 
+    const rule = (field: string) => ({
+      policy_name: 'pair alice->audit',
+      policy_version: 9,
+      policy_path: `$.pairs["alice->audit"].${field}`,
+    })
+
+    it('names the rule of a refusal with its place, wherever it is said', () => {
+      const under = (document: AdmitInput['policy']['document'], more: Partial<AdmitInput> = {}) =>
+        refusal({ policy: { version: 9, document }, ...more }).details
+      const audit = { subagents: { audit: { can_receive_passes: false } } }
+      expect(under(audit)).toMatchObject({ policy_name: 'subagent audit', policy_path: '$.subagents.audit.can_receive_passes' })
+      const wide = { request: request({ override: { pass_files: true } }) }
+      expect(under({ defaults: { pass_files: false } }, wide)).toMatchObject({
+        field: 'pass_files',
+        policy_version: 9,
+        policy_path: '$.defaults.pass_files',
+      })
+      const unapproved = { request: request({ override: { require_user_approval: false } }) }
+      expect(under({ defaults: { require_confirmation: true } }, unapproved)).toMatchObject({
+        policy_path: '$.defaults.require_confirmation',
+      })
+      const system = under({}, { request: request({ override: { auto_apply: true } }) })
+      expect(system).toMatchObject({ field: 'auto_apply', policy_name: 'system', policy_version: 9 })
+      expect(system).not.toHaveProperty('policy_path')
+    })
+
     it('refuses a disabled pair with its reason (E004)', () => {
       expect(refusal(pair({ enabled: false, reason: 'on leave' }))).toEqual({
         code: 'E004',
         message: 'The pair alice->audit is disabled: on leave',
-        details: { pair: 'alice->audit', reason: 'on leave' },
+        details: { pair: 'alice->audit', reason: 'on leave', ...rule('enabled') },
       })
       expect(refusal(pair({ enabled: false }))).toEqual({
         code: 'E004',
         message: 'The pair alice->audit is disabled',
-        details: { pair: 'alice->audit' },
+        details: { pair: 'alice->audit', ...rule('enabled') },
       })
     })
 
@@ -339,6 +365,7 @@ describe('admit', () => {
           size_bytes: 1_015,
           limit_bytes: 1_000,
           over_bytes: 15,
+          ...rule('max_context_size_bytes'),
           heaviest: [
             { name: 'file:b', size_bytes: 700 },
             { name: 'file:a', size_bytes: 300 },

@@ -5,10 +5,11 @@ import type { Admission, AdmitInput } from './admit-input.js'
 import { limitFault } from './admit-limits.js'
 import { type ParentBound, parentBound, parentFault } from './admit-parent.js'
 import { originatorFault, requestFault, subagentFault } from './admit-request.js'
+import { underPolicy } from './admit-rule.js'
 import { validateChain } from './chain.js'
 import { passError } from './errors.js'
 import { resolvePolicy } from './policy.js'
-import type { ResolvedPolicy } from './policy-base.js'
+import { basePolicy, type ResolvedPolicy } from './policy-base.js'
 import { present } from './present.js'
 import { rightsOf } from './rights.js'
 import { countedSession, sessionToken } from './sessions.js'
@@ -33,11 +34,11 @@ export function admit(input: AdmitInput): Admission {
   const unknown = subagentFault(input)
   if (unknown) return refuse(unknown)
   const resolved = policyOf(input)
-  if (!resolved.ok) return refuse(resolved.error)
+  if (!resolved.ok) return refuse(underPolicy(resolved.error, input, baseOf(input)))
   const { effective } = resolved.value
   const max_chain_depth = Math.min(effective.max_chain_depth, parent?.max_chain_depth ?? effective.max_chain_depth)
   const chain = validateChain({ originator, subagent, ancestors, max_chain_depth })
-  if (!chain.ok) return refuse(chain.error)
+  if (!chain.ok) return refuse(underPolicy(chain.error, input, resolved.value))
 
   const budget = budgeted([effective.budget, input.request.budget], parent?.budget, input.charged)
   const kept = input.parts.filter(keeps(effective))
@@ -46,13 +47,13 @@ export function admit(input: AdmitInput): Admission {
     timeFault(input, effective) ??
     contextFault(kept, effective, budget.allowance?.tokens) ??
     budgetFault(budget, input.charged)
-  if (denied) return refuse(denied)
+  if (denied) return refuse(underPolicy(denied, input, resolved.value))
   const root = parent?.root ?? keyOf(input)
   const counted_session = countedSession(parent, input.session_id)
   const session = () => sessionToken({ root, session_id: input.session_id, counted_session })
   const { limits } = resolved.value
   const limited = limitFault({ counts: input.counts, limits, policy: effective, key: keyOf(input), session, now: input.now })
-  if (limited) return limited === 'later' ? { kind: 'later' } : refuse(limited)
+  if (limited) return limited === 'later' ? { kind: 'later' } : refuse(underPolicy(limited, input, resolved.value))
   const control = controlOf(input, {
     bound,
     resolved: resolved.value,
@@ -85,6 +86,11 @@ function policyOf({ request, subject, policy, agents }: AdmitInput) {
   const { override, timeout_ms, auto_apply_on_success } = request
   const own = { timeout_ms, auto_apply_on_success }
   return resolvePolicy(policy.document, { from: subject.originator, to: subject.subagent, override, request: own, agent: agents.subagent })
+}
+
+/** The policy that an override was refused by. */
+function baseOf({ subject, policy, agents }: AdmitInput): ResolvedPolicy {
+  return basePolicy(policy.document, { from: subject.originator, to: subject.subagent }, agents.subagent)
 }
 
 function restOf(deadline: number | undefined, now: number): number {

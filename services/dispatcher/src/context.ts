@@ -1,6 +1,7 @@
 import type { Counting, JournalRules } from '@passover/core'
 import type { Budgets } from './budgets.js'
 import type { DispatcherDeps } from './deps.js'
+import type { LivePolicy } from './live-policy.js'
 import type { DispatcherOptions } from './options.js'
 import type { Parents } from './parent.js'
 import type { Registry } from './registry.js'
@@ -13,6 +14,7 @@ export interface Context {
   rules: JournalRules
   stats: Stats
   registry: Registry
+  policy: LivePolicy
   parents: Parents
   /** What limits are counted by. */
   counting: Counting

@@ -4,6 +4,7 @@ import { startAdmission } from './admission.js'
 import { Budgets } from './budgets.js'
 import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
+import { LivePolicy } from './live-policy.js'
 import { nonces } from './nonce.js'
 import { type DispatcherSettings, dispatcherOptions } from './options.js'
 import { Parents } from './parent.js'
@@ -32,11 +33,12 @@ export interface Running extends AsyncDisposable {
 export async function startDispatcher(deps: DispatcherDeps, settings: DispatcherSettings = {}): Promise<Running> {
   const options = dispatcherOptions.parse(settings)
   const registry = await Registry.start(deps)
+  const policy = await LivePolicy.start(deps, { fallback: options.policy, refresh_ms: options.policy_ms })
   const rules = { id_window_ms: options.id_window_ms }
   const parents = new Parents(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
   const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
-  const shared = { deps, options, rules, registry, parents, counting, stats: noStats(), nonce: nonces(deps.random) }
+  const shared = { deps, options, rules, registry, policy, parents, counting, stats: noStats(), nonce: nonces(deps.random) }
   const context: Context = Object.assign(shared, { budgets: await Budgets.start(shared) })
   if (options.timekeeper) timekeeper = await Timekeeper.start(context)
   else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
@@ -46,7 +48,7 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   water.start()
   const answering = await deps.bus.answer((name, question) => register(context, consumers, { name, question }), 'register')
   const admission = options.admission ? await startAdmission(context) : undefined
-  deps.log.info({ registration: options.registration, policy: options.policy.version }, 'dispatcher takes requests')
+  deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
   return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper })
 }
 
@@ -96,6 +98,7 @@ class RunningDispatcher implements Running {
     try {
       await Promise.all([admission?.drain(ms), answering.drain(ms), consumers.stop()])
       await timekeeper?.drain(ms)
+      await this.#context.policy[Symbol.asyncDispose]()
       await this.#context.registry[Symbol.asyncDispose]()
       log.info(this.stats(), 'dispatcher stopped')
     } catch (error) {

@@ -24,6 +24,8 @@ export interface Answered {
   requested_at: number
   reply_type: ReplyType
   traceparent?: string | undefined
+  /** What a refusal was decided under. */
+  policy_version?: number | undefined
 }
 
 /** What makes a step this publisher's own, at this place of the journal. */
@@ -78,6 +80,7 @@ export function systemReturn(place: Place, error: PassError, answered: Partial<A
       ...(answered.digest !== undefined && { [HEADER.digest]: answered.digest }),
       ...(answered.request_sequence !== undefined && { [HEADER.request]: String(answered.request_sequence) }),
       ...(answered.requested_at !== undefined && { [HEADER.requestedAt]: String(answered.requested_at) }),
+      ...(answered.policy_version !== undefined && { [HEADER.policy]: String(answered.policy_version) }),
       ...(answered.traceparent !== undefined && { [HEADER.traceparent]: answered.traceparent }),
     },
     data: encode(body, json ? 'json' : 'msgpack'),

@@ -5,6 +5,7 @@ import { z } from 'zod'
 export const dispatcherOptions = z.strictObject({
   /** `open`: an agent registers itself by working, and anybody may originate. `closed`: a person registers agents. */
   registration: z.enum(['open', 'closed']).default('open'),
+  /** What holds while there is no live policy. */
   policy: z
     .strictObject({ version: z.int().min(0), document: passOverPreferences })
     .default({ version: 0, document: passOverPreferences.parse({}) }),
@@ -18,6 +19,8 @@ export const dispatcherOptions = z.strictObject({
   endings: z.int().positive().max(10_000).default(256),
   /** How long a pass may stay held after a decision about it before that is tried again. */
   redrive_ms: z.int().positive().default(30_000),
+  /** How often the live policy is read besides being watched. */
+  policy_ms: z.int().positive().default(2_000),
   snapshot_ms: z.int().positive().default(10_000),
   /** How often the work consumers of registered agents are looked after. */
   consumers_ms: z.int().positive().default(3_000),

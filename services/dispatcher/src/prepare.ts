@@ -58,6 +58,7 @@ function beginOf(context: Context, { delivery, parties, reading }: Asked, { agen
   const { deps, options, counting } = context
   const { request, digest, session_id, reply_type, traceparent } = reading
   const { originator, subagent } = parties
+  const policy = context.policy.current()
   const input: AdmitInput = {
     request,
     subject: parties,
@@ -70,7 +71,7 @@ function beginOf(context: Context, { delivery, parties, reading }: Asked, { agen
     reply_type,
     agents: { originator: agents.originator, subagent: agents.subagent, open: options.registration === 'open' },
     parent,
-    policy: options.policy,
+    policy,
     id_window_ms: options.id_window_ms,
     return_id: Buffer.from(deps.random.bytes(16)).toString('base64url'),
     trace_id: traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1],
@@ -82,7 +83,14 @@ function beginOf(context: Context, { delivery, parties, reading }: Asked, { agen
     input.counts = counting.for(key)
     return admit(input)
   }
-  const answered: Answered = { digest, request_sequence: delivery.sequence, requested_at: delivery.time, reply_type, traceparent }
+  const answered: Answered = {
+    digest,
+    request_sequence: delivery.sequence,
+    requested_at: delivery.time,
+    reply_type,
+    traceparent,
+    policy_version: policy.version,
+  }
   return { key, answered, parts: reading.parts, input, decide }
 }
 

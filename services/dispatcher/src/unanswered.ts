@@ -78,6 +78,6 @@ async function refuseUsed(keeper: Keeper, fact: RequestFact, request: Extract<Re
 function timeoutOf(keeper: Keeper, { request }: ReadRequest): number {
   const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
   const asked = { ...(timeout_ms !== undefined && { timeout_ms }), ...(auto_apply_on_success !== undefined && { auto_apply_on_success }) }
-  const policy = resolvePolicy(keeper.options.policy.document, { from, to, request: asked, ...(override && { override }) })
+  const policy = resolvePolicy(keeper.policy.current().document, { from, to, request: asked, ...(override && { override }) })
   return policy.ok ? policy.value.effective.timeout_ms : SYSTEM_DEFAULTS.timeout_ms
 }

@@ -23,6 +23,8 @@ export class WorkConsumers {
   readonly #pool = new Pool(WIDTH)
   /** Since when (monotonic ms) each agent's consumers have been seen missing. */
   readonly #missing = new Map<string, number>()
+  /** What each agent's consumers were last made or changed to: policy and registry change while they stand. */
+  readonly #leases = new Map<string, string>()
   #timer: Disposable | undefined
   #next = 0
   #stopped = false
@@ -45,6 +47,7 @@ export class WorkConsumers {
     const lease = this.#leaseOf(record)
     await bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...lease, ...(typeof from === 'number' && { from }) })
     this.#missing.delete(record.name)
+    this.#leases.set(record.name, leaseText(lease))
   }
 
   async stop(): Promise<void> {
@@ -55,7 +58,7 @@ export class WorkConsumers {
   }
 
   #leaseOf(record: AgentRecord): { max_attempts: number; lease_ms: number } {
-    const policy = resolvePolicy(this.#context.options.policy.document, { from: record.name, to: record.name, agent: record })
+    const policy = resolvePolicy(this.#context.policy.current().document, { from: record.name, to: record.name, agent: record })
     const { max_attempts, lease_ms } = policy.ok ? policy.value.effective : SYSTEM_DEFAULTS
     return { max_attempts, lease_ms }
   }
@@ -91,6 +94,7 @@ export class WorkConsumers {
     const { clock, log } = this.#context.deps
     if (!record.roles.subagent || !(await this.#isMissing(record.name))) {
       this.#missing.delete(record.name)
+      if (record.roles.subagent) await this.#tune(record)
       return
     }
     const since = this.#missing.get(record.name)
@@ -104,6 +108,12 @@ export class WorkConsumers {
     await this.make(record)
   }
 
+  /** Lease and attempts of the consumers follow policy and registry. */
+  async #tune(record: AgentRecord): Promise<void> {
+    if (this.#leases.get(record.name) === leaseText(this.#leaseOf(record)) || this.#workStart(record.name) === 'unknown') return
+    await this.make(record)
+  }
+
   async #isMissing(agent: string): Promise<boolean> {
     for (const slot of SLOTS) {
       await using source = this.#context.deps.bus.work(agent, slot)
@@ -111,4 +121,8 @@ export class WorkConsumers {
     }
     return false
   }
+}
+
+function leaseText({ max_attempts, lease_ms }: { max_attempts: number; lease_ms: number }): string {
+  return `${max_attempts} ${lease_ms}`
 }

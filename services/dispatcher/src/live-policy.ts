@@ -1,0 +1,128 @@
+import { type PolicyStand, PolicyStore } from '@passover/bus'
+import type { PassOverPreferences, PolicyVersion } from '@passover/schemas'
+import type { DispatcherDeps } from './deps.js'
+
+/** A version that was published and is not in force is its author's affair for so long; then a dispatcher puts it there. */
+const GRACE_MS = 1_500
+
+/** What one pass is admitted under. The same object while the version is the same: core remembers what it resolved of it. */
+export interface PolicyInForce {
+  readonly version: number
+  readonly document: PassOverPreferences
+}
+
+/**
+ * The policy in force, as the bucket `policy` has it: watched, read again every `refresh_ms` and after each reconnect, since
+ * a watch may be silent after a restart of the server. Only a valid, newer version replaces the one before.
+ */
+export class LivePolicy implements AsyncDisposable {
+  readonly #deps: DispatcherDeps
+  readonly #store: PolicyStore
+  readonly #refresh_ms: number
+  #current: PolicyInForce
+  /** Stream sequence of the version in force; of the newest version that was heard of, and when; of the newest that was looked into. */
+  #sequence = 0
+  #heard = { sequence: 0, at: 0 }
+  #settled = 0
+  #complaint = ''
+  #opened: AsyncDisposable[] = []
+  #timer: Disposable | undefined
+  #reading: Promise<void> | undefined
+  #stopped = false
+
+  private constructor(deps: DispatcherDeps, store: PolicyStore, { fallback, refresh_ms }: { fallback: PolicyInForce; refresh_ms: number }) {
+    this.#deps = deps
+    this.#store = store
+    this.#refresh_ms = refresh_ms
+    this.#current = fallback
+  }
+
+  /** `fallback` holds while the bucket has no version. When this resolves, what is in force is known. */
+  static async start(deps: DispatcherDeps, options: { fallback: PolicyInForce; refresh_ms: number }): Promise<LivePolicy> {
+    const live = new LivePolicy(deps, await PolicyStore.open(deps.bus), options)
+    await live.#begin()
+    return live
+  }
+
+  /** One pass takes it once: what it is decided by is one version, the one that it records. */
+  current(): PolicyInForce {
+    return this.#current
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+    for (const one of this.#opened.reverse()) await one[Symbol.asyncDispose]()
+    await this.#reading
+  }
+
+  async #begin(): Promise<void> {
+    const { bus } = this.#deps
+    const stand = await this.#store.stand()
+    if (stand.kind === 'invalid') {
+      this.#take(stand)
+      const [newest] = await this.#store.versions()
+      if (newest) this.#accept(newest)
+    } else {
+      const value = await this.#store.rollForward()
+      if (value) this.#accept(value)
+    }
+    const watch = await this.#store.watch((changed) => this.#take(changed))
+    this.#opened.push(watch)
+    await watch.ready
+    const filters = [bus.subjects.all('policy')]
+    this.#opened.push(
+      await bus.follow({ filters, from: this.#sequence + 1, headers_only: true }, ({ sequence }) => {
+        this.#heard = { sequence, at: this.#deps.clock.monotonic() }
+      }),
+    )
+    const off = bus.onReconnect(() => void this.#read())
+    this.#opened.push({ [Symbol.asyncDispose]: async () => off() })
+    this.#tick()
+  }
+
+  #tick(): void {
+    if (this.#stopped) return
+    this.#timer = this.#deps.clock.after(this.#refresh_ms, () => {
+      void this.#read().then(() => this.#tick())
+    })
+  }
+
+  #read(): Promise<void> {
+    this.#reading ??= this.#look()
+      .catch((error: unknown) => this.#deps.log.debug({ err: error }, 'the policy could not be read'))
+      .finally(() => {
+        this.#reading = undefined
+      })
+    return this.#reading
+  }
+
+  async #look(): Promise<void> {
+    const stand = await this.#store.stand()
+    this.#take(stand)
+    const { sequence, at } = this.#heard
+    // What is no version stays newer than the one in force for ever: it is looked into once.
+    if (stand.kind === 'invalid' || sequence <= Math.max(this.#sequence, this.#settled)) return
+    if (this.#deps.clock.monotonic() - at < GRACE_MS) return
+    const value = await this.#store.rollForward()
+    this.#settled = sequence
+    if (value) this.#accept(value)
+  }
+
+  #take(stand: PolicyStand): void {
+    if (stand.kind === 'valid') this.#accept(stand.value)
+    if (stand.kind !== 'invalid' || stand.why === this.#complaint) return
+    this.#complaint = stand.why
+    const { version } = this.#current
+    this.#deps.log.error({ why: stand.why, version }, 'the live policy is not valid: the last good one stays in force')
+  }
+
+  /** A copy that lags behind may show an older version than one that was seen before. */
+  #accept({ version, document, by, sequence, reason }: PolicyVersion): void {
+    this.#complaint = ''
+    if (version <= this.#current.version) return
+    this.#current = { version, document }
+    this.#sequence = sequence
+    this.#deps.log.info({ version, by, reason }, 'policy in force')
+  }
+}

@@ -1,0 +1,264 @@
+import { encode, PolicyStore } from '@passover/bus'
+import { resolvePolicy } from '@passover/core'
+import { HEADER, type PassKey, type PassOverPreferences, policyDigest, type WorkControl } from '@passover/schemas'
+import { describe, expect, test } from 'vitest'
+import { World } from '../support/dispatch.js'
+import { peopleOf, publishPolicy, publishUpon, storeOf, workSteps } from '../support/policies.js'
+import { staysTrue, until } from '../support/until.js'
+
+const within5s = { deadline_ms: 5_000 }
+
+/** Passes until one is admitted under the version. */
+async function admittedUnder(world: World, version: number): Promise<WorkControl> {
+  return until(
+    async () => {
+      const control = await world.work(await world.ask())
+      return control.policy_version === version ? control : undefined
+    },
+    { what: `a pass under version ${version}`, ...within5s },
+  )
+}
+
+describe('a policy version', () => {
+  test('is an event first, then in force with every dispatcher, and each pass records it', async () => {
+    await using world = await World.start({ dispatchers: [{}, {}] })
+    await world.agent('audit')
+    expect((await world.work(await world.ask())).policy_version).toBe(0)
+    const value = await publishPolicy(world, { defaults: { timeout_ms: 11_000 } }, { by: 'maria', reason: 'slower' })
+    const stored = await world.bus.journal.message(value.sequence)
+    expect(stored).toMatchObject({ subject: 'policy.maria', time: value.time })
+    expect(value).toMatchObject({ version: 1, by: 'maria', reason: 'slower' })
+    const control = await admittedUnder(world, 1)
+    expect(control).toMatchObject({ policy_name: 'defaults', policy: { timeout_ms: 11_000 } })
+    const [step] = await workSteps(world, ({ headers }) => headers.get(HEADER.policy) === '1')
+    expect(step?.control.policy_version).toBe(1)
+    // Whichever of the two takes it: both follow.
+    const later = await Promise.all(Array.from({ length: 40 }, async () => world.work(await world.ask())))
+    expect(new Set(later.map(({ policy_version }) => policy_version))).toEqual(new Set([1]))
+  })
+
+  test('refuses by name: entry, version and place stand in the refusal, the version in its header', async () => {
+    await using world = await World.start()
+    await world.agent('audit')
+    await publishPolicy(world, { pairs: { 'alice->audit': { enabled: false, reason: 'on leave' } } })
+    const key = await until(
+      async () => {
+        const asked = await world.ask()
+        return (await settled(world, asked)) === 'done' ? asked : undefined
+      },
+      { what: 'a refusal', ...within5s },
+    )
+    const { error, step } = await world.end(key)
+    expect(error).toMatchObject({
+      code: 'E004',
+      details: { policy_name: 'pair alice->audit', policy_version: 1, policy_path: '$.pairs["alice->audit"].enabled', reason: 'on leave' },
+    })
+    expect((await world.bus.journal.message(step.sequence))?.headers.get(HEADER.policy)).toBe('1')
+  })
+
+  /** nats.deno#688: after a server restart a policy change is still seen within 5 s. */
+  test('is followed within 5 s also after the server was killed and came back', async () => {
+    await using world = await World.start({ dispatchers: [{}, {}] })
+    await world.agent('audit')
+    await publishPolicy(world, { defaults: { timeout_ms: 11_000 } })
+    await admittedUnder(world, 1)
+    await world.nats.node.kill()
+    await world.nats.node.restart()
+    await until(() => world.bus.connected, { what: 'connected again' })
+    await publishPolicy(world, { defaults: { timeout_ms: 12_000 } })
+    const published = Date.now()
+    await until(
+      async () =>
+        [...(await Promise.all(Array.from({ length: 8 }, async () => world.work(await world.ask()))))].every(
+          ({ policy_version }) => policy_version === 2,
+        ),
+      { what: 'both dispatchers follow', ...within5s },
+    )
+    expect(Date.now() - published).toBeLessThan(5_000)
+  })
+
+  test('whose author died before it was in force is put there: by a dispatcher, also at its start', async () => {
+    await using world = await World.start({ dispatchers: [] })
+    await world.agent('audit')
+    await eventAlone(world, 1, { defaults: { timeout_ms: 13_000 } })
+    await world.dispatcher()
+    expect((await world.work(await world.ask())).policy_version).toBe(1)
+    expect(await (await storeOf(world)).stand()).toMatchObject({ kind: 'valid', value: { version: 1, by: 'maria' } })
+    await eventAlone(world, 2, { defaults: { timeout_ms: 14_000 } })
+    expect(await admittedUnder(world, 2)).toMatchObject({ policy: { timeout_ms: 14_000 } })
+    expect((await (await storeOf(world)).versions()).map(({ version }) => version)).toEqual([2, 1])
+  })
+})
+
+/** What became of a request. */
+function settled(world: World, key: PassKey): Promise<string> {
+  return until(
+    async () => {
+      const { state } = await world.journal(key)
+      return state === 'none' ? undefined : state
+    },
+    { what: 'a first step' },
+  )
+}
+
+/** As an author that dies between the event and the bucket. */
+async function eventAlone(world: World, version: number, document: PassOverPreferences): Promise<void> {
+  const body = { v: 1, version, base: version - 1, document, digest: policyDigest(document) }
+  const outcome = await world.bus.publish({ subject: world.bus.subjects.policy('maria'), data: encode(body) })
+  expect(outcome.kind).toBe('stored')
+}
+
+describe('what is no version changes nothing', () => {
+  const good: PassOverPreferences = { defaults: { timeout_ms: 11_000 } }
+  const version = (document: object, more: object = {}) => ({
+    version: 2,
+    digest: policyDigest(document as PassOverPreferences),
+    document,
+    by: 'mallory',
+    time: 1,
+    sequence: 99,
+    ...more,
+  })
+  const BAD: [string, unknown][] = [
+    ['no version at all', 'nonsense'],
+    ['a document that fails the schema', version({ defaults: { timeout_ms: -1 } })],
+    ['an unknown key', version({ defalts: {} })],
+    ['another digest', version({ defaults: { timeout_ms: 1 } }, { digest: 'x' })],
+  ]
+
+  test.each(BAD)('`current` with %s', async (_, value) => {
+    await using world = await World.start({ dispatchers: [{ policy_ms: 50 }] })
+    await world.agent('audit')
+    await publishPolicy(world, good)
+    await admittedUnder(world, 1)
+    await (await storeOf(world)).table.put('current', value)
+    const ok = async () => {
+      const { policy_version, policy } = await world.work(await world.ask())
+      return policy_version === 1 && policy.timeout_ms === 11_000
+    }
+    await staysTrue(ok, { what: 'the last good version', for_ms: 500 })
+    // A dispatcher that starts now finds the last good one too, and the next version mends it.
+    await world.dispatchers[0]!.drain()
+    await world.dispatcher()
+    expect(await ok()).toBe(true)
+    await publishPolicy(world, { defaults: { timeout_ms: 12_000 } })
+    expect(await admittedUnder(world, 2)).toMatchObject({ policy: { timeout_ms: 12_000 } })
+  })
+
+  test('an older version, as a copy that lags behind shows it', async () => {
+    await using world = await World.start({ dispatchers: [{ policy_ms: 50 }] })
+    await world.agent('audit')
+    const first = await publishPolicy(world, { defaults: { timeout_ms: 12_000 } })
+    await publishPolicy(world, good)
+    await admittedUnder(world, 2)
+    await (await storeOf(world)).table.put('current', first)
+    await staysTrue(async () => (await world.work(await world.ask())).policy_version === 2, { what: 'version 2', for_ms: 500 })
+  })
+
+  test('an event that no honest author publishes', async () => {
+    await using world = await World.start({ dispatchers: [{ policy_ms: 50 }] })
+    await world.agent('audit')
+    await publishPolicy(world, good)
+    const subject = world.bus.subjects.policy('mallory')
+    const document: PassOverPreferences = { defaults: { timeout_ms: 1 } }
+    const body = { v: 1, version: 2, base: 1, document, digest: policyDigest(document) }
+    for (const wrong of [
+      'nonsense',
+      { ...body, digest: 'x' },
+      { ...body, version: 7 },
+      { ...body, version: 1 },
+      { ...body, document: { defaults: { timeout_ms: -1 } } },
+    ])
+      await world.bus.publish({ subject, data: encode(wrong) })
+    await admittedUnder(world, 1)
+    await staysTrue(async () => (await world.work(await world.ask())).policy_version === 1, { what: 'version 1', for_ms: 2_500 })
+    expect((await publishPolicy(world, { defaults: { timeout_ms: 12_000 } })).version).toBe(2)
+  })
+
+  test('a deleted `current`: it is made anew from the stream', async () => {
+    await using world = await World.start()
+    await world.agent('audit')
+    await publishPolicy(world, good)
+    await admittedUnder(world, 1)
+    await (await storeOf(world)).table.delete('current')
+    expect((await world.work(await world.ask())).policy_version).toBe(1)
+    await world.dispatchers[0]!.drain()
+    await world.dispatcher()
+    expect((await world.work(await world.ask())).policy_version).toBe(1)
+    expect(await (await storeOf(world)).stand()).toMatchObject({ kind: 'valid', value: { version: 1 } })
+  })
+})
+
+describe('many at once', () => {
+  test('of fifty who publish upon the same version one wins, and all others hear who', async () => {
+    await using world = await World.start({ dispatchers: [] })
+    await using people = await peopleOf(world, 10)
+    const outcomes = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => people.stores[n % 10]!.publish({ document: { defaults: { timeout_ms: 1_000 + n } }, base: 0 })),
+    )
+    const [winner, ...more] = outcomes.filter(({ kind }) => kind === 'published')
+    expect(more).toEqual([])
+    expect(outcomes.filter(({ kind }) => kind === 'lost')).toHaveLength(49)
+    for (const outcome of outcomes) expect('value' in outcome && outcome.value).toEqual(winner && 'value' in winner && winner.value)
+  })
+
+  test('fifty who each change what is in force give fifty versions in order', async () => {
+    await using world = await World.start({ dispatchers: [] })
+    await using people = await peopleOf(world, 10)
+    const published = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => publishUpon(people.stores[n % 10]!, { document: { defaults: { timeout_ms: 1_000 + n } } })),
+    )
+    expect(published.map(({ version }) => version).sort((a, b) => a - b)).toEqual(Array.from({ length: 50 }, (_, n) => n + 1))
+    const versions = await (await storeOf(world)).versions()
+    expect(versions.map(({ version }) => version)).toEqual(Array.from({ length: 50 }, (_, n) => 50 - n))
+    const sequences = versions.map(({ sequence }) => sequence)
+    expect([...sequences].sort((a, b) => b - a)).toEqual(sequences)
+    expect(await PolicyStore.open(world.bus).then((store) => store.stand())).toMatchObject({ kind: 'valid', value: { version: 50 } })
+  }, 120_000)
+
+  test('under load every pass runs under exactly one version: the one that it records', async () => {
+    await using world = await World.start({ dispatchers: [{}, {}] })
+    await world.agent('audit')
+    const documents = new Map<number, PassOverPreferences>([[0, {}]])
+    let passing = true
+    let asked = 0
+    const load = Array.from({ length: 32 }, async () => {
+      while (passing) {
+        await world.ask({ timeout_ms: 60_000 })
+        asked++
+      }
+    })
+    for (let n = 1; n <= 12; n++) {
+      const before = asked
+      const document: PassOverPreferences = {
+        defaults: { max_attempts: 1 + (n % 5), lease_ms: 1_000 + n, max_timeout_ms: 70_000 + n },
+        pairs: { 'alice->audit': { approval_expires_ms: 1_000 + n, max_chain_depth: 1 + (n % 4), allow_widening: ['timeout_ms'] } },
+        subagents: { audit: { max_memory_mb: n } },
+      }
+      const { version, document: stored } = await publishPolicy(world, document)
+      documents.set(version, stored)
+      await until(() => asked > before + 100, { what: 'more passes' })
+    }
+    passing = false
+    await Promise.all(load)
+    await world.untilAcknowledged(60_000)
+    const record = await world.bus.table('agents', (await import('@passover/schemas')).agentRecord)
+    const agent = (await record.get('audit'))?.value
+    const steps = await workSteps(world)
+    expect(steps).toHaveLength(asked)
+    const seen = new Set<number>()
+    for (const { control, headers } of steps) {
+      expect(headers.get(HEADER.policy)).toBe(String(control.policy_version))
+      seen.add(control.policy_version)
+      const resolved = resolvePolicy(documents.get(control.policy_version)!, {
+        from: 'alice',
+        to: 'audit',
+        request: { timeout_ms: 60_000 },
+        agent,
+      })
+      if (!resolved.ok) throw new Error(resolved.error.message)
+      expect(control.policy).toEqual(resolved.value.effective)
+    }
+    expect(seen.size).toBeGreaterThan(5)
+  }, 180_000)
+})

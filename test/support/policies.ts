@@ -1,0 +1,58 @@
+import { decode, openBus, PolicyStore } from '@passover/bus'
+import type { PassOverPreferences, PolicyVersion, WorkControl } from '@passover/schemas'
+import type { World } from './dispatch.js'
+
+/** The store as an onlooker has it. */
+export function storeOf(world: World): Promise<PolicyStore> {
+  return PolicyStore.open(world.bus)
+}
+
+/** Puts a document into force upon whatever is in force now, as a person does. */
+export async function publishPolicy(
+  world: World,
+  document: PassOverPreferences,
+  { by = 'maria', reason }: { by?: string; reason?: string } = {},
+): Promise<PolicyVersion> {
+  await using bus = await openBus({ servers: world.nats.servers, identity: by })
+  return await publishUpon(await PolicyStore.open(bus), { document, reason })
+}
+
+export async function publishUpon(
+  store: PolicyStore,
+  draft: { document: PassOverPreferences; reason?: string | undefined },
+): Promise<PolicyVersion> {
+  for (;;) {
+    const current = await store.rollForward()
+    const outcome = await store.publish({ ...draft, base: current?.version ?? 0 })
+    if (outcome.kind === 'published') return outcome.value
+    if (outcome.kind === 'refused') throw new Error(outcome.description)
+  }
+}
+
+/** Persons, each on a connection of its own. */
+export async function peopleOf(world: World, count: number): Promise<{ stores: PolicyStore[] } & AsyncDisposable> {
+  const buses = await Promise.all(Array.from({ length: count }, (_, n) => openBus({ servers: world.nats.servers, identity: `person${n}` })))
+  return {
+    stores: await Promise.all(buses.map((bus) => PolicyStore.open(bus))),
+    async [Symbol.asyncDispose]() {
+      for (const bus of buses) await bus[Symbol.asyncDispose]()
+    },
+  }
+}
+
+export interface WorkStep {
+  control: WorkControl
+  headers: { get(name: string): string | undefined }
+}
+
+/** Every work step of the stream with its control frame. */
+export async function workSteps(world: World, wanted: (step: WorkStep) => boolean = () => true): Promise<WorkStep[]> {
+  const found: WorkStep[] = []
+  const reader = await world.bus.follow({ filters: [world.bus.subjects.all('work')] }, ({ data, headers }) => {
+    const decoded = decode(data, 'msgpack')
+    if (decoded.ok) found.push({ control: (decoded.value as { control: WorkControl }).control, headers })
+  })
+  await reader.caughtUp
+  await reader[Symbol.asyncDispose]()
+  return found.filter(wanted)
+}
