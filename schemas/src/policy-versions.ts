@@ -42,7 +42,7 @@ export const policyVersion = z.object({
 })
 export type PolicyVersion = z.infer<typeof policyVersion>
 
-/** What names a document's content: the same whatever the order of its keys. `$schema` is for editors and left out. */
+/** What names a parsed document's content: the same whatever the order of its keys. `$schema` is for editors and left out. */
 export function policyDigest({ $schema: _, ...document }: PassOverPreferences): string {
   return sha256(canonicalJson(document))
 }

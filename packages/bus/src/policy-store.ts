@@ -4,6 +4,7 @@ import {
   type PassOverPreferences,
   type PolicyBody,
   type PolicyVersion,
+  passOverPreferences,
   policyBody,
   policyDigest,
   policyVersion,
@@ -96,9 +97,11 @@ export class PolicyStore {
     const backoff = new Backoff()
     for (let tries = 0; tries < TRIES; tries++) {
       const current = await this.rollForward()
-      const mine = current && (await this.#isMine(current, nonce))
-      if (mine) return { kind: 'published', value: current }
-      if ((current?.version ?? 0) !== draft.base) return { kind: 'lost', value: current }
+      if ((current?.version ?? 0) !== draft.base) {
+        // Others may have gone on from mine already.
+        const next = tries > 0 ? await this.version(draft.base + 1) : undefined
+        return next && (await this.#isMine(next, nonce)) ? { kind: 'published', value: next } : { kind: 'lost', value: current }
+      }
       const last = await this.#bus.journal.newest(this.#bus.subjects.all('policy'))
       // Somebody's version came since: it is put into force first, and then this one has lost.
       if (last && last.sequence > (current?.sequence ?? 0) && this.#read(last)?.version === draft.base + 1) continue
@@ -117,7 +120,7 @@ export class PolicyStore {
   }
 
   #message({ document, base, reason }: PolicyDraft, nonce: string, after: number) {
-    const { $schema: _, ...plain } = document
+    const { $schema: _, ...plain } = passOverPreferences.parse(document)
     const digest = policyDigest(plain)
     const body: PolicyBody = { v: WIRE_VERSION, version: base + 1, base, document: plain, digest, ...(reason ? { reason } : {}) }
     const { subjects, identity } = this.#bus

@@ -60,6 +60,7 @@ function keeperOf(steps: Step[], journal: Partial<Journal>): Keeper {
     stats: noStats(),
     registry: {} as Keeper['registry'],
     parents: {} as Keeper['parents'],
+    policy: {} as Keeper['policy'],
     counting: {} as Keeper['counting'],
     budgets: {} as Keeper['budgets'],
     nonce: () => `n${made++}`,
