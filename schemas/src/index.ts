@@ -183,6 +183,7 @@ export {
   widenable,
 } from './policy.js'
 export { type PolicyBody, type PolicyVersion, policyBody, policyDigest, policyVersion } from './policy-versions.js'
+export { PRESENCE_MAX_AGE_MS, type PresenceRecord, presenceRecord } from './presence.js'
 export {
   type ExpectedOutputType,
   expectedOutputType,

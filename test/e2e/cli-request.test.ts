@@ -76,7 +76,7 @@ describe('request', () => {
     await run(['agents', 'add', 'nobody'], { cwd })
     const { code, stderr } = await run(['request', '--to', 'nobody', '--objective', 'x', '--timeout', '3s'], { cwd })
     expect(code).toBe(124)
-    expect(stderr).toContain('Queued: 0 workers on `nobody`, start one with `passover work nobody -- <command>`')
+    expect(stderr).toContain('Queued: 0 workers on `nobody`, start one with: passover work nobody -- <command>')
     expect(stderr).toContain('E010')
     expect(stderr).toContain('`nobody` has 0 workers; start one: passover work nobody')
     expect(stderr).toMatch(/passover show \S+/)

@@ -47,6 +47,7 @@ const ALLOWED: Row[] = [
   ['audit', 'publish', `${API}.CONSUMER.INFO.PASSOVER.work_audit_high`, 'looks when its consumer was made'],
   ['audit', 'publish', '$JS.ACK.PASSOVER.work_audit_high.1.2.3.4.5', 'acknowledges its work'],
   ['audit', 'publish', `${API}.DIRECT.GET.PASSOVER.work.alice.audit.${ID}.high`, 'reads a journal of a pass to it'],
+  ['audit', 'publish', '$KV.presence.audit.0abcdef', 'says that it is up'],
   ['audit', 'subscribe', 'returned.*.*.*.audit.passover', 'hears that its work was ended'],
   ['bob', 'publish', `decision.alice.audit.${ID}.apply.bob`, 'decides'],
   ['bob', 'publish', `event.alice.audit.${ID}.cancel.bob`, 'cancels'],
@@ -55,6 +56,8 @@ const ALLOWED: Row[] = [
   ['bob', 'publish', 'decided.alice', 'hints at a decision'],
   ['bob', 'publish', `${API}.CONSUMER.CREATE.PASSOVER.read_1`, 'watches'],
   ['dispatcher', 'publish', `work.alice.audit.${ID}.medium`, 'admits'],
+  ['bob', 'publish', `${API}.CONSUMER.CREATE.KV_presence.read_1`, 'looks who is up'],
+  ['dispatcher', 'publish', '$KV.budgets.alice.audit.x', 'writes a ledger'],
   ['dispatcher', 'publish', `held.alice.audit.${ID}.passover`, 'holds'],
   ['dispatcher', 'publish', `return.alice.audit.${ID}.passover`, 'refuses'],
   ['dispatcher', 'publish', `event.alice.audit.${ID}.dead_letter.passover`, 'keeps a dead letter'],
@@ -66,6 +69,13 @@ const ALLOWED: Row[] = [
 ]
 
 const REFUSED: Row[] = [
+  ['alice', 'publish', '$KV.presence.alice.0abcdef', 'does no work that could be up'],
+  ['audit', 'publish', '$KV.presence.mallory.0abcdef', 'says that another is up'],
+  ['audit', 'publish', '$KV.presence.audit.a.b', 'writes beside its own'],
+  ['audit', 'publish', '$KV.budgets.alice.audit.x', 'gives itself a budget'],
+  ['bob', 'publish', '$KV.presence.audit.0abcdef', 'says that an agent is up'],
+  ['bob', 'publish', '$KV.budgets.alice.audit.x', 'writes a ledger'],
+  ['dispatcher', 'publish', '$KV.presence.audit.0abcdef', 'says that an agent is up'],
   // Forged senders.
   ['alice', 'publish', 'request.audit.bob', 'a request of another'],
   ['mallory', 'publish', 'request.audit.alice', 'a request of another'],

@@ -112,6 +112,7 @@ function subagentGrants(name: string, subjects: Subjects): Grant[] {
     ),
     ...SLOTS.flatMap((slot) => takeFrom(stream, subjects.workConsumer(name, slot), `take its work (${slot})`)),
     ...STEP_KINDS.map((kind) => direct(stream, subjects.pattern(kind, '*', name, '>'), 'read journals of passes to it')),
+    publish(`$KV.${subjects.bucket('presence')}.${name}.*`, 'say that it is up'),
     subscribe(subjects.endings(name), 'hear that a pass it works on was ended'),
   ]
 }
@@ -129,7 +130,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...writeTable(subjects.bucket('policy'), 'put a policy into force'),
     publish(subjects.ask(name), 'ask about passes'),
     ...readStream(subjects.stream, 'show and watch passes'),
-    ...['agents', 'policy'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
+    ...['agents', 'policy', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
     ...readParts(context, 'show large parts'),
     ...['STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
@@ -152,7 +153,7 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     ...readStream(stream, 'keep time: read journals'),
     ...makeTopology(subjects),
     ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
-    ...['agents', 'budgets', 'presence'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
+    ...['agents', 'budgets'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
     ...writeTable(subjects.bucket('policy'), 'put into force what a person published and died'),
     ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
     ...readParts(context, 'check large parts'),

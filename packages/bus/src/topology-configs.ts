@@ -1,4 +1,4 @@
-import type { Slot } from '@passover/schemas'
+import { PRESENCE_MAX_AGE_MS, type Slot } from '@passover/schemas'
 import type { TopologyOptions } from './bus.js'
 import type { Config } from './differences.js'
 import type { Subjects } from './subjects.js'
@@ -17,7 +17,7 @@ const DISPATCHER_DELIVERIES = 30
 const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive', 'inbox']
 const OBJECTS = ['snapshots', 'archive']
 /** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
-const MAX_AGES: Partial<Record<string, number>> = { presence: 20_000, budgets: 172_800_000 }
+const MAX_AGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_AGE_MS, budgets: 172_800_000 }
 export const AGING_TABLES = Object.keys(MAX_AGES)
 
 export interface AgentTopology {

@@ -2,6 +2,8 @@ import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type AgentBody, type AgentRecord, agentRecord, HEADER, WIRE_VERSION } from '@passover/schemas'
 import { askAgents } from './ask.js'
 import { CliFailure } from './failure.js'
+import { totalLoad } from './load.js'
+import { readPresence } from './presence.js'
 import { renderTable } from './render/table.js'
 import type { Terminal } from './terminal.js'
 
@@ -10,6 +12,10 @@ export interface AgentLine {
   name: string
   subagent: boolean
   originates: string
+  /** Worker processes that say they are up, passes that they work on, and how many they could at a time. */
+  up: number
+  busy: number
+  places: number
   /** Places of workers that wait for work right now. */
   idle_workers: number
   queued: number
@@ -23,7 +29,7 @@ export interface AgentLine {
 
 /** Registered agents by name, with what waits for them. */
 export async function readAgents(bus: Bus): Promise<AgentLine[]> {
-  const rows = await askAgents(bus)
+  const [rows, presence] = await Promise.all([askAgents(bus), readPresence(bus)])
   return Promise.all(
     rows.map(async ({ agent, waiting, originated }) => {
       const load = agent.roles.subagent ? await totalLoad(bus, agent.name) : { idle: 0, queued: 0, running: 0 }
@@ -31,6 +37,9 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
         name: agent.name,
         subagent: agent.roles.subagent,
         originates: agent.roles.originates,
+        up: presence.get(agent.name)?.instances ?? 0,
+        busy: presence.get(agent.name)?.running ?? 0,
+        places: presence.get(agent.name)?.places ?? 0,
         idle_workers: load.idle,
         queued: load.queued,
         running: load.running,
@@ -43,29 +52,14 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
   )
 }
 
-export interface Load {
-  /** The most places of one priority: a worker's place polls all three. */
-  idle: number
-  queued: number
-  running: number
-}
-
-/** What waits for a subagent's workers, over its three priorities. */
-export async function totalLoad(bus: Bus, subagent: string): Promise<Load> {
-  const slots = await bus.workload(subagent)
-  return {
-    idle: Math.max(0, ...slots.map(({ idle }) => idle)),
-    queued: slots.reduce((sum, { queued }) => sum + queued, 0),
-    running: slots.reduce((sum, { running }) => sum + running, 0),
-  }
-}
-
 export function renderAgents(agents: AgentLine[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   return renderTable<AgentLine>(
     [
       { head: 'NAME', cell: ({ name }) => name },
       { head: 'SUBAGENT', cell: ({ subagent }) => (subagent ? 'yes' : 'no') },
       { head: 'ORIGINATES', cell: ({ originates }) => originates.replaceAll('_', ' ') },
+      { head: 'UP', cell: ({ up, subagent }) => (subagent ? String(up) : '') },
+      { head: 'BUSY', cell: ({ busy, places }) => (places > 0 ? `${busy}/${places}` : '') },
       { head: 'IDLE', cell: ({ idle_workers }) => String(idle_workers) },
       { head: 'QUEUED', cell: ({ queued }) => String(queued) },
       { head: 'RUNNING', cell: ({ running }) => String(running) },

@@ -1,7 +1,8 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
-import { totalLoad } from './agents.js'
 import { askPasses } from './ask.js'
+import { totalLoad } from './load.js'
+import { noWorkersText, workersFor } from './presence.js'
 import { sayEntry } from './render/timeline.js'
 import type { Progress } from './terminal.js'
 
@@ -47,8 +48,8 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
     return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity)}`
   const worked = workedOn(pass)
   if (worked) return worked
-  const load = await totalLoad(bus, to)
-  return waitingText(to, load)
+  const [load, workers] = await Promise.all([totalLoad(bus, to), workersFor(bus, to)])
+  return waitingText(to, { ...load, workers })
 }
 
 /** Who can approve: whoever asked under their own name cannot. */
@@ -64,8 +65,9 @@ function workedOn(pass: AnsweredPass): string | undefined {
 }
 
 /** Why a pass waits (UX.md): nothing shows "running" that only waits. */
-export function waitingText(to: string, { idle, running, queued }: { idle: number; running: number; queued: number }): string {
-  if (idle === 0 && running === 0) return `Queued: 0 workers on \`${to}\`, start one with \`passover work ${to} -- <command>\``
+export function waitingText(to: string, load: { idle: number; running: number; queued: number; workers: number }): string {
+  const { idle, running, queued, workers } = load
+  if (workers === 0) return noWorkersText(to)
   if (queued > 0 && idle === 0) return `Queued: every worker on \`${to}\` is busy (${running} running, ${queued} waiting)`
   return `A worker of \`${to}\` has it.`
 }

@@ -1,16 +1,17 @@
 import { readFileSync } from 'node:fs'
 import type { Bus } from '@passover/bus'
-import { type ParentProof, parentProof } from '@passover/schemas'
+import { agentRecord, type ParentProof, parentProof } from '@passover/schemas'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { connectAgent } from './agent.js'
-import { totalLoad } from './agents.js'
 import { connectAs } from './client.js'
 import type { RequestOptions } from './commands/request.js'
 import type { Context } from './context.js'
 import { CliFailure, usage } from './failure.js'
 import { readContextFiles } from './files.js'
+import { noWorkersText, workersFor } from './presence.js'
 import { renderOutput } from './render/result.js'
 import { approveHint, follow } from './request-progress.js'
+import type { ServerSetting } from './settings.js'
 import { stopSignals } from './signals.js'
 
 /** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
@@ -32,7 +33,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     },
     () => {},
   )
-  if (!options.wait) return await sent(context, { handle, from, to: options.to, held: options.hold === true })
+  if (!options.wait) return await sent(context, { handle, from, to: options.to, held: options.hold === true }, server)
   const progress = terminal.progress()
   await using bus = await connectAs(context.person, server)
   const following = follow(bus, { id: handle.id, from, to: options.to, progress })
@@ -102,8 +103,9 @@ interface Sent {
   held: boolean
 }
 
-async function sent({ terminal, person }: Context, { handle, from, to, held }: Sent): Promise<number> {
+async function sent({ terminal, person }: Context, { handle, from, to, held }: Sent, server: ServerSetting): Promise<number> {
   await handle.stored
+  if (!held && terminal.mode === 'human' && (await hasNoWorker(person, server, to))) terminal.note(noWorkersText(to))
   if (held && terminal.mode === 'human') terminal.note(`Held until a person approves: ${approveHint({ id: handle.id, from }, person)}`)
   terminal.show({ id: handle.id, from, to }, () => handle.id)
   return 0
@@ -117,11 +119,22 @@ function interrupted({ terminal }: Context, id: string): number {
   return 130
 }
 
+/** Whether nobody would take it now. Not finding out is no failure of the pass. */
+async function hasNoWorker(person: string, server: ServerSetting, to: string): Promise<boolean> {
+  try {
+    await using bus = await connectAs(person, server)
+    const known = await (await bus.table('agents', agentRecord)).get(to)
+    return known?.value.roles.subagent === true && (await workersFor(bus, to)) === 0
+  } catch {
+    return false
+  }
+}
+
 /** Time was up and nobody works: more time is no help. */
 async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
-  const load = await totalLoad(bus, to).catch(() => undefined)
-  return load?.idle === 0 && load.running === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
+  const workers = await workersFor(bus, to).catch(() => undefined)
+  return workers === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
 }
 
 /** An error of a pass that exists says how to look at it; `mend` where more is known than the error table says. */

@@ -35,8 +35,10 @@ describe('commands in hints', () => {
 
 describe('waiting work', () => {
   it('says why', () => {
-    expect(waitingText('audit', { idle: 0, running: 0, queued: 1 })).toContain('Queued: 0 workers on `audit`, start one with')
-    expect(waitingText('audit', { idle: 0, running: 3, queued: 1 })).toContain('every worker on `audit` is busy (3 running, 1 waiting)')
-    expect(waitingText('audit', { idle: 1, running: 1, queued: 0 })).toBe('A worker of `audit` has it.')
+    expect(waitingText('audit', { idle: 0, running: 0, queued: 1, workers: 0 })).toContain('Queued: 0 workers on `audit`, start one with')
+    expect(waitingText('audit', { idle: 0, running: 3, queued: 1, workers: 1 })).toContain(
+      'every worker on `audit` is busy (3 running, 1 waiting)',
+    )
+    expect(waitingText('audit', { idle: 1, running: 1, queued: 0, workers: 2 })).toBe('A worker of `audit` has it.')
   })
 })

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { BusUnreachable, nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { outputSchemas } from '@passover/validation'
@@ -16,7 +17,15 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
   const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
   const bus = await open(settings)
   const say = (line: string) => void process.stderr.write(`${line}\n`)
-  const deps = { bus, clock: serverClock(bus), random: nodeRandom, say, servers: settings.servers, schemas: outputSchemas() }
+  const deps = {
+    bus,
+    clock: serverClock(bus),
+    random: nodeRandom,
+    say,
+    servers: settings.servers,
+    process: { host: hostname(), pid: process.pid },
+    schemas: outputSchemas(),
+  }
   return createAgent(deps, { directory: settings.directory, auto_apply: settings.auto_apply, session_id: settings.session_id })
 }
 

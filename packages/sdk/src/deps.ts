@@ -16,6 +16,8 @@ export interface Deps {
   schemas?: OutputSchemas
   /** Where the process says a line for people, workers' failures among them; absent: nowhere. */
   say?: (line: string) => void
+  /** Where it runs, for people. */
+  process?: { host: string; pid: number }
   /** Addresses that `bus` connects to, for people. */
   servers?: readonly string[]
 }

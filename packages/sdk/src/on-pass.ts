@@ -6,6 +6,7 @@ import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
 import type { Deps } from './deps.js'
 import type { Handler } from './pass.js'
+import { Presence } from './presence.js'
 import { register } from './register.js'
 import { type Told, toldTo } from './worker-log.js'
 import { WorkerLoop } from './worker-loop.js'
@@ -71,7 +72,8 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
     await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
     const told = toldTo(home.deps, log)
-    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told })
+    const presence = await Presence.start(home.deps, { concurrency, told })
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told, presence })
     hearing = await bus.hearEndings(bus.identity, (heard) => loop.onEnding(heard))
     loop.begin(hearing)
     return loop

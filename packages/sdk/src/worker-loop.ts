@@ -8,6 +8,7 @@ import { Leases } from './lease.js'
 import { nonces } from './nonce.js'
 import type { Worker, WorkerHome } from './on-pass.js'
 import type { Handler } from './pass.js'
+import type { Presence } from './presence.js'
 import { makeRun, type Run, stopRun } from './run.js'
 import { tellProgress } from './tell.js'
 import { viewJournal } from './view.js'
@@ -29,6 +30,7 @@ export interface LoopOptions {
   concurrency: number
   drain_ms: number
   told: Told
+  presence: Presence
 }
 
 /** A delivery that is being begun or runs. */
@@ -94,6 +96,7 @@ export class WorkerLoop implements Worker {
       for (const { run } of this.#active) if (run) void this.#lookWhetherLost(run)
     })
     this.#pull.begin()
+    this.#options.presence.tick(this.running)
     this.#sweepLater()
     this.#tell('waits', `waits for work (${this.#options.concurrency} at a time)`)
   }
@@ -194,6 +197,7 @@ export class WorkerLoop implements Worker {
       this.#lost = !bus.connected
       this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
     }
+    this.#options.presence.tick(this.running)
     const { lapsed } = this.#leases.sweep(clock.monotonic())
     const now = clock.now()
     for (const { run } of this.#active) {
@@ -221,6 +225,7 @@ export class WorkerLoop implements Worker {
   }
 
   async #drain(ms: number): Promise<void> {
+    const gone = this.#options.presence.stop()
     await this.#pull.stop()
     await this.#idleWithin(ms)
     for (const active of this.#active) {
@@ -240,6 +245,7 @@ export class WorkerLoop implements Worker {
     this.#sweeping?.[Symbol.dispose]()
     this.#undo()
     await this.#hearing?.[Symbol.asyncDispose]()
+    await gone
     this.#resolveClosed()
   }
 

@@ -65,5 +65,8 @@ export async function agentHere(faults: Faults = { at: (point, key) => faultHere
       return { [Symbol.dispose]: () => clearTimeout(timer) }
     },
   }
-  return createAgent({ bus, clock, random: { bytes: (length) => randomBytes(length) }, faults }, { directory: '/project' })
+  return createAgent(
+    { bus, clock, random: { bytes: (length) => randomBytes(length) }, faults, process: { host: 'here', pid: process.pid } },
+    { directory: '/project' },
+  )
 }

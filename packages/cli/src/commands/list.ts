@@ -36,6 +36,7 @@ export function listCommand(): Command {
       action<ListOptions, []>(async (context, options) => {
         const { connectPerson } = await import('../client.js')
         const { askList } = await import('../ask.js')
+        const { noWorkersText, waitsForWorker, workersOf } = await import('../presence.js')
         const { renderRows } = await import('../render/rows.js')
         await using bus = await connectPerson(context)
         const { passes, more } = await askList(bus, {
@@ -45,8 +46,12 @@ export function listCommand(): Command {
           ...(options.status ? { status: options.status } : {}),
           ...(options.session ? { session_id: options.session } : {}),
         })
-        if (context.terminal.mode === 'jsonl') for (const pass of passes) context.terminal.stream(pass, () => undefined)
-        else context.terminal.show(passes, () => (passes.length === 0 ? 'No passes.' : renderRows(passes, bus.now(), context.terminal)))
+        const workers = await workersOf(bus, passes)
+        const rows = passes.map((pass) => (waitsForWorker(pass) ? { ...pass, workers: workers.get(pass.subagent) ?? 0 } : pass))
+        if (context.terminal.mode === 'jsonl') for (const row of rows) context.terminal.stream(row, () => undefined)
+        else context.terminal.show(rows, () => (passes.length === 0 ? 'No passes.' : renderRows(passes, bus.now(), context.terminal)))
+        if (context.terminal.mode === 'human')
+          for (const [name, count] of workers) if (count === 0) context.terminal.note(noWorkersText(name))
         if (more)
           context.terminal.note(`More than ${options.limit}: see further with --limit, or narrow with --from, --to, --status, --session.`)
         return 0

@@ -19,15 +19,19 @@ export function showCommand(): Command {
       action<ShowOptions, [string]>(async (context, options, id) => {
         const { connectPerson } = await import('../client.js')
         const { findPass } = await import('../ask.js')
+        const { noWorkersText, waitsForWorker, workersFor } = await import('../presence.js')
         const { readResult } = await import('../result.js')
         const { renderPass } = await import('../render/timeline.js')
         await using bus = await connectPerson(context)
         const pass = await findPass(bus, { id, ...options }, { history: true, due: true })
         const result = await readResult(bus, pass)
+        const workers = waitsForWorker(pass.row) ? await workersFor(bus, pass.row.subagent) : undefined
         const { row, key, return: _return, history, below, ...rest } = { ...pass, decisions: allDecisions(pass) }
-        context.terminal.show({ ...row, key, ...rest, timeline: history ?? [], below: below ?? [], ...result }, () =>
-          renderPass(pass, result, { ...context.terminal, now: bus.now(), person: context.person }),
+        context.terminal.show(
+          { ...row, key, ...rest, timeline: history ?? [], below: below ?? [], ...(workers === undefined ? {} : { workers }), ...result },
+          () => renderPass(pass, result, { ...context.terminal, now: bus.now(), person: context.person }),
         )
+        if (workers === 0 && context.terminal.mode === 'human') context.terminal.note(noWorkersText(pass.row.subagent))
         return 0
       }),
     )

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { text, time } from './bounded.js'
+import { LIMITS } from './limits.js'
+import { agentName } from './names.js'
+
+/** A worker that was not heard of for so long is gone, ms; the bucket forgets it by itself. */
+export const PRESENCE_MAX_AGE_MS = 20_000
+
+/** A worker that is up: key `<agent>.<instance>` of the bucket `presence`, written by the worker itself. Nobody's work depends on it. */
+export const presenceRecord = z.object({
+  agent: agentName,
+  instance: text(LIMITS.word),
+  host: text(LIMITS.short),
+  pid: z.int().min(0),
+  /** Handlers that may run at a time, and that run. */
+  concurrency: z.int().positive(),
+  running: z.int().min(0),
+  /** Server ms. */
+  started_at: time,
+  seen_at: time,
+})
+export type PresenceRecord = z.infer<typeof presenceRecord>
