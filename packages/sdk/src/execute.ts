@@ -20,7 +20,8 @@ export type Disposal = 'ack' | 'hand_back' | 'leave'
 export async function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
   const { faults } = worker.deps
   if (faults) await faults.at('worker:before-run', run.key)
-  const produced = await produce(worker, run, handler)
+  const producing = produce(worker, run, handler)
+  const produced = producing instanceof Promise ? await producing : producing
   if (faults) await faults.at('worker:after-run', run.key)
   if (run.answer) return afterAnswer(worker, run, { given: await run.answer, produced: run.stop === 'compute_time' ? produced : undefined })
   if (run.stop === 'drain') return 'hand_back'
@@ -41,9 +42,14 @@ function tellFailure(worker: WorkerContext, run: Run, { error, produced }: { err
   worker.told({ kind: 'failed', ...failed, text: failureText({ subagent: worker.agent, ...failed }) })
 }
 
-async function afterAnswer(worker: WorkerContext, run: Run, over: { given: GivenBack; produced: Produced | undefined }): Promise<Disposal> {
-  if (over.produced && (over.given !== 'returned' || run.stop === 'compute_time')) await keepLate(worker, run, over.produced)
-  return over.given === 'returned' || over.given === 'ended' ? 'ack' : 'leave'
+function afterAnswer(
+  worker: WorkerContext,
+  run: Run,
+  { given, produced }: { given: GivenBack; produced: Produced | undefined },
+): Disposal | Promise<Disposal> {
+  const disposal = given === 'returned' || given === 'ended' ? 'ack' : 'leave'
+  const isLate = given !== 'returned' || run.stop === 'compute_time'
+  return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
 }
 
 async function keepLate(worker: WorkerContext, run: Run, produced: Produced): Promise<void> {
@@ -52,20 +58,38 @@ async function keepLate(worker: WorkerContext, run: Run, produced: Produced): Pr
   if ('output' in answer) await publishLate(worker, run, answer.output)
 }
 
-async function produce(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
+/** Without a promise where nothing is to be waited for: where async scopes are tracked, as in a worker, each one is dear. */
+function produce(worker: WorkerContext, run: Run, handler: Handler): Produced | Promise<Produced> {
   try {
-    const load = run.parts.every((part) => part.data !== undefined) ? undefined : await loadParts(worker.deps.bus.parts, run.parts)
-    const pass = new PassOfRun(
-      worker,
-      run,
-      contextOf(() => load ?? inlined(run)),
-    )
-    const made = inScope(pass, () => handler(pass))
-    const given = isThenable(made) ? await made : made
-    return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
+    if (run.parts.some((part) => part.data === undefined)) return produceLoaded(worker, run, handler)
+    const made = handle(worker, run, { handler, parts: () => inlined(run) })
+    return isThenable(made) ? Promise.resolve(made).then(producedBy, threw) : producedBy(made)
   } catch (error) {
-    return { kind: 'threw', error }
+    return threw(error)
   }
+}
+
+async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
+  try {
+    const loaded = await loadParts(worker.deps.bus.parts, run.parts)
+    return producedBy(await handle(worker, run, { handler, parts: () => loaded }))
+  } catch (error) {
+    return threw(error)
+  }
+}
+
+function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
+  const pass = new PassOfRun(worker, run, contextOf(work.parts))
+  return inScope(pass, () => work.handler(pass))
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing may say so.
+function producedBy(given: HandlerResult | undefined | void): Produced {
+  return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
+}
+
+function threw(error: unknown): Produced {
+  return { kind: 'threw', error }
 }
 
 function inlined(run: Run): LoadedPart[] {

@@ -27,12 +27,25 @@ const RAW_TEXT = 65_536
  * Publishes the one return of this attempt after its last step (DESIGN §2). Refused by the guard, it reads who was faster;
  * an outcome that is not known is read too, and published again under the same guard for up to 15 s.
  */
-export async function giveBack(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
+export function giveBack(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
   const { deps } = giver
-  const made = returnStep(giver, run, answer)
-  const message = made instanceof Promise ? await made : made
+  try {
+    const made = returnStep(giver, run, answer)
+    if (made instanceof Promise || deps.faults) return giveSlowly(giver, run, { answer, made })
+    return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : giveSlowly(giver, run, { answer, made })))
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+async function giveSlowly(
+  giver: Giver,
+  run: Run,
+  { answer, made }: { answer: Answer; made: Outgoing | Promise<Outgoing> },
+): Promise<GivenBack> {
+  const { deps } = giver
+  const message = await made
   if (deps.faults) await deps.faults.at('worker:before-return', run.key)
-  if (!deps.faults && (await deps.bus.publish(message)).kind === 'stored') return 'returned'
   const until = deps.clock.monotonic() + PATIENCE_MS
   for (;;) {
     const advanced = await deps.bus.journal.advance<GivenBack>(
