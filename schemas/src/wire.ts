@@ -62,7 +62,7 @@ export const rights = z.object({
 })
 export type Rights = z.infer<typeof rights>
 
-/** Control frame of `work` and `held`: everything that was decided about the pass. Only `passover` writes it. */
+/** Everything that was decided about the pass, as readers of a `work` or `held` step see it. Only `passover` writes it. */
 export const workControl = z.object({
   id: passId,
   originating_agent_id: agentName,
@@ -112,21 +112,33 @@ export const workControl = z.object({
 })
 export type WorkControl = z.infer<typeof workControl>
 
+/** A policy as it travels: where it differs from the numbered base, and what it lacks of that. Without a number it is whole. */
+export const policyFrame = effectivePolicy
+  .partial()
+  .extend({ base: z.int().positive().optional(), lacks: list(text(LIMITS.word), Object.keys(effectivePolicy.shape).length).optional() })
+export type PolicyFrame = z.infer<typeof policyFrame>
+
+/** The control as it travels: what the step's subject and headers, its policy or the rest of it imply is left out. */
+export const controlFrame = workControl.partial().extend({ policy: policyFrame })
+export type ControlFrame = z.infer<typeof controlFrame>
+
 /** Body of a work step; a held step has no parts (they stay in the request that it names). */
-export const workEnvelope = z.object({ v: z.literal(WIRE_VERSION), control: workControl, parts })
+export const workEnvelope = z.object({ v: z.literal(WIRE_VERSION), control: controlFrame, parts })
 export type WorkEnvelope = z.infer<typeof workEnvelope>
-export const heldEnvelope = z.object({ v: z.literal(WIRE_VERSION), control: workControl, expires_ms: z.int().positive() })
+export const heldEnvelope = z.object({ v: z.literal(WIRE_VERSION), control: controlFrame, expires_ms: z.int().positive() })
 export type HeldEnvelope = z.infer<typeof heldEnvelope>
 
 /** Looked into by whoever reads the output, not by whoever opens the envelope. */
 const members = record(z.string(), z.unknown(), LIMITS.keys)
 
 /**
- * Body of a return: a worker's output, or the error that ended the pass.
- * In `output` a large artifact is replaced by `{ part: "artifact:<n>" }`, its bytes (RFC 8785 JSON) are in `parts`.
+ * Body of a return: a worker's output, or the error that ended the pass. `brief` is an output without what the return's subject and
+ * headers and the rest of it imply. In either a large artifact is replaced by `{ part: "artifact:<n>" }`, its bytes (RFC 8785
+ * JSON) are in `parts`.
  */
 export const returnEnvelope = message(
   z.union([
+    z.object({ v: z.literal(WIRE_VERSION), brief: members, parts: list(part, LIMITS.artifacts).optional() }),
     z.object({ v: z.literal(WIRE_VERSION), output: members, parts: list(part, LIMITS.artifacts).optional() }),
     z.object({ v: z.literal(WIRE_VERSION), error: passError, raw_output: json.optional() }),
   ]),

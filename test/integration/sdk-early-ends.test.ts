@@ -119,7 +119,7 @@ describe('work that is over before it began', () => {
     const stored = await bus.journal.last(work)
     const body = { ...((await world.world.body(stored?.sequence ?? 0)) as { control: Record<string, unknown> }) }
     const key = keyOf('late', world.world.id(bus.now() - 3_700_000))
-    body.control = { ...body.control, id: key.id }
+    body.control = { ...body.control, id: key.id, requested_at: bus.now() - 3_700_000 }
     // As a dispatcher does that slept for an hour between its look at the clock and its publish.
     await bus.publish({
       subject: bus.subjects.work(key, 'medium'),

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { type Bus, decode, encode, type Outcome, openBus, splitContext } from '@passover/bus'
-import { type Clock, foldJournal, type JournalState } from '@passover/core'
+import { type Clock, foldJournal, type JournalState, openControl, outputIn } from '@passover/core'
 import { type DispatcherSettings, type Faults, type Running, startDispatcher } from '@passover/dispatcher'
 import {
   type AgentPairOverride,
@@ -20,6 +20,7 @@ import {
   type Step,
   type WorkContext,
   type WorkControl,
+  type WorkEnvelope,
 } from '@passover/schemas'
 import { pino } from 'pino'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
@@ -184,8 +185,12 @@ export class World implements AsyncDisposable {
   }
 
   async control(sequence: number): Promise<WorkControl> {
-    const body = (await this.body(sequence)) as { control: WorkControl }
-    return body.control
+    const stored = await this.bus.journal.message(sequence)
+    const step = stored && this.bus.subjects.toFact(stored)
+    const body = (await this.body(sequence)) as WorkEnvelope
+    const control = step?.type === 'step' ? openControl(body.control, step) : undefined
+    if (!control) throw new Error(`no control at ${sequence}`)
+    return control
   }
 
   async body(sequence: number): Promise<unknown> {
@@ -199,8 +204,9 @@ export class World implements AsyncDisposable {
     const journal = await this.state(key, 'done', deadline_ms)
     if (journal.state !== 'done') throw new Error('not done')
     const stored = await this.bus.journal.message(journal.return.sequence)
-    const body = (await this.body(journal.return.sequence)) as { error?: PassError; output?: unknown }
-    return { step: journal.return, journal, ...body, content_type: stored?.headers.get(HEADER.contentType) }
+    const body = (await this.body(journal.return.sequence)) as { error?: PassError; brief?: unknown }
+    const said = 'brief' in body ? { output: outputIn(body, key) } : body
+    return { step: journal.return, journal, ...said, content_type: stored?.headers.get(HEADER.contentType) }
   }
 
   /** Publishes a step as a worker does. */

@@ -1,4 +1,5 @@
 import { type Bus, decode, joinOutput, loadParts } from '@passover/bus'
+import { outputIn } from '@passover/core'
 import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
 
 /** What came back: a worker's output, an error, or bytes that are neither. */
@@ -13,8 +14,7 @@ export async function readResult(bus: Bus, pass: AnsweredPass): Promise<PassResu
   const body = decoded.value
   if (!isRecord(body)) return { unreadable: 'it is no record' }
   if ('error' in body) return errorOf(body)
-  // A worker that speaks JSON may have sent the bare output.
-  const output = 'v' in body && isRecord(body.output) ? body.output : body
+  const output = outputIn(body, pass.key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
   return join(bus, output, parts)
 }

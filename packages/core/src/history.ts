@@ -1,5 +1,8 @@
 import type { DecisionFact, EventFact, PassKey, RequestControl, ReturnEnvelope, Step, WorkControl } from '@passover/schemas'
 
+/** Body of a return as it is judged: its output is whole, and large artifacts are what stands for them. */
+export type ReturnedBody = Exclude<ReturnEnvelope, { brief: unknown }>
+
 /** Everything that the stream, or its archive, tells of one pass. Times in server ms. */
 export interface PassHistory {
   key: PassKey
@@ -20,7 +23,7 @@ export interface PassHistory {
   /** Control frame of the work step, else of the held step. */
   control?: WorkControl | undefined
   /** Body of the return that counts. */
-  returned?: ReturnEnvelope | undefined
+  returned?: ReturnedBody | undefined
   /** SHA-256 of the stored bytes of the return: what a decision about item `return` or `apply` must name. */
   return_digest?: string | undefined
   /** What its output_schema has against that, where it was applied. */

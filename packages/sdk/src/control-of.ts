@@ -1,6 +1,6 @@
 import { decode } from '@passover/bus'
-import { PassOverError, schemaToCheck } from '@passover/core'
-import { HEADER, type PassKey, type WorkControl, type WorkOutput } from '@passover/schemas'
+import { openControl, PassOverError, schemaToCheck } from '@passover/core'
+import { HEADER, type PassKey, type WorkControl, type WorkEnvelope, type WorkOutput } from '@passover/schemas'
 import type { Deps } from './deps.js'
 import { ask } from './look.js'
 
@@ -70,7 +70,9 @@ export class Terms {
     const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work')
     const stored = work && (await bus.journal.last(bus.subjects.step('work', key, work.by)))
     const decoded = stored && decode(stored.data, stored.headers.get(HEADER.contentType))
-    if (decoded?.ok) return (decoded.value as { control?: Judging }).control
+    const frame = decoded?.ok ? (decoded.value as Partial<WorkEnvelope> | null)?.control : undefined
+    const step = stored && bus.subjects.toFact(stored)
+    if (frame?.policy && step?.type === 'step') return openControl(frame, step)
     const asked = await ask(bus, key)
     if (asked.kind === 'unanswered') throw new PassOverError('E040', 'the policy of the pass cannot be read')
     return asked.kind === 'pass' ? (asked.pass.control as Judging | undefined) : undefined

@@ -1,5 +1,6 @@
 import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
-import { HEADER, type Part, type PassError, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
+import { packOutput } from '@passover/core'
+import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 import type { Run } from './run.js'
 import { stowParts } from './stow.js'
@@ -82,7 +83,7 @@ function judge(giver: Giver, run: Run, steps: Step[]): GivenBack | undefined {
 
 function returnStep(giver: Giver, run: Run, answer: Answer): Outgoing | Promise<Outgoing> {
   const json = run.control.reply_type === 'json'
-  const data = bodyOf(giver, answer, json ? 'json' : 'msgpack')
+  const data = bodyOf(giver, run, { answer, type: json ? 'json' : 'msgpack' })
   return data instanceof Promise
     ? data.then((made) => messageOf(giver, run, { answer, data: made, json }))
     : messageOf(giver, run, { answer, data, json })
@@ -100,16 +101,18 @@ function messageOf(giver: Giver, run: Run, { answer, data, json }: { answer: Ans
   return { subject: subjects.return(run.key, giver.agent), headers, data, guard }
 }
 
-function bodyOf(giver: Giver, answer: Answer, type: 'json' | 'msgpack'): Uint8Array | Promise<Uint8Array> {
+function bodyOf(giver: Giver, run: Run, { answer, type }: { answer: Answer; type: 'json' | 'msgpack' }): Uint8Array | Promise<Uint8Array> {
   if ('error' in answer) return errorBody(answer, type)
   const { output, parts } = splitOutput(answer.output)
-  if (parts.length > 0) return stowParts(giver.deps, giver.agent, parts).then((stowed) => encodeReturn(output, stowed, type))
-  return encodeReturn(output, undefined, type)
+  const body = returnBody(output, run.key, type)
+  if (parts.length > 0) return stowParts(giver.deps, giver.agent, parts).then((stowed) => encode({ ...body, parts: stowed }, type))
+  return encode(body, type)
 }
 
-function encodeReturn(output: Record<string, unknown>, parts: Part[] | undefined, type: 'json' | 'msgpack'): Uint8Array {
-  const body: ReturnEnvelope = parts ? { v: WIRE_VERSION, output, parts } : { v: WIRE_VERSION, output }
-  return encode(body, type)
+/** Who speaks JSON gets it whole; else it travels without what its readers know (decision 39). */
+function returnBody(output: Record<string, unknown>, key: PassKey, type: 'json' | 'msgpack'): ReturnEnvelope {
+  const brief = type === 'msgpack' ? packOutput(output, key) : undefined
+  return brief ? { v: WIRE_VERSION, brief } : { v: WIRE_VERSION, output }
 }
 
 /** The raw output is kept, as it is if it can be encoded, else as text. */

@@ -1,5 +1,5 @@
 import { type Bus, decode, joinOutput, loadParts, PartError } from '@passover/bus'
-import { acceptError, acceptReturn, passError } from '@passover/core'
+import { acceptError, acceptReturn, outputIn, passError } from '@passover/core'
 import { type ErrorCode, type Part, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { FoundReturn } from './look.js'
 
@@ -19,8 +19,7 @@ export function openReturn(bus: Bus, key: PassKey, found: FoundReturn): Opened |
   if (!isRecord(body)) return refused('E021', 'the return is no record')
   if ('error' in body) return errorOf(body, found.by)
   if (found.by === SYSTEM) return refused('E021', 'the system returned no error')
-  // A worker that speaks JSON may send the bare output.
-  const output = 'v' in body && isRecord(body.output) ? body.output : body
+  const output = outputIn(body, key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
   return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts })
 }

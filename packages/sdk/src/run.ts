@@ -1,8 +1,9 @@
 import type { Delivery } from '@passover/bus'
-import type { Part, PassKey, WorkControl, WorkEnvelope } from '@passover/schemas'
+import type { Part, PassKey, WorkControl } from '@passover/schemas'
 import { LazyAbort } from './abort.js'
 import type { Begun } from './begin.js'
 import type { GivenBack } from './give-back.js'
+import type { Work } from './work-message.js'
 
 /** Why a running handler was told to stop. */
 export type StopReason =
@@ -57,7 +58,7 @@ export function stopRun(run: Run, why: StopReason, reason: Error): void {
 export interface RunStart {
   key: PassKey
   delivery: Delivery
-  envelope: WorkEnvelope
+  envelope: Work
   nonce: string
   begun: Extract<Begun, { kind: 'run' }>
   /** Server ms. */

@@ -1,6 +1,6 @@
 import type { Delivery, Heard, Hearing, WorkSource } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
-import type { PassKey, Slot, WorkEnvelope } from '@passover/schemas'
+import type { PassKey, Slot } from '@passover/schemas'
 import { answerRun } from './answer.js'
 import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
 import { type Disposal, execute } from './execute.js'
@@ -12,7 +12,7 @@ import type { Presence } from './presence.js'
 import { makeRun, type Run, stopRun } from './run.js'
 import { tellProgress } from './tell.js'
 import { viewJournal } from './view.js'
-import { endingReason, envelopeOf } from './work-message.js'
+import { endingReason, type Work, workOf } from './work-message.js'
 import { WorkPull } from './work-pull.js'
 import type { WorkerContext } from './worker-context.js'
 import { serversText, type Told } from './worker-log.js'
@@ -128,7 +128,7 @@ export class WorkerLoop implements Worker {
 
   #start(delivery: Delivery, slot: Slot): void {
     const key = this.#keyOf(delivery)
-    const envelope = key && envelopeOf(delivery, key)
+    const envelope = key && workOf(delivery, key, slot)
     if (!key || !envelope) {
       // Not a work step of ours: left to the server, which gives it up as a dead letter.
       this.#leases.release(delivery)
@@ -143,7 +143,7 @@ export class WorkerLoop implements Worker {
     void this.#through(active, { envelope, nonce: delivered.nonce, begun })
   }
 
-  async #through(active: Active, work: { envelope: WorkEnvelope; nonce: string; begun: Begun | Promise<Begun> }): Promise<void> {
+  async #through(active: Active, work: { envelope: Work; nonce: string; begun: Begun | Promise<Begun> }): Promise<void> {
     const { faults } = this.#context.deps
     let disposal: Disposal = 'leave'
     try {

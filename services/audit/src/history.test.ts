@@ -8,7 +8,7 @@ import { returnedOf } from './history.js'
 function read(artifacts: unknown[]) {
   const { stored, fact } = returnOf(3, {})
   const body = encode({ v: 1, output: { ...output({}), artifacts } })
-  const returned = returnedOf({ fact: fact as never, body, frame: undefined, content_type: stored.headers.get('Content-Type') })
+  const returned = returnedOf({ fact: fact as never, body, framed: undefined, content_type: stored.headers.get('Content-Type') })
   if (!('output' in returned)) throw new Error('an error')
   const accepted = acceptReturn(returned.output, KEY)
   return accepted.ok

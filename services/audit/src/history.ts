@@ -1,7 +1,6 @@
 import { bodyType, decode } from '@passover/bus'
-import { type PassHistory, requestNamed } from '@passover/core'
-import { type RequestControl, type ReturnEnvelope, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
-import { decodeFrame } from './control.js'
+import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed } from '@passover/core'
+import { type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
 import type { Noted, PassMemory, RequestNote } from './pass-memory.js'
 import { unpack } from './unpack.js'
 
@@ -91,11 +90,11 @@ function bytesOf(parts: unknown): number | undefined {
  * The return that counts. An artifact that travels as a part of its own is read by its originator, not by the audit: in its place stands
  * an empty one of its kind, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
  */
-export function returnedOf(noted: Noted): ReturnEnvelope {
+export function returnedOf(noted: Noted): ReturnedBody {
   const body = decodedJson(noted.body, noted.content_type)
   if (!body) return { v: 1, output: {} }
-  if (isJson(body.error)) return body as ReturnEnvelope
-  const output = isJson(body.output) ? body.output : isJson(body) && 'status' in body ? body : {}
+  if (isJson(body.error)) return body as ReturnedBody
+  const output = outputIn(body, noted.fact.key)
   const artifacts = Array.isArray(output.artifacts)
     ? output.artifacts.map((artifact) => (isReference(artifact) ? standIn(artifact) : artifact))
     : output.artifacts
@@ -122,11 +121,9 @@ function isReference(artifact: unknown): artifact is Json {
   return isJson(artifact) && artifact.type === undefined && typeof artifact.part === 'string'
 }
 
-/** Control frame of a held or work step, mostly cut out of its envelope already. */
+/** What was decided about the pass, as its held or work step says. */
 export function controlOf(noted: Noted): WorkControl | undefined {
-  if (noted.frame) return decodeFrame(noted.frame)
-  const control = bodyOf(noted)?.control
-  return isJson(control) ? (control as unknown as WorkControl) : undefined
+  return noted.framed && noted.fact.type === 'step' ? openControl(noted.framed.frame, noted.fact) : undefined
 }
 
 function bodyOf({ body, content_type }: Noted): Json | undefined {

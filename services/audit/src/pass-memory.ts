@@ -1,14 +1,14 @@
 import type { Stored } from '@passover/bus'
 import { type JournalRules, type JournalState, NONE, next } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, HEADER, type PassKey, type Step } from '@passover/schemas'
-import { cutFrame, type Frame } from './control.js'
+import { type Framed, frameIn } from './control.js'
 
 /** A recorded message of a pass: what its subject and headers say, and of its body the bytes that the record needs. */
 export interface Noted {
   fact: Step | DecisionFact | EventFact
   body: Uint8Array
-  /** Of held and work: the control frame alone, and then no body. */
-  frame: Frame | undefined
+  /** Of held and work: the control frame, and then no body. */
+  framed: Framed | undefined
   content_type: string | undefined
 }
 
@@ -94,11 +94,11 @@ export class PassMemory {
   }
 
   private note(stored: Stored, fact: Noted['fact'], says: boolean): void {
-    const frame = says && fact.type === 'step' && fact.kind !== 'return' ? cutFrame(stored.data) : undefined
+    const framed = says && fact.type === 'step' && fact.kind !== 'return' ? frameIn(stored.data) : undefined
     const room = fact.type === 'step' || this.bytes + stored.data.length <= MAX_BODIES
-    const body = frame || !says || !room ? NO_BODY : kept(stored.data)
-    this.bytes += frame?.rest.length ?? body.length
-    this.noted.push({ fact, body, frame, content_type: stored.headers.get(HEADER.contentType) })
+    const body = framed || !says || !room ? NO_BODY : kept(stored.data)
+    this.bytes += framed?.size ?? body.length
+    this.noted.push({ fact, body, framed, content_type: stored.headers.get(HEADER.contentType) })
   }
 
   /** The first body of a kind of step, the one that counts in the journal. */

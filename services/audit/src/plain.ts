@@ -8,35 +8,8 @@ import {
   type WorkControl,
   type WorkOutput,
 } from '@passover/schemas'
-import { readFrame } from './control.js'
-import { returnedOf } from './history.js'
+import { controlOf, returnedOf } from './history.js'
 import type { PassMemory } from './pass-memory.js'
-
-/** What a record repeats of a control frame. All fields are there from the beginning, so that all have one shape. */
-class Control {
-  session_id: WorkControl['session_id'] | undefined
-  reason: WorkControl['reason'] | undefined
-  priority: WorkControl['priority'] | undefined
-  timeout_ms: number | undefined
-  digest: string | undefined
-  requested_at: number | undefined
-  chain_depth: number | undefined
-  ancestors: string[] | undefined
-  origination_chain: WorkControl['origination_chain'] | undefined
-  root: WorkControl['root'] | undefined
-  parent: WorkControl['parent'] | undefined
-  retry_of: WorkControl['retry_of'] | undefined
-  user_id: WorkControl['user_id'] | undefined
-  trace_id: WorkControl['trace_id'] | undefined
-  context_bytes: number | undefined
-  expected_output_type: WorkControl['expected_output_type'] | undefined
-  override: WorkControl['override'] | undefined
-  policy: WorkControl['policy'] | undefined
-  policy_name: string | undefined
-  policy_override: boolean | undefined
-  policy_version: number | undefined
-}
-const FIELDS: ReadonlySet<string> = new Set(Object.keys(new Control()))
 
 /** What a plain pass's messages say. */
 interface Plain {
@@ -45,8 +18,7 @@ interface Plain {
   returned: Step
   /** Its request: sequence and time. */
   asked: { sequence: number; time: number }
-  control: Control
-  policy: WorkControl['policy']
+  control: WorkControl
   output: WorkOutput
 }
 
@@ -60,10 +32,10 @@ const SUMMARY_LENGTH = 2_000
 export function plainRecord(memory: PassMemory): PassRecord | undefined {
   const plain = plainly(memory)
   if (!plain) return undefined
-  const { control, policy, work, returned, asked, output } = plain
+  const { control, work, returned, asked, output } = plain
   const { journal, key } = memory
   // What a person must decide about is rare, and told by the whole rule.
-  if (!releaseOf(output, policy, false).deliver || awaitsApproval(output, policy)) return undefined
+  if (!releaseOf(output, control.policy, false).deliver || awaitsApproval(output, control.policy)) return undefined
   const record: Partial<PassRecord> = { v: 1, key, status: passStatus(journal), attempt: 1 }
   put(record, 'session_id', control.session_id ?? undefined)
   put(record, 'reason', control.reason ?? undefined)
@@ -91,16 +63,15 @@ function plainly(memory: PassMemory): Plain | undefined {
   const { journal, noted } = memory
   if (journal.state !== 'done' || journal.held || journal.return.by === SYSTEM || noted.length !== 2) return undefined
   const [first, second] = noted
-  if (!first?.frame || !second || first.fact !== journal.work || second.fact !== journal.return) return undefined
+  if (!first?.framed || !second || first.fact !== journal.work || second.fact !== journal.return) return undefined
   const named = requestNamed(journal.work)
-  const control = named && readFrame(first.frame, new Control(), FIELDS)
-  const policy = control?.policy
-  const body = policy && returnedOf(second)
+  const control = named && controlOf(first)
+  const body = control && returnedOf(second)
   if (!named || !control || !body || 'error' in body) return undefined
   const accepted = acceptReturn(body.output, memory.key)
-  if (!accepted.ok || hasTerms(accepted.output, policy)) return undefined
+  if (!accepted.ok || hasTerms(accepted.output, control.policy)) return undefined
   const asked = { sequence: named.sequence, time: named.time ?? memory.request?.time ?? journal.work.time }
-  return { memory, work: journal.work, returned: journal.return, asked, control, policy, output: accepted.output }
+  return { memory, work: journal.work, returned: journal.return, asked, control, output: accepted.output }
 }
 
 /** Whether more than the output itself decides if it is acceptable: an output_schema, or rights that it may have broken. */

@@ -1,29 +1,15 @@
 /**
  * Cuts one value out of a msgpack map without decoding the rest: the control frame of a work message is needed, its context never (DESIGN §2
- * Payloads), and what is cut out stays bytes until somebody wants to know.
+ * Payloads). Undefined where the bytes are no map, have no entry of that name, or end within it.
  */
 export function sliceOf(bytes: Uint8Array, name: string): Uint8Array | undefined {
-  const found = rangeOf(bytes, name)
-  return found && bytes.subarray(found.from, found.to)
-}
-
-/** Where an entry of a msgpack map stands: its key, and its value from and to. */
-export interface EntryRange {
-  key: number
-  from: number
-  to: number
-}
-
-/** Finds an entry; undefined where the bytes are no map, have none of that name, or end within it. */
-export function rangeOf(bytes: Uint8Array, name: string): EntryRange | undefined {
   const cursor: Cursor = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), at: 0 }
   try {
     for (let left = mapSize(cursor); left > 0; left--) {
-      const key = cursor.at
       const found = keyIs(cursor, name)
       const from = cursor.at
       skip(cursor)
-      if (found) return cursor.at <= bytes.length ? { key, from, to: cursor.at } : undefined
+      if (found) return cursor.at <= bytes.length ? bytes.subarray(from, cursor.at) : undefined
     }
   } catch (error) {
     if (!(error instanceof RangeError)) throw error

@@ -15,33 +15,6 @@ export function unpack(bytes: Uint8Array): unknown {
   }
 }
 
-/**
- * Reads these fields of a map into `target`, which has them all: an object with more than some sixteen fields that is made name by name
- * becomes a dictionary, slow to make and to read. Undefined where `unpack` is.
- */
-export function unpackFields<T extends object>(bytes: Uint8Array, target: T, fields: ReadonlySet<string>): T | undefined {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  at = 0
-  try {
-    for (let left = mapSize(buffer); left > 0; left--) {
-      const name = readKey(buffer)
-      const value = read(buffer, 1)
-      if (fields.has(name)) (target as Record<string, unknown>)[name] = value
-    }
-    return at === buffer.length ? target : undefined
-  } catch (error) {
-    if (error === NOT_PLAIN || error instanceof RangeError) return undefined
-    throw error
-  }
-}
-
-function mapSize(buffer: Buffer): number {
-  const head = buffer[at++] ?? 0
-  if (head >= 0x80 && head <= 0x8f) return head & 0x0f
-  if (head !== 0xde) throw NOT_PLAIN
-  return size(buffer, 2)
-}
-
 const NOT_PLAIN = new Error('not plain')
 const MAX_DEPTH = 32
 const MAX_KEY = 40

@@ -1,5 +1,5 @@
 import { decode, type Outgoing, type Plan, type Stored, type Verdict } from '@passover/bus'
-import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, passError } from '@passover/core'
+import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError } from '@passover/core'
 import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
 import type { Context } from './context.js'
 import { type Answered, systemReturn, workStep } from './first-step.js'
@@ -84,8 +84,9 @@ async function readHeld(context: Context, key: PassKey): Promise<HeldPass | unde
   const step = history.find(({ sequence }) => sequence === journal.held.sequence)
   const body = step && decode(step.data, 'msgpack')
   const held = body?.ok ? (body.value as HeldEnvelope) : undefined
-  if (!held?.control) return undefined
-  return { key, history, journal, control: held.control, expires_at: journal.held.time + held.expires_ms }
+  const control = held?.control?.policy && openControl(held.control, journal.held)
+  if (!held || !control) return undefined
+  return { key, history, journal, control, expires_at: journal.held.time + held.expires_ms }
 }
 
 function stepsOf(context: Context, history: Stored[]): Step[] {

@@ -1,5 +1,5 @@
 import { encode, intern, type Outgoing, type Subjects } from '@passover/bus'
-import { sessionToken } from '@passover/core'
+import { packControl, sessionToken } from '@passover/core'
 import {
   HEADER,
   type HeldEnvelope,
@@ -40,8 +40,9 @@ export interface Place {
 /** The work step: the pass is admitted. Parts travel as they are. */
 export function workStep(place: Place, work: { control: WorkControl; slot: Slot; parts: Part[] }, traceparent?: string): Outgoing {
   const { control, slot, parts } = work
-  intern(control.policy)
-  const body: WorkEnvelope = { v: WIRE_VERSION, control, parts }
+  const frame = packControl(control, 'work')
+  intern(frame.policy)
+  const body: WorkEnvelope = { v: WIRE_VERSION, control: frame, parts }
   const headers = admitted(place, control, traceparent)
   headers[HEADER.timeout] = String(control.timeout_ms)
   return {
@@ -55,8 +56,9 @@ export function workStep(place: Place, work: { control: WorkControl; slot: Slot;
 /** The held step: a person decides first. The context stays in the request that it names. */
 export function heldStep(place: Place, held: { control: WorkControl; expires_ms: number }, traceparent?: string): Outgoing {
   const { control, expires_ms } = held
-  intern(control.policy)
-  const body: HeldEnvelope = { v: WIRE_VERSION, control, expires_ms }
+  const frame = packControl(control, 'held')
+  intern(frame.policy)
+  const body: HeldEnvelope = { v: WIRE_VERSION, control: frame, expires_ms }
   const headers = admitted(place, control, traceparent)
   headers[HEADER.expires] = String(expires_ms)
   return {
@@ -93,7 +95,6 @@ function admitted(place: Place, control: WorkControl, traceparent: string | unde
     [HEADER.digest]: control.digest,
     [HEADER.request]: String(control.request_sequence),
     [HEADER.requestedAt]: String(control.requested_at),
-    [HEADER.policy]: String(control.policy_version),
     [HEADER.nonce]: place.nonce,
     [HEADER.session]: sessionToken(control),
   }

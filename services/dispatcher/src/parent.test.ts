@@ -12,10 +12,10 @@ function stored(subject: string, sequence: number, body: unknown): Stored {
 }
 
 const MESSAGES = [
-  stored('work.alice.audit.pass-00000001.medium', 2, { v: 1, control: { return_id: 'secret' }, parts: [] }),
+  stored('work.alice.audit.pass-00000001.medium', 2, { v: 1, control: { return_id: 'secret', policy: { base: 1 } }, parts: [] }),
   stored('fence.alice.audit.pass-00000001.audit', 3, { v: 1 }),
   stored('return.alice.audit.pass-00000001.audit', 4, { v: 1 }),
-  stored('work.bob.audit.pass-00000002.medium', 5, { v: 1, control: { return_id: 'secret' }, parts: [] }),
+  stored('work.bob.audit.pass-00000002.medium', 5, { v: 1, control: { return_id: 'secret', policy: { base: 1 } }, parts: [] }),
 ]
 const base = { type: 'step' as const, key: KEY, time: START, requested_at: START }
 const WORK: Step = { ...base, kind: 'work', by: 'medium', sequence: 2, attempt: 0, timeout_ms: 1_000 }

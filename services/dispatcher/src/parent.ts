@@ -1,5 +1,5 @@
 import { type Bus, decode, JournalTooLong, type Stored } from '@passover/bus'
-import { foldJournal, type JournalRules, type JournalState } from '@passover/core'
+import { foldJournal, type JournalRules, type JournalState, openControl } from '@passover/core'
 import { keyText, type PassKey, type Step, type WorkControl, type WorkEnvelope } from '@passover/schemas'
 
 export interface Parent {
@@ -42,7 +42,7 @@ export class Parents {
     const proof = await this.#bus.journal.message(claimed.proof)
     const step = proof && this.#stepOf(proof, text)
     if (!step) return undefined
-    const known = step.kind === 'work' ? controlIn(proof) : undefined
+    const known = step.kind === 'work' ? this.#controlIn(proof) : undefined
     if (step.kind === 'work' && !isClaimed(known, claimed)) return undefined
     return this.#fold(key, { known, claimed })
   }
@@ -76,14 +76,16 @@ export class Parents {
 
   async #control(sequence: number): Promise<WorkControl | undefined> {
     const message = await this.#bus.journal.message(sequence)
-    return message && controlIn(message)
+    return message && this.#controlIn(message)
   }
-}
 
-/** The control frame of a work step. Only `passover` may write one, so it is not validated again. */
-function controlIn(stored: Stored): WorkControl | undefined {
-  const body = decode(stored.data, 'msgpack')
-  return body.ok ? (body.value as Partial<WorkEnvelope> | null)?.control : undefined
+  /** The control frame of a work step. Only `passover` may write one, so it is not validated again. */
+  #controlIn(stored: Stored): WorkControl | undefined {
+    const body = decode(stored.data, 'msgpack')
+    const frame = body.ok ? (body.value as Partial<WorkEnvelope> | null)?.control : undefined
+    const step = this.#bus.subjects.toFact(stored)
+    return frame?.policy && step.type === 'step' ? openControl(frame, step) : undefined
+  }
 }
 
 function isClaimed(control: WorkControl | undefined, { return_id }: ClaimedParent): boolean {

@@ -1,0 +1,74 @@
+import type { EffectivePolicy, PolicyFrame } from '@passover/schemas'
+
+/**
+ * What a policy in a work or held step is written against, by number: it stands in stored steps, so it never changes. When the system's
+ * defaults do, the next number is theirs (decision 39). `max_compute_time_ms` is the pass's timeout where a frame does not say it.
+ */
+const BASES: Record<number, Readonly<Partial<EffectivePolicy>>> = {
+  1: {
+    enabled: true,
+    can_receive_passes: true,
+    auto_return: false,
+    auto_review: false,
+    auto_apply: false,
+    require_user_approval: true,
+    hold_before_dispatch: false,
+    approval_expires_ms: 86_400_000,
+    timeout_ms: 30_000,
+    max_timeout_ms: 86_400_000,
+    return_deadline_ms: 86_400_000,
+    max_chain_depth: 3,
+    pass_context: true,
+    pass_files: true,
+    max_context_size_bytes: 5_242_880,
+    notify_on_return: 'always',
+    can_modify_files: false,
+    can_run_tools: true,
+    validate_output: true,
+    max_attempts: 3,
+    lease_ms: 5_000,
+    max_passes_per_session: 1_000,
+    allow_widening: ['timeout_ms', 'auto_return', 'notify_on_return'],
+  },
+}
+const NEWEST = 1
+
+/** Both are made once for a policy: it is the same object for every pass of a pair. */
+const packed = new WeakMap<object, PolicyFrame>()
+const opened = new WeakMap<object, EffectivePolicy>()
+
+/** A policy as it travels: where it differs from the newest base. The same policy gives the same frozen frame. */
+export function packPolicy(policy: Readonly<EffectivePolicy>): PolicyFrame {
+  const known = packed.get(policy)
+  if (known) return known
+  const base = BASES[NEWEST] as Record<string, unknown>
+  const frame: Record<string, unknown> = { base: NEWEST }
+  for (const [name, value] of Object.entries(policy)) {
+    const implied = name === 'max_compute_time_ms' ? policy.timeout_ms : base[name]
+    if (value !== undefined && !isSame(value, implied)) frame[name] = value
+  }
+  const lacks = Object.keys(base).filter((name) => policy[name as keyof EffectivePolicy] === undefined)
+  if (lacks.length > 0) frame.lacks = lacks
+  packed.set(policy, Object.freeze(frame))
+  return frame
+}
+
+/** The whole policy that a frame stands for; undefined for one whose base is not known. The same frame gives the same frozen policy. */
+export function openPolicy(frame: PolicyFrame): EffectivePolicy | undefined {
+  const known = opened.get(frame)
+  if (known) return known
+  const { base, lacks = [], ...said } = frame
+  const from = base === undefined ? {} : BASES[base]
+  if (!from) return undefined
+  const policy: Record<string, unknown> = { ...from, ...said }
+  for (const name of lacks) delete policy[name]
+  if (base !== undefined) policy.max_compute_time_ms ??= policy.timeout_ms
+  Object.freeze(policy)
+  opened.set(frame, policy as EffectivePolicy)
+  return policy as EffectivePolicy
+}
+
+/** Values of a policy are plain data. */
+function isSame(one: unknown, other: unknown): boolean {
+  return one === other || (typeof one === 'object' && JSON.stringify(one) === JSON.stringify(other))
+}
