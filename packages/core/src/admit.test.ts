@@ -119,6 +119,14 @@ describe('admit', () => {
     })
   })
 
+  it('tells all that the request changes of the policy', () => {
+    expect(control({ request: request({ timeout_ms: 90, auto_apply_on_success: false }) }).override).toEqual({
+      timeout_ms: 90,
+      auto_apply: false,
+    })
+    expect(control({ request: request({ timeout_ms: 90, override: { timeout_ms: 80 } }) }).override).toEqual({ timeout_ms: 80 })
+  })
+
   it('lets an inline auto_apply win over the request', () => {
     const policy = { version: 1, document: { pairs: { 'alice->audit': { auto_apply: true } } } }
     expect(control({ policy, request: request({ auto_apply_on_success: true }) }).auto_apply_on_success).toBe(true)

@@ -166,7 +166,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
     reply_type: input.reply_type,
     ...present({
       expected_output_type: request.expected_output_type,
-      override: request.override,
+      override: overridesOf(request),
       retry_of: request.retry_of,
       user_id: request.user_id ?? parent?.user_id,
       trace_id: input.trace_id ?? request.trace_id ?? parent?.trace_id,
@@ -175,6 +175,14 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
     }),
     ...parentFields(input, bound),
   }
+}
+
+/** All that the request changes of the policy, so that the record can tell it: its own two settings, and its inline override, which wins. */
+function overridesOf({ timeout_ms, auto_apply_on_success, override }: AdmitInput['request']): WorkControl['override'] {
+  if (timeout_ms === undefined && auto_apply_on_success === undefined) return override
+  const all: Record<string, unknown> = present({ timeout_ms, auto_apply: auto_apply_on_success })
+  for (const [field, value] of Object.entries(override ?? {})) if (value !== undefined) all[field] = value
+  return all as WorkControl['override']
 }
 
 function parentFields({ request }: AdmitInput, bound: ParentBound): Pick<WorkControl, 'parent' | 'proof' | 'parent_deadline'> {

@@ -128,10 +128,11 @@ function runTimes({ pass, journal, output }: Told): {
   }
 }
 
-/** The request's own overrides and its inline ones, which win. */
+/** The request's own overrides and its inline ones, which win; the control frame has them all. */
 function overridesOf({ control, request }: PassHistory): Record<string, unknown> {
+  if (control?.override) return control.override
   const own = present({ timeout_ms: request?.timeout_ms, auto_apply: request?.auto_apply_on_success })
-  return { ...own, ...(control?.override ?? request?.override) }
+  return { ...own, ...request?.override }
 }
 
 function summaryOf({ output, error }: Told): string {
