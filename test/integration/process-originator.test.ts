@@ -80,7 +80,7 @@ describe.concurrent('an originator process that is cut off or gone', () => {
     expect(runsOf(id, own)).toEqual([1])
   })
 
-  const points = FAULT_POINTS.filter((point) => !point.startsWith('worker:'))
+  const points = FAULT_POINTS.filter((point) => point.startsWith('pass-over:'))
   test.each(points)('killed with SIGKILL at %s: its successor asks for the same id, one execution', async (point) => {
     const id = randomUUID()
     const doomed = await here.originator('alice', { KILL_AT: point })

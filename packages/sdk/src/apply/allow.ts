@@ -1,5 +1,13 @@
 import { mayAutoApply, type NumberedModification, PassOverError, takenModifications } from '@passover/core'
-import { type AnsweredDecision, type AnsweredPass, type PassKey, sha256, type WorkControl, type WorkOutput } from '@passover/schemas'
+import {
+  type AnsweredDecision,
+  type AnsweredPass,
+  type PassError,
+  type PassKey,
+  sha256,
+  type WorkControl,
+  type WorkOutput,
+} from '@passover/schemas'
 
 /** What may be applied of a return, and who said so. */
 export type Allowed = { ok: true; taken: NumberedModification[]; by: string | undefined } | { ok: false; error: PassOverError }
@@ -9,6 +17,8 @@ export interface Judged {
   key: PassKey
   status: string
   control: Pick<WorkControl, 'auto_apply_on_success' | 'policy' | 'rights'> | undefined
+  /** Why the return is none for its originator, as the audit judged it. */
+  unacceptable: PassError | undefined
   /** Whether a person did not release the output. */
   withheld: boolean
   /** The counted decision of item `apply` about this very return. */
@@ -23,8 +33,14 @@ export function applyDecision({ decisions }: Pick<AnsweredPass, 'decisions'>, da
 }
 
 /** Why nothing of an output may be applied, whoever approves of its changes. */
-export function mayNotBeApplied({ key, status, withheld }: Pick<Judged, 'key' | 'status' | 'withheld'>): PassOverError | undefined {
+export function mayNotBeApplied({
+  key,
+  status,
+  unacceptable,
+  withheld,
+}: Omit<Judged, 'control' | 'decision' | 'all'>): PassOverError | undefined {
   if (withheld) return new PassOverError('E013', 'the output was not released', { ...key, approval: 'denied' })
+  if (unacceptable) return PassOverError.from(unacceptable)
   if (status !== 'awaiting_release') return undefined
   return new PassOverError('E013', 'the output awaits its release, and is not applied before', { ...key })
 }
@@ -53,7 +69,7 @@ export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
 
 /** What is applied without asking: under the whole conjunction of DESIGN §3 only, and never against a decision that stands. */
 export function mayApplyItself(judged: Judged, output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>): NumberedModification[] {
-  const { control, decision, all, withheld } = judged
-  if (!control || withheld || !mayAutoApply(output, control)) return []
+  const { control, decision, all, withheld, unacceptable } = judged
+  if (!control || withheld || unacceptable || !mayAutoApply(output, control)) return []
   return decision ? takenModifications(all, decision) : [...all]
 }

@@ -71,7 +71,8 @@ export async function applyChosen(home: ApplyHome, todo: ToApply): Promise<Appli
   const settled = await settleDirectory(home, own)
   const plan = await planChosen(home.directory, todo)
   if (plan.changes.length === 0) return report(todo, plan, settled)
-  return write(home, todo, { plan, settled })
+  // Awaited here: the lock is held until it is done.
+  return await write(home, todo, { plan, settled })
 }
 
 async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: Plan; settled: Settled[] }): Promise<Applied> {

@@ -1,5 +1,5 @@
 import { modificationsIn, PassOverError } from '@passover/core'
-import { type AnsweredPass, HEADER, passAnswer, type WorkControl, type WorkOutput } from '@passover/schemas'
+import { type AnsweredPass, HEADER, passAnswer, passError, type WorkControl, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from '../deps.js'
 import type { FoundReturn } from '../look.js'
 import { openReturn } from '../open-return.js'
@@ -81,6 +81,7 @@ export function judge(pass: AnsweredPass, found: Pick<FoundReturn, 'data'> | und
     key: pass.key,
     status: pass.status,
     control: pass.control as WorkControl | undefined,
+    unacceptable: passError.safeParse(pass.record?.error).data,
     withheld: pass.decisions.some(({ item, verdict }) => item === 'return' && verdict === 'deny'),
     decision: found && applyDecision(pass, found.data),
     all: modificationsIn(output),

@@ -6,7 +6,7 @@ const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])( *\..
 /** Their owner's alone: history and hooks of the repository, credentials and journals of Passover. */
 const NEVER: ReadonlySet<string> = new Set(['.git', '.passover'])
 /** What Windows may call `.git` and `.passover` for short. */
-const SHORT_NAME = /^(git~|passov~|[a-z0-9_$]{1,6}~)[0-9]+$/
+const SHORT_NAME = /^(git|passov|gi[0-9a-f]{4}|pa[0-9a-f]{4})~[0-9]+$/
 /** Some file systems do not see these in a name. */
 const UNSEEN = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g
 const MAX_NAME_BYTES = 255
