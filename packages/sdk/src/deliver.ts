@@ -20,6 +20,7 @@ export class Delivering implements AsyncDisposable {
   readonly #terms: Terms
   readonly #check: CheckSchema | undefined
   #busy = 0
+  #closed = false
 
   constructor(deps: Deps, name: string, directory?: string) {
     this.#deps = deps
@@ -44,34 +45,33 @@ export class Delivering implements AsyncDisposable {
 
   #openSlowly(awaited: Awaited, found: FoundReturn, over: { opened: Opened | Promise<Opened>; again: () => void }): void {
     this.#busy += 1
-    this.#slowly(awaited, found, over.opened)
-      .catch(() => over.again())
-      .finally(() => {
-        this.#busy -= 1
-      })
+    const done = (settle: () => void): void => {
+      this.#busy -= 1
+      // What was found out while the agent closed may be of that, and not of the return.
+      if (this.#closed) over.again()
+      else settle()
+    }
+    this.#slowly(awaited, found, over.opened).then(done, () => done(over.again))
   }
 
   [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
     return this.#releases[Symbol.asyncDispose]()
   }
 
-  async #slowly(awaited: Awaited, found: FoundReturn, opening: Opened | Promise<Opened>): Promise<void> {
+  async #slowly(awaited: Awaited, found: FoundReturn, opening: Opened | Promise<Opened>): Promise<() => void> {
     const read = await opening
     const { opened, terms } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read, terms: undefined }
     if (!opened.ok) return this.#refuse(awaited, found, opened.error)
-    if (releaseOf(opened.output, STRICTEST, false).deliver) return this.#give(awaited, opened.output)
+    const give = (): void => this.#give(awaited, opened.output)
+    if (releaseOf(opened.output, STRICTEST, false).deliver) return give
     const policy = (terms ?? (await this.#terms.control(awaited.key)))?.policy
-    if (!policy || releaseOf(opened.output, policy, false).deliver) return this.#give(awaited, opened.output)
+    if (!policy || releaseOf(opened.output, policy, false).deliver) return give
     const release = releaseOf(opened.output, policy, false)
     const why = release.deliver ? '' : release.why
-    this.#releases.wait({
-      key: awaited.key,
-      why,
-      found,
-      expires_at: releaseExpiry(found.time, policy),
-      deliver: () => this.#give(awaited, opened.output),
-      refuse: (error) => awaited.settle({ ok: false, error }),
-    })
+    const refuse = (error: PassOverError): void => awaited.settle({ ok: false, error })
+    const held = { key: awaited.key, why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
+    return () => this.#releases.wait(held)
   }
 
   /** By the terms of its pass too: rights and output_schema. */
@@ -83,18 +83,18 @@ export class Delivering implements AsyncDisposable {
   }
 
   /** An id that expired may have a stored result of the same request: the audit remembers what the stream deleted. */
-  async #refuse(awaited: Awaited, found: FoundReturn, error: PassError): Promise<void> {
+  async #refuse(awaited: Awaited, found: FoundReturn, error: PassError): Promise<() => void> {
     if (found.by === SYSTEM && error.code === 'E005' && awaited.digest !== undefined) {
       const asked = await ask(this.#deps.bus, awaited.key)
       const older = asked.kind === 'pass' && asked.pass.digest === awaited.digest ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
         const read = await openReturn(this.#deps.bus, awaited.key, older)
         const { opened } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read }
-        if (opened.ok) return this.#give(awaited, opened.output)
-        return awaited.settle({ ok: false, error: PassOverError.from(opened.error) })
+        if (opened.ok) return () => this.#give(awaited, opened.output)
+        return () => awaited.settle({ ok: false, error: PassOverError.from(opened.error) })
       }
     }
-    awaited.settle({ ok: false, error: PassOverError.from(error) })
+    return () => awaited.settle({ ok: false, error: PassOverError.from(error) })
   }
 
   #give(awaited: Awaited, output: WorkOutput): void {

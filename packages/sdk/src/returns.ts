@@ -251,6 +251,10 @@ export class Returns implements AsyncDisposable {
   #deliver(awaited: Awaited, found: FoundReturn): void {
     this.forget(awaited)
     this.#delivering.deliver(awaited, found, () => {
+      if (this.#closed) {
+        awaited.settle({ ok: false, error: closed() })
+        return
+      }
       // It could not be read to its end: wait for it again.
       const again = this.expect({ key: awaited.key, digest: awaited.digest, own_id: false }, awaited.settle)
       Object.assign(again, {
