@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { fileEncoding } from './artifacts.js'
 import { capKeys, count, filePath, filled, jsonRecord, list, open, text, time } from './bounded.js'
 import { LIMITS } from './limits.js'
+import { frequent } from './message.js'
 import { agentName, passId } from './names.js'
 import { workOutput } from './output.js'
 
@@ -145,28 +146,30 @@ export type ContextError = z.infer<typeof contextError>
 export const modelChoice = open({ provider_id: filled(LIMITS.word).optional(), model_id: filled(LIMITS.word) })
 
 /** WorkContext (spec 0 §2.2, with the optional fields of §6.1). */
-export const workContext = open({
-  session_id: filled(LIMITS.short),
-  directory: filled(LIMITS.line),
+export const workContext = frequent(
+  open({
+    session_id: filled(LIMITS.short),
+    directory: filled(LIMITS.line),
 
-  files: list(contextFile, LIMITS.files, { holds: uniquePaths, message: 'two files have the same path' }),
-  messages: list(sessionMessage, LIMITS.messages),
-  tool_results: list(toolResult, LIMITS.tool_results).optional(),
+    files: list(contextFile, LIMITS.files, { holds: uniquePaths, message: 'two files have the same path' }),
+    messages: list(sessionMessage, LIMITS.messages),
+    tool_results: list(toolResult, LIMITS.tool_results).optional(),
 
-  todos: list(todo, LIMITS.todos).optional(),
-  errors: list(contextError, LIMITS.errors).optional(),
+    todos: list(todo, LIMITS.todos).optional(),
+    errors: list(contextError, LIMITS.errors).optional(),
 
-  objective: filled(LIMITS.page),
-  background: text(LIMITS.page).optional(),
+    objective: filled(LIMITS.page),
+    background: text(LIMITS.page).optional(),
 
-  /** A name, or provider and name. */
-  model: z.union([filled(LIMITS.short), modelChoice]).optional(),
-  /** The originator's permissions, in the session's own words; the subagent never gets more. */
-  permissions: jsonRecord.optional(),
-  user_id: filled(LIMITS.short).optional(),
-  /** Tools that the originator may use; absent: it does not say. */
-  tools: list(filled(LIMITS.word), LIMITS.tools).optional(),
-})
+    /** A name, or provider and name. */
+    model: z.union([filled(LIMITS.short), modelChoice]).optional(),
+    /** The originator's permissions, in the session's own words; the subagent never gets more. */
+    permissions: jsonRecord.optional(),
+    user_id: filled(LIMITS.short).optional(),
+    /** Tools that the originator may use; absent: it does not say. */
+    tools: list(filled(LIMITS.word), LIMITS.tools).optional(),
+  }),
+)
 export type WorkContext = z.infer<typeof workContext>
 
 function uniquePaths(files: { path: string }[]): boolean {

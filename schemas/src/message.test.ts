@@ -90,6 +90,8 @@ describe('an honest message', () => {
 describe('the compiled code', () => {
   const CASES: [string, z.ZodType, object][] = [
     ['request', s.passOverRequest, e.request],
+    ['context', s.workContext, e.request.work_context],
+    ['control frame', s.requestControl, { ...e.request, work_context: undefined }],
     ['output', s.workOutput, e.output],
     ['envelope', s.requestEnvelope, envelope([{ name: 'context', hash: HASH, size: 1, data: new Uint8Array(1) }])],
     ['return', s.returnEnvelope, { v: 1, output: e.output }],
@@ -103,6 +105,8 @@ describe('the compiled code', () => {
     const plain = interpreted(schema)
     expect(plain._zod.run).not.toBe(schema._zod.run)
     const places = paths(full)
+    // What is rare is not compiled.
+    for (let i = 0; i <= 100; i++) schema.safeParse(full)
     fc.assert(
       fc.property(
         fc.constantFrom(...places),

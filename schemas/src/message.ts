@@ -1,31 +1,46 @@
 import { z } from 'zod'
 import { LIMITS } from './limits.js'
 
+type Run = z.ZodType['_zod']['run']
+
 /**
  * A structure that comes from others as one message. It is refused where it has more values in all than LIMITS.values,
  * before any of them is checked; and mostly it is read by code that zod compiles from the schema at its first use.
  * Derived schemas lose both.
  */
 export function message<T extends z.ZodType>(schema: T): T {
+  return compiled(schema, (payload) => {
+    const why = `has more than ${LIMITS.values} values`
+    payload.issues.push({ code: 'too_big', origin: 'array', maximum: LIMITS.values, message: why, input: payload.value, inst: schema })
+    return payload
+  })
+}
+
+/** To compile a large schema takes tens of ms: a command that asks for one pass does not wait for that. */
+const RARE = 100
+
+/** A structure that a process makes itself for every pass: read by compiled code once there were some. Derived schemas lose it. */
+export function frequent<T extends z.ZodType>(schema: T): T {
+  return compiled(schema, schema._zod.run, RARE)
+}
+
+function compiled<T extends z.ZodType>(schema: T, tooMany: Run, rare = 0): T {
   const { run } = schema._zod
-  let compiled: typeof run | undefined
-  const guarded: typeof run = (payload, context) => {
+  let made: Run | undefined
+  let reads = 0
+  const guarded: Run = (payload, context) => {
     const extent = extentOf(payload.value)
-    if (extent === 'too many') {
-      const why = `has more than ${LIMITS.values} values`
-      payload.issues.push({ code: 'too_big', origin: 'array', maximum: LIMITS.values, message: why, input: payload.value, inst: schema })
-      return payload
-    }
-    if (extent === 'large') return run(payload, context)
-    compiled ??= compile()
-    return compiled(payload, context)
+    if (extent === 'too many') return tooMany(payload, context)
+    if (extent === 'large' || (made === undefined && reads++ < rare)) return run(payload, context)
+    made ??= compile()
+    return made(payload, context)
   }
   /** What the compiled code refuses is read again by `run`, which says why. Without leave to make code zod gives the schema itself. */
   const compile = () => {
     schema._zod.run = run
-    const made = z.compile(schema)._zod.run
+    const { run: swift } = z.compile(schema)._zod
     schema._zod.run = guarded
-    return made
+    return swift
   }
   schema._zod.run = guarded
   return schema

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { count, filled, list, open } from './bounded.js'
 import { workContext } from './context.js'
 import { LIMITS } from './limits.js'
-import { message } from './message.js'
+import { frequent, message } from './message.js'
 import { agentName, passId, SLOTS } from './names.js'
 import { agentPairOverride, budget } from './policy.js'
 
@@ -52,7 +52,7 @@ const controlShape = {
 }
 
 /** The request without its context: what admission reads. */
-export const requestControl = open(controlShape)
+export const requestControl = frequent(open(controlShape))
 export type RequestControl = z.infer<typeof requestControl>
 
 /** PassOverRequest (spec 0 §2.1, with `override` of §5.3 and ours). */

@@ -90,8 +90,12 @@ export class Tallies {
 
   begun(key: PassKey, time: number): void {
     if (time - this.#swept >= SWEEP_MS) this.#sweep(time)
-    this.restored(key)
-    this.#minutes({ ...key, time }, 1)
+    const all = this.#subagent(key.subagent)
+    const pair = pairOf(all, key.originator)
+    all.active += 1
+    pair.active += 1
+    all.minute.add(time)
+    pair.minute.add(time)
   }
 
   /** A pass that is open, whose beginning is counted already. */
@@ -126,14 +130,12 @@ export class Tallies {
 
   unpack([subagent, originator, newest, ...counts]: PackedMinute): void {
     for (const [back, count] of counts.entries()) {
-      if (count > 0) this.#minutes({ originator, subagent, time: (newest - back) * SECOND_MS }, count)
+      if (count === 0) continue
+      const all = this.#subagent(subagent)
+      const time = (newest - back) * SECOND_MS
+      all.minute.add(time, count)
+      pairOf(all, originator).minute.add(time, count)
     }
-  }
-
-  #minutes({ originator, subagent, time }: Omit<PassKey, 'id'> & { time: number }, count: number): void {
-    const all = this.#subagent(subagent)
-    all.minute.add(time, count)
-    pairOf(all, originator).minute.add(time, count)
   }
 
   #subagent(name: string): SubagentTally {
