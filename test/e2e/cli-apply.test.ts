@@ -97,6 +97,19 @@ describe('passover apply', () => {
     })
   })
 
+  it('applies exactly what an approval took that somebody gave before, and nothing that was denied', async () => {
+    const cwd = folder({ a: 'one\n', b: 'two\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n'), change('b', 'two\n', 'TWO\n')])
+    expect((await run(['show', id], { cwd })).stdout).toMatch(/change 1 {2}a[\s\S]*change 2 {2}b/)
+    expect(await run(['approve', id, '--only', '2', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    const { code, document } = await json<Document>(['apply', id, '--as', 'bob'], { cwd })
+    expect({ code, document }).toMatchObject({ code: 0, document: { applied: ['b'], rejected: ['a'], applied_by: 'maria' } })
+    const denied = await proposed([change('a', 'one\n', 'ONE\n')])
+    expect(await run(['deny', denied, '--as', 'maria', '--reason', 'not so'], { cwd })).toMatchObject({ code: 0 })
+    expect(await run(['apply', denied, '--as', 'bob'], { cwd })).toMatchObject({ code: 6, stderr: expect.stringContaining('not so') })
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
+  })
+
   it('refuses what leads out, and binary content unless told', async () => {
     const cwd = folder({})
     const outside = mkdtempSync(join(tmpdir(), 'passover-outside-'))

@@ -33,14 +33,14 @@ export function choiceOf({ modifications }: ShownReturn, only: readonly number[]
 }
 
 /** A decision is about the return that the stream holds, and about no other (DESIGN §2). CliFailure E013. */
-export async function verifyStored(bus: Bus, pass: AnsweredPass, due: InboxItem): Promise<void> {
+export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<InboxItem, 'id' | 'digest'>): Promise<void> {
   const sequences = pass.record?.sequences as { return?: number } | undefined
   if (sequences?.return === undefined) return
   const stored = await bus.journal.message(sequences.return)
   if (stored && sha256(stored.data) !== due.digest) throw another(due)
 }
 
-function another({ id }: InboxItem): CliFailure {
+function another({ id }: Pick<InboxItem, 'id'>): CliFailure {
   return new CliFailure('E013', `the return of ${id} that was shown is not the stored one`, {
     hint: 'look again: passover inbox; passover doctor tells whether the audit service is the right one',
     exit: 4,

@@ -4,6 +4,7 @@ import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/sche
 import { askPasses } from '../ask.js'
 import { decide, type Standing } from '../decide.js'
 import { refuseOwn } from '../decide-due.js'
+import { verifyStored } from '../decided-return.js'
 import { ago } from '../duration.js'
 import { CliFailure } from '../failure.js'
 
@@ -17,7 +18,9 @@ const POLL_MS = 50
 export async function decideApplication(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
   refuseOwn(pass, bus.identity)
   refuseExpired(bus, pass)
-  const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest: pass.return ? sha256(pass.return.data) : '' }
+  const digest = pass.return ? sha256(pass.return.data) : ''
+  await verifyStored(bus, pass, { id: pass.row.id, digest })
+  const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest }
   const counts = async (standing: Standing) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
   const decided = await decide(bus, { ...verdict, modifications }, counts)
   if (decided.kind === 'lost') throw faster(bus, pass, decided.standing)

@@ -64,10 +64,15 @@ function looseFindings(output: Partial<WorkOutput>): string[] {
 }
 
 function renderArtifacts(artifacts: WorkArtifact[], view: View): string[] {
-  return artifacts.map((artifact) => `  ${renderArtifact(artifact, view)}`)
+  let changes = 0
+  return artifacts.map((artifact) => {
+    if (artifact.type === 'file_modification') changes += 1
+    return `  ${renderArtifact(artifact, view, changes)}`
+  })
 }
 
-function renderArtifact(artifact: WorkArtifact, { colors }: View): string {
+/** `number`: of a change, as `--only` of apply and approve takes it. */
+function renderArtifact(artifact: WorkArtifact, { colors }: View, number: number): string {
   switch (artifact.type) {
     case 'finding': {
       const color = artifact.severity === 'error' ? colors.red : artifact.severity === 'warning' ? colors.yellow : colors.dim
@@ -79,7 +84,7 @@ function renderArtifact(artifact: WorkArtifact, { colors }: View): string {
     }
     case 'file_modification': {
       const { added, removed } = changedLines(artifact)
-      return `${colors.cyan('change')}  ${plain(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
+      return `${colors.cyan(`change ${number}`)}  ${plain(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
     }
     case 'decision':
       return `${colors.cyan('decided')}  ${oneLine(artifact.question)} ${colors.bold(artifact.answer)}: ${oneLine(artifact.reasoning)}`
