@@ -1,5 +1,5 @@
 import { type Bus, decode, joinOutput, loadParts, type Stored } from '@passover/bus'
-import { acceptReturn, lineChanges, modificationsIn, type NumberedModification } from '@passover/core'
+import { acceptReturn, lineChanges, modificationsIn, type NumberedModification, outputIn } from '@passover/core'
 import {
   type CameBack,
   HEADER,
@@ -41,9 +41,7 @@ async function wholeOutput(bus: Bus, key: PassKey, { data, headers }: Stored): P
   const decoded = decode(data, headers.get(HEADER.contentType))
   const body = decoded.ok && isJson(decoded.value) ? decoded.value : undefined
   if (!body) return undefined
-  // A worker that speaks JSON may have sent the bare output.
-  const output = 'v' in body && isJson(body.output) ? body.output : body
-  const joined = await joinedOutput(bus, output, Array.isArray(body.parts) ? (body.parts as Part[]) : [])
+  const joined = await joinedOutput(bus, outputIn(body, key), Array.isArray(body.parts) ? (body.parts as Part[]) : [])
   const accepted = joined && acceptReturn(joined, key)
   return accepted?.ok ? accepted.output : undefined
 }
