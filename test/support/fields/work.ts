@@ -1,6 +1,8 @@
+import { fileURLToPath } from 'node:url'
 import type { Handler } from '@passover/sdk'
+import { startProcess } from '../processes.js'
 import { until } from '../until.js'
-import { type Bench, type Row, slow } from './row.js'
+import { type Bench, outcomeOf, type Row, slow } from './row.js'
 
 /** Fields that bound the work itself and what may come of it. */
 
@@ -33,6 +35,17 @@ async function lost(bench: Bench): Promise<{ ended: string; attempt: number | un
   return { ...ended, soon: (again || performance.now()) - began < 4_000 }
 }
 
+const COMMAND = fileURLToPath(new URL('../../../packages/cli/bin/passover.js', import.meta.url))
+const HOLDS_200_MB = 'const held = Buffer.alloc(200 << 20, 1); setTimeout(() => console.log(held.length), 1500)'
+
+/** What became of a pass that a command with that script works on. */
+async function commanded(bench: Bench, script: string): Promise<string> {
+  const args = ['work', bench.to, '--server', bench.all.world.nats.url, '--', process.execPath, '-e', script]
+  await using worker = startProcess(COMMAND, { args })
+  await until(() => worker.stderr.includes('Working as'), { what: 'the command worker is there' })
+  return await outcomeOf(bench.ask())
+}
+
 export const WORK: Row[] = [
   {
     field: 'max_compute_time_ms',
@@ -41,6 +54,14 @@ export const WORK: Row[] = [
     run: (bench) => bench.outcome(slow(1_500)),
     standard: 'completed',
     changed: 'E010',
+  },
+  {
+    field: 'max_memory_mb',
+    what: 'a command that holds more is ended: E014',
+    set: { subagent: { max_memory_mb: 150 } },
+    run: (bench) => commanded(bench, HOLDS_200_MB),
+    standard: 'completed',
+    changed: 'E014',
   },
   {
     field: 'lease_ms',
