@@ -143,6 +143,7 @@ export {
   SYSTEM,
   storedId,
 } from './names.js'
+export { type ApprovalNotice, approvalNotice, type Notice, notice, type ReturnNotice, returnNotice } from './notices.js'
 export {
   DECISIONS,
   type Decision,

@@ -5,6 +5,7 @@ import { passOverAuditEntry, passRecord } from './audit.js'
 import * as context from './context.js'
 import { passError } from './errors.js'
 import { passOverMetadata } from './metadata.js'
+import { approvalNotice, returnNotice } from './notices.js'
 import { handlerResult, workOutput } from './output.js'
 import * as policy from './policy.js'
 import { policyBody, policyVersion } from './policy-versions.js'
@@ -51,6 +52,8 @@ const PUBLIC = {
   'held-envelope': wire.heldEnvelope,
   'return-envelope': wire.returnEnvelope,
   'decision-body': wire.decisionBody,
+  'return-notice': returnNotice,
+  'approval-notice': approvalNotice,
 } as const
 
 /** What may be given to each structure, as JSON Schema 2020-12: file name to text. Files refer to each other by name. */

@@ -130,7 +130,7 @@ describe('watch', () => {
       await run(['request', '--from', 'watched', '--to', 'echo', '--objective', 'x'], { cwd })
       return [lines, stream, list].every(({ child }) => child.exitCode !== null)
     })
-    const kinds = ['request', 'work', 'return']
+    const kinds = ['request', 'work', 'return', 'notification']
     expect((await lines.ended).stdout.trim().split('\n')).toHaveLength(3)
     expect(
       (await stream.ended).stdout

@@ -273,6 +273,8 @@ export interface Bus extends AsyncDisposable {
   onDecided(originator: string, listener: () => void): Promise<AsyncDisposable>
   /** Makes stream, republish, consumers and buckets as they should be; TopologyError where someone else made them differently. */
   ensureTopology(options?: TopologyOptions): Promise<void>
+  /** The durable of the notifiers, which begins at what is stored next. */
+  ensureNotifier(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
   ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void>
 }

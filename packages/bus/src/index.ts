@@ -85,4 +85,4 @@ export {
 } from './server.js'
 export { Subjects } from './subjects.js'
 export { TableError } from './tables.js'
-export { DISPATCHER } from './topology-configs.js'
+export { DISPATCHER, NOTIFIER } from './topology-configs.js'

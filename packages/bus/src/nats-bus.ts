@@ -39,8 +39,8 @@ import { hear, hearSteps } from './returned.js'
 import { type StreamInfo, streamInfo, streamUsage } from './stream-info.js'
 import type { Subjects } from './subjects.js'
 import { KvTable } from './tables.js'
-import { ensureAgent, ensureDispatcher, ensureTopology, setRequests } from './topology.js'
-import { DISPATCHER, DISPATCHER_ACK_WAIT_MS } from './topology-configs.js'
+import { ensureAgent, ensureDispatcher, ensureNotifier, ensureTopology, setRequests } from './topology.js'
+import { DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER } from './topology-configs.js'
 import { within } from './within.js'
 
 interface BusParts {
@@ -167,7 +167,7 @@ export class NatsBus implements Bus {
       concurrency,
       handler,
       ack_wait_ms: ours ? DISPATCHER_ACK_WAIT_MS : undefined,
-      restore: ours ? () => ensureDispatcher(this.#api, this.subjects) : undefined,
+      restore: ours ? () => ensureDispatcher(this.#api, this.subjects) : durable === NOTIFIER ? () => this.ensureNotifier() : undefined,
     })
     return this.#track(consumption, consumption.closed)
   }
@@ -254,6 +254,10 @@ export class NatsBus implements Bus {
   async ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void> {
     const { config } = await this.#info()
     await ensureAgent(this.#api, this.subjects, { ...options, agent, replicas: config.num_replicas })
+  }
+
+  ensureNotifier(): Promise<void> {
+    return ensureNotifier(this.#api, this.subjects)
   }
 
   measureClock(): Promise<boolean> {

@@ -12,6 +12,7 @@ const SECTIONS: { title: string; principal: Principal }[] = [
   },
   { title: 'The dispatcher', principal: { role: 'dispatcher' } },
   { title: 'The audit service', principal: { role: 'audit' } },
+  { title: 'The notifier', principal: { role: 'notifier' } },
   { title: 'A person', principal: { role: 'person', name: 'PERSON' } },
 ]
 

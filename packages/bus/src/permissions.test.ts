@@ -53,7 +53,7 @@ describe('permissions', () => {
   })
 
   it('let nobody purge or delete the stream, and only audit delete from it', () => {
-    const everybody: Principal[] = [audit, { role: 'person', name: 'bob' }, { role: 'dispatcher' }, { role: 'audit' }]
+    const everybody: Principal[] = [audit, { role: 'person', name: 'bob' }, { role: 'dispatcher' }, { role: 'audit' }, { role: 'notifier' }]
     for (const principal of everybody) {
       const { publish } = permissionsFor(principal, context)
       const may = (call: string) =>
@@ -79,6 +79,6 @@ describe('permissions', () => {
   it('are a table for people', () => {
     const table = permissionTable()
     expect(table).toContain('| approve or deny | publish | `decision.*.*.*.*.PERSON` |')
-    expect(table.match(/^## /gm)).toHaveLength(5)
+    expect(table.match(/^## /gm)).toHaveLength(6)
   })
 })

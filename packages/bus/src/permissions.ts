@@ -20,7 +20,7 @@ import {
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
 import type { Subjects } from './subjects.js'
-import { DISPATCHER } from './topology-configs.js'
+import { DISPATCHER, NOTIFIER } from './topology-configs.js'
 
 /** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
 export type Principal =
@@ -28,11 +28,12 @@ export type Principal =
   | { role: 'person'; name: string }
   | { role: 'dispatcher' }
   | { role: 'audit' }
+  | { role: 'notifier' }
 
 /** Name of the user that a principal connects as. No agent or person can have a name with a dot. */
 export function userOf(principal: Principal): string {
   if (principal.role === 'dispatcher') return SYSTEM
-  return principal.role === 'audit' ? `${SYSTEM}.audit` : principal.name
+  return principal.role === 'audit' || principal.role === 'notifier' ? `${SYSTEM}.${principal.role}` : principal.name
 }
 
 /** The identity that a principal signs with. */
@@ -52,6 +53,8 @@ export function grantsFor(principal: Principal, context: PermissionContext): Gra
       return [inbox, ...dispatcherGrants(context)]
     case 'audit':
       return [inbox, ...auditGrants(context)]
+    case 'notifier':
+      return [inbox, ...notifierGrants(context)]
   }
 }
 
@@ -135,7 +138,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...['STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
     ),
-    ...leaveAlone([DISPATCHER, ...workConsumers(context)], subjects.stream),
+    ...leaveAlone([DISPATCHER, NOTIFIER, ...workConsumers(context)], subjects.stream),
   ]
 }
 
@@ -177,7 +180,18 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
     ...readParts(context, 'archive large parts'),
     ...agents.map((agent) => publish(`${API}.STREAM.PURGE.OBJ_${subjects.partsBucket(agent)}`, 'remove parts of passes that are gone')),
-    ...leaveAlone(workConsumers(context), stream),
+    ...leaveAlone([NOTIFIER, ...workConsumers(context)], stream),
     subscribe(subjects.service('ask'), 'answer questions'),
+  ]
+}
+
+/** It reads the stream and writes nothing but what nobody took. */
+function notifierGrants(context: PermissionContext): Grant[] {
+  const { stream } = context.subjects
+  return [
+    publish(context.subjects.pattern('event', '*', '*', '*', 'dead_letter', SYSTEM), 'record: dead_letter'),
+    ...takeFrom(stream, NOTIFIER, 'take held passes and returns'),
+    ...readStream(stream, 'read the passes that it tells about'),
+    ...leaveAlone([DISPATCHER, ...workConsumers(context)], stream),
   ]
 }

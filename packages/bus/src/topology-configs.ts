@@ -9,6 +9,10 @@ const MAX_CONSUMERS = 100_000
 const PASSES_KEPT = 1_000_000
 /** The name of the durable that the dispatchers share. */
 export const DISPATCHER = 'dispatcher'
+/** The name of the durable that the notifiers share. */
+export const NOTIFIER = 'notifier'
+/** A receiver may take its time, and nothing renews the delivery. */
+const NOTIFIER_ACK_WAIT_MS = 30_000
 /** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
 export const DISPATCHER_ACK_WAIT_MS = 5_000
 /** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
@@ -94,6 +98,24 @@ export function dispatcherConfig(subjects: Subjects): Config {
     max_deliver: DISPATCHER_DELIVERIES,
     max_ack_pending: 4096,
     max_waiting: 8192,
+  }
+}
+
+/**
+ * The durable that the notifiers share, made when the first one starts: what was stored before is news to nobody. It has no last
+ * delivery; the notifier says when it gives up.
+ */
+export function notifierConfig(subjects: Subjects): Config {
+  return {
+    durable_name: NOTIFIER,
+    deliver_policy: 'new',
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [subjects.all('held'), subjects.all('return')],
+    ack_wait: NOTIFIER_ACK_WAIT_MS * NS_PER_MS,
+    max_deliver: -1,
+    max_ack_pending: 4096,
+    max_waiting: 512,
   }
 }
 

@@ -5,7 +5,15 @@ import type { TopologyOptions } from './bus.js'
 import { type Config, compare, differencesOf, type Loose, same, sameList } from './differences.js'
 import { BusReadError, differenceText } from './errors.js'
 import type { Subjects } from './subjects.js'
-import { type AgentTopology, DISPATCHER, dispatcherConfig, partsConfig, wantedStreams, workConfig } from './topology-configs.js'
+import {
+  type AgentTopology,
+  DISPATCHER,
+  dispatcherConfig,
+  notifierConfig,
+  partsConfig,
+  wantedStreams,
+  workConfig,
+} from './topology-configs.js'
 
 /** Where a consumer began is history. */
 const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
@@ -37,6 +45,11 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
 /** The dispatchers' durable alone, which may get lost under them. Idempotent. */
 export function ensureDispatcher(api: JetStreamApi, subjects: Subjects): Promise<void> {
   return ensureConsumer(api, subjects.stream, dispatcherConfig(subjects))
+}
+
+/** The notifiers' durable. Idempotent. */
+export function ensureNotifier(api: JetStreamApi, subjects: Subjects): Promise<void> {
+  return ensureConsumer(api, subjects.stream, notifierConfig(subjects))
 }
 
 /** What ensureTopology would make or refuse, in words. */

@@ -13,6 +13,7 @@ import {
 } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Running, startDispatcher } from '@passover/dispatcher'
+import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
 import { type Random, SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { type Logger, pino } from 'pino'
@@ -30,6 +31,8 @@ export interface LocalOptions {
   log_level?: string | undefined
   /** Names of those who are told about every pass, where names are enforced. */
   people?: readonly string[] | undefined
+  /** Where people are told of returns and of what waits for them; absent: nowhere. */
+  webhook?: NotifierSettings | undefined
   /** Long steps: fetching a server, reading a large store. */
   progress?(text: string): void
 }
@@ -146,7 +149,18 @@ async function startServices({ project, server, access, options }: Services): Pr
     const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() }, askers(options))
     opened.unshift(audit)
     const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }) })
-    return new LocalParts({ project, url: access.url, server, bus, audit, dispatcher, log, remember: server ? access : undefined })
+    const notifier = options.webhook && (await startNotifier({ ...deps, log: log.child({ part: 'notifier' }) }, options.webhook))
+    return new LocalParts({
+      notifier,
+      project,
+      url: access.url,
+      server,
+      bus,
+      audit,
+      dispatcher,
+      log,
+      remember: server ? access : undefined,
+    })
   } catch (error) {
     for (const part of opened) await part[Symbol.asyncDispose]()
     throw error
@@ -183,6 +197,7 @@ interface Parts {
   bus: Bus
   audit: AuditRunning
   dispatcher: Running
+  notifier: Notifier | undefined
   log: Logger
   remember: Access | undefined
 }
@@ -231,8 +246,9 @@ class LocalParts implements Local {
 
   /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
   async #stop(): Promise<void> {
-    const { dispatcher, audit, bus, server, project, remember, log } = this.#parts
+    const { dispatcher, notifier, audit, bus, server, project, remember, log } = this.#parts
     await dispatcher.drain(DRAIN_MS)
+    await notifier?.drain(DRAIN_MS)
     await audit.drain(DRAIN_MS)
     await bus[Symbol.asyncDispose]()
     await server?.stop()

@@ -1,11 +1,11 @@
 import { type Bus, decode, type Stored } from '@passover/bus'
-import type { Fact, PassKey } from '@passover/schemas'
+import type { Fact, Notice, PassKey, Step } from '@passover/schemas'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { clock } from './duration.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
-import { oneLine } from './text.js'
+import { count, oneLine } from './text.js'
 
 export interface WatchRequest {
   id?: string
@@ -13,6 +13,9 @@ export interface WatchRequest {
   to?: string
   count?: number
   all?: true
+  /** Only what people are to be told: returns, and what waits for them. */
+  notifications?: true
+  bell?: true
 }
 
 /** One thing that happened, as `watch` prints it. */
@@ -27,32 +30,94 @@ export interface Happening {
   by?: string
   attempt?: number
   detail?: string
+  /** Of kind `notification`: what a webhook gets, too. */
+  notice?: Notice
 }
+
+/** As the dispatchers of a project's own server have it. */
+const ID_WINDOW_MS = 3_600_000
+const SUMMARY_SHOWN = 160
 
 /** Follows the stream until Ctrl-C, or until so many were seen. */
 export async function runWatch(context: Context, request: WatchRequest): Promise<number> {
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
   const { terminal } = context
-  const seen: Happening[] = []
-  let shown = 0
-  let enough = () => {}
-  const counted = new Promise<void>((resolve) => {
-    enough = resolve
-  })
-  const from = request.all ? 1 : (await bus.bounds()).last + 1
-  await using _reader = await bus.follow({ from }, (stored, fact) => {
+  const shown = new Shown(context, request)
+  const { last } = await bus.bounds()
+  const from = request.all ? 1 : last + 1
+  await using _reader = await bus.follow({ from }, async (stored, fact) => {
     const happening = happeningOf(stored, fact, bus)
-    if (!happening || !wanted(happening, request) || shown === request.count) return
-    shown += 1
-    if (terminal.mode === 'json') seen.push(happening)
-    else terminal.stream(happening, () => line(happening, terminal.colors.dim))
-    if (shown === request.count) enough()
+    if (!happening || !wanted(happening, request)) return
+    if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
+    if (fact.type !== 'step' || (fact.kind !== 'held' && fact.kind !== 'return')) return
+    // Each costs reads: of what is long past only who wants notifications is told them.
+    if (stored.sequence <= last && !request.notifications) return
+    // The next message waits for it, so that a notification stands behind what it is about.
+    for (const notice of await noticesFor(bus, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
-  const why = await Promise.race([signals.first, counted, bus.closed])
-  if (terminal.mode === 'json') terminal.show(seen, () => '')
+  const why = await Promise.race([signals.first, shown.enough, bus.closed])
+  if (terminal.mode === 'json') terminal.show(shown.seen, () => '')
   return why instanceof Error ? 5 : 0
+}
+
+/** What was shown so far, up to as many as were asked for. */
+class Shown {
+  readonly seen: Happening[] = []
+  readonly enough: Promise<void>
+  #count = 0
+  #isEnough: () => void = () => {}
+
+  constructor(
+    private readonly context: Context,
+    private readonly request: WatchRequest,
+  ) {
+    this.enough = new Promise((resolve) => {
+      this.#isEnough = resolve
+    })
+  }
+
+  add(happening: Happening, human: () => string): void {
+    const { terminal } = this.context
+    if (this.#count === this.request.count) return
+    this.#count += 1
+    if (terminal.mode === 'json') this.seen.push(happening)
+    else terminal.stream(happening, human)
+    const rings = happening.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
+    if (rings) process.stderr.write('\u0007')
+    if (this.#count === this.request.count) this.#isEnough()
+  }
+}
+
+/** What people are to be told of a step; nothing where the pass cannot be read any more. */
+async function noticesFor(bus: Bus, step: Step, about: Happening): Promise<(Happening & { notice: Notice })[]> {
+  const { readNotices } = await import('@passover/notifier')
+  const notices = await readNotices(bus, step, { id_window_ms: ID_WINDOW_MS }).catch(() => [])
+  return notices.map((notice) => ({ ...about, kind: 'notification', notice }))
+}
+
+function noticeLine({ time, originator, subagent, id, notice }: Happening & { notice: Notice }, { terminal }: Context): string {
+  const { bold, dim, yellow } = terminal.colors
+  return `${dim(clock(time))}  ${bold(yellow('▶'))} ${originator} → ${subagent}  ${id}  ${oneLine(sayNotice(notice))}`
+}
+
+/** A notification in words. */
+export function sayNotice(notice: Notice): string {
+  const { id } = notice.pass
+  if (notice.event === 'approval') {
+    const what =
+      notice.item === 'dispatch' ? 'waits for a person to let it start' : `waits for its release${notice.why ? ` (${notice.why})` : ''}`
+    return `${what}: passover approve ${id} --item ${notice.item}`
+  }
+  const { outcome, code, summary, findings, changes, issues } = notice
+  const counts = [
+    findings.error > 0 ? count(findings.error, 'error') : '',
+    findings.warning > 0 ? count(findings.warning, 'warning') : '',
+    changes > 0 ? count(changes, 'change') : '',
+  ].filter(Boolean)
+  const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with remarks' : ''}`
+  return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${summary ? `: ${summary.slice(0, SUMMARY_SHOWN)}` : ''}`
 }
 
 function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {

@@ -37,6 +37,7 @@ export {
   type NumberedModification,
   takenModifications,
 } from './modifications.js'
+export { type NoticedPass, noticesOf } from './notice.js'
 export { OpenPasses } from './open.js'
 export type { Why } from './open-pass.js'
 export type { OpenSnapshot } from './open-snapshot.js'
@@ -55,5 +56,7 @@ export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseD
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
 export { sessionToken } from './sessions.js'
+export { isReference, withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'
 export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
+export { SIGNATURE_HEADER, type SignedWebhook, signWebhook, verifyWebhook, type WebhookVerdict } from './webhook.js'

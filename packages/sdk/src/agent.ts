@@ -11,6 +11,7 @@ import type { PassOverOptions } from './options.js'
 import type { Handler } from './pass.js'
 import { handleOf, type Origin, passOver } from './pass-over.js'
 import { passOverWithRetry } from './retry.js'
+import { type ReturnListener, ReturnNotices } from './return-notices.js'
 import { Returns } from './returns.js'
 import { currentScope } from './scope.js'
 
@@ -32,6 +33,11 @@ export interface Agent extends AsyncDisposable {
   passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput>
   /** A pass that this agent asked for before, in this process or another. */
   handle(id: string, subagent: string): PassHandle
+  /**
+   * Calls back for each return of a pass that this agent asks for from now on, in this process, as far as its policy wants that told
+   * (notify_on_return), also where nobody awaits its handle. Gives what ends that.
+   */
+  onReturn(listener: ReturnListener): () => void
   /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
@@ -49,6 +55,8 @@ export interface AgentOptions {
   /** Whether outputs that may apply themselves are applied in the directory (default false). */
   auto_apply?: boolean | undefined
   id_window_ms?: number | undefined
+  /** As `onReturn`, from the beginning. */
+  notify?: ReturnListener | undefined
 }
 
 /** Makes an agent of a connection. The agent owns it. */
@@ -61,6 +69,7 @@ class ConnectedAgent implements Agent {
   readonly #deps: Deps
   readonly #origin: Origin
   readonly #workers = new Set<Worker>()
+  readonly #notices: ReturnNotices
   #closing: Promise<void> | undefined
 
   constructor(deps: Deps, options: AgentOptions) {
@@ -70,8 +79,11 @@ class ConnectedAgent implements Agent {
     const name = deps.bus.identity
     this.name = name
     this.#deps = deps
-    const returns = new Returns(deps, { name, instance, id_window_ms, apply_in: options.auto_apply ? directory : undefined })
-    this.#origin = { deps, name, instance, returns, session_id, directory, id_window_ms }
+    const notices = new ReturnNotices(deps)
+    this.#notices = notices
+    if (options.notify) notices.add(options.notify)
+    const returns = new Returns(deps, { name, instance, id_window_ms, notices, apply_in: options.auto_apply ? directory : undefined })
+    this.#origin = { deps, name, instance, returns, notices, session_id, directory, id_window_ms }
   }
 
   get awaited(): number {
@@ -97,6 +109,10 @@ class ConnectedAgent implements Agent {
 
   handle(id: string, subagent: string): PassHandle {
     return handleOf(this.#origin, { originator: this.name, subagent, id })
+  }
+
+  onReturn(listener: ReturnListener): () => void {
+    return this.#notices.add(listener)
   }
 
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
@@ -126,6 +142,7 @@ class ConnectedAgent implements Agent {
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.drain()))
     await this.#origin.returns[Symbol.asyncDispose]()
+    await this.#notices.settled()
     await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()
   }

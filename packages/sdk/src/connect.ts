@@ -26,7 +26,12 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
     process: { host: hostname(), pid: process.pid },
     schemas: outputSchemas(),
   }
-  return createAgent(deps, { directory: settings.directory, auto_apply: settings.auto_apply, session_id: settings.session_id })
+  return createAgent(deps, {
+    directory: settings.directory,
+    auto_apply: settings.auto_apply,
+    session_id: settings.session_id,
+    notify: given.notify,
+  })
 }
 
 async function open(settings: Settings) {

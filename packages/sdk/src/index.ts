@@ -12,8 +12,8 @@
  * I7 Bus, clock and randomness are handed in; only connect.ts makes them.
  */
 export type { Credentials } from '@passover/bus'
-export { modificationDigest, PassOverError } from '@passover/core'
-export type { HandlerResult, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
+export { modificationDigest, PassOverError, verifyWebhook } from '@passover/core'
+export type { HandlerResult, Notice, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
 export { type Agent, type AgentOptions, createAgent } from './agent.js'
 export { type Judged, mayApply, mayNotBeApplied } from './apply/allow.js'
 export { type ApplyOptions, judge } from './apply/apply.js'
@@ -34,6 +34,7 @@ export { findProjectServer } from './project.js'
 export type { PromptSources } from './prompts/facts.js'
 export { readPromptTemplate } from './prompts/read.js'
 export { PROMPT_TEMPLATES, type PromptTemplate, renderPrompt, templateFor } from './prompts/render.js'
+export type { ReturnedPass, ReturnListener } from './return-notices.js'
 export type { ConnectOptions, ProjectServer } from './settings.js'
 export { WorkError } from './work-error.js'
 export type { WorkerEvent } from './worker-log.js'

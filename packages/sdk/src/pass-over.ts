@@ -17,6 +17,7 @@ import type { Deps } from './deps.js'
 import { makeHandle, type PassHandle } from './handle.js'
 import { buildRequest, type PassOverOptions } from './options.js'
 import { publishPlain } from './publish-request.js'
+import type { ReturnNotices } from './return-notices.js'
 import type { Returns } from './returns.js'
 import type { Scope } from './scope.js'
 import { statusOf } from './status.js'
@@ -28,6 +29,8 @@ export interface Origin {
   name: string
   instance: string
   returns: Returns
+  /** Who is told of returns: then they are waited for, whether a caller does or not. */
+  notices?: Pick<ReturnNotices, 'listening'> | undefined
   /** Undefined: the caller named none. */
   session_id: string | undefined
   directory: string
@@ -52,7 +55,7 @@ export function passOver(origin: Origin, options: PassOverOptions, scope: Scope 
   const drafted = attempt(() => draft(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
   if (!drafted.ok) return failed(id, options, drafted.error)
   const key = drafted.value.key
-  const wanted = drafted.value.request.return_required
+  const wanted = drafted.value.request.return_required || origin.notices?.listening === true
   const waiting = wanted ? begin(origin, drafted.value) : undefined
   const stored = waiting?.stored ?? sendDraft(origin, drafted.value)
   stored.catch(() => undefined)

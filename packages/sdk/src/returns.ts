@@ -8,6 +8,7 @@ import { Listening } from './listening.js'
 import { ask, type FoundReturn, type Look, look } from './look.js'
 import { LookQueue } from './looks.js'
 import { closed, reused, unreachable } from './return-errors.js'
+import type { ReturnNotices } from './return-notices.js'
 import type { ViewRules } from './view.js'
 import { Waiting } from './waiting.js'
 
@@ -31,6 +32,15 @@ export interface Expectation {
   own_id: boolean
 }
 
+export interface ReturnsOptions {
+  name: string
+  instance: string
+  id_window_ms: number
+  apply_in?: string | undefined
+  /** Who is told of returns besides who waits for them. */
+  notices?: ReturnNotices | undefined
+}
+
 /**
  * Waits for returns: hears them on one subscription for all ids made here and on one of its own for each given id, and reads what it
  * may have missed (DESIGN §2 Hearing returns). One sweep, whatever the number of passes.
@@ -47,8 +57,10 @@ export class Returns implements AsyncDisposable {
   #sweeping: Disposable | undefined
   #closed = false
   readonly #undo: () => void
+  readonly #notices: ReturnNotices | undefined
 
-  constructor(deps: Deps, options: { name: string; instance: string; id_window_ms: number; apply_in?: string | undefined }) {
+  constructor(deps: Deps, options: ReturnsOptions) {
+    this.#notices = options.notices
     this.#deps = deps
     this.#name = options.name
     this.#rules = { id_window_ms: options.id_window_ms, trust_fences: false }
@@ -250,7 +262,7 @@ export class Returns implements AsyncDisposable {
 
   #deliver(awaited: Awaited, found: FoundReturn): void {
     this.forget(awaited)
-    this.#delivering.deliver(awaited, found, () => {
+    this.#delivering.deliver(this.#noticed(awaited), found, () => {
       if (this.#closed) {
         awaited.settle({ ok: false, error: closed() })
         return
@@ -263,6 +275,17 @@ export class Returns implements AsyncDisposable {
         look_at: this.#deps.clock.monotonic() + SOON_MS,
       })
     })
+  }
+
+  /** Told of, where somebody listens, as well as settled. */
+  #noticed(awaited: Awaited): Awaited {
+    const notices = this.#notices
+    if (!notices?.listening) return awaited
+    const settle = (outcome: Settled): void => {
+      notices.tell(awaited.key, outcome)
+      awaited.settle(outcome)
+    }
+    return { ...awaited, settle }
   }
 
   #end(awaited: Awaited, outcome: Settled): void {

@@ -2,6 +2,7 @@ import { type Credentials, DEFAULT_SERVER, parseCredentials, serversIn } from '@
 import { PassOverError } from '@passover/core'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
+import type { ReturnListener } from './return-notices.js'
 
 /** How an agent connects. What is left out comes from the environment, then from the project's `.passover/`, then from defaults. */
 export interface ConnectOptions {
@@ -20,6 +21,8 @@ export interface ConnectOptions {
   auto_apply?: boolean | undefined
   /** Session that contexts name when they don't say one (default: made anew for this connection). */
   session_id?: string | undefined
+  /** Told of each return that policy wants told (see Agent.onReturn). */
+  notify?: ReturnListener | undefined
   /** Subject prefix (PASSOVER_PREFIX). */
   prefix?: string | undefined
 }

@@ -1,5 +1,5 @@
 import { bodyType, decode } from '@passover/bus'
-import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed } from '@passover/core'
+import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withStandIns } from '@passover/core'
 import { type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
 import type { Noted, PassMemory, RequestNote } from './pass-memory.js'
 import { unpack } from './unpack.js'
@@ -94,31 +94,13 @@ export function returnedOf(noted: Noted): ReturnedBody {
   const body = decodedJson(noted.body, noted.content_type)
   if (!body) return { v: 1, output: {} }
   if (isJson(body.error)) return body as ReturnedBody
-  const output = outputIn(body, noted.fact.key)
-  const artifacts = Array.isArray(output.artifacts)
-    ? output.artifacts.map((artifact) => (isReference(artifact) ? standIn(artifact) : artifact))
-    : output.artifacts
-  return { v: 1, output: { ...output, artifacts } }
-}
-
-const STAND_IN = { type: 'message', role: 'internal', content: '', visibility: 'originator_only' }
-const CHANGE = { type: 'file_modification', path: '?', old_content: '', new_content: '', reason: '', confidence: 'low' }
-const FINDING = { type: 'finding', severity: 'error', category: '?', message: '?' }
-
-/** What decides whether a person is asked is told beside the reference. */
-function standIn({ kind, severity }: Json): unknown {
-  if (kind === 'file_modification') return CHANGE
-  return kind === 'finding' && severity === 'error' ? FINDING : STAND_IN
+  return { v: 1, output: withStandIns(outputIn(body, noted.fact.key)) }
 }
 
 /** Whether all that a return says stands in its message. */
 export function isWhole(noted: Noted): boolean {
   const parts = decodedJson(noted.body, noted.content_type)?.parts
   return !Array.isArray(parts) || parts.length === 0
-}
-
-function isReference(artifact: unknown): artifact is Json {
-  return isJson(artifact) && artifact.type === undefined && typeof artifact.part === 'string'
 }
 
 /** What was decided about the pass, as its held or work step says. */

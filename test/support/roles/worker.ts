@@ -8,6 +8,8 @@ const later = (ms: number) => new Promise((done) => setTimeout(done, ms))
 
 const DOES: Record<string, (pass: Pass, argument: string) => unknown> = {
   echo: () => undefined,
+  /** Gives only half of it, which a person must release. */
+  partly: () => undefined,
   /** Waits for the order `release`; a later attempt does not. */
   wait: (pass) => (pass.attempt === 1 ? order('release') : undefined),
   sleep: (_, ms) => later(Number(ms)),
@@ -41,7 +43,8 @@ const worker = await agent.onPass(
     signal.addEventListener('abort', () => void say('aborted', { id: pass.id, code: (signal.reason as { code?: string }).code }))
     const [does = '', ...rest] = pass.reason.split(' ')
     await DOES[does]?.(pass, rest.join(' '))
-    return JSON.stringify({ by: name, attempt: pass.attempt, depth: pass.chain_depth, ancestors: pass.ancestors })
+    const output = JSON.stringify({ by: name, attempt: pass.attempt, depth: pass.chain_depth, ancestors: pass.ancestors })
+    return does === 'partly' ? { status: 'partial' as const, output } : output
   },
   { drain_ms: Number(process.env.DRAIN_MS ?? 10_000) },
 )

@@ -88,8 +88,26 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
     external,
     log_level: options.log,
     people: peopleOf(context),
+    webhook: await webhookOf(context),
     progress,
   })
+}
+
+/** Set both or none: nobody can tell who sent a notice that is not signed. */
+async function webhookOf({ env }: Context) {
+  const { notifierOptions, webhookFrom } = await import('@passover/notifier')
+  try {
+    const settings = webhookFrom(env)
+    const parsed = settings && notifierOptions.safeParse(settings)
+    if (parsed?.success === false)
+      throw new Error(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '))
+    return settings
+  } catch (error) {
+    throw usage(
+      `the webhook cannot be told: ${error instanceof Error ? error.message : String(error)}`,
+      'PASSOVER_WEBHOOK_URL is an http(s) address, PASSOVER_WEBHOOK_SECRET has at least 16 characters',
+    )
+  }
 }
 
 /** Whoever runs it, and whom PASSOVER_PEOPLE names. */

@@ -7,6 +7,8 @@ interface WatchOptions {
   to?: string
   count?: number
   all?: true
+  notifications?: true
+  bell?: true
 }
 
 /** `passover watch` */
@@ -18,6 +20,8 @@ export function watchCommand(): Command {
     .option('--to <agent>', 'only what this subagent was asked for')
     .option('--count <n>', 'end after so many', wholeNumber('--count', 1, 1_000_000))
     .option('--all', 'begin with everything that is stored')
+    .option('--notifications', 'only returns that policy wants told, and what waits for a person')
+    .option('--bell', 'ring at each notification, on a terminal')
     .addHelpText(
       'after',
       '\nEnds with Ctrl-C. With --jsonl one document a line as it comes; with --json one list at the end.\n\nExample:\n  passover watch --to audit',

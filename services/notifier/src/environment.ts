@@ -1,0 +1,28 @@
+import { type BusOptions, busFromEnvironment } from '@passover/bus'
+import type { NotifierSettings } from './options.js'
+
+type Environment = Record<string, string | undefined>
+
+export interface Told {
+  bus: Omit<BusOptions, 'identity'>
+  settings: NotifierSettings
+  log_level: string
+}
+
+/**
+ * What busFromEnvironment reads, PASSOVER_WEBHOOK_URL, PASSOVER_WEBHOOK_SECRET (at least 16 characters), PASSOVER_ID_WINDOW_MS (as
+ * the dispatchers have it) and PASSOVER_LOG_LEVEL. Throws where the webhook is not set.
+ */
+export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
+  const settings = webhookFrom(env)
+  if (!settings) throw new Error('PASSOVER_WEBHOOK_URL is not set: there is nobody to notify')
+  return { bus: busFromEnvironment(env, readFile), settings, log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }
+}
+
+/** Undefined: no webhook is wanted. Throws where it has no secret: a receiver could not tell who sent it. */
+export function webhookFrom(env: Environment): NotifierSettings | undefined {
+  const { PASSOVER_WEBHOOK_URL: url, PASSOVER_WEBHOOK_SECRET: secret, PASSOVER_ID_WINDOW_MS: window } = env
+  if (!url) return undefined
+  if (!secret) throw new Error('PASSOVER_WEBHOOK_URL is set and PASSOVER_WEBHOOK_SECRET is not: notices must be signed')
+  return { url, secret, ...(window ? { id_window_ms: Number(window) } : {}) }
+}

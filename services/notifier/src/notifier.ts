@@ -1,0 +1,125 @@
+import { type Bus, CONTENT_TYPE, type Consumption, type Delivery, encode, NOTIFIER, type Verdict } from '@passover/bus'
+import { type Clock, passError } from '@passover/core'
+import { type DeadLetterBody, HEADER, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { again } from './backoff.js'
+import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
+import { type Posted, post } from './post.js'
+import { readNotices } from './read-notices.js'
+
+export interface NotifierDeps {
+  /** Connected as `passover`. */
+  bus: Bus
+  clock: Clock
+  log: Logger
+}
+
+/** A notifier that runs. */
+export interface Notifier extends AsyncDisposable {
+  /** Takes no more, and waits (for at most `ms`) for what is being posted. */
+  drain(ms?: number): Promise<void>
+  readonly closed: Promise<void>
+  readonly counts: { posted: number; failed: number; given_up: number }
+}
+
+const UNREADABLE_WAIT_MS = 1_000
+
+/** Starts telling whatever is stored from its first start on. Any number may run: they share the work. */
+export async function startNotifier(deps: NotifierDeps, settings: NotifierSettings): Promise<Notifier> {
+  const options = notifierOptions.parse(settings)
+  await deps.bus.ensureNotifier()
+  const running = new RunningNotifier(deps, options)
+  await running.begin()
+  deps.log.info({ url: new URL(options.url).origin }, 'notifier starts')
+  return running
+}
+
+class RunningNotifier implements Notifier {
+  readonly counts = { posted: 0, failed: 0, given_up: 0 }
+  /** Notices of steps under way that were taken already: those of a step are told each on its own. */
+  readonly #taken = new Map<number, Set<string>>()
+  #consumption: Consumption | undefined
+
+  constructor(
+    private readonly deps: NotifierDeps,
+    private readonly options: NotifierOptions,
+  ) {}
+
+  get closed(): Promise<void> {
+    return this.#consumption?.closed ?? Promise.resolve()
+  }
+
+  async begin(): Promise<void> {
+    this.#consumption = await this.deps.bus.consume(NOTIFIER, (delivery) => this.#handle(delivery), {
+      concurrency: this.options.concurrency,
+    })
+  }
+
+  async drain(ms?: number): Promise<void> {
+    await this.#consumption?.drain(ms)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  async #handle(delivery: Delivery): Promise<Verdict> {
+    const fact = this.deps.bus.subjects.toFact(delivery)
+    if (fact.type !== 'step') return { ok: true }
+    let notices: Notice[]
+    try {
+      notices = await readNotices(this.deps.bus, fact, { id_window_ms: this.options.id_window_ms })
+    } catch (error) {
+      this.deps.log.warn({ ...fact.key, err: error }, 'a pass cannot be read now')
+      return { retry: true, delay_ms: UNREADABLE_WAIT_MS }
+    }
+    return await this.#tell(delivery, fact, notices)
+  }
+
+  /** I1: acknowledged when every notice was taken, or given up. */
+  async #tell(delivery: Delivery, step: Step, notices: Notice[]): Promise<Verdict> {
+    const taken = this.#taken.get(delivery.sequence) ?? new Set<string>()
+    for (const notice of notices) {
+      if (taken.has(notice.id)) continue
+      const posted = await post(this.options, notice, Date.now())
+      if (!posted.ok) {
+        this.#taken.set(delivery.sequence, taken)
+        return await this.#failed(delivery, step, { notice, posted })
+      }
+      taken.add(notice.id)
+      this.counts.posted++
+    }
+    this.#taken.delete(delivery.sequence)
+    return { ok: true }
+  }
+
+  async #failed(delivery: Delivery, step: Step, of: { notice: Notice; posted: Extract<Posted, { ok: false }> }): Promise<Verdict> {
+    const { notice, posted } = of
+    this.counts.failed++
+    const age = this.deps.clock.now() - delivery.time
+    const next = again(delivery.delivered, age, { ...this.options, asked_ms: posted.retry_after_ms })
+    if ('wait_ms' in next) {
+      this.deps.log.warn({ id: notice.id, tries: delivery.delivered, why: posted.why, again_ms: next.wait_ms }, 'notice not taken')
+      return { retry: true, delay_ms: next.wait_ms }
+    }
+    this.deps.log.error({ id: notice.id, tries: delivery.delivered, why: posted.why }, 'notice given up')
+    if (!(await this.#bury(step, `webhook not taken after ${delivery.delivered} tries: ${posted.why}`))) {
+      return { retry: true, delay_ms: this.options.longest_wait_ms }
+    }
+    this.counts.given_up++
+    this.#taken.delete(delivery.sequence)
+    return { ok: true }
+  }
+
+  /** What nobody took is an event of its pass. */
+  async #bury(step: Step, why: string): Promise<boolean> {
+    const { bus } = this.deps
+    const body: DeadLetterBody = { v: WIRE_VERSION, sequence: step.sequence, error: passError('E040', why) }
+    const outcome = await bus.publish({
+      subject: bus.subjects.event(step.key, 'dead_letter', SYSTEM),
+      headers: { [HEADER.id]: step.key.id, [HEADER.contentType]: CONTENT_TYPE.msgpack },
+      data: encode(body),
+    })
+    return outcome.kind === 'stored'
+  }
+}

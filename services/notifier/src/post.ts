@@ -1,0 +1,46 @@
+import { SIGNATURE_HEADER, signWebhook } from '@passover/core'
+import type { Notice } from '@passover/schemas'
+
+export interface Receiver {
+  url: string
+  secret: string
+  timeout_ms: number
+}
+
+export type Posted = { ok: true } | { ok: false; why: string; retry_after_ms?: number }
+
+/**
+ * Posts a notice once. Taken is whatever the receiver answers with 2xx; a redirect is a failure, since what is signed for one receiver
+ * must not go to another (I3). `now` in ms.
+ */
+export async function post(receiver: Receiver, notice: Notice, now: number): Promise<Posted> {
+  const body = JSON.stringify(notice)
+  const headers = {
+    'Content-Type': 'application/json',
+    'User-Agent': 'passover-notifier',
+    'Passover-Event': notice.event,
+    'Idempotency-Key': notice.id,
+    [SIGNATURE_HEADER]: signWebhook(receiver.secret, body, now),
+  }
+  try {
+    const signal = AbortSignal.timeout(receiver.timeout_ms)
+    const response = await fetch(receiver.url, { method: 'POST', headers, body, redirect: 'manual', signal })
+    // Whatever it says is not read.
+    await response.body?.cancel().catch(() => undefined)
+    if (response.status >= 200 && response.status < 300) return { ok: true }
+    return { ok: false, why: `HTTP ${response.status}`, ...waitAsked(response.headers.get('retry-after')) }
+  } catch (error) {
+    return { ok: false, why: reasonOf(error) }
+  }
+}
+
+/** Seconds; a date is not understood, and the usual wait holds. */
+function waitAsked(header: string | null): { retry_after_ms?: number } {
+  return header && /^\d{1,6}$/.test(header) ? { retry_after_ms: Number(header) * 1000 } : {}
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
+  return `${error.name === 'TimeoutError' ? 'no answer in time' : error.message}${cause}`
+}

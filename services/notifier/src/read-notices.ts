@@ -1,0 +1,74 @@
+import { type Bus, decode, type Stored } from '@passover/bus'
+import {
+  acceptReturn,
+  auditRecord,
+  foldJournal,
+  type JournalRules,
+  type NoticedPass,
+  noticesOf,
+  openControl,
+  outputIn,
+  type PassHistory,
+  type ReturnedBody,
+  withStandIns,
+} from '@passover/core'
+import { type ControlFrame, HEADER, type Notice, type PassKey, type Step, sha256, type WorkControl } from '@passover/schemas'
+
+type Json = Record<string, unknown>
+
+/**
+ * What is to be told about a stored held or return step: [] where the step counts for nothing, or nobody wants it told (I2). Reads the
+ * pass at the leader. Throws BusReadError where it cannot be read now.
+ */
+export async function readNotices(bus: Bus, step: Step, rules: JournalRules): Promise<Notice[]> {
+  const stored = await bus.journal.history(step.key)
+  const pass = tell(bus, step, { stored, rules })
+  return pass ? noticesOf(pass).filter(({ sequence }) => sequence === step.sequence) : []
+}
+
+function tell(bus: Bus, { key }: Step, { stored, rules }: { stored: Stored[]; rules: JournalRules }): NoticedPass | undefined {
+  const facts = stored.map((message) => ({ message, fact: bus.subjects.toFact(message) }))
+  const steps = facts.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : []))
+  const { journal } = foldJournal(steps, rules)
+  if (journal.state === 'none') return undefined
+  const at = (sequence: number | undefined) => stored.find((message) => message.sequence === sequence)
+  const first = 'work' in journal && journal.work ? journal.work : 'held' in journal ? journal.held : undefined
+  const control = first && controlIn(at(first.sequence), first)
+  const returned = journal.state === 'done' ? at(journal.return.sequence) : undefined
+  const envelope = returned && envelopeIn(returned, key)
+  const return_digest = returned && sha256(returned.data)
+  const history: PassHistory = {
+    key,
+    requests: [],
+    steps,
+    decisions: facts.flatMap(({ fact, message }) => (fact.type === 'decision' ? [{ ...fact, body: bodyOf(message) }] : [])),
+    events: facts.flatMap(({ fact, message }) => (fact.type === 'event' ? [{ ...fact, body: bodyOf(message) }] : [])),
+    control,
+    returned: envelope,
+    return_digest,
+  }
+  const accepted = envelope && 'output' in envelope ? acceptReturn(envelope.output, key) : undefined
+  return { record: auditRecord(history, rules), control, output: accepted?.ok ? accepted.output : undefined, return_digest }
+}
+
+function controlIn(stored: Stored | undefined, step: Step): WorkControl | undefined {
+  const frame = stored && bodyOf(stored)?.control
+  return isJson(frame) && frame.policy ? openControl(frame as ControlFrame, step) : undefined
+}
+
+/** Artifacts that travel apart are not fetched: nothing is told of what is in them. */
+function envelopeIn(stored: Stored, key: PassKey): ReturnedBody {
+  const body = bodyOf(stored)
+  if (!body) return { v: 1, output: {} }
+  if (isJson(body.error)) return body as ReturnedBody
+  return { v: 1, output: withStandIns(outputIn(body, key)) }
+}
+
+function bodyOf({ data, headers }: Stored): Json | undefined {
+  const decoded = decode(data, headers.get(HEADER.contentType))
+  return decoded.ok && isJson(decoded.value) ? decoded.value : undefined
+}
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}

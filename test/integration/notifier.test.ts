@@ -1,0 +1,152 @@
+import { fileURLToPath } from 'node:url'
+import { verifyWebhook } from '@passover/core'
+import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type AuditFixture, auditFixture, clockOf } from '../support/auditing.js'
+import { SILENT } from '../support/dispatch.js'
+import { startProcess } from '../support/processes.js'
+import { answers, firstAnswers, Receiver } from '../support/receiver.js'
+import { Story, type StoryOptions } from '../support/story.js'
+import { staysTrue, until } from '../support/until.js'
+
+const SECRET = 'a secret of the receiver'
+const CHANGE = {
+  type: 'file_modification',
+  path: 'src/a.ts',
+  old_content: 'the old content',
+  new_content: 'the new content',
+  reason: 'names',
+  confidence: 'high',
+} as const
+const BAD = { type: 'finding', severity: 'error', category: 'x', message: 'bad' } as const
+
+/** Webhooks (issue 12, 7): signed, retried, at least once, and no more than policy wants told. */
+describe('the notifier', () => {
+  let fixture: AuditFixture
+  let receiver: Receiver
+  let running: Notifier | undefined
+  let count = 0
+
+  beforeAll(async () => {
+    fixture = await auditFixture()
+    receiver = await Receiver.start()
+  })
+  afterEach(async () => {
+    await running?.drain(1_000)
+    running = undefined
+    receiver.answering = answers(204)
+  })
+  afterAll(async () => {
+    await receiver[Symbol.asyncDispose]()
+    await fixture[Symbol.asyncDispose]()
+  })
+
+  const story = (options?: StoryOptions) => new Story(fixture.bus, `noticed-id-${String(++count).padStart(4, '0')}`, options)
+  async function start(more: Partial<NotifierSettings> = {}): Promise<Notifier> {
+    const bus = await fixture.connect('passover', { name: 'notifier' })
+    const settings = { url: receiver.url, secret: SECRET, first_wait_ms: 20, longest_wait_ms: 100, ...more }
+    running = await startNotifier({ bus, clock: clockOf(bus), log: SILENT }, settings)
+    return running
+  }
+
+  it('posts returns and what waits for a person, signed, without what is in a file', async () => {
+    await start()
+    const held = story({ reason: 'may I', policy: { approvers: ['maria'] } })
+    await held.request()
+    await held.held()
+    const [approval] = await receiver.got(held.key.id)
+    expect(approval?.notice).toMatchObject({
+      event: 'approval',
+      item: 'dispatch',
+      pass: held.key,
+      reason: 'may I',
+      digest: held.control().digest,
+      approvers: ['maria'],
+    })
+    const critical = await story().whole({ artifacts: [BAD, CHANGE], summary: { ...held.output().summary, findings: ['bad'] } })
+    const both = await receiver.got(critical.key.id, 2)
+    expect(both.map(({ notice }) => notice.event).sort()).toEqual(['approval', 'return'])
+    const returned = both.find(({ notice }) => notice.event === 'return')
+    expect(returned?.notice).toMatchObject({
+      status: 'awaiting_release',
+      outcome: 'completed',
+      issues: true,
+      findings: { error: 1 },
+      changes: 1,
+      applied: false,
+      awaits: 'return',
+    })
+    for (const { body, headers, notice } of [...both, approval!]) {
+      expect(body).not.toMatch(/the (old|new) content/)
+      const signature = String(headers['passover-signature'])
+      expect(verifyWebhook({ body, signature, secret: SECRET })).toMatchObject({ ok: true })
+      expect(verifyWebhook({ body: `${body} `, signature, secret: SECRET })).toMatchObject({ ok: false })
+      expect(headers['idempotency-key']).toBe(notice.id)
+    }
+  })
+
+  it('tells of a return what its policy wants told: always, only issues, never', async () => {
+    await start()
+    const told: Record<string, string> = {}
+    for (const notify_on_return of ['always', 'only_issues', 'never'] as const) {
+      for (const issue of [true, false]) {
+        const pass = await story({ policy: { notify_on_return, auto_return: true } }).whole({ artifacts: issue ? [BAD] : [] })
+        told[pass.key.id] = `${notify_on_return} ${issue}`
+      }
+    }
+    const last = await story().whole()
+    await receiver.got(last.key.id)
+    const came = receiver.received.flatMap(({ notice }) => (told[notice.pass.id] ? [told[notice.pass.id]] : []))
+    expect(came.sort()).toEqual(['always false', 'always true', 'only_issues true'])
+  })
+
+  it('tries again until it is taken, with the same id, and follows no redirect', async () => {
+    const elsewhere = await Receiver.start()
+    await start({ timeout_ms: 300 })
+    receiver.answering = firstAnswers(2, answers(500))
+    const failing = await story().whole()
+    const tries = await receiver.got(failing.key.id, 3)
+    expect(new Set(tries.map(({ notice }) => notice.id)).size).toBe(1)
+    receiver.answering = firstAnswers(1, () => undefined)
+    const slow = await story().whole()
+    await receiver.got(slow.key.id, 2)
+    receiver.answering = firstAnswers(1, answers(307, { location: elsewhere.url }))
+    const moved = await story().whole()
+    await receiver.got(moved.key.id, 2)
+    await staysTrue(() => receiver.of(failing.key.id).length === 3, { what: 'what was taken is not sent again', for_ms: 300 })
+    expect(elsewhere.received).toEqual([])
+    await elsewhere[Symbol.asyncDispose]()
+  })
+
+  it('gives up after the time and the tries, and keeps that as a dead letter', async () => {
+    const notifier = await start({ give_up_ms: 1, least_tries: 3 })
+    receiver.answering = answers(500)
+    const pass = await story().whole()
+    await until(() => notifier.counts.given_up === 1, { what: 'it is given up' })
+    expect(receiver.of(pass.key.id)).toHaveLength(3)
+    const stored = await fixture.bus.journal.history(pass.key)
+    expect(stored.some(({ subject }) => subject === fixture.bus.subjects.event(pass.key, 'dead_letter', 'passover'))).toBe(true)
+  })
+
+  it('goes on where it was when it was killed in the middle of a delivery', async () => {
+    const env = {
+      NATS_URL: fixture.nats.url,
+      PASSOVER_WEBHOOK_URL: receiver.url,
+      PASSOVER_WEBHOOK_SECRET: SECRET,
+      PASSOVER_LOG_LEVEL: 'info',
+    }
+    const main = fileURLToPath(new URL('../../services/notifier/dist/main.js', import.meta.url))
+    await using first = startProcess(main, { env })
+    await until(() => first.stderr.includes('notifier starts'), { what: 'it runs' })
+    receiver.answering = () => undefined
+    const pass = await story().whole()
+    const [begun] = await receiver.got(pass.key.id)
+    await first.kill('SIGKILL')
+    receiver.answering = answers(204)
+    const missed = await story().whole()
+    await using _second = startProcess(main, { env })
+    await receiver.got(missed.key.id)
+    await until(() => receiver.of(pass.key.id).length === 2, { what: 'the broken-off one comes again', deadline_ms: 50_000 })
+    expect(receiver.of(pass.key.id)[1]?.notice).toEqual(begun?.notice)
+  }, 80_000)
+})
