@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { PassRow } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cli, ECHO, json, openProject, type Project, run, until } from './cli-harness.js'
@@ -61,5 +63,77 @@ describe('who is up', () => {
       code: 4,
       document: { error: { code: 'E001' } },
     })
+  })
+})
+
+describe('the registry', () => {
+  const file = (name: string, document: unknown) => {
+    writeFileSync(join(cwd, name), JSON.stringify(document))
+    return name
+  }
+
+  it('keeps what is said of an agent, by flags or a file, and shows it', async () => {
+    const schema = file('schema.json', { type: 'object', required: ['verdict'] })
+    const added = await json(
+      [
+        ...['agents', 'add', 'judge', '--description', 'judges', '--skill', 'law', '--skill', 'order', '--output-schema', schema],
+        ...['--max-active', '2', '--max-passes-per-minute', '30', '--max-compute-time', '5s', '--max-memory', '64'],
+        ...['--default', 'can_modify_files=true', '--as', 'bob'],
+      ],
+      { cwd },
+    )
+    const defaults = {
+      max_active: 2,
+      max_passes_per_minute: 30,
+      max_compute_time_ms: 5_000,
+      max_memory_mb: 64,
+      can_modify_files: true,
+      output_schema: { type: 'object', required: ['verdict'] },
+    }
+    const record = { name: 'judge', description: 'judges', skills: ['law', 'order'], defaults, registered_by: 'bob' }
+    expect(added).toMatchObject({ code: 0, document: record })
+    expect((await json(['agents', 'show', 'judge'], { cwd })).document).toMatchObject({ ...record, workers: { up: 0 } })
+    expect((await run(['agents', 'show', 'judge'], { cwd })).stdout).toMatch(/judge[\s\S]*law, order[\s\S]*max_active +2/)
+    expect((await json(['agents', 'set', 'judge', '--unset', 'max_active', '--originates', 'never'], { cwd })).document).toMatchObject({
+      roles: { originates: 'never', subagent: true },
+      description: 'judges',
+      defaults: { max_passes_per_minute: 30 },
+    })
+    const given = file('judge.json', { roles: { originates: 'always', subagent: true }, description: 'from a file' })
+    const replaced = (await json<object>(['agents', 'add', 'judge', '--file', given], { cwd })).document
+    expect(replaced).toMatchObject({ description: 'from a file', roles: { originates: 'always' } })
+    expect(replaced).not.toHaveProperty('defaults')
+  })
+
+  it('refuses what is wrong, and whom it does not know', async () => {
+    expect(await json(['agents', 'add', 'bad', '--default', 'max_activ=3'], { cwd })).toMatchObject({
+      code: 2,
+      document: { error: { code: 'E030', message: expect.stringContaining('max_activ') } },
+    })
+    expect(await json(['agents', 'add', 'bad', '--file', 'no-such.json'], { cwd })).toMatchObject({ code: 2 })
+    for (const verb of ['set', 'show', 'remove']) {
+      expect(await json(['agents', verb, 'nobody'], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
+    }
+  })
+
+  it('lets go of an agent, with passes to it open only when told so', async () => {
+    await run(['agents', 'add', 'leaver'], { cwd })
+    const { document } = await json<{ id: string }>(['request', '--to', 'leaver', '--objective', 'x', '--no-wait', '--timeout', '10m'], {
+      cwd,
+    })
+    await until(
+      'it is admitted',
+      async () => (await json<PassRow>(['show', document.id], { cwd })).document.status === 'waiting_for_return',
+    )
+    expect(await json(['agents', 'remove', 'leaver'], { cwd })).toMatchObject({
+      code: 2,
+      document: { error: { message: expect.stringContaining('1 pass to leaver'), hint: expect.stringContaining('--yes') } },
+    })
+    expect((await json(['agents', 'remove', 'leaver', '--dry-run'], { cwd })).document).toMatchObject({ dry_run: true, open: 1 })
+    expect(await line('leaver')).toBeDefined()
+    expect(await json(['agents', 'remove', 'leaver', '--yes'], { cwd })).toMatchObject({ code: 0, document: { removed: true, open: 1 } })
+    expect(await line('leaver')).toBeUndefined()
+    const again = ['request', '--to', 'leaver', '--objective', 'x']
+    expect(await json(again, { cwd })).toMatchObject({ code: 4, document: { error: { code: 'E001' } } })
   })
 })

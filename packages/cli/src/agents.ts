@@ -1,7 +1,5 @@
-import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
-import { type AgentBody, type AgentRecord, agentRecord, HEADER, WIRE_VERSION } from '@passover/schemas'
+import type { Bus } from '@passover/bus'
 import { askAgents } from './ask.js'
-import { CliFailure } from './failure.js'
 import { totalLoad } from './load.js'
 import { readPresence } from './presence.js'
 import { renderTable } from './render/table.js'
@@ -71,39 +69,4 @@ export function renderAgents(agents: AgentLine[], terminal: Pick<Terminal, 'colo
     agents,
     terminal,
   )
-}
-
-export interface NewAgent {
-  name: string
-  originates: AgentRecord['roles']['originates']
-  subagent: boolean
-  description?: string | undefined
-}
-
-/** Registers an agent: the event first, then the record, so that the stream alone tells who could do what (DESIGN §2). */
-export async function addAgent(bus: Bus, given: NewAgent): Promise<{ record: AgentRecord; changed: boolean }> {
-  const table = await bus.table('agents', agentRecord)
-  const present = await table.get(given.name)
-  const record: AgentRecord = {
-    ...present?.value,
-    name: given.name,
-    roles: { ...present?.value.roles, originates: given.originates, subagent: given.subagent },
-    ...(given.description === undefined ? {} : { description: given.description }),
-    registered_by: bus.identity,
-    updated_at: bus.now(),
-  }
-  const body: AgentBody = { v: WIRE_VERSION, name: record.name, record }
-  const outcome = await bus.publish({
-    subject: bus.subjects.agent(bus.identity),
-    headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
-    data: encode(body),
-  })
-  if (outcome.kind !== 'stored') throw notStored(outcome.kind === 'lost' ? 'refused' : outcome.description)
-  const revision = present ? await table.update(given.name, record, present.revision) : await table.create(given.name, record)
-  if (revision === undefined) throw notStored('somebody else changed it at the same time')
-  return { record, changed: present !== undefined }
-}
-
-function notStored(why: string): CliFailure {
-  return new CliFailure('E040', `the registration was not stored: ${why}`, { hint: 'try again' })
 }

@@ -1,0 +1,52 @@
+import { Command } from 'commander'
+import { action, type Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import { nameOption } from '../options.js'
+import { count } from '../text.js'
+
+interface RemoveOptions {
+  dryRun?: true
+  yes?: true
+}
+
+/** `passover agents remove <name>` */
+export function removeCommand(): Command {
+  return new Command('remove')
+    .description('take an agent out of the registry: passes to it are refused from then on')
+    .argument('<name>', 'the agent', nameOption)
+    .option('--dry-run', 'say what would be removed, and remove nothing')
+    .option('--yes', 'also while passes to it are open; those go on until a worker returns or their time is up')
+    .addHelpText('after', '\nExample:\n  passover agents remove builder')
+    .action(action<RemoveOptions, [string]>(remove))
+}
+
+async function remove(context: Context, options: RemoveOptions, name: string): Promise<number> {
+  const { connectPerson } = await import('../client.js')
+  const { openPassesTo, readAgent, removeAgent } = await import('../agents-write.js')
+  await using bus = await connectPerson(context)
+  await readAgent(bus, name)
+  const { passes, more } = await openPassesTo(bus, name)
+  const open = `${more ? 'more than ' : ''}${count(passes.length, 'pass', 'passes')}`
+  if (options.dryRun) {
+    context.terminal.show({ name, dry_run: true, open: passes.length }, () => `Would remove ${name}; ${open} to it open.`)
+    return 0
+  }
+  if (passes.length > 0 && !options.yes && !(await agreed(context, `Remove ${name}, with ${open} to it open?`))) {
+    throw new CliFailure('E031', `${open} to ${name} open: it is not removed`, {
+      hint: `passover list --to ${name} shows them; --yes removes it all the same`,
+    })
+  }
+  await removeAgent(bus, name)
+  context.terminal.show(
+    { name, removed: true, open: passes.length },
+    () => `Removed ${name}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`,
+  )
+  return 0
+}
+
+async function agreed({ terminal }: Context, question: string): Promise<boolean> {
+  if (!terminal.interactive) return false
+  const { confirm, isCancel } = await import('@clack/prompts')
+  const answer = await confirm({ message: question, initialValue: false })
+  return !isCancel(answer) && answer
+}

@@ -1,0 +1,30 @@
+import type { AgentRecord } from '@passover/schemas'
+import { dateTime } from '../duration.js'
+import type { Terminal } from '../terminal.js'
+import { oneLine } from '../text.js'
+
+export interface AgentWorkers {
+  up: number
+  busy: number
+  places: number
+  queued: number
+}
+
+/** What `agents show` prints. */
+export function renderAgent(record: AgentRecord, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
+  const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
+  const { up, busy, places, queued } = workers
+  const facts: [string, string | undefined][] = [
+    ['is for', description],
+    ['receives', roles.subagent ? 'passes' : 'no passes'],
+    ['originates', roles.originates.replaceAll('_', ' ')],
+    ['skills', skills.length > 0 ? skills.join(', ') : undefined],
+    ['workers', roles.subagent ? `${up} up, ${busy} of ${places} places busy, ${queued} queued` : undefined],
+    ['by', `${registered_by}, ${dateTime(updated_at)}`],
+  ]
+  const lines = facts.filter(([, value]) => value !== undefined).map(([label, value]) => `  ${label.padEnd(10)} ${oneLine(value ?? '')}`)
+  const said = Object.entries(defaults).map(([field, value]) => `  ${field.padEnd(22)} ${oneLine(JSON.stringify(value), 200)}`)
+  const sections = [colors.bold(name), lines.join('\n')]
+  if (said.length > 0) sections.push(`${colors.bold('Defaults')} (they stand below the policy's entry for it)\n${said.join('\n')}`)
+  return sections.join('\n')
+}
