@@ -181,6 +181,7 @@ describe('doctor', () => {
     for (const name of [
       'node',
       'project',
+      'commands',
       'credentials',
       'server',
       'jetstream',

@@ -144,6 +144,19 @@ describe('rights', () => {
     expect(error).toMatchObject({ code: 'E013', context: { field: 'can_run_tools', tool: 'ls' } })
   })
 
+  it('that a child broke are told as the child’s: the handler that lets it through ends with E011', async () => {
+    const idle = await world.agent('idle')
+    await using _idle = await idle.onPass((pass) => {
+      pass.requireTool('ls')
+      return 'never'
+    })
+    const { error } = await ask(
+      'plain',
+      async (pass) => (await pass.passOver({ subagent: 'idle', reason: 'x', work_context: { objective: 'y' } })).output,
+    )
+    expect(error).toMatchObject({ code: 'E011', context: { cause: { code: 'E013' } } })
+  })
+
   it('are judged by originator and audit where the worker lies about them', async () => {
     const { key, error } = await ask('idle', (pass) => {
       Object.assign(pass.rights, { can_run_tools: true })

@@ -2,7 +2,7 @@ import type { Inspection } from '@passover/bus'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import type { Check } from './check.js'
-import { checkCredentials, checkNode, checkProject } from './machine.js'
+import { checkCommands, checkCredentials, checkNode, checkProject } from './machine.js'
 import { renderChecks } from './run.js'
 import { checkDurability, checkServer, checkTopology } from './server.js'
 
@@ -74,6 +74,23 @@ describe('the machine', () => {
     expect(checkCredentials(creds(NOW / 1000 + 90 * 86_400), NOW).state).toBe('ok')
     expect(checkCredentials(creds(NOW / 1000 + 3 * 86_400), NOW).state).toBe('look')
     expect(checkCredentials(creds(NOW / 1000 - 1), NOW).state).toBe('broken')
+  })
+})
+
+describe('what commands can be held to', () => {
+  it('is all well where everything can be', () => {
+    expect(checkCommands({ read_only: true, no_network: true, memory: 'watched' })).toMatchObject({
+      state: 'ok',
+      text: 'can be held here: their directory read-only, no network, memory (watched)',
+    })
+  })
+
+  it('is named where it cannot be, and what is done instead', () => {
+    expect(checkCommands({ read_only: false, no_network: true, memory: undefined })).toMatchObject({
+      state: 'look',
+      text: 'cannot be held here: files, memory',
+      mend: expect.stringContaining('unshare'),
+    })
   })
 })
 

@@ -9,18 +9,27 @@ import { findProject } from '../project.js'
 import type { ServerSetting } from '../settings.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
+import { Abilities } from '../work/abilities.js'
+import { cgroupParent } from '../work/cgroup.js'
 import { broken, type Check, look, ok } from './check.js'
-import { checkCredentials, checkNode, checkProject, type ProjectFacts } from './machine.js'
+import { checkCommands, checkCredentials, checkNode, checkProject, type HoldFacts, type ProjectFacts } from './machine.js'
 import { checkDurability, checkServer, checkTopology } from './server.js'
 
 /** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
 export async function runDoctor(context: Context): Promise<number> {
   const folder = findProject(context.directory)
   const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
+  checks.push(checkCommands(await holdFacts(context)))
   const reached = await checkConnection(context, checks)
   const failed = checks.filter(({ state }) => state === 'broken').length
   context.terminal.show({ ok: failed === 0, checks }, () => renderChecks(checks, context.terminal))
   return reached ? (failed > 0 ? 1 : 0) : 5
+}
+
+async function holdFacts({ directory, env }: Context): Promise<HoldFacts> {
+  const hold = await new Abilities(directory, env).hold({ read_only: true, no_network: true })
+  const watched = process.platform === 'linux' ? 'watched' : undefined
+  return { read_only: hold?.read_only ?? false, no_network: hold?.no_network ?? false, memory: cgroupParent() ? 'cgroup' : watched }
 }
 
 function projectFacts(folder: string): ProjectFacts {
