@@ -239,6 +239,22 @@ export const ADMISSION: Row[] = [
   },
   {
     field: 'budget',
+    what: 'passes: so many may begin below it, and the next one is E014',
+    set: { pair: { budget: { passes: 1 } } },
+    run: async (bench) => {
+      const helper = await bench.all.agent(`helper-of-${bench.to}`)
+      await using _below = await helper.onPass(quick)
+      await using _worker = await bench.works(async (pass) => {
+        const below = () => outcomeOf(pass.passOver({ subagent: helper.name, reason: 'below', work_context: { objective: 'do it' } }))
+        return `${await below()} ${await below()}`
+      })
+      return (await bench.ask()).output
+    },
+    standard: 'completed completed',
+    changed: 'completed E014',
+  },
+  {
+    field: 'budget',
     what: 'tokens: a context of more is E012',
     set: { pair: { budget: { tokens: 100 } } },
     run: (bench) => bench.outcome(quick, { work_context: { objective: 'o', files: [{ path: 'a', content: 'x'.repeat(2_000) }] } }),
