@@ -7,7 +7,6 @@ import { WORK } from '../support/fields/work.js'
 /** Fields whose effect is not here yet, and why: a field that is in no row is a failure. */
 const NOT_YET: Record<string, string> = {
   return_deadline_ms: 'bounds delivery to agents that were away (durable_returns), which no agent can ask for yet',
-  notify_on_return: 'notifications',
 }
 
 it('every field of the policy has a row that shows its effect', () => {

@@ -44,6 +44,25 @@ async function autoApplied(bench: Bench): Promise<{ ended: string; file: string 
   }
 }
 
+/** Of two returns, one with a finding and one without, those that the originator is told of. */
+async function told(bench: Bench): Promise<string[]> {
+  const bus = await openBus({ servers: bench.all.world.nats.servers, identity: 'alice', onError: () => undefined })
+  const random = { bytes: (n: number) => randomBytes(n) }
+  const heard: string[] = []
+  const alice = createAgent(
+    { bus, clock: clockOf(bus), random },
+    { directory: '/p', notify: ({ output }) => void heard.push(String(output?.output)) },
+  )
+  await using _worker = await bench.works(({ objective }) => ({
+    output: objective,
+    artifacts: objective === 'found' ? [{ type: 'finding', severity: 'info', category: 'c', message: 'm' }] : [],
+  }))
+  for (const objective of ['found', 'fine']) await alice.passOver({ subagent: bench.to, reason: 'row', work_context: { objective } })
+  // A closing agent has told what was to be told.
+  await alice[Symbol.asyncDispose]()
+  return heard
+}
+
 /** All that auto-apply takes, but for what a row sets. */
 const AT_ONCE = { auto_apply: true, require_user_approval: false, can_modify_files: true }
 const without = (field: keyof typeof AT_ONCE) => {
@@ -97,5 +116,21 @@ export const RETURNING: Row[] = [
     run: autoApplied,
     standard: { ended: 'completed', file: 'old' },
     changed: { ended: 'completed', file: 'new' },
+  },
+  {
+    field: 'notify_on_return',
+    what: 'only_issues: of a return without findings nobody is told',
+    set: { pair: { notify_on_return: 'only_issues' } },
+    run: told,
+    standard: ['found', 'fine'],
+    changed: ['found'],
+  },
+  {
+    field: 'notify_on_return',
+    what: 'never',
+    set: { pair: { notify_on_return: 'never' } },
+    run: told,
+    standard: ['found', 'fine'],
+    changed: [],
   },
 ]

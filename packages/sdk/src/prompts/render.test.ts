@@ -6,7 +6,7 @@ import { PROMPT_TEMPLATES, renderPrompt, templateFor } from './render.js'
 
 /** Words in backticks that name something of ours and no agent or tool. Whatever else a prompt marks so has to exist. */
 const OURS = new Set(
-  `passOver() pass.passOver() passOverWithRetry objective reason id override constraints read_only no_tools no_external_calls
+  `passOver() pass.passOver() passOverWithRetry self.apply(output) objective reason id override constraints read_only no_tools no_external_calls
   completed partial failed aborted completion_reason summary summary.recommendations decision decision_reason approved needs_modification
   rejected blocked old_content error unknown output_schema pass.signal pass.rights pass.deadline pass.ancestors
   passover_agents passover_up passover_doctor`.split(/\s+/),
