@@ -72,6 +72,15 @@ describe('the registry', () => {
     return name
   }
 
+  it('refuses an output_schema that would refuse every output (E030), and stores nothing', async () => {
+    const schema = file('away.json', { $ref: 'https://example.com/elsewhere.json' })
+    expect(await json(['agents', 'add', 'away', '--output-schema', schema], { cwd })).toMatchObject({
+      code: 2,
+      document: { error: { code: 'E030', message: expect.stringContaining('https://example.com/elsewhere.json') } },
+    })
+    expect((await run(['agents', 'show', 'away'], { cwd })).code).toBe(3)
+  })
+
   it('keeps what is said of an agent, by flags or a file, and shows it', async () => {
     const schema = file('schema.json', { type: 'object', required: ['verdict'] })
     const added = await json(

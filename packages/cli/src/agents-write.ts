@@ -3,6 +3,7 @@ import { type AgentBody, type AgentRecord, agentRecord, HEADER, type PassRow, WI
 import { type AgentChange, changedRecord } from './agents-record.js'
 import { askList } from './ask.js'
 import { CliFailure } from './failure.js'
+import { requireCompiling } from './output-schema.js'
 
 const OPEN = ['requested', 'held', 'waiting_for_return'] as const
 const MOST = 1_000
@@ -19,6 +20,8 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
   const table = await bus.table('agents', agentRecord)
   const present = await table.get(change.name)
   const record = changedRecord(present?.value, change, { person: bus.identity, now: bus.now() })
+  const schema = record.defaults?.output_schema
+  if (schema) await requireCompiling(schema, 'defaults.output_schema')
   await publish(bus, { v: WIRE_VERSION, name: record.name, record })
   const revision = present ? await table.update(record.name, record, present.revision) : await table.create(record.name, record)
   if (revision === undefined) throw notStored('somebody else changed it at the same time')
