@@ -7,6 +7,12 @@ import { subagentPreference } from './policy.js'
 export const originates = z.enum(['always', 'within_a_pass', 'never'])
 export type Originates = z.infer<typeof originates>
 
+/** Limits that an agent may put on itself: each can only narrow what it gets. */
+export const ownLimits = subagentPreference
+  .pick({ max_passes_per_minute: true, max_active: true, max_compute_time_ms: true, max_memory_mb: true })
+  .strict()
+export type OwnLimits = z.infer<typeof ownLimits>
+
 /** An agent of the registry (spec 1 §9.2, DESIGN §3): what it may do, and its own defaults. */
 export const agentRecord = open({
   name: agentName,

@@ -11,7 +11,7 @@
  * S5  Parsing is idempotent: aliases and other words are turned into the canonical ones, which parse as themselves.
  * S6  Ids that this system makes say when they were made; nothing else looks like one but a UUIDv7, which says so too.
  */
-export { type AgentRecord, agentRecord, type Originates, originates } from './agents.js'
+export { type AgentRecord, agentRecord, type Originates, type OwnLimits, originates, ownLimits } from './agents.js'
 export {
   type AgentRow,
   type AgentsAnswer,

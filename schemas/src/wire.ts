@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { agentRecord } from './agents.js'
+import { agentRecord, ownLimits } from './agents.js'
 import { count, filled, json, jsonRecord, list, record, text, time } from './bounded.js'
 import { passError } from './errors.js'
 import { LIMITS } from './limits.js'
@@ -243,6 +243,9 @@ export type Question = z.infer<typeof question>
 export const registerQuestion = z.object({
   description: text(LIMITS.line).optional(),
   skills: list(text(LIMITS.word), LIMITS.constraints).optional(),
+  /** A JSON Schema (2020-12) of its output, and limits on itself: they become its registry's defaults. */
+  output_schema: jsonRecord.optional(),
+  limits: ownLimits.optional(),
   /** Asks only for the bucket of its large parts: for an agent that passes work over and does none. */
   parts_only: z.boolean().optional(),
 })

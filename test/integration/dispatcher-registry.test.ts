@@ -39,6 +39,29 @@ describe('registration (D12)', () => {
     expect((await world.end(await world.ask({ from: 'audit', to: 'scout' }))).error?.code).toBe('E013')
   })
 
+  test("open: an agent says anew what it is for, its output schema and limits on itself; a person's word stands", async () => {
+    await using world = await World.start()
+    const schema = { type: 'object', required: ['verdict'] }
+    expect(await registerAs(world, 'audit', { description: 'checks', limits: { max_active: 2 }, output_schema: schema })).toEqual({
+      ok: true,
+    })
+    const table = await world.bus.table('agents', agentRecord)
+    const record = async () => (await table.get('audit'))?.value
+    expect(await record()).toMatchObject({ description: 'checks', defaults: { max_active: 2, output_schema: schema } })
+    const before = await world.bus.bounds()
+    // What it leaves out stays, and saying the same again says nothing.
+    expect(await registerAs(world, 'audit', { skills: ['types'], limits: { max_active: 1 } })).toEqual({ ok: true })
+    for (let n = 0; n < 3; n++)
+      expect(await registerAs(world, 'audit', { skills: ['types'], limits: { max_active: 1 } })).toEqual({ ok: true })
+    expect(await record()).toMatchObject({ description: 'checks', skills: ['types'], defaults: { max_active: 1, output_schema: schema } })
+    expect((await world.bus.bounds()).last).toBe(before.last + 1)
+    // No more than narrowing: an agent gives itself no right.
+    expect(await registerAs(world, 'audit', { limits: { can_modify_files: true } })).toMatchObject({ ok: false, error: { code: 'E005' } })
+    await world.agentRecord('audit', { description: 'a person said so' })
+    expect(await registerAs(world, 'audit', { description: 'mine' })).toEqual({ ok: true })
+    expect((await record())?.description).toBe('a person said so')
+  })
+
   test('closed: who is not registered may neither work nor originate; a person adds it', async () => {
     await using world = await World.start({ dispatchers: [{ registration: 'closed' }] })
     expect(await registerAs(world, 'audit')).toMatchObject({ ok: false, error: { code: 'E013' } })

@@ -6,7 +6,7 @@ import type { ApplyHome } from './apply/settle.js'
 import { type Undone, undoApplied } from './apply/undo.js'
 import type { Deps } from './deps.js'
 import type { PassHandle } from './handle.js'
-import { startWorker, type Worker, type WorkerOptions } from './on-pass.js'
+import { type Describes, startWorker, type Worker, type WorkerOptions } from './on-pass.js'
 import type { PassOverOptions } from './options.js'
 import type { Handler } from './pass.js'
 import { handleOf, type Origin, passOver } from './pass-over.js'
@@ -55,6 +55,8 @@ export interface AgentOptions {
   /** Whether outputs that may apply themselves are applied in the directory (default false). */
   auto_apply?: boolean | undefined
   id_window_ms?: number | undefined
+  /** What the registry is told when it begins to work. */
+  describes?: Describes | undefined
   /** As `onReturn`, from the beginning. */
   notify?: ReturnListener | undefined
 }
@@ -67,6 +69,7 @@ export function createAgent(deps: Deps, options: AgentOptions): Agent {
 class ConnectedAgent implements Agent {
   readonly name: string
   readonly #deps: Deps
+  readonly #describes: Describes | undefined
   readonly #origin: Origin
   readonly #workers = new Set<Worker>()
   readonly #notices: ReturnNotices
@@ -79,6 +82,7 @@ class ConnectedAgent implements Agent {
     const name = deps.bus.identity
     this.name = name
     this.#deps = deps
+    this.#describes = options.describes
     const notices = new ReturnNotices(deps)
     this.#notices = notices
     if (options.notify) notices.add(options.notify)
@@ -116,7 +120,8 @@ class ConnectedAgent implements Agent {
   }
 
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
-    const worker = await startWorker({ deps: this.#deps, self: this, id_window_ms: this.#origin.id_window_ms }, handler, options)
+    const home = { deps: this.#deps, self: this, id_window_ms: this.#origin.id_window_ms, describes: this.#describes }
+    const worker = await startWorker(home, handler, options)
     this.#workers.add(worker)
     void worker.closed.then(() => this.#workers.delete(worker))
     return worker

@@ -29,6 +29,7 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
   return createAgent(deps, {
     directory: settings.directory,
     auto_apply: settings.auto_apply,
+    describes: given.describes,
     session_id: settings.session_id,
     notify: given.notify,
   })

@@ -1,6 +1,6 @@
 import type { Bus, Hearing, WorkSource } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { SLOTS, type Slot } from '@passover/schemas'
+import { type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
 import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
@@ -11,15 +11,23 @@ import { register } from './register.js'
 import { type Told, toldTo } from './worker-log.js'
 import { WorkerLoop } from './worker-loop.js'
 
-/** How a worker works. */
-export interface WorkerOptions {
+/** What the registry is told of a subagent, where registration is open; a person's word about it stands. */
+export interface Describes {
+  /** What it is for. */
+  description?: string | undefined
+  skills?: string[] | undefined
+  /** A JSON Schema (2020-12) that its output must fit (E021). */
+  output_schema?: Record<string, unknown> | undefined
+  /** Limits on itself: passes open at a time and begun within a minute, a handler's time (ms), a command's memory (MiB). */
+  limits?: OwnLimits | undefined
+}
+
+/** How a worker works. What it says of itself wins over what `connect` was told. */
+export interface WorkerOptions extends Describes {
   /** Handlers that run at a time (default 8). */
   concurrency?: number | undefined
   /** How long a drain waits for running handlers before it aborts them and hands their work back, ms (default 10,000). */
   drain_ms?: number | undefined
-  /** Told to the registry: what this subagent is for. */
-  description?: string | undefined
-  skills?: string[] | undefined
   /** Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, a pass failed. */
   log?: Told | undefined
 }
@@ -38,8 +46,7 @@ export interface Worker extends AsyncDisposable {
 const workerOptions = z.strictObject({
   concurrency: z.int().positive().max(10_000).default(8),
   drain_ms: z.number().min(0).max(86_400_000).default(10_000),
-  description: z.string().max(4_096).optional(),
-  skills: z.array(z.string().max(128)).max(100).optional(),
+  ...registerQuestion.omit({ parts_only: true }).shape,
   log: z.custom<Told>((value) => typeof value === 'function', 'a function is needed').optional(),
 })
 
@@ -48,24 +55,21 @@ export interface WorkerHome {
   deps: Deps
   self: Agent
   id_window_ms: number
+  describes?: Describes | undefined
 }
 
 /**
  * Registers the agent and starts to work (spec 0 §11.2, DESIGN §2). E005 for bad options, E013 or E040 when it cannot be registered.
  */
 export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
-  const parsed = workerOptions.safeParse(options)
+  const parsed = workerOptions.safeParse({ ...home.describes, ...options })
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     throw new PassOverError('E005', `${issue?.path.join('.') || 'options'}: ${issue?.message}`, { field: issue?.path.join('.') })
   }
-  const { concurrency, drain_ms, log, ...about } = parsed.data
+  const { concurrency, drain_ms, log, ...question } = parsed.data
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
-  const question = {
-    ...(about.description !== undefined && { description: about.description }),
-    ...(about.skills && { skills: about.skills }),
-  }
   let hearing: Hearing | undefined
   try {
     await register(home.deps, question, sources)

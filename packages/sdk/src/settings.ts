@@ -2,6 +2,7 @@ import { type Credentials, DEFAULT_SERVER, parseCredentials, serversIn } from '@
 import { PassOverError } from '@passover/core'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
+import type { Describes } from './on-pass.js'
 import type { ReturnListener } from './return-notices.js'
 
 /** How an agent connects. What is left out comes from the environment, then from the project's `.passover/`, then from defaults. */
@@ -23,6 +24,8 @@ export interface ConnectOptions {
   session_id?: string | undefined
   /** Told of each return that policy wants told (see Agent.onReturn). */
   notify?: ReturnListener | undefined
+  /** What the registry is told when it begins to work, where registration is open. */
+  describes?: Describes | undefined
   /** Subject prefix (PASSOVER_PREFIX). */
   prefix?: string | undefined
 }

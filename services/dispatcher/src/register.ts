@@ -4,6 +4,7 @@ import {
   type AgentBody,
   type AgentRecord,
   agentName,
+  canonicalJson,
   type PassError,
   type RegisterAnswer,
   type RegisterQuestion,
@@ -31,14 +32,16 @@ export async function register(
     await deps.bus.ensureAgent(name.data, { subagent: false, max_attempts: 1, lease_ms: 1_000 })
     return { ok: true }
   }
-  if (present)
-    return present.roles.subagent ? { ok: true } : refused(passError('E001', `"${name.data}" is registered, but not as a subagent`))
+  if (present) {
+    if (!present.roles.subagent) return refused(passError('E001', `"${name.data}" is registered, but not as a subagent`))
+    return options.registration === 'open' ? describe(context, present, question.data) : { ok: true }
+  }
   if (options.registration === 'closed') {
     return refused(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
   }
   const record = newRecord(name.data, question.data, deps.clock.now())
   await deps.faults?.at('register:before-event')
-  const told = await tell(context, record)
+  const told = await tell(deps, record)
   if (!told) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
   await deps.faults?.at('register:before-record')
   // Undefined: another dispatcher was faster, with the same record or a person's.
@@ -49,12 +52,33 @@ export async function register(
   return { ok: true }
 }
 
-function newRecord(name: string, { parts_only: _, ...about }: RegisterQuestion, now: number): AgentRecord {
-  return { name, roles: { originates: 'within_a_pass', subagent: true }, ...about, registered_by: name, updated_at: now }
+function newRecord(name: string, question: RegisterQuestion, now: number): AgentRecord {
+  return described({ name, roles: { originates: 'within_a_pass', subagent: true }, registered_by: name, updated_at: now }, question)
 }
 
-async function tell(context: Context, record: AgentRecord): Promise<boolean> {
-  const { bus } = context.deps
+/** What an agent says of itself; what it leaves out stays. */
+function described(record: AgentRecord, { description, skills, output_schema, limits }: RegisterQuestion): AgentRecord {
+  const made = { ...record }
+  if (description !== undefined) made.description = description
+  if (skills) made.skills = skills
+  if (output_schema || limits) made.defaults = { ...record.defaults, ...limits, ...(output_schema && { output_schema }) }
+  return made
+}
+
+/** Says anew what it is for: only of what it registered itself, never of what a person said. */
+async function describe({ deps, registry }: Context, { name }: AgentRecord, question: RegisterQuestion): Promise<RegisterAnswer> {
+  const entry = await registry.table.get(name)
+  if (entry?.value.registered_by !== name) return { ok: true }
+  const made = described(entry.value, question)
+  if (canonicalJson(made) === canonicalJson(entry.value)) return { ok: true }
+  const record = { ...made, updated_at: deps.clock.now() }
+  if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+  // Undefined: somebody else was faster; a person's word stands, another worker says the same.
+  await registry.table.update(name, record, entry.revision)
+  return { ok: true }
+}
+
+async function tell({ bus }: Context['deps'], record: AgentRecord): Promise<boolean> {
   const body: AgentBody = { v: WIRE_VERSION, name: record.name, record }
   const outcome = await bus.publish({ subject: bus.subjects.agent('passover'), data: encode(body, 'msgpack') })
   return outcome.kind === 'stored'
