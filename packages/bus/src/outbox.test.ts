@@ -1,6 +1,6 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { encodeHeaders } from './headers.js'
 import { Link, type SendOptions } from './link.js'
 import { Outbox } from './outbox.js'
@@ -45,10 +45,11 @@ describe('messages on their way out', () => {
         const outbox = new Outbox()
         const taken = turns.map((turn) => {
           for (const { subject, data, options } of turn) outbox.add(subject, data, options)
-          expect(outbox.empty).toBe(turn.length === 0)
+          expect(outbox.messages).toBe(turn.length)
+          expect(outbox.bytes).toBe(Buffer.concat(turn.map(written)).length)
           return outbox.take()
         })
-        expect(outbox.empty).toBe(true)
+        expect([outbox.messages, outbox.bytes]).toEqual([0, 0])
         // Compared at the end: what was taken earlier must not be written over.
         const all = taken.map((pieces) => Buffer.concat(pieces))
         for (const [at, turn] of turns.entries()) expect(all[at]?.equals(Buffer.concat(turn.map(written)))).toBe(true)
@@ -73,6 +74,40 @@ describe('a connection', () => {
     expect(sent).toEqual([])
     await new Promise((done) => setImmediate(done))
     expect(sent).toEqual(['PUB a.b r 0\r\n\r\nPUB c 1\r\nx\r\n'])
+  })
+
+  it('gathers more after a write of many messages, for a moment or until it is enough, and after a pause no more', async () => {
+    const sent: number[] = []
+    const nc = { ...silent, protocol: { sendCommand: (bytes: Uint8Array) => sent.push(bytes.length) } }
+    const link = new Link(nc as unknown as NatsConnection, '_INBOX', () => undefined)
+    const turn = () => new Promise((done) => setImmediate(done))
+    vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] })
+    try {
+      const send = (messages: number, bytes = 0) => {
+        for (let i = 0; i < messages; i += 1) link.send('s', new Uint8Array(bytes))
+      }
+      send(15)
+      await turn()
+      send(16)
+      await turn()
+      expect(sent.length).toBe(2)
+      send(16)
+      await turn()
+      expect(sent.length).toBe(2)
+      vi.advanceTimersByTime(2)
+      expect(sent.length).toBe(3)
+      send(1, 70_000)
+      expect(sent.length).toBe(4)
+      send(16)
+      await turn()
+      expect(sent.length).toBe(5)
+      vi.advanceTimersByTime(20)
+      send(1)
+      await turn()
+      expect(sent.length).toBe(6)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   it("publishes by the client's own means where it hides how commands are sent", () => {

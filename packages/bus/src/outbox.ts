@@ -16,14 +16,22 @@ export class Outbox {
   /** Bytes of the chunk before `from` were taken already, and may still lie in the socket's queue. */
   #from = 0
   #to = 0
+  /** Pieces of chunks that have no more room, or that are being taken, and their bytes. */
   #full: Uint8Array[] = []
+  #bytes = 0
+  #messages = 0
 
-  get empty(): boolean {
-    return this.#from === this.#to && this.#full.length === 0
+  /** Not taken yet. */
+  get messages(): number {
+    return this.#messages
+  }
+  get bytes(): number {
+    return this.#bytes + this.#to - this.#from
   }
 
   /** `headers` is a whole block, its empty line included. Neither subject may have white space. */
   add(subject: string, data: Uint8Array, { reply, headers }: SendOptions): void {
+    this.#messages += 1
     const to = reply === undefined ? subject : `${subject} ${reply}`
     if (headers === undefined) this.#write(`PUB ${to} ${data.length}\r\n`, data)
     else if (!this.#write(headed(to, headers, headers.length, data.length), data)) {
@@ -36,6 +44,8 @@ export class Outbox {
     this.#close()
     const taken = this.#full
     this.#full = []
+    this.#bytes = 0
+    this.#messages = 0
     return taken
   }
 
@@ -64,6 +74,7 @@ export class Outbox {
   #close(): void {
     if (this.#from === this.#to) return
     this.#full.push(this.#chunk.subarray(this.#from, this.#to))
+    this.#bytes += this.#to - this.#from
     this.#from = this.#to
   }
 }
