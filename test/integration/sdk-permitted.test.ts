@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { startAudit } from '@passover/audit'
 import { encode, type Principal } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
-import { agentRecord, HEADER, sha256 } from '@passover/schemas'
+import { agentRecord, HEADER, presenceRecord, sha256 } from '@passover/schemas'
 import { type Agent, createAgent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
@@ -107,6 +107,25 @@ describe('with permissions enforced', () => {
     })
     person.hintDecided('alice')
     expect(await second).toMatchObject({ summary: { decision: 'rejected' } })
+  })
+
+  it('a person sees who is up; a budget is kept across the tree', async () => {
+    await using _scout = await agents.scout.onPass(async (pass) => {
+      const ask = () => pass.passOver({ subagent: 'judge', reason: 'child', work_context })
+      const ended = await Promise.allSettled([ask(), ask(), ask()])
+      return ended.map((one) => (one.status === 'fulfilled' ? 'done' : (one.reason as { code?: string }).code)).join(' ')
+    })
+    await using _judge = await agents.judge.onPass(() => 'done')
+    const person = await fixture.bus(maria)
+    const presence = await person.table('presence', presenceRecord)
+    const up = async () => {
+      const names = new Set<string>()
+      for await (const { value } of presence.entries()) names.add(value.agent)
+      return names
+    }
+    await until(async () => (await up()).has('judge') && (await up()).has('scout'), { what: 'both are up' })
+    const output = await agents.alice.passOver({ subagent: 'scout', reason: 'x', work_context, budget: { passes: 2 } })
+    expect(String(output.output).split(' ').sort()).toEqual(['E014', 'done', 'done'])
   })
 
   it('was refused nothing on the way', () => {
