@@ -1,6 +1,9 @@
 import { Decoder, Encoder } from '@msgpack/msgpack'
+import { isTooDeep } from './depth.js'
 import { interning, MAX_INTERNED_BYTES } from './interned.js'
 import { KeyCache } from './key-cache.js'
+import { pack } from './pack.js'
+import { unpack } from './unpack.js'
 
 /** The two forms in which bodies travel. */
 export type BodyType = 'msgpack' | 'json'
@@ -31,12 +34,15 @@ const bytes = new TextEncoder()
 
 /** Encodes a body. JSON carries byte strings as base64 text. Throws on what cannot be encoded (a bug of the caller). */
 export function encode(value: unknown, type: BodyType = 'msgpack'): Uint8Array {
-  return type === 'msgpack' ? encoder.encode(value) : bytes.encode(JSON.stringify(value, bytesAsBase64))
+  if (type === 'json') return bytes.encode(JSON.stringify(value, bytesAsBase64))
+  return pack(value) ?? encoder.encode(value)
 }
 
 /** Decodes a body by its Content-Type, or by its look when there is none. Never throws. */
 export function decode(data: Uint8Array, contentType?: string): Decoded {
   const type = bodyType(data, contentType)
+  const plain = type === 'msgpack' ? unpack(data) : undefined
+  if (plain !== undefined) return { ok: true, value: plain, type }
   try {
     const value = type === 'json' ? parseJson(data) : decoder.decode(data)
     if (isTooDeep(value, MAX_DEPTH)) return { ok: false, error: { type, message: `nested deeper than ${MAX_DEPTH}` } }
@@ -49,7 +55,7 @@ export function decode(data: Uint8Array, contentType?: string): Decoded {
 /** The same for a body that only `passover` writes, which looked at its depth before. */
 export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
   try {
-    return bodyType(data, contentType) === 'json' ? parseJson(data) : decoder.decode(data)
+    return bodyType(data, contentType) === 'json' ? parseJson(data) : (unpack(data) ?? decoder.decode(data))
   } catch {
     return undefined
   }
@@ -80,14 +86,4 @@ function withoutProto(key: string, value: unknown): unknown {
 function bytesAsBase64(this: unknown, key: string, value: unknown): unknown {
   const raw = (this as Record<string, unknown>)[key]
   return raw instanceof Uint8Array ? Buffer.from(raw).toString('base64') : value
-}
-
-function isTooDeep(value: unknown, left: number): boolean {
-  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return false
-  if (left === 0) return true
-  if (Array.isArray(value)) return value.some((item) => isTooDeep(item, left - 1))
-  for (const key in value) {
-    if (isTooDeep((value as Record<string, unknown>)[key], left - 1)) return true
-  }
-  return false
 }

@@ -1,14 +1,18 @@
 import { Decoder, Encoder, ExtData, ExtensionCodec } from '@msgpack/msgpack'
+import { isTooDeep } from './depth.js'
 
 /** MessagePack extension: a map that many messages repeat, as the bytes of its own encoding. */
-const EXTENSION = 1
+export const EXTENSION = 1
 /** A larger one travels as a plain map. */
 export const MAX_INTERNED_BYTES = 4096
+/** A deeper one too: who reads it does not look at its depth again. */
+const MAX_DEPTH = 24
 const KEPT = 256
 
 const plain = new Encoder({ ignoreUndefined: true })
 const reader = new Decoder({ maxExtLength: 0 })
-const marked = new WeakMap<object, ExtData | null>()
+const extensions = new Encoder()
+const marked = new WeakMap<object, { data: ExtData; bytes: Uint8Array } | null>()
 const read = new Map<string, unknown>()
 
 /**
@@ -17,30 +21,50 @@ const read = new Map<string, unknown>()
  */
 export function intern<T extends object>(value: T): T {
   if (!marked.has(value)) {
-    const bytes = plain.encode(value)
-    marked.set(value, bytes.length <= MAX_INTERNED_BYTES ? new ExtData(EXTENSION, bytes) : null)
+    const inside = plain.encode(value)
+    const data = new ExtData(EXTENSION, inside)
+    const interns = inside.length <= MAX_INTERNED_BYTES && !isTooDeep(value, MAX_DEPTH)
+    marked.set(value, interns ? { data, bytes: extensions.encode(data) } : null)
   }
   return value
 }
 
 class Interning extends ExtensionCodec<undefined> {
   override tryToEncode(object: unknown): ExtData | null {
-    return marked.get(object as object) ?? null
+    return marked.get(object as object)?.data ?? null
   }
 
   override decode(data: Uint8Array, type: number): unknown {
-    if (type !== EXTENSION) return new ExtData(type, data)
-    const name = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('latin1')
-    const known = read.get(name)
-    if (known !== undefined) return known
-    const value = deepFreeze(reader.decode(data))
-    if (read.size >= KEPT) read.clear()
-    read.set(name, value)
-    return value
+    return type === EXTENSION ? valueIn(data) : new ExtData(type, data)
   }
 }
 
 export const interning = new Interning()
+
+/** The whole extension, if a value was interned. */
+export function internedBytes(value: object): Uint8Array | undefined {
+  return marked.get(value)?.bytes
+}
+
+/** The value inside an extension; undefined for bytes that hold none. */
+export function readInterned(inside: Uint8Array): unknown {
+  try {
+    return valueIn(inside)
+  } catch {
+    return undefined
+  }
+}
+
+function valueIn(inside: Uint8Array): unknown {
+  const name = Buffer.from(inside.buffer, inside.byteOffset, inside.byteLength).toString('latin1')
+  const known = read.get(name)
+  if (known !== undefined) return known
+  const value = reader.decode(inside)
+  if (isTooDeep(value, MAX_DEPTH)) throw new Error(`an interned value nested deeper than ${MAX_DEPTH}`)
+  if (read.size >= KEPT) read.clear()
+  read.set(name, deepFreeze(value))
+  return value
+}
 
 function deepFreeze(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value

@@ -38,7 +38,7 @@ export class Publisher {
   send(message: Outgoing, settle: (outcome: Outcome) => void): void {
     const { subject, guard } = message
     const data = message.data ?? NOTHING
-    const headers = guard ? guarded(message.headers, guard) : message.headers && encodeHeaders(message.headers)
+    const headers = guard ? guarded(message, guard) : message.headers && encodeHeaders(message.headers)
     const limit = this.#link.maxPayload
     const size = sizeOf(data, headers, limit)
     if (size > limit) {
@@ -50,8 +50,10 @@ export class Publisher {
   }
 }
 
-function guarded(headers: Outgoing['headers'], { sequence, subject }: Guard): string {
-  return encodeHeaders(headers, `${GUARD_SEQUENCE}: ${sequence}\r\n${GUARD_SUBJECT}: ${subject}\r\n`)
+/** Without a subject the server takes the message's own. */
+function guarded({ subject, headers }: Outgoing, guard: Guard): string {
+  const expected = `${GUARD_SEQUENCE}: ${guard.sequence}\r\n`
+  return encodeHeaders(headers, guard.subject === subject ? expected : `${expected}${GUARD_SUBJECT}: ${guard.subject}\r\n`)
 }
 
 /** Of what the server counts. Characters are counted as bytes only where it may matter. */

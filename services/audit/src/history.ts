@@ -1,8 +1,7 @@
-import { bodyType, decode } from '@passover/bus'
+import { decode } from '@passover/bus'
 import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withStandIns } from '@passover/core'
 import { type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
 import type { Noted, PassMemory, RequestNote } from './pass-memory.js'
-import { unpack } from './unpack.js'
 
 type Json = Record<string, unknown>
 
@@ -113,8 +112,6 @@ function bodyOf({ body, content_type }: Noted): Json | undefined {
 }
 
 function decodedJson(data: Uint8Array | undefined, content_type: string | undefined): Json | undefined {
-  const plain = data && bodyType(data, content_type) === 'msgpack' ? unpack(data) : undefined
-  if (plain !== undefined) return isJson(plain) ? plain : undefined
   const decoded = data && decode(data, content_type)
   return decoded?.ok && isJson(decoded.value) ? decoded.value : undefined
 }

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
-import { type Table, TableError } from '@passover/bus'
+import { encode, type Table, TableError } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { MAX_TRIES, mayPass } from './failures.js'
-import { pack } from './pack.js'
 
 /** KV bucket of the projection (DESIGN §4). */
 export const PASSES_BUCKET = 'passes'
@@ -123,7 +122,7 @@ export class Records {
       return
     }
     try {
-      this.table.send(slot.key, pack(record), slot.revision ?? 0, (outcome) => {
+      this.table.send(slot.key, encode(record), slot.revision ?? 0, (outcome) => {
         if (outcome.kind === 'stored') this.onStored(writing, outcome.sequence)
         else if (outcome.kind === 'lost') void this.onLost(writing)
         else this.onFailed(writing, new TableError(`${slot.key} was not written: ${outcome.kind}`, outcome))

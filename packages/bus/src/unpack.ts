@@ -1,7 +1,9 @@
+import { EXTENSION, MAX_INTERNED_BYTES, readInterned } from './interned.js'
+
 /**
- * A msgpack decoder for what nearly all bodies are made of: plain maps with short keys that were met before, text, numbers, lists, bytes. The
- * audit reads the body of every pass there is, and this takes a third of the general decoder's time. Whatever is not plain is undefined here,
- * and left whole to the bus's decoder: extensions, huge or mangled values, depth, bytes that are left over.
+ * A msgpack decoder for what nearly all bodies are made of: plain maps with short keys that were met before, text, numbers, lists, bytes,
+ * interned values. It takes a third of the general decoder's time. Whatever is not plain is undefined here, and left whole to that
+ * one: other extensions, huge or mangled values, depth, bytes that are left over.
  */
 export function unpack(bytes: Uint8Array): unknown {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -53,6 +55,16 @@ function readWide(buffer: Buffer, head: number, depth: number): unknown {
       return readBytes(buffer, size(buffer, 2))
     case 0xc6:
       return readBytes(buffer, size(buffer, 4))
+    case 0xc7:
+      return readExtension(buffer, size(buffer, 1))
+    case 0xc8:
+      return readExtension(buffer, size(buffer, 2))
+    case 0xd4:
+    case 0xd5:
+    case 0xd6:
+    case 0xd7:
+    case 0xd8:
+      return readExtension(buffer, 1 << (head - 0xd4))
     case 0xcb:
       at += 8
       return buffer.readDoubleBE(at - 8)
@@ -98,6 +110,13 @@ function readBytes(buffer: Buffer, length: number): Uint8Array {
   at += length
   if (at > buffer.length) throw NOT_PLAIN
   return new Uint8Array(buffer.buffer, buffer.byteOffset + start, length)
+}
+
+function readExtension(buffer: Buffer, length: number): unknown {
+  if (buffer[at++] !== EXTENSION || length > MAX_INTERNED_BYTES) throw NOT_PLAIN
+  const value = readInterned(readBytes(buffer, length))
+  if (value === undefined) throw NOT_PLAIN
+  return value
 }
 
 function readText(buffer: Buffer, length: number): string {

@@ -1,16 +1,18 @@
-import { encode } from '@passover/bus'
+import { internedBytes } from './interned.js'
 
 /**
- * A msgpack encoder for records: the same bytes as the bus's `encode`, which is left everything but plain objects, lists, text, whole
- * numbers and booleans. Names of fields are encoded once: they are half of a record.
+ * A msgpack encoder for what nearly all bodies are made of: plain objects, lists, text, whole numbers, booleans and bytes. The same bytes as the
+ * general encoder's, which is left everything else: that is undefined here. Names of fields are encoded once: they are half of a body.
  */
-export function pack(record: object): Uint8Array {
+export function pack(value: unknown): Uint8Array | undefined {
   at = 0
   try {
-    write(record, 0)
-    return Uint8Array.prototype.slice.call(target, 0, at)
+    write(value, 0)
+    const packed = new Uint8Array(at)
+    packed.set(target.subarray(0, at))
+    return packed
   } catch (error) {
-    if (error === NOT_PLAIN || error instanceof RangeError) return encode(record)
+    if (error === NOT_PLAIN || error instanceof RangeError) return undefined
     throw error
   }
 }
@@ -19,6 +21,7 @@ const NOT_PLAIN = new Error('not plain')
 const MAX_DEPTH = 16
 const MAX_LOOP = 24
 const MAX_NAMES = 512
+const MAX_NAME = 255
 /** What is longer is no field but a digest: never met again, and it would use the names up. */
 const LONGEST_NAME = 40
 const TARGET_BYTES = 64 * 1024
@@ -47,6 +50,7 @@ function write(value: unknown, depth: number): void {
     case 'object':
       if (value === null) target[at++] = 0xc0
       else if (Array.isArray(value)) writeList(value, depth)
+      else if (value instanceof Uint8Array) writeBytes(value)
       else writeMap(value as Record<string, unknown>, depth)
       return
     default:
@@ -55,6 +59,11 @@ function write(value: unknown, depth: number): void {
 }
 
 function writeMap(map: Record<string, unknown>, depth: number): void {
+  const interned = internedBytes(map)
+  if (interned) {
+    writeRaw(interned)
+    return
+  }
   const made = map.constructor as unknown
   if (made !== Object && made !== undefined) throw NOT_PLAIN
   const head = at++
@@ -87,6 +96,24 @@ function writeList(list: readonly unknown[], depth: number): void {
     at = target.writeUInt16BE(list.length, at)
   }
   for (const value of list) write(value, depth + 1)
+}
+
+function writeBytes(bytes: Uint8Array): void {
+  const { length } = bytes
+  if (length <= 0xff) {
+    target[at++] = 0xc4
+    target[at++] = length
+  } else if (length <= 0xffff) {
+    target[at++] = 0xc5
+    at = target.writeUInt16BE(length, at)
+  } else throw NOT_PLAIN
+  writeRaw(bytes)
+}
+
+function writeRaw(bytes: Uint8Array): void {
+  if (at + bytes.length + ROOM > TARGET_BYTES) throw NOT_PLAIN
+  target.set(bytes, at)
+  at += bytes.length
 }
 
 function writeText(text: string): void {
@@ -145,7 +172,10 @@ function writeNumber(value: number): void {
 }
 
 function named(name: string): Uint8Array {
-  const bytes = encode(name)
+  const text = Buffer.from(name)
+  if (text.length > MAX_NAME) throw NOT_PLAIN
+  const head = text.length <= 31 ? [0xa0 | text.length] : [0xd9, text.length]
+  const bytes = Uint8Array.from([...head, ...text])
   if (names.size < MAX_NAMES && name.length <= LONGEST_NAME) names.set(name, bytes)
   return bytes
 }
