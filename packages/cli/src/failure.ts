@@ -1,8 +1,17 @@
 import type { ErrorCode } from '@passover/schemas'
 
+/** The policy that a pass was refused by, and where the project's file says so. */
+export interface Rule {
+  policy_name: string
+  policy_version: number
+  policy_path?: string
+  file?: string
+  line?: number
+}
+
 /** The document that `--json` prints for an error (UX.md). */
 export interface FailureDocument {
-  error: { code: string; message: string; hint?: string }
+  error: { code: string; message: string; hint?: string; faults?: Record<string, unknown>[]; rule?: Rule }
 }
 
 /** An expected failure of a command: cause, and the next command that mends it. */
@@ -11,13 +20,22 @@ export class CliFailure extends Error {
   readonly hint: string | undefined
   /** Overrides the error table's exit code, for failures that share a code but not an outcome. */
   readonly exit: number | undefined
+  /** Each single thing that is wrong: for --json, and a text for people. */
+  readonly faults: Record<string, unknown>[] | undefined
+  readonly lines: string[] | undefined
 
-  constructor(code: ErrorCode, message: string, more: { hint?: string; exit?: number } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    more: { hint?: string; exit?: number; faults?: Record<string, unknown>[]; lines?: string[] } = {},
+  ) {
     super(message)
     this.name = 'CliFailure'
     this.code = code
     this.hint = more.hint
     this.exit = more.exit
+    this.faults = more.faults
+    this.lines = more.lines
   }
 }
 
@@ -58,14 +76,35 @@ interface Coded {
   pass_id?: string
   /** Instead of what the error table says, where more is known. */
   mend?: string
+  /** Where the project's policy file says what it was refused by. */
+  rule_at?: Pick<Rule, 'file' | 'line'>
 }
 
 function isCoded(error: unknown): error is Coded {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && /^E0\d\d$/.test(error.code)
 }
 
+/** `lines`: what people are told besides, line by line. */
+export interface Described {
+  document: FailureDocument
+  exit: number
+  lines?: string[]
+}
+
+function ruleOf({ context, rule_at }: Coded): Rule | undefined {
+  const { policy_name, policy_version, policy_path } = context ?? {}
+  if (typeof policy_name !== 'string' || typeof policy_version !== 'number') return undefined
+  return { policy_name, policy_version, ...(typeof policy_path === 'string' ? { policy_path } : {}), ...rule_at }
+}
+
+function ruleText({ policy_name, policy_version, policy_path, file, line }: Rule): string {
+  const name =
+    policy_version === 0 ? `${policy_name}, the defaults: no policy was published` : `${policy_name}, policy version ${policy_version}`
+  return `  by ${name}${policy_path ? `  ${policy_path}` : ''}${file ? `  ${file}:${line}` : ''}`
+}
+
 /** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
-export async function describeFailure(error: unknown): Promise<{ document: FailureDocument; exit: number }> {
+export async function describeFailure(error: unknown): Promise<Described> {
   if (error instanceof CliFailure && error.exit !== undefined) {
     return { document: failureDocument(error.code, error.message, error.hint), exit: error.exit }
   }
@@ -73,7 +112,12 @@ export async function describeFailure(error: unknown): Promise<{ document: Failu
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
     const hint = error instanceof CliFailure ? error.hint : (error.mend ?? ERRORS[error.code].action) + lookUp
-    return { document: failureDocument(error.code, error.message, hint), exit: exitCode({ code: error.code, details: error.context }) }
+    const { error: said } = failureDocument(error.code, error.message, hint)
+    const { faults, lines } = error instanceof CliFailure ? error : {}
+    const rule = ruleOf(error)
+    const document = { error: { ...said, ...(faults ? { faults } : {}), ...(rule ? { rule } : {}) } }
+    const exit = exitCode({ code: error.code, details: error.context })
+    return { document, exit, lines: lines ?? (rule ? [ruleText(rule)] : []) }
   }
   const message = error instanceof Error ? error.message : String(error)
   return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }

@@ -19,7 +19,7 @@ import { outputSchemas } from '@passover/validation'
 import { type Logger, pino } from 'pino'
 import { CliFailure } from './failure.js'
 import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
-import type { Credentials } from './settings.js'
+import type { Credentials, ServerSetting } from './settings.js'
 
 export interface LocalOptions {
   /** The project's folder; `.passover` is made in it. */
@@ -33,6 +33,8 @@ export interface LocalOptions {
   people?: readonly string[] | undefined
   /** Where people are told of returns and of what waits for them; absent: nowhere. */
   webhook?: NotifierSettings | undefined
+  /** Once the server is there, before any request is taken. */
+  beforeRequests?(server: ServerSetting): Promise<void>
   /** Long steps: fetching a server, reading a large store. */
   progress?(text: string): void
 }
@@ -137,14 +139,10 @@ async function startServices({ project, server, access, options }: Services): Pr
   )
   const opened: AsyncDisposable[] = server ? [server] : []
   try {
-    const bus = await openBus({
-      servers: [access.url],
-      identity: SYSTEM,
-      name: 'passover up',
-      ...(access.user ? { credentials: { user: access.user, pass: access.password } } : credentialsOf(options)),
-    })
+    const bus = await openBus({ servers: [access.url], identity: SYSTEM, name: 'passover up', ...credentialsFor(access, options) })
     opened.unshift(bus)
     await bus.ensureTopology()
+    await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...credentialsFor(access, options) })
     const deps = { bus, clock: clockOf(bus), random: RANDOM, log }
     const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() }, askers(options))
     opened.unshift(audit)
@@ -172,7 +170,8 @@ function askers({ external, people = [] }: LocalOptions): { open: boolean; peopl
   return { open: external?.credentials === undefined, people: [...people] }
 }
 
-function credentialsOf({ external }: LocalOptions) {
+function credentialsFor(access: Access, { external }: LocalOptions): { credentials?: Credentials } {
+  if (access.user) return { credentials: { user: access.user, pass: access.password } }
   return external?.credentials ? { credentials: external.credentials } : {}
 }
 

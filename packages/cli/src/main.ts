@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander'
-import { describeFailure, type FailureDocument, Finished } from './failure.js'
+import { type Described, describeFailure, type FailureDocument, Finished } from './failure.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal.js'
 import { oneLine, typed } from './text.js'
@@ -27,9 +27,9 @@ export async function run(argv: string[]): Promise<number> {
     if (error instanceof Finished) return error.exit
     if (error instanceof CommanderError && error.exitCode === 0) return 0
     if (process.env.PASSOVER_DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
-    const { document, exit } = error instanceof CommanderError ? usageFailure(error) : await describeFailure(error)
-    print(document, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
-    return exit
+    const described: Described = error instanceof CommanderError ? usageFailure(error) : await describeFailure(error)
+    print(described, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
+    return described.exit
   }
 }
 
@@ -58,7 +58,7 @@ export function usageFailure(error: Pick<CommanderError, 'message'>): { document
 }
 
 /** The error is the document of a command that could not make one; people read it on stderr. */
-function print({ error: said }: FailureDocument, options: { machine: boolean; jsonl: boolean; color: boolean }): void {
+function print({ document: { error: said }, lines = [] }: Described, options: { machine: boolean; jsonl: boolean; color: boolean }): void {
   const error = {
     ...said,
     message: typed(said.message, process.env),
@@ -70,6 +70,7 @@ function print({ error: said }: FailureDocument, options: { machine: boolean; js
   }
   const { noteColors } = openTerminal({ json: false, jsonl: false, color: options.color, input: false })
   process.stderr.write(`${noteColors.red('✗')} ${error.message} ${noteColors.dim(`(${error.code})`)}\n`)
+  for (const line of lines) process.stderr.write(`${typed(line, process.env)}\n`)
   if (error.hint) process.stderr.write(`  ${error.hint}\n`)
 }
 

@@ -35,6 +35,7 @@ describe('the command tree', () => {
       'apply',
       'undo',
       'agents',
+      'policy',
       'doctor',
       'completion',
     ])

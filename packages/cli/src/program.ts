@@ -7,6 +7,7 @@ import { approveCommand, denyCommand } from './commands/decide.js'
 import { doctorCommand } from './commands/doctor.js'
 import { inboxCommand } from './commands/inbox.js'
 import { listCommand } from './commands/list.js'
+import { policyCommand } from './commands/policy.js'
 import { requestCommand } from './commands/request.js'
 import { showCommand } from './commands/show.js'
 import { upCommand } from './commands/up.js'
@@ -46,6 +47,7 @@ export function buildProgram(): Command {
     applyCommand(),
     undoCommand(),
     agentsCommand(),
+    policyCommand(),
     doctorCommand(),
     completionCommand(() => program),
   ]) {

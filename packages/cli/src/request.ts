@@ -47,7 +47,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     following.stop()
     await Promise.race([storing, result.catch(() => {})])
     if (!stored) throw error
-    throw withLookup(error, handle.id, await noWorkerHint(error, bus, options.to))
+    throw withLookup(await withRulePlace(error, context), handle.id, await noWorkerHint(error, bus, options.to))
   }
 }
 
@@ -135,6 +135,16 @@ async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<strin
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
   const workers = await workersFor(bus, to).catch(() => undefined)
   return workers === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
+}
+
+/** A refusal by policy says where the project's file has the rule. */
+async function withRulePlace(error: unknown, context: Context): Promise<unknown> {
+  if (!(error instanceof Error) || !('context' in error)) return error
+  const { policy_path } = (error.context ?? {}) as { policy_path?: unknown }
+  if (typeof policy_path !== 'string') return error
+  const { placeInFile } = await import('./policy/place.js')
+  const rule_at = placeInFile(context, policy_path)
+  return rule_at ? Object.assign(error, { rule_at }) : error
 }
 
 /** An error of a pass that exists says how to look at it; `mend` where more is known than the error table says. */

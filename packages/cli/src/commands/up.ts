@@ -3,7 +3,7 @@ import { action, type Context } from '../context.js'
 import { usage } from '../failure.js'
 import type { Local, Started } from '../local.js'
 import { wholeNumber } from '../options.js'
-import { resolvePerson } from '../settings.js'
+import { resolvePerson, type ServerSetting } from '../settings.js'
 import { type StopSignals, stopSignals } from '../signals.js'
 import { typed } from '../text.js'
 
@@ -77,11 +77,16 @@ async function looksUp({ directory }: Context): Promise<boolean> {
 
 async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
   const { startLocal } = await import('../local.js')
+  const { settlePolicy } = await import('../policy/at-start.js')
   const { dirname } = await import('node:path')
   const { findProject } = await import('../project.js')
   const found = context.flags.directory ? undefined : findProject(context.directory)
   const external = await externalServer(context)
   if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
+  const beforeRequests = async (server: ServerSetting) => {
+    const line = await settlePolicy(context, server)
+    if (line && context.terminal.mode === 'human') context.terminal.note(line)
+  }
   return startLocal({
     directory: found ? dirname(found) : context.directory,
     port: options.port,
@@ -89,6 +94,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
     log_level: options.log,
     people: peopleOf(context),
     webhook: await webhookOf(context),
+    beforeRequests,
     progress,
   })
 }

@@ -1,0 +1,123 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { PassOverPreferences } from '@passover/schemas'
+import type { Context } from '../context.js'
+import { CliFailure, usage } from '../failure.js'
+import { count } from '../text.js'
+import { differences, inWords } from './differences.js'
+import { faultText, invalidPolicy } from './faults.js'
+import { documentText } from './pull.js'
+import { noteFile } from './push.js'
+import { type FaultInFile, readPolicyFile } from './read.js'
+import { gate, inForce, lenient, openPolicy, type PolicySession, publish, sameDocument } from './session.js'
+
+export interface EditOptions {
+  reason?: string
+  allowMissing?: true
+}
+
+/** Rounds with a faulty document: an editor that saves the same every time would go on for ever. */
+const ROUNDS = 20
+
+/** `passover policy edit`: what is in force in an editor, and published when it is right and was changed. */
+export async function runEdit(context: Context, options: EditOptions): Promise<number> {
+  const { terminal } = context
+  const editor = context.env.VISUAL || context.env.EDITOR
+  if (!editor) throw usage('no editor is known', 'set VISUAL or EDITOR, or change the file and passover policy push')
+  await using session = await openPolicy(context)
+  const live = await inForce(session)
+  const folder = mkdtempSync(join(tmpdir(), 'passover-policy-'))
+  const path = join(folder, 'pass-over.json')
+  const head = `// Policy version ${live.version}. Save to publish it as version ${live.version + 1}; leave it as it is to change nothing.\n`
+  writeFileSync(path, head + documentText(live.document), { mode: 0o600 })
+  const document = edited(context, { editor, path, session, before: live.document, allowMissing: options.allowMissing === true })
+  if (sameDocument(document, live.document)) {
+    rmSync(folder, { recursive: true, force: true })
+    terminal.show({ version: live.version, unchanged: true }, () => `Nothing was changed: policy version ${live.version} stays in force.`)
+    return 0
+  }
+  const changes = differences(live.document, document)
+  const { version } = await publish(session, { document, base: live.version, reason: options.reason }, path)
+  rmSync(folder, { recursive: true, force: true })
+  terminal.show({ version, by: context.person, changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })) }, () =>
+    [
+      `${terminal.colors.green('✓')} Policy version ${version} is in force, ${count(changes.length, 'change')}:`,
+      ...changes.map((one) => `  ${inWords(one)}`),
+    ].join('\n'),
+  )
+  await noteFile(context, session, document)
+  return 0
+}
+
+interface Editing {
+  editor: string
+  path: string
+  session: PolicySession
+  before: PassOverPreferences
+  allowMissing: boolean
+}
+
+/** Opens the editor until the document is right; whoever saves a faulty one unchanged has given up. */
+function edited({ terminal, env }: Context, { editor, path, session, before, allowMissing }: Editing): PassOverPreferences {
+  for (let round = 0, saved = ''; ; round++) {
+    openEditor(editor, path, env)
+    const text = readFileSync(path, 'utf8')
+    const { document, faults } = problems({ text, path, session, before, allowMissing })
+    if (document) return document
+    const errors = faults.filter(({ severity }) => severity === 'error')
+    const plain = withoutRemarks(text)
+    if (plain === saved || round >= ROUNDS) throw invalidPolicy(path, faults)
+    saved = plain
+    for (const fault of errors) terminal.note(faultText(fault))
+    writeFileSync(path, remarks(errors) + plain)
+  }
+}
+
+function problems({ text, path, session, before, allowMissing }: Omit<Editing, 'editor'> & { text: string }): {
+  document?: PassOverPreferences
+  faults: FaultInFile[]
+} {
+  // Conflicts that were there before are nobody's fault now: the gate knows them.
+  const read = readPolicyFile({ text, shown: path, within: [] }, undefined)
+  if (!read.document) return { faults: lenient(read.faults, allowMissing) }
+  try {
+    gate(read.document, { what: path, agents: session.agents, before, allowMissing })
+    return { document: read.document, faults: [] }
+  } catch (error) {
+    if (!(error instanceof CliFailure)) throw error
+    const { faults } = readPolicyFile({ text, shown: path, within: [] }, session.agents)
+    return { faults: lenient(faults, allowMissing) }
+  }
+}
+
+const REMARK = '// ✗ '
+
+function remarks(faults: FaultInFile[]): string {
+  return faults
+    .flatMap((fault) => faultText({ ...fault, file: undefined } as unknown as FaultInFile).split('\n'))
+    .map((line) => `${REMARK}${line.trim()}\n`)
+    .join('')
+}
+
+function withoutRemarks(text: string): string {
+  return text
+    .split('\n')
+    .filter((line) => !line.startsWith(REMARK))
+    .join('\n')
+}
+
+function openEditor(editor: string, path: string, env: NodeJS.ProcessEnv): void {
+  // As git does it: VISUAL may have arguments of its own.
+  const { status, error } = spawnSync(`${editor} "$PASSOVER_EDITED"`, {
+    shell: true,
+    stdio: 'inherit',
+    env: { ...env, PASSOVER_EDITED: path },
+  })
+  if (status === 0) return
+  throw new CliFailure('E042', `the editor ended with ${error ? error.message : `exit code ${status}`}; nothing was published`, {
+    hint: `what you wrote is in ${path}`,
+    exit: 1,
+  })
+}

@@ -1,0 +1,133 @@
+import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
+import { agentPairOverride, type PassOverPreferences, requestControl } from '@passover/schemas'
+import type { Context } from '../context.js'
+import { usage } from '../failure.js'
+import { renderTable } from '../render/table.js'
+import { invalidPolicy } from './faults.js'
+import { findPolicyFile } from './find.js'
+import { readPolicyFile } from './read.js'
+import { inForce, openPolicy, sameDocument } from './session.js'
+
+export interface ExplainOptions {
+  override?: string
+  request?: string
+  file?: string | true
+}
+
+interface Source {
+  name: string
+  version?: number
+  document: PassOverPreferences
+  /** `file:line` of a place in the document, where a file says it. */
+  lineAt(at: readonly (string | number)[]): string | undefined
+}
+
+/** `passover policy explain <from> <to>`: every field with its value and the level that it came from. E013 for a refused override. */
+export async function runExplain(context: Context, options: ExplainOptions, from: string, to: string): Promise<number> {
+  const { terminal } = context
+  const override = options.override === undefined ? undefined : parsed('--override', options.override, agentPairOverride)
+  const request = options.request === undefined ? undefined : ownSettings(options.request)
+  const { source, agent } = await sourceOf(context, options, to)
+  const explained = explainPolicy(source.document, { from, to, agent, override, request })
+  if (!explained.ok) throw PassOverError.from(explained.error)
+  const { fields, policy_name, overridden } = explained.value
+  const rows = fields.map((row) => ({ ...row, line: row.place.at && source.lineAt(row.place.at) }))
+  terminal.show(
+    {
+      from,
+      to,
+      policy: source.name,
+      version: source.version,
+      policy_name,
+      policy_override: overridden,
+      fields: rows.map(({ field, value, level, place, said, line }) => ({
+        field,
+        value,
+        level,
+        path: place.path,
+        at: line,
+        said: said.map((one) => ({ level: one.level, path: one.path, value: one.value })),
+      })),
+    },
+    () => [`${from} -> ${to} under ${policy_name}, ${source.name}`, '', table(rows, terminal)].join('\n'),
+  )
+  return 0
+}
+
+type Row = ExplainedField & { line: string | undefined }
+
+function table(rows: Row[], terminal: Context['terminal']): string {
+  const { dim } = terminal.colors
+  const quiet = (row: Row) => (row.level === 'system' ? dim : (text: string) => text)
+  return renderTable<Row>(
+    [
+      { head: 'FIELD', cell: (row) => row.field, color: quiet },
+      { head: 'VALUE', cell: (row) => (row.value === undefined ? 'none' : shown(row.value)), color: quiet },
+      { head: 'LEVEL', cell: (row) => row.level, color: quiet },
+      { head: 'SAID AT', cell: (row) => [row.place.path, ...(row.line ? [row.line] : [])].join('  '), color: quiet },
+      { head: 'OVERRULED', cell: (row) => overruled(row), shrinks: true, color: quiet },
+    ],
+    rows,
+    terminal,
+  )
+}
+
+/** What other levels say, and does not hold. */
+function overruled({ said, place }: Row): string {
+  return said
+    .filter(({ path, level }) => path !== place.path && level !== 'system')
+    .map(({ level, value }) => `${level} ${shown(value)}`)
+    .join(', ')
+}
+
+async function sourceOf(context: Context, options: ExplainOptions, to: string) {
+  const named = typeof options.file === 'string' ? options.file : undefined
+  const file = findPolicyFile({ ...context, path: named })
+  const read = file && readPolicyFile(file, undefined)
+  const lineAt = (at: readonly (string | number)[]) => {
+    const line = read?.lineOf(at)
+    return file && line !== undefined ? `${file.shown}:${line}` : undefined
+  }
+  if (options.file) {
+    if (!file || !read) throw usage('--file: there is no policy file here', 'give its path: --file <path>')
+    if (!read.document) throw invalidPolicy(file.shown, read.faults)
+    return { source: { name: file.shown, document: read.document, lineAt } satisfies Source, agent: undefined }
+  }
+  await using session = await openPolicy(context)
+  const { version, document } = await inForce(session)
+  const same = read?.document !== undefined && sameDocument(read.document, document)
+  const name = version === 0 ? 'the defaults (no policy was published)' : `policy version ${version}`
+  const source: Source = { name, version, document, lineAt: same ? lineAt : () => undefined }
+  return { source, agent: session.agents?.get(to) }
+}
+
+/** What of a request is an override too. */
+function ownSettings(text: string) {
+  const { timeout_ms, auto_apply_on_success } = requestControl.shape
+  const given = parsed('--request', text, { safeParse: (value) => requestLike(value) })
+  return {
+    timeout_ms: parsed('--request', JSON.stringify(given.timeout_ms ?? null), timeout_ms.nullable()) ?? undefined,
+    auto_apply_on_success:
+      parsed('--request', JSON.stringify(given.auto_apply_on_success ?? null), auto_apply_on_success.nullable()) ?? undefined,
+  }
+}
+
+type Parsed<T> = { success: true; data: T } | { success: false; error: { issues: { path: PropertyKey[]; message: string }[] } }
+
+function requestLike(value: unknown): Parsed<Record<string, unknown>> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { success: true, data: value as Record<string, unknown> }
+  return { success: false, error: { issues: [{ path: [], message: 'expected an object with timeout_ms or auto_apply_on_success' }] } }
+}
+
+function parsed<T>(flag: string, text: string, schema: { safeParse(value: unknown): Parsed<T> }): T {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw usage(`${flag} is no JSON: ${error instanceof Error ? error.message : String(error)}`, `like ${flag} '{"timeout_ms": 60000}'`)
+  }
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const why = result.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`).join('; ')
+  throw usage(`${flag}: ${why}`, 'passover policy explain <from> <to> lists the fields')
+}

@@ -1,0 +1,31 @@
+import { CliFailure } from '../failure.js'
+import { count } from '../text.js'
+import type { FaultInFile } from './read.js'
+
+/** A document that may not come into force: everything that is wrong with it, at once. */
+export function invalidPolicy(what: string, faults: FaultInFile[]): CliFailure {
+  const errors = faults.filter(({ severity }) => severity === 'error')
+  const code = errors.every((fault) => fault.code === 'E031') ? 'E031' : 'E030'
+  return new CliFailure(code, `${what} has ${count(errors.length, 'fault')}`, {
+    hint: 'nothing was changed; mend it and try again',
+    faults: faults.map(jsonFault),
+    lines: faults.map(faultText),
+  })
+}
+
+/** As --json tells it: what a person reads, and where each place stands. */
+export function jsonFault(fault: FaultInFile): Record<string, unknown> {
+  const { code, severity, file, line, column, path, found, expected, message, suggestion } = fault
+  const places = fault.places.map((place) => ({ path: place.path, level: place.level, line: place.line, column: place.column }))
+  return { code, severity, file, line, column, path, found, expected, message, suggestion, places }
+}
+
+/** `file:line:column  what is wrong` with the mend below. */
+export function faultText({ severity, file, line, column, message, suggestion, places }: FaultInFile): string {
+  const where = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}:${column}`}  `
+  const also = places
+    .slice(1)
+    .flatMap((place) => (place.line === undefined ? [] : [`    see also ${file}:${place.line}:${place.column ?? 1}  ${place.path}`]))
+  const mend = suggestion ? [`    ${suggestion}`] : []
+  return [`  ${severity === 'warning' ? 'warning: ' : ''}${where}${message}`, ...also, ...mend].join('\n')
+}

@@ -1,0 +1,111 @@
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { PassOverPreferences } from '@passover/schemas'
+import { applyEdits, modify } from 'jsonc-parser'
+import type { Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import { count } from '../text.js'
+import { bare, differences, inWords } from './differences.js'
+import { findPolicyFile, type Named, newPolicyFile, type PolicyFile } from './find.js'
+import { readPolicyFile } from './read.js'
+import { inForce, openPolicy, type PolicySession, sameDocument } from './session.js'
+
+export interface PullOptions {
+  dryRun?: true
+  yes?: true
+}
+
+const FORMAT = { formattingOptions: { insertSpaces: true, tabSize: 2 } }
+
+/** `passover policy pull [file]`: what is in force into the file. Comments, order and format of what does not change stay. */
+export async function runPull(context: Context, options: PullOptions, path: string | undefined): Promise<number> {
+  const { terminal } = context
+  const file = findPolicyFile({ ...named(context, path), mayBeNew: true })
+  await using session = await openPolicy(context)
+  const live = await inForce(session)
+  const target = file?.path ?? newPolicyFile(named(context, path))
+  const present = file ? readPolicyFile(file, undefined).document : {}
+  if (file && !present && !options.yes) throw unreadable(file)
+  const changes = differences(present ?? {}, live.document)
+  const lines = changes.map((one) => `  ${inWords(one)}`)
+  const document = {
+    file: target,
+    version: live.version,
+    changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })),
+  }
+  if (file && present && changes.length === 0) {
+    terminal.show({ ...document, unchanged: true }, () => `No change: ${file.shown} says what policy version ${live.version} says.`)
+    return 0
+  }
+  if (file && present && !options.dryRun) await mayOverwrite(context, { options, session, present, file, changes: changes.length })
+  if (!options.dryRun) write(target, file && present ? edited(file, present, live.document) : whole(file, live.document))
+  terminal.show({ ...document, dry_run: options.dryRun === true }, () =>
+    [
+      options.dryRun
+        ? `Would write policy version ${live.version} into ${file?.shown ?? target}, ${count(changes.length, 'change')}:`
+        : `${terminal.colors.green('✓')} ${file?.shown ?? target} says policy version ${live.version} now, ${count(changes.length, 'change')}:`,
+      ...lines,
+    ].join('\n'),
+  )
+  return 0
+}
+
+function named({ directory, env }: Context, path: string | undefined): Named {
+  return { directory, env, path }
+}
+
+function unreadable({ shown }: PolicyFile): CliFailure {
+  const hint = 'passover policy check says what is wrong; --yes writes over it'
+  return new CliFailure('E030', `${shown} is not valid, so that what it would lose cannot be told`, { hint })
+}
+
+interface Overwriting {
+  options: PullOptions
+  session: PolicySession
+  present: PassOverPreferences
+  file: PolicyFile
+  changes: number
+}
+
+/** What was never published would be lost. */
+async function mayOverwrite({ terminal }: Context, { options, session, present, file, changes }: Overwriting): Promise<void> {
+  if (options.yes || sameDocument(present, {})) return
+  const versions = await session.store.versions()
+  if (versions.some(({ document }) => sameDocument(document, present))) return
+  const what = `${file.shown} was changed and never pushed; ${count(changes, 'setting')} would be written over`
+  if (terminal.interactive) {
+    const { confirm, isCancel } = await import('@clack/prompts')
+    const answer = await confirm({ message: `${what}. Write?`, initialValue: false })
+    if (!isCancel(answer) && answer) return
+  }
+  throw new CliFailure('E042', what, { hint: '--dry-run shows them, --yes writes; passover policy push publishes the file instead' })
+}
+
+function edited({ text, within }: PolicyFile, present: PassOverPreferences, wanted: PassOverPreferences): string {
+  // One setting at a time: each edit moves what stands behind it.
+  return differences(present, wanted).reduce((now, { at, after }) => applyEdits(now, modify(now, [...within, ...at], after, FORMAT)), text)
+}
+
+function whole(file: PolicyFile | undefined, document: PassOverPreferences): string {
+  if (file && file.within.length > 0) return applyEdits(file.text, modify(file.text, file.within, bare(document), FORMAT))
+  return documentText(document)
+}
+
+/** A document as a person writes it. */
+export function documentText(document: PassOverPreferences): string {
+  return `${JSON.stringify(bare(document), null, 2)}\n`
+}
+
+/** All or nothing: who reads meanwhile sees the old file or the new one. */
+function write(path: string, text: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    const beside = `${path}.${process.pid}.new`
+    writeFileSync(beside, text)
+    renameSync(beside, path)
+  } catch (error) {
+    throw new CliFailure('E030', `${path} cannot be written: ${error instanceof Error ? error.message : String(error)}`, {
+      hint: 'give another path: passover policy pull <file>',
+    })
+  }
+}

@@ -1,0 +1,117 @@
+import type { Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import { count } from '../text.js'
+import { differences, inWords } from './differences.js'
+import { faultText, invalidPolicy, jsonFault } from './faults.js'
+import { findPolicyFile, newPolicyFile, type PolicyFile } from './find.js'
+import { readPolicyFile } from './read.js'
+import { gate, inForce, lenient, openPolicy, type PolicySession, publish, sameDocument, wasFaster } from './session.js'
+
+export interface CheckOptions {
+  allowMissing?: true
+  offline?: true
+}
+
+export interface PushOptions {
+  reason?: string
+  dryRun?: true
+  base?: number
+  allowMissing?: true
+}
+
+/** The project's file. CliFailure E041 when there is none. */
+export function requiredFile({ directory, env }: Pick<Context, 'directory' | 'env'>, path: string | undefined): PolicyFile {
+  const file = findPolicyFile({ directory, env, path })
+  if (file) return file
+  throw new CliFailure('E041', `there is no policy file in ${directory} or above it`, {
+    hint: `passover policy pull writes ${newPolicyFile({ directory, env })}; PASSOVER_CONFIG or an argument names another`,
+  })
+}
+
+/** `passover policy check [file]`: with the registry where a server can be reached, else without. */
+export async function runCheck(context: Context, options: CheckOptions, path: string | undefined): Promise<number> {
+  const { terminal } = context
+  const file = requiredFile(context, path)
+  const { agents, unknown } = await registryOf(context, options)
+  const read = readPolicyFile(file, agents)
+  const faults = lenient(read.faults, options.allowMissing === true)
+  if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
+  const { pairs = {}, subagents = {} } = read.document ?? {}
+  const numbers = `${count(Object.keys(pairs).length, 'pair')}, ${count(Object.keys(subagents).length, 'subagent')}`
+  const document = { file: file.path, valid: true, warnings: faults.map(jsonFault), agents_checked: agents !== undefined }
+  terminal.show(document, () => [`${terminal.colors.green('✓')} ${file.shown} is valid: ${numbers}`, ...faults.map(faultText)].join('\n'))
+  if (unknown && terminal.mode === 'human') terminal.note(`Whether the agents are there was not checked: ${unknown}.`)
+  return 0
+}
+
+async function registryOf(context: Context, { offline }: CheckOptions) {
+  if (offline) return { agents: undefined, unknown: '--offline' }
+  try {
+    await using session = await openPolicy(context)
+    return { agents: session.agents, unknown: session.agents ? undefined : 'none is registered yet' }
+  } catch (error) {
+    if (!(error instanceof CliFailure) || error.code !== 'E040') throw error
+    return { agents: undefined, unknown: 'no server could be reached' }
+  }
+}
+
+/** `passover policy push [file]` */
+export async function runPush(context: Context, options: PushOptions, path: string | undefined): Promise<number> {
+  const { terminal } = context
+  const file = requiredFile(context, path)
+  await using session = await openPolicy(context)
+  const read = readPolicyFile(file, session.agents)
+  const faults = lenient(read.faults, options.allowMissing === true)
+  if (!read.document && !options.allowMissing) throw invalidPolicy(file.shown, faults)
+  const document = read.document ?? readPolicyFile(file, undefined).document
+  if (!document || faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
+  const warnings = gate(document, { what: file.shown, agents: session.agents, allowMissing: options.allowMissing === true })
+  const live = await inForce(session)
+  if (options.base !== undefined && options.base !== live.version) {
+    throw wasFaster(live.value, { now: session.bus.now(), base: options.base, keptIn: file.shown })
+  }
+  if (sameDocument(document, live.document)) return unchanged(context, live.version, file)
+  const changes = differences(live.document, document)
+  const lines = changes.map((one) => `  ${inWords(one)}`)
+  const summary = {
+    base: live.version,
+    file: file.path,
+    changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })),
+  }
+  const more = { ...summary, warnings: warnings.map(jsonFault) }
+  const remarks = warnings.map((fault) => faultText({ ...fault, file: file.shown }))
+  if (options.dryRun) {
+    terminal.show({ dry_run: true, version: live.version + 1, ...more }, () =>
+      [`Would publish version ${live.version + 1}, ${count(changes.length, 'change')}:`, ...lines, ...remarks].join('\n'),
+    )
+    return 0
+  }
+  const { version } = await publish(session, { document, base: live.version, reason: options.reason }, file.shown)
+  terminal.show({ version, by: context.person, ...more }, () =>
+    [`${terminal.colors.green('✓')} Policy version ${version} is in force, ${count(changes.length, 'change')}:`, ...lines, ...remarks].join(
+      '\n',
+    ),
+  )
+  return 0
+}
+
+function unchanged({ terminal }: Context, version: number, file: PolicyFile): number {
+  terminal.show(
+    { version, file: file.path, unchanged: true, changes: [] },
+    () => `No change: policy version ${version} says what ${file.shown} says.`,
+  )
+  return 0
+}
+
+/** After a change that was not made in the file: whoever pushes the file next would undo it. */
+export async function noteFile(
+  context: Context,
+  session: Pick<PolicySession, 'agents'>,
+  document: Parameters<typeof sameDocument>[0],
+): Promise<void> {
+  if (context.terminal.mode !== 'human') return
+  const file = findPolicyFile(context)
+  const said = file && readPolicyFile(file, session.agents).document
+  if (file && said && !sameDocument(said, document))
+    context.terminal.note(`${file.shown} says otherwise: passover policy pull writes it there.`)
+}

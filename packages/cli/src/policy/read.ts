@@ -1,0 +1,127 @@
+import { checkPolicy, type KnownAgents, type PolicyFault, type PolicyPlace, pathText, readPolicy } from '@passover/core'
+import type { PassOverPreferences } from '@passover/schemas'
+import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import type { PolicyFile } from './find.js'
+
+/** A fault as it is printed: with the file, and where in it each place stands. */
+export interface FaultInFile extends PolicyFault {
+  file?: string
+  /** Of the first place; from 1. */
+  line?: number
+  column?: number
+  places: (PolicyPlace & { line?: number; column?: number })[]
+}
+
+export interface ReadFile {
+  /** Undefined: it is not valid, `faults` say why. */
+  document?: PassOverPreferences
+  /** Errors and warnings. */
+  faults: FaultInFile[]
+  /** The line of a place in the document, from 1. */
+  lineOf(at: readonly (string | number)[]): number | undefined
+}
+
+/** Reads and checks a policy file. Comments and trailing commas are accepted, as in every `.json` that people edit by hand. */
+export function readPolicyFile(
+  { text, shown: file, within }: Pick<PolicyFile, 'text' | 'shown' | 'within'>,
+  agents: KnownAgents,
+): ReadFile {
+  const errors: ParseError[] = []
+  const tree = parseTree(text, errors, { allowTrailingComma: true, allowEmptyContent: false })
+  const root = tree && (within.length > 0 ? findNodeAtLocation(tree, within) : tree)
+  const locate = (at: readonly (string | number)[]) => (root ? positionOf(text, nodeAt(root, at)) : undefined)
+  const lineOf = (at: readonly (string | number)[]) => locate(at)?.line
+  if (errors.length > 0 || !root) return { faults: errors.map((error) => ({ ...syntaxFault(error, text), file })), lineOf }
+  const read = readPolicy(getNodeValue(root))
+  const found = [...repeats(root), ...(read.ok ? checkPolicy(read.document, agents) : read.faults)]
+  const faults = found.map((fault) => located(fault, { file, locate }))
+  const valid = read.ok && !faults.some(({ severity }) => severity === 'error')
+  return { ...(valid ? { document: read.document } : {}), faults: inOrder(faults), lineOf }
+}
+
+interface Locating {
+  file: string
+  locate: (at: readonly (string | number)[]) => { line: number; column: number } | undefined
+}
+
+function located(fault: PolicyFault, { file, locate }: Locating): FaultInFile {
+  const places = fault.places.map((place) => ({ ...place, ...(place.at ? locate(place.at) : {}) }))
+  const [first] = places
+  const position = first?.line === undefined ? {} : { line: first.line, column: first.column ?? 1 }
+  return { ...fault, places, file, ...position }
+}
+
+/** Errors first, each in the order of the file. */
+function inOrder(faults: FaultInFile[]): FaultInFile[] {
+  const rank = ({ severity, line = 0 }: FaultInFile) => (severity === 'error' ? 0 : 1e9) + line
+  return faults.sort((a, b) => rank(a) - rank(b))
+}
+
+/** The key where there is one, so that what is wrong with a whole entry points at its name. */
+function nodeAt(root: Node, at: readonly (string | number)[]): Node | undefined {
+  const node = findNodeAtLocation(root, [...at])
+  return node?.parent?.type === 'property' ? node.parent.children?.[0] : node
+}
+
+function positionOf(text: string, node: Node | undefined): { line: number; column: number } | undefined {
+  return node && position(text, node.offset)
+}
+
+function position(text: string, offset: number): { line: number; column: number } {
+  const before = text.slice(0, offset).split('\n')
+  return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 }
+}
+
+const SYNTAX: Record<string, string> = {
+  InvalidSymbol: 'a value: text in double quotes, a number, true, false or null',
+  InvalidNumberFormat: 'a number',
+  PropertyNameExpected: 'a name in double quotes',
+  ValueExpected: 'a value',
+  ColonExpected: 'a colon',
+  CommaExpected: 'a comma',
+  CloseBraceExpected: 'a closing }',
+  CloseBracketExpected: 'a closing ]',
+  EndOfFileExpected: 'the end of the file',
+  UnexpectedEndOfString: 'a closing "',
+}
+
+function syntaxFault({ error, offset, length }: ParseError, text: string): FaultInFile {
+  const { line, column } = position(text, offset)
+  const found =
+    offset >= text.length ? 'the end of the file' : JSON.stringify(text.slice(offset, offset + Math.min(Math.max(length, 1), 40)))
+  const expected = SYNTAX[printParseErrorCode(error)] ?? 'JSON'
+  const message = `line ${line}, column ${column}: found ${found}, expected ${expected}`
+  const places = [{ path: '$', value: undefined, line, column }]
+  return { code: 'E030', severity: 'error', message, path: '$', places, found, expected, line, column }
+}
+
+/** JSON lets a name stand twice and takes the last one without a word: a pair would be enabled that stands there as disabled. */
+function repeats(node: Node, at: (string | number)[] = []): PolicyFault[] {
+  if (node.type === 'array') return (node.children ?? []).flatMap((child, index) => repeats(child, [...at, index]))
+  if (node.type !== 'object') return []
+  const seen = new Set<string>()
+  return (node.children ?? []).flatMap((property) => {
+    const [key, value] = property.children ?? []
+    const name = String(key?.value)
+    const here = [...at, name]
+    const twice = seen.has(name) ? [repeated(here)] : []
+    seen.add(name)
+    return [...twice, ...(value ? repeats(value, here) : [])]
+  })
+}
+
+function repeated(at: (string | number)[]): PolicyFault {
+  const path = pathText(at)
+  const expected = 'each name once'
+  const message = `${path} stands there twice`
+  return {
+    code: 'E030',
+    severity: 'error',
+    message,
+    path,
+    places: [{ path, at, value: undefined }],
+    found: JSON.stringify(at.at(-1)),
+    expected,
+    suggestion: 'keep one of them',
+  }
+}

@@ -1,0 +1,120 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { cli, Folder, json, run } from './cli-harness.js'
+
+/** The sample of spec 0 §5.2, word by word. */
+const configSample = readFileSync(new URL('../support/spec-config.json', import.meta.url), 'utf8')
+
+interface Failure {
+  error: { code: string; faults?: { line: number; places: { path: string; line: number }[] }[] }
+}
+
+const FILE = join('.opencode', 'pass-over.json')
+
+function write(text: string, name: string, at: string): void {
+  const path = join(at, name)
+  mkdirSync(join(path, '..'), { recursive: true })
+  writeFileSync(path, text)
+}
+
+describe('passover policy check', () => {
+  it('accepts the sample of spec 0 §5.2 as it stands, without a server too', async () => {
+    using folder = new Folder()
+    write(configSample, FILE, folder.path)
+    const checked = await run(['policy', 'check'], { cwd: folder.path })
+    expect(checked).toMatchObject({ code: 0, stdout: expect.stringContaining('3 pairs, 2 subagents') })
+    expect(checked.stderr).toContain('no server')
+    const below = join(folder.path, 'a', 'b')
+    mkdirSync(below, { recursive: true })
+    expect(await run(['policy', 'check', '--offline'], { cwd: below })).toMatchObject({ code: 0 })
+    expect(await run(['policy', 'check', '--offline', FILE], { cwd: folder.path })).toMatchObject({ code: 0 })
+    const env = { PASSOVER_CONFIG: join(folder.path, FILE) }
+    expect(await run(['policy', 'check', '--offline'], { cwd: '/', env })).toMatchObject({ code: 0 })
+    expect(await run(['policy', 'check', '--offline'], { cwd: '/' })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('policy pull'),
+    })
+  })
+
+  it('reads the key of .opencode/config.json, and leaves a config that is not ours alone', async () => {
+    using folder = new Folder()
+    write('{ "theme": "dark" }', join('x', '.opencode', 'config.json'), folder.path)
+    write(`{ "theme": "dark", "pass_over": { "defalts": {} } }`, join('.opencode', 'config.json'), folder.path)
+    const checked = await run(['policy', 'check', '--offline'], { cwd: join(folder.path, 'x') })
+    expect(checked).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean defaults?') })
+    expect(checked.stderr).toContain(`config.json:1:35`)
+  })
+
+  it('names every fault with file, line, column, path, what stands there and what was expected', async () => {
+    using folder = new Folder()
+    const text = `{
+  // comments are fine
+  "defaults": { "timeout_ms": "30s", "auto_retrun": true },
+  "pairs": {
+    "alice => audit": { "enabled": true },
+    "alice->audit": { "enabled": true },
+  },
+  "subagents": { "audit": { "can_receive_passes": false, "can_receive_passes": false } },
+}`
+    write(text, FILE, folder.path)
+    const { code, stderr } = await run(['policy', 'check', '--offline'], { cwd: folder.path })
+    expect(code).toBe(2)
+    expect(stderr).toContain('4 faults (E030)')
+    expect(stderr).toContain(`${FILE}:3:17  $.defaults.timeout_ms is "30s", expected`)
+    expect(stderr).toContain('did you mean 30000 (milliseconds)?')
+    expect(stderr).toContain(`${FILE}:3:38  $.defaults.auto_retrun`)
+    expect(stderr).toContain('did you mean "alice->audit"?')
+    expect(stderr).toContain('stands there twice')
+    const { document } = await json<Failure>(['policy', 'check', '--offline'], { cwd: folder.path })
+    expect(document.error.faults?.map(({ line }) => line)).toEqual([3, 3, 5, 8])
+    write(
+      text
+        .replace('"30s"', '30000')
+        .replace('auto_retrun', 'auto_return')
+        .replace('"alice => audit": { "enabled": true },', '')
+        .replace('"can_receive_passes": false, ', ''),
+      FILE,
+      folder.path,
+    )
+    const conflict = await json<Failure>(['policy', 'check', '--offline'], { cwd: folder.path })
+    expect(conflict).toMatchObject({ code: 2, document: { error: { code: 'E031' } } })
+    expect(conflict.document.error.faults?.[0]?.places).toMatchObject([
+      { path: '$.pairs["alice->audit"].enabled', line: 6 },
+      { path: '$.subagents.audit.can_receive_passes', line: 8 },
+    ])
+    write('{ "defaults": { "timeout_ms": 1, }, "pairs" }', FILE, folder.path)
+    expect(await run(['policy', 'check', '--offline'], { cwd: folder.path })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('a colon'),
+    })
+  })
+})
+
+describe('passover up in a project with a policy file', () => {
+  it('makes it version 1 before requests are taken, and later says where the two differ', async () => {
+    using folder = new Folder()
+    const cwd = folder.path
+    write(configSample, FILE, cwd)
+    {
+      await using up = cli(['up', '--as', 'maria'], { cwd })
+      await up.printed('is up', 'stdout', 120_000)
+      expect(up.stderr).toContain(`Policy version 1 is in force, from ${FILE}.`)
+      const { document } = await json<object[]>(['policy', 'history'], { cwd })
+      expect(document).toMatchObject([{ version: 1, by: 'maria', in_force: true }])
+      await run(['policy', 'set', 'timeout_ms', '20s', '--global'], { cwd })
+    }
+    await using again = cli(['up'], { cwd })
+    await again.printed('is up', 'stdout', 120_000)
+    expect(again.stderr).toContain(`${FILE} differs from policy version 2`)
+    expect((await json<object[]>(['policy', 'history'], { cwd })).document).toHaveLength(2)
+  })
+
+  it('does not start on a file that is not valid while nothing else is in force', async () => {
+    using folder = new Folder()
+    write('{ "defaults": { "timeout_ms": "soon" } }', FILE, folder.path)
+    const up = await run(['up'], { cwd: folder.path })
+    expect(up).toMatchObject({ code: 2, stderr: expect.stringContaining('$.defaults.timeout_ms is "soon"') })
+    expect(up.stdout).toBe('')
+  })
+})
