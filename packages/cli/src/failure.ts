@@ -117,7 +117,8 @@ export async function describeFailure(error: unknown): Promise<Described> {
     const rule = ruleOf(error)
     const document = { error: { ...said, ...(faults ? { faults } : {}), ...(rule ? { rule } : {}) } }
     const exit = exitCode({ code: error.code, details: error.context })
-    return { document, exit, lines: lines ?? (rule ? [ruleText(rule)] : []) }
+    const told = lines ?? (rule ? [ruleText(rule)] : undefined)
+    return { document, exit, ...(told ? { lines: told } : {}) }
   }
   const message = error instanceof Error ? error.message : String(error)
   return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
