@@ -32,7 +32,7 @@ export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecid
   const { ref, verdict, reason, item, only } = options
   const pass = await findPass(bus, ref, { due: true })
   const { due } = pass
-  if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item })
+  if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item, only })
   refuseOwn(pass, bus.identity)
   refuseOthers(due, bus.identity)
   if (only && due.item !== 'apply') throw notToChoose(due)
@@ -44,7 +44,7 @@ export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecid
   if (returned) await verifyStored(bus, pass, due)
   const counts = (standing: Standing) => decisionCounts(bus, pass, { item: due.item, standing })
   const decided = await decide(bus, { key: pass.key, item: due.item, digest: due.digest, verdict, reason, modifications }, counts)
-  if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, standing: decided.standing })
+  if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, only, standing: decided.standing })
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }
 

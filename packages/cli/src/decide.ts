@@ -29,6 +29,7 @@ export interface Standing {
   sequence: number
   nonce?: string | undefined
   reason?: string | undefined
+  modifications?: Record<string, 'taken' | 'rejected'> | undefined
 }
 
 /**
@@ -93,6 +94,7 @@ async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<Stand
       sequence: stored.sequence,
       nonce: stored.headers.get(HEADER.nonce),
       reason: body.success ? body.data.reason : undefined,
+      modifications: body.success ? body.data.modifications : undefined,
     }
   }
   return undefined

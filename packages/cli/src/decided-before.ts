@@ -2,7 +2,7 @@ import type { Bus } from '@passover/bus'
 import type { AnsweredDecision, AnsweredPass, InboxItem } from '@passover/schemas'
 import { ago } from './duration.js'
 import { CliFailure } from './failure.js'
-import { oneLine } from './text.js'
+import { count, oneLine } from './text.js'
 
 /** What became of it: the document for --json, the sentence for people, the exit code. */
 export interface DueDecided {
@@ -15,12 +15,19 @@ type Verdict = 'approve' | 'deny'
 
 const ITEMS: readonly string[] = ['dispatch', 'return', 'apply'] satisfies InboxItem['item'][]
 
+interface Asked {
+  verdict: Verdict
+  item?: InboxItem['item'] | undefined
+  /** Numbers of the changes that were to be taken; absent: all. */
+  only?: readonly number[] | undefined
+}
+
 /** Nothing (or another item) waits: somebody decided, it expired, or there was never anything. CliFailure E013, E041. */
-export function nothingDue(bus: Bus, pass: AnsweredPass, asked: { verdict: Verdict; item?: InboxItem['item'] | undefined }): DueDecided {
-  const { verdict, item } = asked
+export function nothingDue(bus: Bus, pass: AnsweredPass, asked: Asked): DueDecided {
+  const { verdict, item, only } = asked
   const { due, row } = pass
   const last = pass.decisions.filter((one) => (item === undefined ? ITEMS.includes(one.item) : one.item === item)).at(-1)
-  if (last) return faster(bus, pass, { item: last.item, verdict, standing: last })
+  if (last) return faster(bus, pass, { item: last.item, verdict, only, standing: last })
   if (due) {
     throw new CliFailure('E041', `nothing of item ${item} waits in ${row.id}: it waits for item ${due.item}`, {
       hint: `passover ${verdict} ${row.id} --item ${due.item}`,
@@ -44,19 +51,33 @@ function expired({ record }: AnsweredPass, now: number): boolean {
 interface Before {
   item: string
   verdict: string
-  standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason'> & { verdict: string }
+  only?: readonly number[] | undefined
+  standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason' | 'modifications'> & { verdict: string }
 }
 
-/** Somebody else decided; the same answer is as good as one's own. */
-export function faster(bus: Bus, pass: AnsweredPass, { item, verdict, standing }: Before): DueDecided {
-  const same = standing.verdict === verdict
-  const done = standing.verdict === 'approve' ? 'approved' : 'denied'
+/** Somebody else decided; the same answer is as good as one's own, but not the same yes to other changes. */
+export function faster(bus: Bus, pass: AnsweredPass, before: Before): DueDecided {
+  const { item, verdict, standing } = before
+  const same = standing.verdict === verdict && sameChanges(before)
+  const done = standing.verdict === 'approve' ? `approved${takenOf(standing)}` : 'denied'
   const reason = standing.reason ? ` ("${oneLine(standing.reason)}")` : ''
   const { id } = pass.row
   const document = { id, item, decided: false, by: standing.person, verdict: standing.verdict, at: standing.time, status: pass.status }
   return {
-    document,
+    document: standing.modifications ? { ...document, modifications: standing.modifications } : document,
     sentence: `${standing.person} was faster: ${done} ${ago(standing.time, bus.now())}${reason}.`,
     exit: same ? 0 : standing.verdict === 'deny' ? 6 : 1,
   }
+}
+
+/** A decision lists the changes by their numbers. */
+function sameChanges({ only, standing }: Before): boolean {
+  const choices = Object.values(standing.modifications ?? {})
+  return choices.every((choice, n) => (choice === 'taken') === (only?.includes(n + 1) ?? true))
+}
+
+function takenOf({ modifications }: Before['standing']): string {
+  if (!modifications) return ''
+  const choices = Object.values(modifications)
+  return `, with ${choices.filter((choice) => choice === 'taken').length} of ${count(choices.length, 'change')} taken,`
 }
