@@ -152,9 +152,9 @@ export interface Project extends AsyncDisposable {
 }
 
 /** A project with `passover up` running. */
-export async function openProject(args: string[] = []): Promise<Project> {
+export async function openProject(args: string[] = [], env: NodeJS.ProcessEnv = {}): Promise<Project> {
   const folder = new Folder()
-  const up = cli(['up', ...args], { cwd: folder.path })
+  const up = cli(['up', ...args], { cwd: folder.path, env })
   await up.printed('is up', 'stdout', 120_000)
   return {
     cwd: folder.path,

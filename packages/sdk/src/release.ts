@@ -4,6 +4,10 @@ import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
 
 const ASK_EVERY_MS = 5_000
+/** A decision that was made in time may be a moment on its way to who answers. */
+const GRACE_MS = 1_000
+/** Nobody answers: then it is not known that nobody decided. */
+const UNANSWERED_MS = 30_000
 
 /** An output that a person must release (spec 0 §4.2). */
 export interface HeldBack {
@@ -72,15 +76,25 @@ export class Releases implements AsyncDisposable {
       for (const [held, digest] of [...this.#held]) await this.#askAbout(held, digest)
     }
     this.#asking = false
-    if (this.#held.size > 0 && !this.#closed) this.#timer = this.#deps.clock.after(ASK_EVERY_MS, () => void this.#askAll())
+    if (this.#held.size > 0 && !this.#closed) this.#timer = this.#deps.clock.after(this.#untilNext(), () => void this.#askAll())
+  }
+
+  /** A few seconds, or until the first of them has expired. */
+  #untilNext(): number {
+    let next = ASK_EVERY_MS
+    for (const { expires_at } of this.#held.keys()) {
+      const left = expires_at + GRACE_MS - this.#deps.clock.now()
+      if (left > 0) next = Math.min(next, left)
+    }
+    return next
   }
 
   async #askAbout(held: HeldBack, digest: string): Promise<void> {
-    const overdue = this.#deps.clock.now() >= held.expires_at
     const asked = await ask(this.#deps.bus, held.key)
     if (!this.#held.has(held)) return
     const decision = asked.kind === 'pass' ? asked.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
-    if (!decision && !overdue) return
+    const late = this.#deps.clock.now() - held.expires_at
+    if (!decision && late < (asked.kind === 'unanswered' ? UNANSWERED_MS : GRACE_MS)) return
     this.#held.delete(held)
     if (decision?.verdict === 'approve') return held.deliver()
     held.refuse(decision ? denied(held, decision) : expired(held))
