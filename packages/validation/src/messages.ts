@@ -7,4 +7,6 @@ export interface ToThread {
   value: string | undefined
 }
 
-export type FromThread = { kind: 'ready' } | { kind: 'checked'; id: number; faults: string[] }
+export type FromThread =
+  /** `task`: what the system calls the thread, where it tells. */
+  { kind: 'ready'; task: string | undefined } | { kind: 'checked'; id: number; faults: string[] }

@@ -3,7 +3,7 @@ import type { ToThread } from './messages.js'
 import { SchemaThread } from './schema-thread.js'
 
 export interface OutputSchemasOptions {
-  /** What one check may take, compiling included, ms (default 2,000). */
+  /** What one check may take, compiling included, ms of the thread's own processor time where the system tells it (default 2,000). */
   timeout_ms?: number | undefined
   /** What a check may need, MB (default 128). */
   memory_mb?: number | undefined

@@ -1,16 +1,21 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { FromThread, ToThread } from './messages.js'
+import { spentBy } from './spent.js'
 
 /** From the source the built file is taken: a thread is started by Node itself, which knows no TypeScript. */
 const FILE = new URL(import.meta.url.endsWith('.ts') ? '../dist/thread.js' : './thread.js', import.meta.url)
 const START_MS = 30_000
+/** However little of the processor the thread gets, a check ends after so many times its limit. */
+const AT_MOST = 10
+const SOONEST_MS = 20
 
 /** A thread that is kept warm, killed when a check takes too long, and made anew for the next one. */
 export class SchemaThread implements AsyncDisposable {
   readonly #limits: { timeout_ms: number; memory_mb: number }
   #worker: Worker | undefined
   #ready = false
+  #task: string | undefined
   #last = 0
 
   constructor(limits: { timeout_ms: number; memory_mb: number }) {
@@ -24,7 +29,7 @@ export class SchemaThread implements AsyncDisposable {
     if (!worker) return ['the output could not be checked: no thread could be started for its schema']
     const id = ++this.#last
     worker.ref()
-    const answer = answerOf(worker, id, timeout_ms)
+    const answer = answerOf(worker, id, { ms: timeout_ms, task: this.#task })
     worker.postMessage({ ...text, id } satisfies ToThread)
     const ended = await answer
     worker.unref()
@@ -43,12 +48,13 @@ export class SchemaThread implements AsyncDisposable {
   async #started(): Promise<Worker | undefined> {
     if (this.#worker && this.#ready) return this.#worker
     const worker = this.#begin()
-    const answer = await answerOf(worker, 'ready', START_MS)
+    const answer = await answerOf(worker, 'ready', { ms: START_MS, task: undefined })
     if (answer.kind !== 'ready') {
       await this.#kill()
       return undefined
     }
     this.#ready = true
+    this.#task = answer.task
     worker.unref()
     return worker
   }
@@ -85,15 +91,16 @@ export class SchemaThread implements AsyncDisposable {
 
 type Answer = FromThread | { kind: 'late' } | { kind: 'broken'; why: string }
 
+interface Limit {
+  ms: number
+  task: string | undefined
+}
+
 /** What the thread says about this check, or what keeps it from saying anything. */
-async function answerOf(worker: Worker, wanted: number | 'ready', ms: number): Promise<Answer> {
+async function answerOf(worker: Worker, wanted: number | 'ready', limit: Limit): Promise<Answer> {
   const over = new AbortController()
   const { signal } = over
-  const late = new Promise<Answer>((resolve) => {
-    // Where this process itself was held up, the answer may lie there already: it is heard first.
-    const timer = setTimeout(() => setImmediate(() => resolve({ kind: 'late' })), ms)
-    signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  })
+  const late = lateness(limit, signal)
   const broken = once(worker, 'exit', { signal }).then(
     (): Answer => ({ kind: 'broken', why: 'it ended' }),
     (error: unknown): Answer => ({ kind: 'broken', why: error instanceof Error ? error.message : String(error) }),
@@ -103,6 +110,23 @@ async function answerOf(worker: Worker, wanted: number | 'ready', ms: number): P
   } finally {
     over.abort()
   }
+}
+
+/** Settles when the thread has used its time: of the processor, where the system tells, else by the clock. */
+function lateness({ ms, task }: Limit, signal: AbortSignal): Promise<Answer> {
+  const began = { spent: spentBy(task), at: performance.now() }
+  return new Promise((resolve) => {
+    const look = (): void => {
+      const spent = spentBy(task)
+      const left = spent === undefined || began.spent === undefined ? 0 : ms - (spent - began.spent)
+      const isOver = left <= 0 || performance.now() - began.at >= ms * AT_MOST
+      // Where this process itself was held up, the answer may lie there already: it is heard first.
+      if (isOver) setImmediate(() => resolve({ kind: 'late' }))
+      else timer = setTimeout(look, Math.max(SOONEST_MS, left))
+    }
+    let timer = setTimeout(look, ms)
+    signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  })
 }
 
 function heard(worker: Worker, wanted: number | 'ready', signal: AbortSignal): Promise<Answer> {
