@@ -1,10 +1,11 @@
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Applied } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { change } from '../support/applying.js'
-import { cli, json, openProject, type Project, run, type Spawned, show } from './cli-harness.js'
+import { BIN, cli, json, openProject, type Project, run, Spawned, show } from './cli-harness.js'
 
 /** Proposes what its objective says. */
 const FIXER = `let text = ''; process.stdin.on('data', (chunk) => (text += chunk)).on('end', () => {
@@ -132,6 +133,37 @@ describe('passover apply', () => {
     expect(await run(['apply', id, '--only', '2', '--as', 'maria'], { cwd })).toMatchObject({ code: 2 })
     expect(await run(['apply', id, '--only', 'x', '--as', 'maria'], { cwd })).toMatchObject({ code: 2 })
     expect(await run(['apply', id, '--as', 'alice'], { cwd })).toMatchObject({ code: 4 })
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
+  })
+})
+
+const SCRIPT = '/usr/bin/script'
+
+describe.skipIf(!existsSync(SCRIPT))('passover apply at a terminal', () => {
+  function atTerminal(args: string[], cwd: string): Spawned {
+    const { CI: _ci, NATS_URL: _url, NO_COLOR: _plain, ...env } = process.env
+    const command = `stty cols 140 rows 50; exec '${process.execPath}' '${BIN}' ${args.join(' ')}`
+    return new Spawned(
+      spawn(SCRIPT, ['-qfec', command, '/dev/null'], { cwd, env: { ...env, TERM: 'xterm' }, stdio: ['pipe', 'pipe', 'pipe'] }),
+    )
+  }
+
+  it('shows the diff in colour and asks; no is no: nothing is written, and nothing decided', async () => {
+    const cwd = folder({ a: 'one\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n')])
+    await using refused = atTerminal(['apply', id, '--as', 'maria'], cwd)
+    expect(await refused.printed('Apply 1 change')).toContain('\u001b[32m+ONE')
+    refused.child.stdin?.write('n')
+    expect((await refused.ended).code).toBe(1)
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
+    expect((await show(id, cwd)).decisions).toEqual([])
+    await using agreed = atTerminal(['apply', id, '--as', 'maria'], cwd)
+    await agreed.printed('Apply 1 change')
+    agreed.child.stdin?.write('y')
+    expect((await agreed.ended).code).toBe(0)
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\n')
+    await using told = atTerminal(['undo', id, '--yes', '--as', 'maria'], cwd)
+    expect((await told.ended).code).toBe(0)
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
   })
 })

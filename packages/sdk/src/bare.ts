@@ -1,6 +1,8 @@
 import { PassOverError, type RetryOptions } from '@passover/core'
 import type { HandlerResult, WorkOutput } from '@passover/schemas'
 import type { Agent } from './agent.js'
+import type { ApplyOptions } from './apply/apply.js'
+import type { Applied } from './apply/apply-chosen.js'
 import { connect } from './connect.js'
 import type { Worker, WorkerOptions } from './on-pass.js'
 import type { PassOverOptions } from './options.js'
@@ -31,6 +33,12 @@ export async function passOver(options: PassOverOptions): Promise<WorkOutput> {
 export async function passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput> {
   const agent = await agentHere()
   return agent.passOverWithRetry(options, retry)
+}
+
+/** Applies what was approved of an output (DESIGN §3 Apply), as the agent of the pass that is worked on, else as PASSOVER_AGENT. */
+export async function apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied> {
+  const agent = await agentHere()
+  return agent.apply(output, options)
 }
 
 /** Works as `subagent` over a connection of its own, which closes with the worker. */

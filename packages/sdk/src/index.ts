@@ -9,7 +9,8 @@
  * I4 What was heard counts only under D3, what was read only under rule 6; else the audit is asked (awaited.ts, view.ts, returns.ts).
  * I5 Nothing is stored for a request that fails validation at the caller (options.ts).
  * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker-loop.ts, returns.ts).
- * I7 Bus, clock and randomness are handed in; only connect.ts makes them.
+ * I7 Files change only as a person's decision took it (or the policy lets), all of a set or none, and only where they are as seen (apply/).
+ * I8 Bus, clock and randomness are handed in; only connect.ts makes them.
  */
 export type { Credentials } from '@passover/bus'
 export { modificationDigest, PassOverError, verifyWebhook } from '@passover/core'
@@ -21,7 +22,7 @@ export { type Applied, applyChosen, type NotApplied, planChosen } from './apply/
 export type { Plan, Planned, Sides } from './apply/plan.js'
 export type { ApplyHome, Settled } from './apply/settle.js'
 export { appliedSets, type Undone, undoApplied } from './apply/undo.js'
-export { disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './bare.js'
+export { apply, disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './bare.js'
 export { connect } from './connect.js'
 export type { Deps } from './deps.js'
 export { FAULT_POINTS, type FaultPoint, type Faults } from './faults.js'

@@ -19,6 +19,7 @@ import { unifiedDiff } from '../render/diff.js'
 import { readResult } from '../result.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
+import { agreed } from './agreed.js'
 import { decideApplication } from './decide-application.js'
 
 export interface ApplyRequest extends PassRef {
@@ -53,7 +54,9 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
     return stopped ? 1 : 0
   }
   if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready.plan, view))
-  if (!given.yes && terminal.interactive && !(await agreed(ready, given))) return 1
+  const changes = ready.plan.changes.length
+  const asks = changes > 0 && !given.yes && terminal.interactive
+  if (asks && !(await agreed(`Apply ${count(changes, 'change')} in ${given.directory}?`))) return 1
   const decision = await decisionOf(bus, ready)
   const home: ApplyHome = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person', directory: given.directory }
   const { judged, taken } = ready
@@ -103,14 +106,6 @@ function decidedOn(judged: Judged, only: number[] | undefined): readonly Numbere
   const allowed = mayApply(judged, only)
   if (allowed.ok) return allowed.taken
   throw allowed.error
-}
-
-async function agreed({ plan }: Ready, { directory }: ApplyRequest): Promise<boolean> {
-  const changes = plan.changes.length
-  if (changes === 0) return true
-  const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({ message: `Apply ${count(changes, 'change')} in ${directory}?`, initialValue: false })
-  return !isCancel(answer) && answer
 }
 
 async function decisionOf(bus: Bus, { pass, judged, taken }: Ready): Promise<AnsweredDecision> {

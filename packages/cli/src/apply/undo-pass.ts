@@ -3,6 +3,7 @@ import { appliedSets, undoApplied } from '@passover/sdk'
 import { renderUndone } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
+import { agreed } from './agreed.js'
 
 export interface UndoRequest {
   /** Of the pass, or the beginning of one. */
@@ -27,10 +28,4 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
   const undone = await undoApplied(home, { id, undone_by: bus.identity })
   terminal.show({ id, directory, ...undone }, () => renderUndone(undone, terminal.colors))
   return undone.conflicts.length > 0 ? 1 : 0
-}
-
-async function agreed(message: string): Promise<boolean> {
-  const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({ message, initialValue: false })
-  return !isCancel(answer) && answer
 }
