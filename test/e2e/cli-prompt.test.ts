@@ -44,6 +44,14 @@ describe('agents prompt', () => {
     expect(named.document).toMatchObject({ template: 'scout', prompt: expect.stringContaining('no agent to which you may pass work') })
   })
 
+  it('follows the live policy', async () => {
+    expect(await run(['policy', 'disable', 'alice', 'reader', '--reason', 'on leave'], { cwd })).toMatchObject({ code: 0 })
+    const { document } = await json<Made>(['agents', 'prompt', 'alice'], { cwd })
+    expect(document.policy_version).toBe(1)
+    expect(document.prompt).not.toContain('reader')
+    expect(document.prompt).toContain('There is no agent to which you may pass work now')
+  })
+
   it('refuses an agent that is not there (3) and a template that is not (2)', async () => {
     expect(await json(['agents', 'prompt', 'nobody'], { cwd })).toMatchObject({
       code: 3,

@@ -26,10 +26,10 @@ export function promptCommand(): Command {
 }
 
 async function print(context: Context, options: PromptOptions, agent: string): Promise<number> {
-  const { connectPerson } = await import('../client.js')
+  const { openPolicy } = await import('../policy/session.js')
   const { promptOf } = await import('../prompt.js')
-  await using bus = await connectPerson(context)
-  const made = await promptOf(bus, agent, options.template)
+  await using session = await openPolicy(context)
+  const made = await promptOf(session, agent, options.template)
   context.terminal.show(made, () => made.prompt)
   return 0
 }
