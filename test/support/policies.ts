@@ -1,5 +1,6 @@
 import { decode, openBus, PolicyStore } from '@passover/bus'
-import type { PassOverPreferences, PolicyVersion, WorkControl } from '@passover/schemas'
+import { openControl } from '@passover/core'
+import type { ControlFrame, PassOverPreferences, PolicyVersion, WorkControl } from '@passover/schemas'
 import type { World } from './dispatch.js'
 
 /** The store as an onlooker has it. */
@@ -40,19 +41,15 @@ export async function peopleOf(world: World, count: number): Promise<{ stores: P
   }
 }
 
-export interface WorkStep {
-  control: WorkControl
-  headers: { get(name: string): string | undefined }
-}
-
-/** Every work step of the stream with its control frame. */
-export async function workSteps(world: World, wanted: (step: WorkStep) => boolean = () => true): Promise<WorkStep[]> {
-  const found: WorkStep[] = []
-  const reader = await world.bus.follow({ filters: [world.bus.subjects.all('work')] }, ({ data, headers }) => {
+/** The control frame of every admitted pass, as its step in the stream says it. */
+export async function admittedPasses(world: World): Promise<WorkControl[]> {
+  const found: WorkControl[] = []
+  const reader = await world.bus.follow({ filters: [world.bus.subjects.all('work')] }, ({ data }, fact) => {
     const decoded = decode(data, 'msgpack')
-    if (decoded.ok) found.push({ control: (decoded.value as { control: WorkControl }).control, headers })
+    const control = decoded.ok && fact.type === 'step' && openControl((decoded.value as { control: ControlFrame }).control, fact)
+    if (control) found.push(control)
   })
   await reader.caughtUp
   await reader[Symbol.asyncDispose]()
-  return found.filter(wanted)
+  return found
 }
