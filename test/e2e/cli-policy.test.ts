@@ -76,6 +76,12 @@ describe('the life of a policy', () => {
       code: 0,
       stdout: expect.stringContaining('+ $.pairs["alice->inspector"].timeout_ms 45000'),
     })
+    expect(await passover('set', 'max_attempts', '2', '--to', 'inspector')).toMatchObject({
+      stdout: expect.stringContaining('+ $.subagents.inspector.max_attempts 2'),
+    })
+    expect(await passover('set', 'max_attempts', '--to', 'inspector', '--remove')).toMatchObject({
+      stdout: expect.stringContaining('- $.subagents.inspector.max_attempts'),
+    })
     expect(await passover('diff')).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('- $.pairs["alice->inspector"].timeout_ms 45000'),
@@ -91,7 +97,9 @@ describe('the life of a policy', () => {
     const { document: versions } =
       await said<{ version: number; by: string; reason?: string; in_force: boolean; changed: string }[]>('history')
     expect(versions.map(({ version, in_force }) => [version, in_force])).toEqual([
-      [4, true],
+      [6, true],
+      [5, false],
+      [4, false],
       [3, false],
       [2, false],
       [1, false],
@@ -99,8 +107,8 @@ describe('the life of a policy', () => {
     expect(versions.at(-1)).toMatchObject({ by: 'maria', reason: 'first' })
     expect(versions[0]).toMatchObject({ reason: 'on leave', changed: expect.stringContaining('enabled') })
     expect(await passover('rollback', '9')).toMatchObject({ code: 3 })
-    expect(await passover('rollback', '1')).toMatchObject({ code: 0, stdout: expect.stringContaining('Policy version 5') })
-    expect((await said<{ changes: unknown[] }>('diff', '1', '5')).document.changes).toEqual([])
+    expect(await passover('rollback', '1')).toMatchObject({ code: 0, stdout: expect.stringContaining('Policy version 7') })
+    expect((await said<{ changes: unknown[] }>('diff', '1', '7')).document.changes).toEqual([])
     expect((await said<{ changes: unknown[] }>('diff')).document.changes).toEqual([])
   })
 

@@ -4,17 +4,18 @@ import { type AuditRunning, startAudit } from '@passover/audit'
 import {
   type Bus,
   FolderInUse,
+  nodeRandom,
   openBus,
   type RunningServer,
   type ServerExit,
   ServerStartFailed,
   ServerUnavailable,
+  serverClock,
   startServer,
 } from '@passover/bus'
-import type { Clock } from '@passover/core'
 import { type Running, startDispatcher } from '@passover/dispatcher'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
-import { type Random, SYSTEM } from '@passover/schemas'
+import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { type Logger, pino } from 'pino'
 import { CliFailure } from './failure.js'
@@ -143,7 +144,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     opened.unshift(bus)
     await bus.ensureTopology()
     await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...credentialsFor(access, options) })
-    const deps = { bus, clock: clockOf(bus), random: RANDOM, log }
+    const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
     const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() }, askers(options))
     opened.unshift(audit)
     const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }) })
@@ -173,20 +174,6 @@ function askers({ external, people = [] }: LocalOptions): { open: boolean; peopl
 function credentialsFor(access: Access, { external }: LocalOptions): { credentials?: Credentials } {
   if (access.user) return { credentials: { user: access.user, pass: access.password } }
   return external?.credentials ? { credentials: external.credentials } : {}
-}
-
-const RANDOM: Random = { bytes: (length) => randomBytes(length) }
-
-function clockOf(bus: Bus): Clock {
-  return {
-    now: () => bus.now(),
-    monotonic: () => performance.now(),
-    after(ms, fn) {
-      const timer = setTimeout(fn, ms)
-      timer.unref()
-      return { [Symbol.dispose]: () => clearTimeout(timer) }
-    },
-  }
 }
 
 interface Parts {

@@ -127,7 +127,7 @@ function set(): Command {
     .argument('<field>', 'the setting, such as timeout_ms or budget.passes')
     .argument('[value]', 'JSON, a time such as 30s, words with commas for a list, or a text')
     .option('--pair <from->to>', 'for this pair')
-    .option('--subagent <name>', 'for all passes to this subagent')
+    .option('--to <agent>', 'for all passes to this subagent', nameOption)
     .option('--global', 'among the defaults')
     .option('--remove', 'leave it to the next level')
     .option('--reason <text>', REASON)

@@ -10,7 +10,7 @@ import { gate, type InForce, inForce, openPolicy, type PolicySession, sameDocume
 
 export interface SetOptions {
   pair?: string
-  subagent?: string
+  to?: string
   global?: true
   remove?: true
   reason?: string
@@ -109,9 +109,9 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
   return 0
 }
 
-function placeOf({ pair, subagent, global }: SetOptions, field: string): Segment[] {
-  const given = [pair, subagent, global].filter((one) => one !== undefined)
-  if (given.length !== 1) throw usage('say where it holds, once', 'one of --pair <from->to>, --subagent <name>, --global')
+function placeOf({ pair, to, global }: SetOptions, field: string): Segment[] {
+  const given = [pair, to, global].filter((one) => one !== undefined)
+  if (given.length !== 1) throw usage('say where it holds, once', 'one of --pair <from->to>, --to <subagent>, --global')
   const [name = ''] = field.split('.')
   if (name !== 'require_confirmation' && !Object.hasOwn(POLICY_FIELDS, name)) {
     const close = nearest(name, [...Object.keys(POLICY_FIELDS), 'require_confirmation'])
@@ -119,7 +119,7 @@ function placeOf({ pair, subagent, global }: SetOptions, field: string): Segment
   }
   if (pair !== undefined && !parsePairKey(pair))
     throw usage(`"${pair}" is no pair`, 'a pair looks like alice->audit; quote it, or the shell takes the >')
-  const base = pair !== undefined ? ['pairs', pair] : subagent !== undefined ? ['subagents', subagent] : ['defaults']
+  const base = pair !== undefined ? ['pairs', pair] : to !== undefined ? ['subagents', to] : ['defaults']
   return [...base, ...field.split('.')]
 }
 
