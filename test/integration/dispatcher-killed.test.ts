@@ -20,8 +20,12 @@ process.stdout.write('ready\\n')
 const DIST = new URL('../../services/dispatcher/dist/index.js', import.meta.url).href
 
 /** What brings a dispatcher to each point, and what must have become of it once another one has run. */
-const SCENES: Record<'request' | 'bad' | 'decision' | 'ending' | 'look' | 'advisory' | 'register' | 'snapshot', readonly FaultPoint[]> = {
+const SCENES: Record<
+  'request' | 'budget' | 'bad' | 'decision' | 'ending' | 'look' | 'advisory' | 'register' | 'snapshot',
+  readonly FaultPoint[]
+> = {
   request: ['admission:before-publish', 'admission:after-publish', 'admission:before-ack'],
+  budget: ['admission:after-charge'],
   bad: ['admission:before-dead-letter', 'admission:before-bad-return'],
   decision: ['decision:before-publish', 'decision:after-publish', 'decision:before-ack'],
   ending: ['ending:before-publish', 'ending:after-publish'],
@@ -63,6 +67,23 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     await world.state(key, 'open', 15_000)
     await world.untilAcknowledged()
     expect((await world.bus.journal.read(key)).map(({ kind }) => kind)).toEqual(['work'])
+    await judged(world)
+  })
+
+  test.each(SCENES.budget)('%s: what was taken is taken once, and the work is one', async (point) => {
+    await using world = await World.start({ dispatchers: [] })
+    for (const name of ['audit', 'scout']) await world.agent(name)
+    const first = await doomed(world, point)
+    const root = await world.ask({ budget: { passes: 1 }, timeout_ms: 60_000 })
+    const journal = await world.state(root, 'open')
+    const parent = { ...root, return_id: (await world.work(root)).return_id, proof: journal.last }
+    const child = await world.ask({ from: 'audit', to: 'scout', parent, timeout_ms: 50_000 })
+    expect(await first.died).toBe('SIGKILL')
+    await world.dispatcher()
+    await world.state(child, 'open', 15_000)
+    const second = await world.end(await world.ask({ from: 'audit', to: 'scout', parent }))
+    expect(second.error).toMatchObject({ code: 'E014', details: { field: 'budget.passes', limit: 1, count: 1 } })
+    expect((await world.bus.journal.read(child)).map(({ kind }) => kind)).toEqual(['work'])
     await judged(world)
   })
 
