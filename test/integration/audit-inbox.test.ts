@@ -161,6 +161,12 @@ describe('audit: the inbox', () => {
     await audit.settled()
     expect((await inbox({}, alice)).items.map(({ originator }) => originator)).toEqual(['alice'])
     expect((await inbox({}, mallory)).items).toEqual([])
+    // What a held pass asks for is not yet its subagent's to see.
+    const ask = async (who: Bus) => passAnswer.parse(await who.ask({ op: 'pass', id: held.key.id, due: true }))
+    const [asked, told] = [await ask(alice), await ask(await fixture.connect('audit'))]
+    expect(asked.ok && asked.passes[0]?.due?.asked?.objective).toMatch(/./)
+    expect(told.ok && told.passes[0]?.due).toBeUndefined()
+    expect(told.ok && told.passes).toHaveLength(1)
   })
 
   it('is the same after a restart, and after its bucket was lost', async () => {

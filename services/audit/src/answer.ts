@@ -101,7 +101,8 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     if (loaded.messages.length === 0) continue
     const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
-    const due = asked.due ? await dueOf(deps, loaded) : undefined
+    // Before a person approved it, a held pass's context is not its subagent's to see.
+    const due = asked.due && (deps.seesAll(asker) || key.originator === asker) ? await dueOf(deps, loaded) : undefined
     if (due) pass.due = due
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }

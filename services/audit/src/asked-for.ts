@@ -28,9 +28,10 @@ interface Context {
   files: AskedFor['files']
 }
 
-/** An envelope with parts, or from a shell a plain PassOverRequest. */
+/** An envelope with parts, or from a shell a plain PassOverRequest: told apart as admission does, so that what is shown is what is dispatched. */
 async function contextOf(bus: Bus, body: Json): Promise<Context> {
-  if (!Array.isArray(body.parts)) return plainContext(body.work_context)
+  if (!isEnvelope(body)) return plainContext(body.work_context)
+  if (!Array.isArray(body.parts)) return { files: [], objective: undefined }
   const parts = body.parts.filter((part): part is Part => isJson(part) && typeof part.name === 'string')
   const files = parts.flatMap(({ name, size }) => (name.startsWith(FILE) ? [{ path: name.slice(FILE.length), size: sizeOf(size) }] : []))
   const context = parts.find(({ name }) => name === 'context')
@@ -56,6 +57,10 @@ function plainContext(context: unknown): Context {
 
 function textOf(context: unknown): string | undefined {
   return isJson(context) && typeof context.objective === 'string' ? context.objective : undefined
+}
+
+function isEnvelope(body: Json): boolean {
+  return 'v' in body && 'request' in body
 }
 
 function decodedBody({ data, headers }: Stored): Json | undefined {

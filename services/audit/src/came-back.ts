@@ -40,7 +40,7 @@ export async function cameBack(bus: Bus, key: PassKey, returned: Stored): Promis
 async function wholeOutput(bus: Bus, key: PassKey, { data, headers }: Stored): Promise<WorkOutput | undefined> {
   const decoded = decode(data, headers.get(HEADER.contentType))
   const body = decoded.ok && isJson(decoded.value) ? decoded.value : undefined
-  if (!body) return undefined
+  if (!body || 'error' in body) return undefined
   const joined = await joinedOutput(bus, outputIn(body, key), Array.isArray(body.parts) ? (body.parts as Part[]) : [])
   const accepted = joined && acceptReturn(joined, key)
   return accepted?.ok ? accepted.output : undefined

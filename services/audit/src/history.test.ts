@@ -16,6 +16,15 @@ function read(artifacts: unknown[]) {
     : accepted.error
 }
 
+describe('a return that tells an error and an output', () => {
+  it.each([null, 'text', { code: 'E011', message: 'x' }])('is an error, as its originator reads it: %j', (error) => {
+    const { stored, fact } = returnOf(3, {})
+    const body = encode({ v: 1, error, output: output({}), brief: {} })
+    const returned = returnedOf({ fact: fact as never, body, framed: undefined, content_type: stored.headers.get('Content-Type') })
+    expect(returned).toEqual({ v: 1, error })
+  })
+})
+
 describe('artifacts that travel apart', () => {
   it('are told by their kind, and leave an output that is acceptable', () => {
     const part = 'artifact:0'

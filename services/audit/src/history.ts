@@ -92,8 +92,13 @@ function bytesOf(parts: unknown): number | undefined {
 export function returnedOf(noted: Noted): ReturnedBody {
   const body = decodedJson(noted.body, noted.content_type)
   if (!body) return { v: 1, output: {} }
-  if (isJson(body.error)) return body as ReturnedBody
+  if ('error' in body) return errorOf(body)
   return { v: 1, output: withStandIns(outputIn(body, noted.fact.key)) }
+}
+
+/** As its originator reads it: whatever stands there as an error, and whatever beside it, it is no output. */
+function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
+  return rest as unknown as ReturnedBody
 }
 
 /** Whether all that a return says stands in its message. */
