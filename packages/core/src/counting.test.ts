@@ -1,6 +1,6 @@
 import { keyText, type PassKey, type Step } from '@passover/schemas'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { step, T0, timedId } from '../testing/samples.js'
 import { Counting } from './counting.js'
 import { OpenPasses } from './open.js'
@@ -66,6 +66,18 @@ describe('counting', () => {
     expect(counting.underway).toBe(1)
     expect(counting.for(key(3)).session('s', 1)).toEqual({ count: 1 })
     expect(counting.for(key(3)).session('other', 1)).toBeUndefined()
+  })
+
+  it('tells a session that is full without a look at the passes of others, however many are under way', () => {
+    const counting = new Counting(() => undefined, HOUR_MS)
+    for (let n = 1; n <= 9; n++) counting.take(key(n), n <= 3 ? 's' : `other ${n}`)
+    counting.take(key(1), 's')
+    const looks = vi.spyOn(Map.prototype, 'values')
+    const counts = counting.for(key(99))
+    const told = [counts.session('s', 3), counts.session('s', 4), counts.session('other 5', 2)]
+    const looked = looks.mock.calls.length
+    looks.mockRestore()
+    expect([told, looked]).toEqual([[{ count: 3 }, undefined, undefined], 0])
   })
 
   it('where nobody folds it counts what it let through itself, rates not at all', () => {

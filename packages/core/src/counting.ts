@@ -40,6 +40,8 @@ export interface Folded {
 export class Counting {
   readonly #folded: () => Folded | undefined
   readonly #tickets = new Map<string, Ticket>()
+  /** How many of them each session has: its limit binds always, and there are many while the fold is behind. */
+  readonly #sessions = new Map<string, number>()
   /** Where nobody folds: the sessions of what was let through here, so that each such dispatcher is bounded by itself. */
   readonly #own: Sessions
 
@@ -56,32 +58,34 @@ export class Counting {
 
   /** A pass is let through: it counts from now on. */
   take(key: PassKey, session: string): void {
-    this.#tickets.set(keyText(key), { key, session })
+    const text = keyText(key)
+    this.#drop(text)
+    this.#tickets.set(text, { key, session })
+    this.#sessions.set(session, this.#ofSession(session) + 1)
   }
 
   /** Its step is stored. The fold will read it, where there is one. */
   stored(key: PassKey, time: number): void {
     if (this.#folded()) return
-    const ticket = this.#tickets.get(keyText(key))
-    if (!ticket) return
-    this.#tickets.delete(keyText(key))
-    this.#own.add(ticket.session, time)
+    const ticket = this.#drop(keyText(key))
+    if (ticket) this.#own.add(ticket.session, time)
   }
 
   /** It was not let through after all, or another one's step began it. */
   release(key: PassKey): void {
-    if (this.#tickets.size > 0) this.#tickets.delete(keyText(key))
+    if (this.#tickets.size > 0) this.#drop(keyText(key))
   }
 
   /** The fold has read this step: from now on it counts there, or it has ended. */
   read(step: Step): void {
     if (this.#tickets.size === 0 || step.kind === 'fence' || (step.kind === 'return' && step.by !== SYSTEM)) return
-    this.#tickets.delete(keyText(step.key))
+    this.#drop(keyText(step.key))
   }
 
   /** What was let through is read anew with everything else. */
   clear(): void {
     this.#tickets.clear()
+    this.#sessions.clear()
   }
 
   for(key: PassKey): PassCounts {
@@ -120,9 +124,17 @@ export class Counting {
   }
 
   #ofSession(token: string): number {
-    let count = 0
-    for (const { session } of this.#tickets.values()) if (session === token) count += 1
-    return count
+    return this.#sessions.get(token) ?? 0
+  }
+
+  #drop(text: string): Ticket | undefined {
+    const ticket = this.#tickets.get(text)
+    if (!ticket) return undefined
+    this.#tickets.delete(text)
+    const left = this.#ofSession(ticket.session) - 1
+    if (left > 0) this.#sessions.set(ticket.session, left)
+    else this.#sessions.delete(ticket.session)
+    return ticket
   }
 }
 

@@ -98,7 +98,12 @@ function beginOf(context: Context, { delivery, parties, reading }: Asked, { agen
 async function chargeBudget(context: Context, begin: Begin, { parent, budget }: { parent: WorkControl; budget: Budget }): Promise<void> {
   const at = context.deps.clock.now()
   const wanted = begin.decide(at)
-  if (wanted.kind !== 'admit' && wanted.kind !== 'hold') return
+  if (wanted.kind !== 'admit' && wanted.kind !== 'hold') {
+    // A limit may have room again at the next look: it took nothing, so it does not begin.
+    const { decide } = begin
+    begin.decide = (now) => unlessBegun(decide(now))
+    return
+  }
   const { root, timeout_ms, context_bytes } = wanted.control
   const above = { originator: parent.originating_agent_id, subagent: parent.subagent_id, id: parent.id }
   const asking = {
@@ -110,6 +115,10 @@ async function chargeBudget(context: Context, begin: Begin, { parent, budget }: 
   }
   begin.input.charged = await context.budgets.charge(root, asking)
   await context.deps.faults?.at('admission:after-charge')
+}
+
+function unlessBegun(admission: Admission): Admission {
+  return admission.kind === 'refuse' ? admission : { kind: 'later' }
 }
 
 /** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */
