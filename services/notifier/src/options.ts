@@ -2,8 +2,11 @@ import { z } from 'zod'
 
 /** Options of a notifier, validated once at the edge. Times in ms. */
 export const notifierOptions = z.strictObject({
-  /** Where notices are posted. */
-  url: z.url({ protocol: /^https?$/ }).max(2_048),
+  /** Where notices are posted. Without a password: `fetch` takes none, and would say it in its error, which is logged and stored. */
+  url: z
+    .url({ protocol: /^https?$/ })
+    .max(2_048)
+    .refine((url) => !hasCredentials(url), 'a URL with a user or a password is not taken'),
   /** What they are signed with. */
   secret: z.string().min(16).max(1_024),
   /** A receiver that did not answer by then has failed. */
@@ -21,3 +24,8 @@ export const notifierOptions = z.strictObject({
 })
 export type NotifierOptions = z.infer<typeof notifierOptions>
 export type NotifierSettings = z.input<typeof notifierOptions>
+
+function hasCredentials(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url !== undefined && (url.username !== '' || url.password !== '')
+}

@@ -47,7 +47,7 @@ function tell(bus: Bus, { key }: Step, { stored, rules }: { stored: Stored[]; ru
     returned: envelope,
     return_digest,
   }
-  const accepted = envelope && 'output' in envelope ? acceptReturn(envelope.output, key) : undefined
+  const accepted = envelope && 'output' in envelope ? acceptReturn(envelope.output, key, { rights: control?.rights }) : undefined
   return { record: auditRecord(history, rules), control, output: accepted?.ok ? accepted.output : undefined, return_digest }
 }
 
@@ -60,8 +60,13 @@ function controlIn(stored: Stored | undefined, step: Step): WorkControl | undefi
 function envelopeIn(stored: Stored, key: PassKey): ReturnedBody {
   const body = bodyOf(stored)
   if (!body) return { v: 1, output: {} }
-  if (isJson(body.error)) return body as ReturnedBody
+  if ('error' in body) return errorOf(body)
   return { v: 1, output: withStandIns(outputIn(body, key)) }
+}
+
+/** As its originator reads it: no output, whatever stands beside the error. */
+function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
+  return rest as unknown as ReturnedBody
 }
 
 function bodyOf({ data, headers }: Stored): Json | undefined {
