@@ -186,7 +186,11 @@ describe('returns that no reader of the journal counts', () => {
       glimpses += 1
       return glimpse(key)
     }
-    expect((await alice.passOver({ subagent: 'plain', reason: 'x', work_context })).output).toBe('ok')
+    const ask = async () => (await alice.passOver({ subagent: 'plain', reason: 'x', work_context })).output
+    // The first one tells under which terms this subagent returns (decision 32).
+    expect(await ask()).toBe('ok')
+    glimpses = 0
+    expect(await ask()).toBe('ok')
     expect(glimpses).toBe(0)
   })
 })
