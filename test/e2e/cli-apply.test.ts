@@ -67,6 +67,15 @@ describe('passover apply', () => {
     expect(await run(['apply', id, '--only', '2', '--as', 'bob'], { cwd })).toMatchObject({ code: 4 })
   })
 
+  it('is what `passover request` names where changes were proposed', async () => {
+    const objective = JSON.stringify({ artifacts: [change('a', 'one\n', 'ONE\n')] })
+    const asked = await run(['request', '--from', 'alice', '--to', 'fixer', '--objective', objective], { cwd: project.cwd })
+    expect(asked).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/1 change proposed, nothing written yet: passover apply \S{32} /),
+    })
+  })
+
   it('writes nothing over what was changed since: both sides are shown, and it exits 1 undecided', async () => {
     const cwd = folder({ a: 'one\n', b: 'by somebody\n' })
     const id = await proposed([change('a', 'one\n', 'ONE\n'), change('b', 'two\n', 'TWO\n')])

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Bus } from '@passover/bus'
-import { agentRecord, type ParentProof, parentProof } from '@passover/schemas'
+import { modificationsIn } from '@passover/core'
+import { agentRecord, type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { connectAgent } from './agent.js'
 import { connectAs } from './client.js'
@@ -13,6 +14,7 @@ import { renderOutput } from './render/result.js'
 import { approveHint, follow } from './request-progress.js'
 import type { ServerSetting } from './settings.js'
 import { stopSignals } from './signals.js'
+import { count } from './text.js'
 
 /** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
 export async function runRequest(context: Context, options: RequestOptions): Promise<number> {
@@ -42,6 +44,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     following.stop()
     if (first === 'stop') return interrupted(context, handle.id)
     terminal.show(first, () => renderOutput(first, terminal, handle.id))
+    tellChanges(context, first)
     return first.status === 'completed' || first.status === 'partial' ? 0 : 1
   } catch (error) {
     following.stop()
@@ -49,6 +52,13 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     if (!stored) throw error
     throw withLookup(await withRulePlace(error, context), handle.id, await noWorkerHint(error, bus, options.to))
   }
+}
+
+/** Proposed changes are written by nobody until somebody says so. */
+function tellChanges({ terminal }: Context, output: WorkOutput): void {
+  const proposed = modificationsIn(output).length
+  if (terminal.mode !== 'human' || proposed === 0 || output.metadata.applied) return
+  terminal.note(`${count(proposed, 'change')} proposed, nothing written yet: passover apply ${output.work_id} (--dry-run shows the diff)`)
 }
 
 function passOverOptions(context: Context, options: RequestOptions, parent: ParentProof | undefined): PassOverOptions {

@@ -73,7 +73,7 @@ async function changed(session: PolicySession, { make, reason, allowMissing }: C
   for (;;) {
     const live = await inForce(session)
     const read = readPolicy(make(live))
-    if (!read.ok) throw invalidPolicy('the policy would have', read.faults)
+    if (!read.ok) throw invalidPolicy('the changed policy', read.faults)
     const { document } = read
     if (sameDocument(document, live.document)) return { kind: 'same', live }
     const warnings = gate(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })

@@ -28,6 +28,7 @@ export async function runPull(context: Context, options: PullOptions, path: stri
   if (file && !present && !options.yes) throw unreadable(file)
   const changes = differences(present ?? {}, live.document)
   const lines = changes.map((one) => `  ${inWords(one)}`)
+  const told = `${count(changes.length, 'change')}${changes.length === 0 ? '' : ':'}`
   const document = {
     file: target,
     version: live.version,
@@ -42,8 +43,8 @@ export async function runPull(context: Context, options: PullOptions, path: stri
   terminal.show({ ...document, dry_run: options.dryRun === true }, () =>
     [
       options.dryRun
-        ? `Would write policy version ${live.version} into ${file?.shown ?? target}, ${count(changes.length, 'change')}:`
-        : `${terminal.colors.green('✓')} ${file?.shown ?? target} says policy version ${live.version} now, ${count(changes.length, 'change')}:`,
+        ? `Would write policy version ${live.version} into ${file?.shown ?? target}, ${told}`
+        : `${terminal.colors.green('✓')} ${file?.shown ?? target} says policy version ${live.version} now, ${told}`,
       ...lines,
     ].join('\n'),
   )
