@@ -3,8 +3,8 @@ import { count, filled, record, time } from './bounded.js'
 import { LIMITS } from './limits.js'
 import { budget } from './policy.js'
 
-/** Passes below one budgeted root: so many fit one value of the bucket. */
-export const LEDGER_PASSES = 5_000
+/** Passes below one budgeted root: with the longest names, and an account each, so many fit one message. */
+export const LEDGER_PASSES = 1_000
 
 /** `originator/subagent/id`. */
 const passText = filled(LIMITS.short)

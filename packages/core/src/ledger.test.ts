@@ -41,10 +41,13 @@ describe('a ledger of budgets', () => {
 
   it('is bounded in size', () => {
     const ledger = new Ledger()
-    for (let n = 0; n < 5_000; n++) ledger.charge(ask(`p${n}`, 'root', { tokens: 1_000_000 }))
-    expect(ledger.charge(ask('one more', 'root', { tokens: 1_000_000 }))).toMatchObject({
-      used_up: { field: 'budget.passes', limit: 5_000 },
-    })
+    const longest = (n: number) => String(n).padStart(64 * 3 + 2, 'n')
+    const rest = { passes: 1_000_000, tokens: 1_000_000_000, time_ms: 86_400_000_000 }
+    // Each below the one before it, so that each has an account of its own.
+    for (let n = 1; n <= 1_000; n++) ledger.charge(ask(longest(n), longest(n - 1), rest))
+    expect(Object.keys(ledger.data().accounts)).toHaveLength(1_000)
+    expect(JSON.stringify(ledger.data()).length).toBeLessThan(1024 * 1024)
+    expect(ledger.charge(ask('one more', longest(0), rest))).toMatchObject({ used_up: { field: 'budget.passes', limit: 1_000 } })
   })
 
   it('never exceeds a budget, whatever is charged, charged again, released and settled; after all is released nothing is used', () => {
