@@ -199,7 +199,7 @@ function pullAndForget(world: World) {
   let on = true
   const done = (async () => {
     await using source = world.slot('medium')
-    while (on) await source.pull({ batch: 1, expires_ms: 300 }, () => undefined)
+    while (on) if ((await source.pull({ batch: 1, expires_ms: 300 }, () => undefined)) === 'failed') return
   })()
   return {
     stop: () => {

@@ -181,7 +181,9 @@ describe('requests that no dispatcher admits', () => {
 
 describe('work that the server gives up (D1)', () => {
   test('ends with E011, its attempts, and a dead letter', async () => {
-    await using world = await World.start()
+    // The dispatcher keeps the consumers of a subagent as its policy says.
+    const document = { subagents: { audit: { max_attempts: 2, lease_ms: 300 } } }
+    await using world = await World.start({ dispatchers: [{ policy: { version: 0, document } }] })
     await world.bus.ensureAgent('audit', { subagent: true, max_attempts: 2, lease_ms: 300 })
     await world.agentRecord('audit')
     const key = await world.ask({ timeout_ms: 30_000 })
@@ -190,7 +192,8 @@ describe('work that the server gives up (D1)', () => {
     let deliveries = 0
     const pulling = { on: true }
     const lost = (async () => {
-      while (pulling.on) await source.pull({ batch: 1, expires_ms: 500 }, () => void deliveries++)
+      // A source that was closed fails at once.
+      while (pulling.on) if ((await source.pull({ batch: 1, expires_ms: 500 }, () => void deliveries++)) === 'failed') return
     })()
     await until(() => deliveries === 1, { what: 'the first delivery' })
     sequenceOf(await world.step('fence', key, { attempt: 2, guard: journal.last }))
