@@ -387,6 +387,8 @@ export const record: PassRecord = {
   decisions: [
     { item: 'dispatch', person: 'maria', verdict: 'approve', digest: HASH, sequence: 13, time: NOW, reason: 'fine', counts: true },
   ],
+  awaits: { item: 'apply', since: NOW, expires_at: NOW + 1_000 },
+  application: { at: NOW, by: 'maria', modifications: { [HASH]: 'applied' } },
   violations: [{ sequence: 17, what: 'a second return' }],
 }
 

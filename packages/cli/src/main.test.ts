@@ -30,8 +30,8 @@ describe('a mistake on the command line', () => {
     expect(await said('shwo')).toMatchObject({ message: "unknown command 'shwo'", hint: 'Did you mean show?' })
     expect(
       await buildProgram()
-        .parseAsync(['agents', 'remove'], { from: 'user' })
+        .parseAsync(['agents', 'drop'], { from: 'user' })
         .catch((error: Error) => error),
-    ).toMatchObject({ code: 'E042', message: 'agents has no subcommand remove' })
+    ).toMatchObject({ code: 'E042', message: 'agents has no subcommand drop' })
   })
 })
