@@ -1,0 +1,109 @@
+import type { InboxItem } from '@passover/schemas'
+import picocolors from 'picocolors'
+import { describe, expect, it } from 'vitest'
+import { commandsOf, renderInbox, renderItem } from './inbox.js'
+
+const colors = picocolors.createColors(false)
+const view = { colors, now: 60_000, person: 'ann' }
+const root = { originator: 'alice', subagent: 'scout', id: 'root-pass-1' }
+const modification = { operation: 'modify', added: 2, removed: 1, reason: 'better', confidence: 'high', digest: 'd' } as const
+const base = {
+  originator: 'scout',
+  subagent: 'audit',
+  id: 'held-pass-1',
+  root,
+  chain: ['alice', 'scout', 'audit'],
+  reason: 'review',
+  requested_at: 0,
+  since: 0,
+  expires_at: 120_000,
+  digest: 'abc',
+  policy: { name: 'pair scout->audit', version: 7 },
+}
+const held: InboxItem = {
+  ...base,
+  item: 'dispatch',
+  asked: {
+    objective: 'look\nat it',
+    files: ['a', 'b', 'c', 'd', 'e', 'f'].map((path) => ({ path, size: 2_048 })),
+    files_left_out: 3,
+    context_bytes: 3 * 1024 * 1024,
+    timeout_ms: 30_000,
+    constraints: ['read_only'],
+  },
+}
+const proposed: InboxItem = {
+  ...base,
+  item: 'apply',
+  approvers: ['ann', 'bob'],
+  returned: {
+    status: 'completed',
+    decision: 'needs_modification',
+    summary: 'three things',
+    findings: { error: 1, warning: 2, info: 1, shown: [{ severity: 'error', message: 'broken' }] },
+    modifications: [
+      { ...modification, number: 1, path: 'a.ts' },
+      { ...modification, number: 2, path: 'b.ts', operation: 'create' },
+    ],
+    modifications_left_out: 4,
+  },
+}
+
+describe('an item of the inbox', () => {
+  it('shows what a start asks for, where it stands in its chain, and when it expires', () => {
+    const text = renderItem(held, view)
+    expect(text).toContain('start of the work  held-pass-1  alice → scout → audit')
+    expect(text).toMatch(/waits since .* ago, expires in 1 ?m/)
+    expect(text).toContain('objective look at it')
+    expect(text).toContain('e (2.0 KiB) and 4 more')
+    expect(text).toContain('3.0 MiB in all')
+    expect(text).toContain('rules     read_only')
+    expect(text).toContain('pair scout->audit v7')
+    expect(text).toContain('passover approve held-pass-1 --item dispatch   passover deny held-pass-1 --item dispatch')
+  })
+
+  it('shows what a start without files asks for', () => {
+    const bare = { files: [], context_bytes: 10, timeout_ms: 1_000, constraints: [] }
+    const text = renderItem({ ...held, asked: bare }, view)
+    expect(text).toContain('files     none')
+    expect(text).toContain('10 B in all')
+    expect(text).not.toMatch(/objective|rules/)
+  })
+
+  it('shows what came back: findings by severity, changes by number', () => {
+    const text = renderItem(proposed, view)
+    expect(text).toContain('completed, decision: needs_modification: three things')
+    expect(text).toContain('1 error, 2 warnings, 1 remark: broken')
+    expect(text).toContain('1. a.ts  +2 -1  better (confidence high)')
+    expect(text).toContain('2. b.ts  create  +2 -1')
+    expect(text).toContain('… and 4 more')
+    expect(text).toContain('approvers: ann, bob')
+  })
+
+  it('says where a result is told that is too large, and why one is held', () => {
+    expect(renderItem({ ...base, item: 'return' }, view)).toContain('too large to be told here')
+    const quiet = { status: 'partial', findings: { error: 0, warning: 0, info: 0, shown: [] }, modifications: [] }
+    const text = renderItem({ ...base, item: 'return', why: 'the work is only partly done', approvers: [], returned: quiet }, view)
+    expect(text).toContain('held      the work is only partly done')
+    expect(text).toContain('approvers: nobody')
+    expect(text).not.toContain('findings')
+  })
+
+  it('names the command that this person can type', () => {
+    expect(commandsOf(proposed, { person: 'ann' })).toBe(
+      'passover approve held-pass-1 --item apply [--only 1,…]   passover deny held-pass-1 --item apply',
+    )
+    expect(commandsOf(proposed, { person: 'carol' })).toBe('passover approve held-pass-1 --item apply --as ann')
+    expect(commandsOf(held, { person: 'scout' })).toContain('--as <person>   (scout takes part in it)')
+    expect(commandsOf({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('--as <person>')
+  })
+})
+
+describe('the inbox', () => {
+  it('puts the passes of one chain together under the one at its top', () => {
+    const other = { ...held, id: 'other', root: { originator: 'bob', subagent: 'audit', id: 'other' } }
+    const text = renderInbox([held, other, proposed], view)
+    expect(text.match(/root-pass-1/g)).toHaveLength(1)
+    expect(text.indexOf('bob → audit')).toBeGreaterThan(text.indexOf('application of the changes'))
+  })
+})
