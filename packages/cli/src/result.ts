@@ -1,5 +1,5 @@
 import { type Bus, decode, joinOutput, loadParts } from '@passover/bus'
-import { outputIn } from '@passover/core'
+import { isBody, outputIn } from '@passover/core'
 import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
 
 /** What came back: a worker's output, an error, or bytes that are neither. */
@@ -12,7 +12,7 @@ export async function readResult(bus: Bus, pass: AnsweredPass): Promise<PassResu
   const decoded = decode(stored.data, stored.content_type)
   if (!decoded.ok) return { unreadable: decoded.error.message }
   const body = decoded.value
-  if (!isRecord(body)) return { unreadable: 'it is no record' }
+  if (!isBody(body)) return { unreadable: 'it is no record' }
   if ('error' in body) return errorOf(body)
   const output = outputIn(body, pass.key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
@@ -23,10 +23,6 @@ function errorOf(body: Record<string, unknown>): PassResult {
   const parsed = passError.safeParse(body.error)
   if (!parsed.success) return { unreadable: 'it tells an error that is none' }
   return { error: parsed.data, ...(body.raw_output === undefined ? {} : { raw_output: body.raw_output }) }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
 
 async function join(bus: Bus, output: Record<string, unknown>, parts: Part[]): Promise<PassResult> {

@@ -5,8 +5,8 @@ type Json = Record<string, unknown>
 /** The output in a return's body, opened if it is brief. A worker that speaks JSON may send the bare output. */
 export function outputIn(body: Json, key: PassKey): Json {
   if (!('v' in body)) return body
-  if (isRecord(body.brief)) return openOutput(body.brief, key)
-  return isRecord(body.output) ? body.output : body
+  if (isBody(body.brief)) return openOutput(body.brief, key)
+  return isBody(body.output) ? body.output : body
 }
 
 /**
@@ -15,7 +15,7 @@ export function outputIn(body: Json, key: PassKey): Json {
  */
 export function packOutput(output: Json, key: PassKey): Json | undefined {
   const { metadata, summary } = output
-  if (!isRecord(metadata) || !isRecord(summary)) return undefined
+  if (!isBody(metadata) || !isBody(summary)) return undefined
   const frame = left(output, impliedOutput(key))
   const told = left(metadata, impliedMetadata(metadata, key))
   const counted = left(summary, impliedSummary(metadata))
@@ -28,10 +28,10 @@ export function packOutput(output: Json, key: PassKey): Json | undefined {
 
 /** The whole output again. What is no frame gives what is no output. */
 export function openOutput(frame: Json, key: PassKey): Json {
-  const metadata = isRecord(frame.metadata) ? frame.metadata : {}
+  const metadata = isBody(frame.metadata) ? frame.metadata : {}
   const output = filled(impliedOutput(key), frame)
   output.metadata = filled(impliedMetadata(metadata, key), metadata)
-  output.summary = isRecord(frame.summary) || frame.summary === undefined ? filled(impliedSummary(metadata), frame.summary) : frame.summary
+  output.summary = isBody(frame.summary) || frame.summary === undefined ? filled(impliedSummary(metadata), frame.summary) : frame.summary
   return output
 }
 
@@ -92,7 +92,7 @@ function left(said: Json, implied: Json): Json | undefined {
 }
 
 function filled(made: Json, said: unknown): Json {
-  if (isRecord(said)) for (const name in said) made[name] = said[name]
+  if (isBody(said)) for (const name in said) made[name] = said[name]
   return made
 }
 
@@ -105,6 +105,7 @@ function isSame(one: unknown, other: unknown): boolean {
   return names.every((name) => isSame((one as Json)[name], (other as Json)[name]))
 }
 
-function isRecord(value: unknown): value is Json {
+/** A decoded value with fields: no list, and no bytes. */
+export function isBody(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 }

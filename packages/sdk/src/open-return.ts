@@ -1,5 +1,5 @@
 import { type Bus, decode, joinOutput, loadParts, PartError } from '@passover/bus'
-import { acceptError, acceptReturn, outputIn, passError } from '@passover/core'
+import { acceptError, acceptReturn, isBody, outputIn, passError } from '@passover/core'
 import { type ErrorCode, type Part, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { FoundReturn } from './look.js'
 
@@ -16,7 +16,7 @@ export function openReturn(bus: Bus, key: PassKey, found: FoundReturn): Opened |
   const decoded = decode(found.data, found.content_type)
   if (!decoded.ok) return refused('E021', `the return cannot be decoded: ${decoded.error.message}`)
   const body = decoded.value
-  if (!isRecord(body)) return refused('E021', 'the return is no record')
+  if (!isBody(body)) return refused('E021', 'the return is no record')
   if ('error' in body) return errorOf(body, found.by)
   if (found.by === SYSTEM) return refused('E021', 'the system returned no error')
   const output = outputIn(body, key)
@@ -55,8 +55,4 @@ function errorOf(body: Json, by: string): Opened {
 
 function refused(code: ErrorCode, message: string, raw_output?: unknown): Opened {
   return { ok: false, error: passError(code, message, raw_output === undefined ? undefined : { raw_output }) }
-}
-
-function isRecord(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
