@@ -8,7 +8,7 @@
  * I3 A delivery is acknowledged only when its journal is ended (execute.ts, worker-loop.ts).
  * I4 What was heard counts only under D3, what was read only under rule 6; else the audit is asked (awaited.ts, view.ts, returns.ts).
  * I5 Nothing is stored for a request that fails validation at the caller (options.ts).
- * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker-loop.ts, returns.ts).
+ * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker-loop.ts, reading.ts).
  * I7 Files change only as a person's decision took it (or the policy lets), all of a set or none, and only where they are as seen (apply/).
  * I8 Bus, clock and randomness are handed in; only connect.ts makes them.
  */

@@ -1,26 +1,18 @@
 import type { Heard } from '@passover/bus'
-import { HEADER, idPrefix, idTime, type PassKey } from '@passover/schemas'
+import { HEADER, idPrefix, type PassKey } from '@passover/schemas'
 import { type Awaited, isBelievable, type Settled } from './awaited.js'
 import { Delivering } from './deliver.js'
 import type { Deps } from './deps.js'
-import { GRACE_MS, judgeAnswer } from './judge-answer.js'
+import { GRACE_MS } from './judge-answer.js'
 import { Listening } from './listening.js'
-import { ask, type FoundReturn, type Look, look } from './look.js'
-import { LookQueue } from './looks.js'
-import { closed, reused, unreachable } from './return-errors.js'
+import type { FoundReturn } from './look.js'
+import { Reading, SOON_MS } from './reading.js'
+import { closed } from './return-errors.js'
 import type { ReturnNotices } from './return-notices.js'
-import type { ViewRules } from './view.js'
 import { Waiting } from './waiting.js'
 
-const SWEEP_MS = 250
 /** A return that was not heard by then is read. */
 const FIRST_LOOK_MS = 3_000
-/** Read every few seconds, less often the longer it lasts: a burst of slow passes must not be read for ever. */
-const LOOK_EVERY_MS = 5_000
-const LOOK_SELDOM_MS = 15_000
-const SOON_MS = 300
-/** What could not be read for so long after it should have ended is given up. */
-const OVERDUE_MS = 30_000
 const DEFAULT_TIMEOUT_MS = 30_000
 
 /** What is expected of a pass. */
@@ -48,13 +40,11 @@ export interface ReturnsOptions {
 export class Returns implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
-  readonly #rules: ViewRules
   readonly #delivering: Delivering
   readonly #waiting = new Waiting()
   readonly #ear: Listening
-  readonly #looks: LookQueue
+  readonly #reading: Reading
   #epoch = 0
-  #sweeping: Disposable | undefined
   #closed = false
   readonly #undo: () => void
   readonly #notices: ReturnNotices | undefined
@@ -63,14 +53,18 @@ export class Returns implements AsyncDisposable {
     this.#notices = options.notices
     this.#deps = deps
     this.#name = options.name
-    this.#rules = { id_window_ms: options.id_window_ms, trust_fences: false }
+    const rules = { id_window_ms: options.id_window_ms, trust_fences: false }
+    this.#reading = new Reading(
+      deps,
+      { rules, waiting: this.#waiting },
+      { deliver: (awaited, found) => this.#deliver(awaited, found), end: (awaited, outcome) => this.#end(awaited, outcome) },
+    )
     this.#delivering = new Delivering(deps, options.name, options.apply_in)
     this.#ear = new Listening(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },
       { heard: this.#heard, suspect: this.#suspect, detour: this.#detour },
     )
-    this.#looks = new LookQueue((awaited) => this.#look(awaited))
     this.#undo = deps.bus.onReconnect(() => this.#missed())
   }
 
@@ -94,7 +88,7 @@ export class Returns implements AsyncDisposable {
     const { key, digest, own_id } = expectation
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
     const awaited = this.#waiting.add({ key, digest, epoch }, settle)
-    this.#sweepLater()
+    this.#reading.begin()
     return awaited
   }
 
@@ -112,10 +106,7 @@ export class Returns implements AsyncDisposable {
     if (awaited.over) await hearing[Symbol.asyncDispose]()
     else awaited.hearing = hearing
     awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
-    const found = await look(this.#deps.bus, awaited, this.#rules)
-    this.#seen(awaited, found)
-    // The stream may have deleted it, and a new request could only be told that the id has expired.
-    if (found.kind === 'nothing' && this.#hasExpired(awaited.key.id)) await this.#ask(awaited)
+    const found = await this.#reading.first(awaited)
     awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic() + SOON_MS)
     if (awaited.over || found.kind === 'return' || found.kind === 'other_request') return 'settled'
     return found.kind === 'nothing' ? 'nothing' : 'begun'
@@ -132,7 +123,7 @@ export class Returns implements AsyncDisposable {
     if (this.#closed) return
     this.#closed = true
     this.#undo()
-    this.#sweeping?.[Symbol.dispose]()
+    this.#reading[Symbol.dispose]()
     for (const awaited of [...this.#waiting.all()]) this.#end(awaited, { ok: false, error: closed() })
     await this.#delivering[Symbol.asyncDispose]()
     await this.#ear[Symbol.asyncDispose]()
@@ -148,7 +139,7 @@ export class Returns implements AsyncDisposable {
       if (isBelievable(awaited, returned, now)) this.#deliver(awaited, foundOf(heard))
       else {
         awaited.epoch = undefined
-        this.#lookNow(awaited)
+        this.#reading.hurry(awaited)
       }
     }
   }
@@ -159,105 +150,12 @@ export class Returns implements AsyncDisposable {
   }
 
   readonly #suspect = (key: PassKey): void => {
-    for (const awaited of this.#waiting.of(key)) this.#lookNow(awaited)
+    for (const awaited of this.#waiting.of(key)) this.#reading.hurry(awaited)
   }
 
-  /** After a reconnect everything may have been missed. */
   #missed(): void {
     this.#epoch += 1
-    const now = this.#deps.clock.monotonic()
-    for (const awaited of this.#waiting.all()) {
-      awaited.look_at = Math.min(awaited.look_at, now)
-      this.#looks.add(awaited)
-    }
-    this.#looks.catchUp()
-    this.#looks.begin()
-  }
-
-  #lookNow(awaited: Awaited): void {
-    awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic())
-    this.#looks.hurry(awaited)
-    this.#looks.begin()
-  }
-
-  #sweepLater(): void {
-    if (this.#sweeping || this.#closed) return
-    this.#sweeping = this.#deps.clock.after(SWEEP_MS, () => {
-      this.#sweeping = undefined
-      this.#sweep()
-      if (this.#waiting.size > 0) this.#sweepLater()
-    })
-  }
-
-  #sweep(): void {
-    const { clock } = this.#deps
-    const now = clock.monotonic()
-    const time = clock.now()
-    for (const awaited of [...this.#waiting.all()]) {
-      if (time >= awaited.give_up_at) this.#overdue(awaited, now)
-      else {
-        awaited.overdue_since = undefined
-        if (awaited.look_at <= now) this.#looks.add(awaited)
-      }
-    }
-    this.#looks.sweep()
-  }
-
-  /** Somebody should have ended it: it is read and asked for before others, and given up when even that does not work. */
-  #overdue(awaited: Awaited, now: number): void {
-    awaited.overdue_since ??= now
-    if (now - awaited.overdue_since >= OVERDUE_MS) {
-      this.#end(awaited, { ok: false, error: unreachable('it could not be read in time how the pass ended', awaited.key) })
-    } else if (awaited.look_at <= now || awaited.overdue_since === now) this.#looks.hurry(awaited)
-  }
-
-  async #look(awaited: Awaited): Promise<void> {
-    awaited.looks += 1
-    awaited.look_at = this.#deps.clock.monotonic() + Math.min(LOOK_EVERY_MS + awaited.looks * 500, LOOK_SELDOM_MS)
-    try {
-      const found = await look(this.#deps.bus, awaited, this.#rules)
-      this.#seen(awaited, found)
-      const overdue = this.#deps.clock.now() >= awaited.give_up_at
-      if (!awaited.over && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited)
-    } catch {
-      if (this.#deps.clock.now() >= awaited.give_up_at) {
-        this.#end(awaited, { ok: false, error: unreachable('the server cannot be read', awaited.key) })
-        return
-      }
-      awaited.look_at = this.#deps.clock.monotonic() + SOON_MS
-      this.#looks.again()
-    }
-  }
-
-  #seen(awaited: Awaited, found: Look): void {
-    if (awaited.over) return
-    if (found.kind === 'return') this.#deliver(awaited, found.found)
-    if (found.kind === 'other_request') this.#end(awaited, { ok: false, error: reused(awaited.key) })
-    if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
-    if (found.kind === 'open') this.#endsBy(awaited, found.deadline)
-  }
-
-  #hasExpired(id: string): boolean {
-    const made = idTime(id)
-    return made !== undefined && this.#deps.clock.now() - made > this.#rules.id_window_ms
-  }
-
-  /** The pass ends at its deadline, and is read just after it. */
-  #endsBy(awaited: Awaited, deadline: number): void {
-    const { clock } = this.#deps
-    awaited.give_up_at = deadline + GRACE_MS
-    const left = deadline + SOON_MS - clock.now()
-    if (left > 0) awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + left)
-    else awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + 1_000)
-  }
-
-  async #ask(awaited: Awaited): Promise<void> {
-    const asked = await ask(this.#deps.bus, awaited.key)
-    if (awaited.over) return
-    const now = { now: this.#deps.clock.now(), connected: this.#deps.bus.connected }
-    const judged = judgeAnswer(awaited, asked, now)
-    if (judged.kind === 'error') this.#end(awaited, { ok: false, error: judged.error })
-    else if (judged.kind !== 'wait') this.#seen(awaited, judged)
+    this.#reading.all()
   }
 
   #deliver(awaited: Awaited, found: FoundReturn): void {
