@@ -1,21 +1,28 @@
+import { machineTiming, type Timing } from './timing.js'
+
 const MIN_MS = 50
 const MAX_MS = 500
 
 /** Waits that double up to a bound, each between half and the whole of it. */
 export class Backoff {
+  readonly #timing: Timing
   #next = MIN_MS
 
+  constructor(timing: Timing = machineTiming) {
+    this.#timing = timing
+  }
+
   wait(signal?: AbortSignal): Promise<void> {
-    const ms = this.#next * (0.5 + Math.random() / 2)
+    const ms = this.#next * (0.5 + this.#timing.chance() / 2)
     this.#next = Math.min(MAX_MS, this.#next * 2)
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve()
       const done = () => {
-        clearTimeout(timer)
+        timer[Symbol.dispose]()
         signal?.removeEventListener('abort', done)
         resolve()
       }
-      const timer = setTimeout(done, ms)
+      const timer = this.#timing.after(ms, done)
       signal?.addEventListener('abort', done, { once: true })
     })
   }

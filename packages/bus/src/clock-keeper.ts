@@ -1,5 +1,6 @@
 import { ServerClock } from './clock.js'
 import { BusReadError } from './errors.js'
+import { machineTiming, type Timing } from './timing.js'
 
 interface TimeSources {
   /** The server's time in the stream's info; throws BusReadError. */
@@ -16,27 +17,30 @@ const SERVICE_TIMEOUT_MS = 1_000
 
 /** Measures the server's clock now and every minute, sooner while nobody tells it. */
 export class ClockKeeper {
-  readonly clock = new ServerClock()
+  readonly clock: ServerClock
+  readonly #timing: Timing
   readonly #sources: TimeSources
   #from: 'stream' | 'service' = 'stream'
-  #timer: NodeJS.Timeout | undefined
+  #timer: Disposable | undefined
   #stopped = false
 
-  constructor(sources: TimeSources) {
+  constructor(sources: TimeSources, timing: Timing = machineTiming) {
+    this.#timing = timing
+    this.clock = new ServerClock(timing)
     this.#sources = sources
   }
 
   /** Measures, and goes on measuring until stopped. */
   async keep(): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#timer?.[Symbol.dispose]()
     const known = await this.measure().catch(() => false)
-    clearTimeout(this.#timer)
-    if (!this.#stopped) this.#timer = setTimeout(() => void this.keep(), known ? EVERY_MS : AGAIN_MS).unref()
+    this.#timer?.[Symbol.dispose]()
+    if (!this.#stopped) this.#timer = this.#timing.after(known ? EVERY_MS : AGAIN_MS, () => void this.keep())
   }
 
   stop(): void {
     this.#stopped = true
-    clearTimeout(this.#timer)
+    this.#timer?.[Symbol.dispose]()
   }
 
   /** False when nobody told the time, or not quickly enough to be believed. */
@@ -55,10 +59,10 @@ export class ClockKeeper {
 
   async #take(tell: () => Promise<number>): Promise<boolean> {
     for (let sample = 0; sample < SAMPLES; sample += 1) {
-      const asked = performance.now()
+      const asked = this.#timing.monotonic()
       const time = await tell()
       if (!Number.isFinite(time)) return false
-      if (this.clock.take({ time, asked, answered: performance.now() })) return true
+      if (this.clock.take({ time, asked, answered: this.#timing.monotonic() })) return true
     }
     return false
   }

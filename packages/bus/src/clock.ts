@@ -1,3 +1,5 @@
+import { machineTiming, type Timing } from './timing.js'
+
 /** One look at the server's clock, with when it was asked and answered by the monotonic clock. All ms. */
 export interface ClockSample {
   time: number
@@ -15,14 +17,20 @@ const DRIFT = 200e-6
  * Before the first measure it is the local clock's.
  */
 export class ServerClock {
-  #base = Date.now() - performance.now()
+  readonly #timing: Timing
+  #base: number
   #measured = false
   /** How far the sample in use may be off, and when it was taken. */
   #error = 0
   #taken = 0
 
+  constructor(timing: Timing = machineTiming) {
+    this.#timing = timing
+    this.#base = timing.wall() - timing.monotonic()
+  }
+
   now(): number {
-    return Math.floor(this.#base + performance.now())
+    return Math.floor(this.#base + this.#timing.monotonic())
   }
 
   /** Whether a good sample was taken since the start or the last `doubt`. */

@@ -9,6 +9,8 @@
  * I6  What is disposed leaves no subscription, timer or consumer behind.
  * I7  Nothing that someone else configured is changed.
  */
+
+export { API_ERROR, type ApiReply } from './api.js'
 export type {
   Advanced,
   AdvanceOptions,
@@ -41,6 +43,7 @@ export type {
   Verdict,
   WorkSource,
 } from './bus.js'
+export { ClockKeeper } from './clock-keeper.js'
 export type { BodyType, CodecError, Decoded } from './codec.js'
 export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.js'
 export type { BusOptions } from './connect.js'
@@ -51,8 +54,9 @@ export type { Difference } from './errors.js'
 export { BusReadError, BusUnreachable, JournalTooLong, PartError, TopologyError } from './errors.js'
 export type { ParsedSubject } from './facts.js'
 export type { Grant, PermissionContext } from './grants.js'
-export { readHeaders } from './headers.js'
+export { encodeHeaders, readHeaders } from './headers.js'
 export { intern } from './interned.js'
+export { type JournalApi, type JournalPublisher, StreamJournal } from './journal.js'
 export { ObjectError } from './objects.js'
 export { loadParts } from './part-store.js'
 export type { Joined, LoadedPart } from './parts.js'
@@ -85,4 +89,5 @@ export {
 } from './server.js'
 export { Subjects } from './subjects.js'
 export { TableError } from './tables.js'
+export type { Timing } from './timing.js'
 export { DISPATCHER, NOTIFIER } from './topology-configs.js'

@@ -1,19 +1,14 @@
 import type { Step } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { JetStreamApi } from './api.js'
 import type { Outcome, Plan } from './bus.js'
 import { BusReadError } from './errors.js'
-import { StreamJournal } from './journal.js'
-import type { Publisher } from './publish.js'
+import { type JournalApi, type JournalPublisher, StreamJournal } from './journal.js'
 import { Subjects } from './subjects.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'a-pass-of-hers' }
 const subjects = new Subjects()
 const lost: Outcome = { kind: 'lost' }
-const publisher = {
-  publish: async () => lost,
-  send: (_: unknown, settle: (outcome: Outcome) => void) => settle(lost),
-} as unknown as Publisher
+const publisher: JournalPublisher = { publish: async () => lost, send: (_: unknown, settle: (outcome: Outcome) => void) => settle(lost) }
 const plan = (_: Step[]): Plan<string> => ({
   publish: { subject: subjects.return(KEY, 'passover'), guard: { subject: subjects.journal(KEY), sequence: 1 } },
   stored: () => 'stored',
@@ -35,7 +30,7 @@ function slowServer(ms: number) {
     },
     direct: async (_: string, __: string, timeout_ms?: number) => answer(timeout_ms),
   }
-  return { journal: new StreamJournal(api as unknown as JetStreamApi, publisher, subjects), reads: () => reads }
+  return { journal: new StreamJournal({ api: api as unknown as JournalApi, publisher }, subjects), reads: () => reads }
 }
 
 describe('an advance', () => {

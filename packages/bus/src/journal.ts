@@ -1,13 +1,12 @@
 import type { PassKey, Step } from '@passover/schemas'
 import { EVENT_KINDS, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
-import type { JetStreamApi } from './api.js'
-import { API_ERROR } from './api.js'
+import { API_ERROR, type ApiReply } from './api.js'
 import { Backoff } from './backoff.js'
-import type { Advanced, AdvanceOptions, Journal, Outcome, Plan, Stored } from './bus.js'
+import type { Advanced, AdvanceOptions, Journal, Outcome, Outgoing, Plan, Stored } from './bus.js'
 import { BusReadError, JournalTooLong } from './errors.js'
 import { headersFromBase64 } from './headers.js'
-import type { Publisher } from './publish.js'
 import type { Subjects } from './subjects.js'
+import { machineTiming, type Timing } from './timing.js'
 
 interface MsgGetAnswer {
   message: { subject: string; seq: number; hdrs?: string; data?: string; time: string }
@@ -16,6 +15,7 @@ interface MsgGetAnswer {
 /** When a read must have ended, by the monotonic clock, and who may end it earlier. */
 interface Until {
   deadline: number
+  timing: Timing
   signal?: AbortSignal | undefined
 }
 
@@ -32,6 +32,18 @@ interface Found<T> {
   cut: boolean
 }
 
+/** What it reads by. */
+export interface JournalApi {
+  call<T>(call: string, body?: unknown, timeout_ms?: number): Promise<ApiReply<T>>
+  direct(stream: string, subject: string, timeout_ms?: number): Promise<Stored | undefined>
+}
+
+/** What it publishes by. `send` settles exactly once, perhaps before it returns. */
+export interface JournalPublisher {
+  publish(message: Outgoing): Promise<Outcome>
+  send(message: Outgoing, settle: (outcome: Outcome) => void): void
+}
+
 type Plans<T> = (steps: Step[], tries: number) => Plan<T>
 
 const DEADLINE_MS = 15_000
@@ -43,13 +55,15 @@ const EMPTY = new Uint8Array(0)
 
 /** Reads and advances journals. Knows no rules: what to publish next is the caller's plan. */
 export class StreamJournal implements Journal {
-  readonly #api: JetStreamApi
-  readonly #publisher: Publisher
+  readonly #api: JournalApi
+  readonly #publisher: JournalPublisher
   readonly #subjects: Subjects
+  readonly #timing: Timing
 
-  constructor(api: JetStreamApi, publisher: Publisher, subjects: Subjects) {
+  constructor({ api, publisher }: { api: JournalApi; publisher: JournalPublisher }, subjects: Subjects, timing: Timing = machineTiming) {
     this.#api = api
     this.#publisher = publisher
+    this.#timing = timing
     this.#subjects = subjects
   }
 
@@ -98,7 +112,7 @@ export class StreamJournal implements Journal {
 
   /** One promise where the first step is stored, as nearly every one is. */
   advance<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T>): Promise<Advanced<T>> {
-    const deadline = performance.now() + (options.deadline_ms ?? DEADLINE_MS)
+    const deadline = this.#timing.monotonic() + (options.deadline_ms ?? DEADLINE_MS)
     return new Promise((resolve, reject) => {
       const first = plan(options.known ?? [], 0)
       if ('done' in first) return resolve({ ok: true, value: first.done })
@@ -111,8 +125,8 @@ export class StreamJournal implements Journal {
 
   /** After a publish whose outcome was not `stored`. */
   async #planAnew<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T> & { deadline: number; outcome: Outcome }) {
-    const until: Until = { deadline: options.deadline, signal: options.signal }
-    const backoff = new Backoff()
+    const until: Until = { deadline: options.deadline, timing: this.#timing, signal: options.signal }
+    const backoff = new Backoff(this.#timing)
     for (let tries = 1, { outcome } = options; ; tries += 1) {
       if (outcome.kind === 'refused' && outcome.reason !== 'closed') return { ok: false as const, outcome }
       // A plain loss is worth reading at once; anything else needs the server to recover first.
@@ -233,12 +247,12 @@ function storedAs<T>(
   }
 }
 
-function isOver({ deadline, signal }: Until): boolean {
-  return performance.now() >= deadline || signal?.aborted === true
+function isOver({ deadline, signal, timing }: Until): boolean {
+  return timing.monotonic() >= deadline || signal?.aborted === true
 }
 
 function timeLeft(until: Until | undefined): number | undefined {
-  return until && Math.max(1, until.deadline - performance.now())
+  return until && Math.max(1, until.deadline - until.timing.monotonic())
 }
 
 function inOrder(found: (Stored | undefined)[]): Stored[] {

@@ -78,7 +78,7 @@ export class NatsBus implements Bus {
     this.#replies = replies
     this.#api = new JetStreamApi(replies, timeout_ms)
     this.#publisher = new Publisher(link, replies, timeout_ms)
-    this.journal = new StreamJournal(this.#api, this.#publisher, subjects)
+    this.journal = new StreamJournal({ api: this.#api, publisher: this.#publisher }, subjects)
     this.parts = new BucketPartStore({ link, api: this.#api, publisher: this.#publisher, subjects })
     this.#time = new ClockKeeper({
       stream: async () => Date.parse((await this.#info()).ts),
