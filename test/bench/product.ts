@@ -52,6 +52,9 @@ await serveRole<Options>(async ({ role, servers }) => {
   }
   if (role === 'worker') await worker(servers)
   if (role === 'dispatcher') await runDispatcher(env)
-  if (role === 'audit') await runAudit(env)
+  if (role === 'audit') {
+    const running = await runAudit(env)
+    return () => running.settled()
+  }
   return async () => undefined
 })

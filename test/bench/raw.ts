@@ -15,6 +15,7 @@ interface Options {
 }
 
 const STREAM = 'RAW'
+const SETTLE_MS = 20
 const BODY = new TextEncoder().encode('x'.repeat(400))
 const EXPECT = 'Nats-Expected-Last-Subject-Sequence'
 const EXPECT_SUBJECT = 'Nats-Expected-Last-Subject-Sequence-Subject'
@@ -63,9 +64,19 @@ async function ensure(nc: NatsConnection) {
     await jsm.consumers.add(STREAM, { durable_name: name, filter_subject: filter, ack_policy: AckPolicy.Explicit, max_ack_pending: 4096 })
 }
 
-async function read(nc: NatsConnection, headersOnly: boolean) {
+/** Reads everything; the function that comes back waits until it has. */
+async function read(nc: NatsConnection, headersOnly: boolean): Promise<() => Promise<void>> {
   const consumer = await jetstream(nc).consumers.get(STREAM, { deliver_policy: DeliverPolicy.All, headers_only: headersOnly })
-  await consumer.consume({ max_messages: 2000, callback: () => {} })
+  let count = 0
+  const callback = () => {
+    count += 1
+  }
+  await consumer.consume({ max_messages: 2000, callback })
+  const { streams } = await jetstreamManager(nc)
+  return async () => {
+    const { state } = await streams.info(STREAM)
+    while (count < state.messages) await new Promise((done) => setTimeout(done, SETTLE_MS))
+  }
 }
 
 await serveRole<Options>(async ({ role, servers, instance }) => {
@@ -100,7 +111,7 @@ await serveRole<Options>(async ({ role, servers, instance }) => {
       },
     })
   }
-  if (role === 'audit') await read(nc, false)
+  const settle = role === 'audit' ? await read(nc, false) : undefined
   const open = new Map<string, () => void>()
   if (role === 'originator')
     nc.subscribe(`returned.alice.0${instance}.>`, {
@@ -122,5 +133,5 @@ await serveRole<Options>(async ({ role, servers, instance }) => {
     })
   }
   await nc.flush()
-  return (command) => drive(one, command as never)
+  return (command) => settle?.() ?? drive(one, command as never)
 })

@@ -1,142 +1,132 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { cpus, tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startServer } from '@passover/bus/server'
-import { type Measured, type Role, startRole, type Usage } from './harness.js'
+import { cpus } from 'node:os'
+import { type Kind, type Load, median, Pipeline, type Round } from './pipeline.js'
 import { guideTargets, printTargets } from './targets.js'
 
 /**
- * `npm run bench`: the raw three hops and the product, in turn, on one fresh server each; prints figures and ratios.
- * Machines are noisy: only ratios of one run mean anything. `--rounds N` repeats and takes the median ratio.
+ * `npm run bench`: the raw three hops and the product, each on a server of its own, all up all the time and taking turns. A machine's speed
+ * drifts by a third within minutes, so that nothing is compared but the two halves of one round, seconds apart; printed is the
+ * median of the rounds' ratios, and the lowest and the highest. The whole is done twice, the second time with the other pipeline
+ * started first: which of two is younger makes a difference of its own. `--rounds N` is the number of rounds each time (default 3).
  */
 
-interface Setting {
+interface Setting extends Load {
   name: string
-  inflight: number
-  passes: number
-  originators: number
+  /** Passes that nobody measures, before the first round: the product has more code to be compiled, and needs several thousand. */
+  warm: Record<Kind, number>
+  /** What it is judged by. */
+  ratio: (product: Round, raw: Round) => number
+  goal?: string
 }
+
+const rateRatio = (product: Round, raw: Round) => product.rate / raw.rate
 
 const SETTINGS: Setting[] = [
-  { name: 'alone', inflight: 1, passes: 1500, originators: 1 },
-  { name: '256 in flight, 1 originator', inflight: 256, passes: 20_000, originators: 1 },
-  { name: '256 in flight, 20 originators', inflight: 256, passes: 20_000, originators: 20 },
+  {
+    name: '256 in flight, 1 originator',
+    inflight: 256,
+    passes: 10_000,
+    originators: 1,
+    warm: { raw: 10_000, product: 25_000 },
+    ratio: rateRatio,
+    goal: '≥ 0.5',
+  },
+  {
+    name: 'alone',
+    inflight: 1,
+    passes: 600,
+    originators: 1,
+    warm: { raw: 300, product: 300 },
+    ratio: (product, raw) => product.p50 / raw.p50,
+    goal: 'p50 ≤ 2 × raw',
+  },
+  {
+    name: '256 in flight, 20 originators',
+    inflight: 256,
+    passes: 8_000,
+    originators: 20,
+    warm: { raw: 8_000, product: 16_000 },
+    ratio: rateRatio,
+  },
 ]
 
-interface Row {
-  setting: string
-  rate: number
-  p50: number
-  p99: number
-  /** By part: CPU µs a pass, and resident MiB. `nats` is the server. */
-  cpu: Record<string, number>
-  rss: Record<string, number>
-  /** Product only: return heard to record readable. */
-  audit_p99?: number
+interface Figures {
+  raw: Round[]
+  product: Round[]
+  ratios: number[]
 }
 
-async function measure(script: './raw.js' | './product.js'): Promise<Row[]> {
-  const dir = mkdtempSync(join(tmpdir(), 'passover-bench-'))
-  const server = await startServer({ dir })
-  const role = (name: string, n = 0) => startRole(script, { role: name, servers: server.url, instance: String(n).padStart(7, 'a') })
-  const roles: Role[] = []
-  try {
-    for (const name of ['dispatcher', 'audit', 'worker']) roles.push(await role(name))
-    const originators = await Promise.all(Array.from({ length: 20 }, (_, n) => role('originator', n)))
-    roles.push(...originators)
-    await load(originators.slice(0, 1), { name: 'warm', inflight: 64, passes: 3_000, originators: 1 })
-    const rows: Row[] = []
-    for (const setting of SETTINGS) {
-      const before = { parts: await usage(roles), nats: cpuOf(server.pid) }
-      const got = await load(originators.slice(0, setting.originators), setting)
-      const after = await usage(roles)
-      const spent = after.map((one, n) => [PARTS[n], (one.cpu_us - (before.parts[n]?.cpu_us ?? 0)) / setting.passes])
-      const cpu = Object.fromEntries([...spent, ['nats', (cpuOf(server.pid) - before.nats) / setting.passes]])
-      rows.push({ setting: setting.name, ...got, cpu, rss: Object.fromEntries(after.map((one, n) => [PARTS[n], one.rss / 1048576])) })
-      if (script === './product.js' && rows.length === 1)
-        Object.assign(rows[0] ?? {}, { audit_p99: await originators[0]?.ask<number>({ audit: 50 }) })
+const found = new Map<Setting, Figures>(SETTINGS.map((setting) => [setting, { raw: [], product: [], ratios: [] }]))
+const alone = { total_p99: 0, audit_p99: 0 }
+const asked = process.argv.indexOf('--rounds')
+const rounds = (asked > 0 && Number(process.argv[asked + 1])) || 3
+
+/** Both pipelines, started in this order, through every setting. */
+async function once([first, second]: readonly [Kind, Kind]): Promise<void> {
+  await using older = await Pipeline.start(first)
+  await using younger = await Pipeline.start(second)
+  for (const setting of SETTINGS) {
+    const figures = found.get(setting)
+    for (const pipeline of [older, younger]) {
+      await pipeline.originators(setting.originators)
+      await pipeline.run({ ...setting, passes: setting.warm[pipeline.kind] })
     }
-    return rows
-  } finally {
-    await Promise.all(roles.map((one) => one[Symbol.asyncDispose]()))
-    await server.stop()
-    rmSync(dir, { recursive: true, force: true })
+    for (let round = 0; round < rounds; round += 1) {
+      const got: Partial<Record<Kind, Round>> = {}
+      for (const pipeline of round % 2 === 0 ? [older, younger] : [younger, older]) got[pipeline.kind] = await pipeline.run(setting)
+      if (!got.raw || !got.product) continue
+      figures?.raw.push(got.raw)
+      figures?.product.push(got.product)
+      figures?.ratios.push(setting.ratio(got.product, got.raw))
+    }
+    if (setting.inflight === 1) alone.audit_p99 = (await (first === 'product' ? older : younger).audited(50)) || alone.audit_p99
   }
 }
 
-async function load(originators: Role[], setting: Setting): Promise<{ rate: number; p50: number; p99: number }> {
-  const share = (total: number) => Math.max(1, Math.floor(total / originators.length))
-  const started = performance.now()
-  const command = { passes: share(setting.passes), inflight: share(setting.inflight) }
-  const got = await Promise.all(originators.map((one) => one.ask<Measured>(command)))
-  const seconds = (performance.now() - started) / 1000
-  const passes = got.reduce((sum, one) => sum + one.passes, 0)
-  const middle = (pick: (one: Measured) => number) => median(got.map(pick))
-  return { rate: passes / seconds, p50: middle((one) => one.p50), p99: middle((one) => one.p99) }
+function print(kind: Kind, { name }: Setting, got: readonly Round[]): void {
+  const of = (pick: (round: Round) => number) => median(got.map(pick))
+  const ms = (value: number) => `${value.toFixed(2).padStart(7)} ms`
+  console.log(
+    `${kind.padEnd(8)} ${name.padEnd(30)} ${of(({ rate }) => rate).toFixed(0)}/s`.padEnd(48),
+    `  p50 ${ms(of(({ p50 }) => p50))}   p99 ${ms(of(({ p99 }) => p99))}`,
+  )
+  console.log(`         CPU µs a pass: ${byPart((part) => of(({ cpu }) => cpu[part] ?? 0), got)}`)
 }
 
-const PARTS = ['dispatcher', 'audit', 'worker', 'originator']
-
-/** Of the first originator and the other parts. */
-async function usage(roles: Role[]): Promise<Usage[]> {
-  return Promise.all(roles.slice(0, PARTS.length).map((one) => one.usage()))
+/** What one originator's pass costs all parts together; of several originators the CPU of one alone is known. */
+function cpuSum(rounds: readonly Round[]): number {
+  return median(rounds.map(({ cpu }) => Object.values(cpu).reduce((sum, value) => sum + value, 0)))
 }
 
-/** CPU time of a process that is not ours, in µs (Linux; 0 elsewhere). */
-function cpuOf(pid: number): number {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-    return (Number(fields[11]) + Number(fields[12])) * 10_000
-  } catch {
-    return 0
-  }
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
-}
-
-function print(name: string, rows: Row[]): void {
-  for (const { setting, rate, p50, p99, cpu } of rows) {
-    console.log(
-      `${name.padEnd(8)} ${setting.padEnd(32)} ${rate.toFixed(0).padStart(7)}/s   p50 ${p50.toFixed(2).padStart(7)} ms   p99 ${p99.toFixed(2).padStart(7)} ms`,
-    )
-    console.log(`         CPU µs a pass: ${figures(cpu)}`)
-  }
-}
-
-function figures(of: Record<string, number>): string {
-  return Object.entries(of)
-    .map(([who, value]) => `${who} ${value.toFixed(0)}`)
+function byPart(value: (part: string) => number, [first]: readonly Round[]): string {
+  return Object.keys(first?.cpu ?? {})
+    .map((part) => `${part} ${value(part).toFixed(0)}`)
     .join('   ')
 }
 
-const rounds = Number(process.argv[process.argv.indexOf('--rounds') + 1]) || 1
-const ratios = new Map<string, number[]>()
-const alone = { total_p99: 0, audit_p99: 0 }
-console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} round${rounds > 1 ? 's' : ''}`)
-for (let round = 0; round < rounds; round += 1) {
-  const raw = await measure('./raw.js')
-  const product = await measure('./product.js')
-  print('raw', raw)
-  print('product', product)
-  for (const [n, setting] of SETTINGS.entries()) {
-    const mine = product[n]
-    const bare = raw[n]
-    if (!mine || !bare) continue
-    const ratio = setting.inflight === 1 ? mine.p50 / bare.p50 : mine.rate / bare.rate
-    ratios.set(setting.name, [...(ratios.get(setting.name) ?? []), ratio])
+function report(): void {
+  for (const [setting, { raw, product, ratios }] of found) {
+    print('raw', setting, raw)
+    print('product', setting, product)
+    const spread = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)} over ${ratios.length} rounds`
+    const what = setting.inflight === 1 ? 'p50 × raw' : 'of raw'
+    if (setting.originators === 1)
+      console.log(`CPU      ${setting.name}: raw ${cpuSum(raw).toFixed(0)} µs a pass, product ${cpuSum(product).toFixed(0)}`)
+    console.log(
+      `ratio    ${setting.name}: ${median(ratios).toFixed(2)} ${what} (${spread})${setting.goal ? `; goal ${setting.goal}` : ''}\n`,
+    )
+    if (setting.inflight === 1) alone.total_p99 = median(product.map(({ p99 }) => p99))
   }
-  alone.total_p99 = product[0]?.p99 ?? 0
-  alone.audit_p99 = product[0]?.audit_p99 ?? 0
-  const last = product.at(-1)
-  if (last) console.log(`RSS MiB: ${figures(last.rss)}`)
 }
-for (const [name, values] of ratios)
+
+console.log(`${cpus().length} cores, Node ${process.version}, twice ${rounds} rounds; medians\n`)
+await once(['raw', 'product'])
+await once(['product', 'raw'])
+report()
+const last = [...found.values()].at(-1)?.product.at(-1)
+if (last)
   console.log(
-    name === 'alone'
-      ? `ratio    ${name}: p50 ${median(values).toFixed(2)} × raw (goal ≤ 2)`
-      : `ratio    ${name}: ${median(values).toFixed(2)} of raw (goal ≥ 0.5)`,
+    `RSS MiB: ${Object.entries(last.rss)
+      .map(([part, mib]) => `${part} ${mib.toFixed(0)}`)
+      .join('   ')}`,
   )
 printTargets(guideTargets(alone))

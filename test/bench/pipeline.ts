@@ -1,0 +1,119 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type RunningServer, startServer } from '@passover/bus/server'
+import { type Measured, type Role, startRole, type Usage } from './harness.js'
+
+export type Kind = 'raw' | 'product'
+
+export interface Load {
+  passes: number
+  inflight: number
+  /** Processes that share the load. */
+  originators: number
+}
+
+/** What one round showed. */
+export interface Round {
+  rate: number
+  p50: number
+  p99: number
+  /** By part: CPU µs a pass, and resident MiB. `nats` is the server. */
+  cpu: Record<string, number>
+  rss: Record<string, number>
+}
+
+const PARTS = ['dispatcher', 'audit', 'worker']
+const AUDIT = PARTS.indexOf('audit')
+
+/** One of the two under measure: a server of its own and the processes that make up its passes. It stays up between rounds. */
+export class Pipeline implements AsyncDisposable {
+  /** PARTS, then the originators. */
+  readonly #roles: Role[] = []
+  readonly #folder: string
+
+  private constructor(
+    readonly kind: Kind,
+    private readonly server: RunningServer,
+    folder: string,
+  ) {
+    this.#folder = folder
+  }
+
+  static async start(kind: Kind): Promise<Pipeline> {
+    const folder = mkdtempSync(join(tmpdir(), 'passover-bench-'))
+    const pipeline = new Pipeline(kind, await startServer({ dir: folder }), folder)
+    for (const part of PARTS) await pipeline.#add(part, 0)
+    await pipeline.originators(1)
+    return pipeline
+  }
+
+  /** Has so many originators, all of one name. */
+  async originators(count: number): Promise<void> {
+    const there = this.#roles.length - PARTS.length
+    await Promise.all(Array.from({ length: count - there }, (_, n) => this.#add('originator', there + n)))
+  }
+
+  async run(load: Load): Promise<Round> {
+    const before = { parts: await this.#usage(), nats: cpuOf(this.server.pid) }
+    const got = await this.#drive(load)
+    // What the readers still have to do belongs to this round, and must not slow the next one.
+    await this.#roles[AUDIT]?.ask({ settle: true })
+    const after = await this.#usage()
+    const names = [...PARTS, 'originator']
+    const spent = after.map((one, n) => [names[n], (one.cpu_us - (before.parts[n]?.cpu_us ?? 0)) / load.passes])
+    const cpu = Object.fromEntries([...spent, ['nats', (cpuOf(this.server.pid) - before.nats) / load.passes]])
+    return { ...got, cpu, rss: Object.fromEntries(after.map((one, n) => [names[n], one.rss / 1048576])) }
+  }
+
+  /** Of the product: how long after a return was heard its record can be read, ms; the 99th percentile of `n` passes. */
+  async audited(n: number): Promise<number> {
+    return (await this.#originator(0)?.ask<number>({ audit: n })) ?? 0
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#roles.map((one) => one[Symbol.asyncDispose]()))
+    await this.server.stop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #add(role: string, n: number): Promise<void> {
+    this.#roles.push(await startRole(`./${this.kind}.js`, { role, servers: this.server.url, instance: String(n).padStart(7, 'a') }))
+  }
+
+  #originator(n: number): Role | undefined {
+    return this.#roles[PARTS.length + n]
+  }
+
+  async #drive({ passes, inflight, originators }: Load): Promise<Pick<Round, 'rate' | 'p50' | 'p99'>> {
+    const share = (total: number) => Math.max(1, Math.floor(total / originators))
+    const roles = this.#roles.slice(PARTS.length, PARTS.length + originators)
+    const started = performance.now()
+    const got = await Promise.all(roles.map((one) => one.ask<Measured>({ passes: share(passes), inflight: share(inflight) })))
+    const seconds = (performance.now() - started) / 1000
+    const done = got.reduce((sum, one) => sum + one.passes, 0)
+    return { rate: done / seconds, p50: median(got.map((one) => one.p50)), p99: median(got.map((one) => one.p99)) }
+  }
+
+  /** Of the parts and the first originator. */
+  #usage(): Promise<Usage[]> {
+    return Promise.all(this.#roles.slice(0, PARTS.length + 1).map((one) => one.usage()))
+  }
+}
+
+/** CPU time of a process that is not ours, in µs (Linux; 0 elsewhere). */
+function cpuOf(pid: number): number {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+    return (Number(fields[11]) + Number(fields[12])) * 10_000
+  } catch {
+    return 0
+  }
+}
+
+/** The middle one, or the mean of the two in the middle. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const half = sorted.length / 2
+  return ((sorted[Math.ceil(half) - 1] ?? 0) + (sorted[Math.floor(half)] ?? 0)) / 2
+}
