@@ -46,6 +46,8 @@ const TRIES = 200
 export class PolicyStore {
   readonly table: Table<unknown>
   readonly #bus: Bus
+  /** What the stream said of the version that was asked for last: it is asked once a version, not at each look. */
+  #said: PolicyVersion | undefined
 
   private constructor(bus: Bus, table: Table<unknown>) {
     this.#bus = bus
@@ -59,22 +61,20 @@ export class PolicyStore {
 
   async stand(): Promise<PolicyStand> {
     const entry = await this.table.get(CURRENT)
-    return entry ? standOf(entry.value, entry.revision) : { kind: 'none', revision: 0 }
+    return entry ? this.#standOf(entry.value, entry.revision) : { kind: 'none', revision: 0 }
   }
 
   async version(version: number): Promise<PolicyVersion | undefined> {
     const entry = await this.table.get(`version.${version}`)
-    return entry && versionOf(entry.value)
+    return entry && this.#versionOf(entry.value)
   }
 
-  /** Every version that the bucket has, newest first. */
+  /** Every version that the bucket has and the stream confirms, newest first. */
   async versions(): Promise<PolicyVersion[]> {
-    const found: PolicyVersion[] = []
-    for await (const { value } of this.table.entries('version.*')) {
-      const version = versionOf(value)
-      if (version) found.push(version)
-    }
-    return found.sort((a, b) => b.version - a.version)
+    const found: Promise<PolicyVersion | undefined>[] = []
+    for await (const { value } of this.table.entries('version.*')) found.push(this.#versionOf(value))
+    const versions = (await Promise.all(found)).filter((version) => version !== undefined)
+    return versions.sort((a, b) => b.version - a.version)
   }
 
   /** Puts into force what was published and is not; gives what is in force then. An invalid `current` is made anew from the stream. */
@@ -112,11 +112,38 @@ export class PolicyStore {
     return { kind: 'refused', description: 'too many people change the policy at the same time' }
   }
 
-  /** Calls back with `current` as it stands and whenever it changes; what was deleted is not told. */
+  /** Calls back with `current` as it stands and whenever it changes; what was deleted, or cannot be confirmed just now, is not told. */
   watch(onChange: (stand: PolicyStand) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
     return this.table.watch((_, value) => {
-      if (value !== undefined) onChange(standOf(value, 0))
+      if (value !== undefined) void this.#standOf(value, 0).then(onChange, () => undefined)
     }, CURRENT)
+  }
+
+  /**
+   * The bucket names a version, the stream says it: what counts is the event at the named sequence, read from the leader. Else
+   * whoever may write the bucket could put a policy into force that nobody published.
+   */
+  async #standOf(value: unknown, revision: number): Promise<PolicyStand> {
+    const parsed = policyVersion.safeParse(value)
+    if (!parsed.success) return { kind: 'invalid', why: z.prettifyError(parsed.error), revision }
+    const { version, digest, document, sequence } = parsed.data
+    if (policyDigest(document) !== digest) return { kind: 'invalid', why: 'its digest is another', revision }
+    const said = await this.#event(sequence)
+    if (said?.version === version && said.digest === digest) return { kind: 'valid', value: said, revision }
+    return { kind: 'invalid', why: `no event at sequence ${sequence} of the stream says version ${version} with this document`, revision }
+  }
+
+  async #event(sequence: number): Promise<PolicyVersion | undefined> {
+    if (this.#said?.sequence === sequence) return this.#said
+    const stored = await this.#bus.journal.message(sequence)
+    const said = stored && this.#read(stored)
+    if (said) this.#said = said
+    return said
+  }
+
+  async #versionOf(value: unknown): Promise<PolicyVersion | undefined> {
+    const stand = await this.#standOf(value, 0)
+    return stand.kind === 'valid' ? stand.value : undefined
   }
 
   #message({ document, base, reason }: PolicyDraft, nonce: string, after: number) {
@@ -171,22 +198,10 @@ export class PolicyStore {
     for (const one of pending) {
       const key = `version.${one.version}`
       if ((await this.table.create(key, one)) !== undefined) continue
-      const present = versionOf((await this.table.get(key))?.value)
+      const present = await this.version(one.version)
       if (present?.sequence !== one.sequence) await this.table.put(key, one)
     }
     const written = stand.revision === 0 ? this.table.create(CURRENT, newest) : this.table.update(CURRENT, newest, stand.revision)
     return (await written) !== undefined
   }
-}
-
-function versionOf(value: unknown): PolicyVersion | undefined {
-  const stand = standOf(value, 0)
-  return stand.kind === 'valid' ? stand.value : undefined
-}
-
-function standOf(value: unknown, revision: number): PolicyStand {
-  const parsed = policyVersion.safeParse(value)
-  if (!parsed.success) return { kind: 'invalid', why: z.prettifyError(parsed.error), revision }
-  if (policyDigest(parsed.data.document) !== parsed.data.digest) return { kind: 'invalid', why: 'its digest is another', revision }
-  return { kind: 'valid', value: parsed.data, revision }
 }
