@@ -1,8 +1,8 @@
 import { ARCHIVE_BUCKET, Manifest, PASSES_BUCKET, readSegment, SEGMENT_SIZE, verifyChain } from '@passover/audit'
 import type { Bus } from '@passover/bus'
+import type { Judgement } from '@passover/chaos'
+import { checkStream } from '@passover/chaos'
 import { type PassRecord, passRecord } from '@passover/schemas'
-import { checkStream } from '../support/checker.js'
-import type { Judgement } from '../support/judge.js'
 import { until } from '../support/until.js'
 import type { Field } from './field.js'
 

@@ -1,5 +1,5 @@
+import { LOAD_AGENTS } from '@passover/chaos'
 import { expect, test } from 'vitest'
-import { LOAD_AGENTS } from '../support/load-plan.js'
 import { until } from '../support/until.js'
 import { judgedWhenQuiet, misbegun, unended, wrongRecords } from './books.js'
 import { Field } from './field.js'

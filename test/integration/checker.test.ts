@@ -1,7 +1,7 @@
 import { jetstream, jetstreamManager, StorageType } from '@nats-io/jetstream'
 import { connect, headers } from '@nats-io/transport-node'
+import { checkStream } from '@passover/chaos'
 import { expect, it } from 'vitest'
-import { checkStream } from '../support/checker.js'
 import { natsFixture } from '../support/nats.js'
 
 it('reads a real stream to its end and judges it by the server’s clock', async () => {

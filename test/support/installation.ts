@@ -1,11 +1,11 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Judgement } from '@passover/chaos'
+import { checkStream } from '@passover/chaos'
 import type { PassKey } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
-import { checkStream } from './checker.js'
 import { World } from './dispatch.js'
-import type { Judgement } from './judge.js'
 import { type Said, startProcess, type TestProcess } from './processes.js'
 
 const ROLES = new URL('../dist/support/roles/', import.meta.url)

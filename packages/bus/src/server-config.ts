@@ -42,6 +42,8 @@ export interface ClusterSettings {
   routes: string[]
   /** Tells clients of the other servers; off where their addresses mean nothing to clients (containers). Default true. */
   advertise?: boolean
+  /** `host:port` that the other servers tell each other of this one; default: what it listens on. */
+  route_advertise?: string
 }
 
 export interface ServerPlace {
@@ -83,6 +85,7 @@ export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, 
             port: cluster.port,
             routes: cluster.routes,
             no_advertise: cluster.advertise === false,
+            ...(cluster.route_advertise ? { advertise: cluster.route_advertise } : {}),
           },
         }
       : {}),

@@ -37,6 +37,7 @@ describe('the command tree', () => {
       'agents',
       'policy',
       'doctor',
+      'chaos',
       'completion',
     ])
   })

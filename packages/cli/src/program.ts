@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { agentsCommand } from './commands/agents.js'
 import { applyCommand, undoCommand } from './commands/apply.js'
 import { cancelCommand } from './commands/cancel.js'
+import { chaosCommand } from './commands/chaos.js'
 import { completionCommand } from './commands/completion.js'
 import { approveCommand, denyCommand } from './commands/decide.js'
 import { doctorCommand } from './commands/doctor.js'
@@ -14,8 +15,7 @@ import { upCommand } from './commands/up.js'
 import { watchCommand } from './commands/watch.js'
 import { workCommand } from './commands/work.js'
 import { EXIT_CODES_HELP } from './failure.js'
-
-export const VERSION = '0.1.0'
+import { VERSION } from './version.js'
 
 /** The command tree. */
 export function buildProgram(): Command {
@@ -49,6 +49,7 @@ export function buildProgram(): Command {
     agentsCommand(),
     policyCommand(),
     doctorCommand(),
+    chaosCommand(),
     completionCommand(() => program),
   ]) {
     program.addCommand(command)

@@ -1,6 +1,5 @@
+import { BUILDER, type Errand, errand, seeded } from '@passover/chaos'
 import { type Agent, connect, PassOverError } from '@passover/sdk'
-import { BUILDER, type Errand, errand } from '../load-plan.js'
-import { seeded } from '../seeded.js'
 import { insist, optionsOf, pause, say } from './load-role.js'
 
 /**

@@ -1,6 +1,6 @@
 import { openSync, writeSync } from 'node:fs'
+import type { LoadPlan } from '@passover/chaos'
 import { connect, type Pass } from '@passover/sdk'
-import type { LoadPlan } from '../load-plan.js'
 import { insist, optionsOf, say } from './load-role.js'
 
 /**

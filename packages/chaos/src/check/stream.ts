@@ -1,7 +1,8 @@
 import { type JsMsg, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, type MsgHdrs } from '@nats-io/transport-node'
-import { type CheckerOptions, type Judgement, judge, type StoredMessage } from './judge.js'
-import { within } from './until.js'
+import { within } from '../wait.js'
+import type { CheckerOptions, Judgement, StoredMessage } from './found.js'
+import { judge } from './judge.js'
 
 /** Reads a whole stream from its first message and judges it by the server's clock. */
 export async function checkStream(

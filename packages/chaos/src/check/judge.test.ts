@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { judge, type StoredMessage } from './judge.js'
+import type { StoredMessage } from './found.js'
+import { judge } from './judge.js'
 
 const NOW = 1_800_000_000_000
 const ID = `0abcdefg${NOW.toString(36).padStart(9, '0')}_ABCDEFGHIJKLMN`

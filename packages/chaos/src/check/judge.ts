@@ -1,63 +1,11 @@
-import { decode } from '@msgpack/msgpack'
+import { Bounds } from './bounds.js'
+import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './found.js'
+import { guardOf, idInBody, type StepSubject, timeOfId } from './step.js'
 
 /**
  * An independent judge of a stream: it shares no code with the product (no core, no bus, no schemas), reads everything that is
  * stored, folds each pass by DESIGN §2 anew, and says what is wrong. A fault in the product's fold is not repeated here.
  */
-
-/** A stored message, as far as the judge looks at it. */
-export interface StoredMessage {
-  subject: string
-  sequence: number
-  time: number
-  header(name: string): string | undefined
-  data: Uint8Array
-}
-
-export interface CheckerOptions {
-  /** Default PASSOVER. */
-  stream?: string
-  /** Namespace in front of all subjects. */
-  prefix?: string
-  /** How much later than its deadline a pass may end (P2), ms. Default 1,000. */
-  bound_ms?: number
-  id_window_ms?: number
-}
-
-export interface Judgement {
-  passes: Map<string, PassFound>
-  /** Everything that breaks a promise, in words; empty: all is well. */
-  problems: string[]
-  /** Steps that do not count: dishonest or stale ones that a reader must ignore. No problem by themselves. */
-  ignored: string[]
-  totals: {
-    messages: number
-    requests: number
-    passes: number
-    ended: number
-    open: number
-    fences: number
-    by_code: Record<string, number>
-  }
-}
-
-export interface PassFound {
-  key: string
-  requests: number[]
-  held: number
-  works: number
-  attempts: number
-  /** Returns that count: one is right. */
-  returns: number
-  ended?: { sequence: number; time: number; by: string; code: string | undefined; status: string | undefined; attempt: number }
-  /** Stored time of its first step. */
-  begun?: number
-  /** When it must have ended, server ms. */
-  deadline?: number
-  parent?: { key: string; proof: number }
-  /** Sequence and time at which each later attempt began. */
-  fences: { sequence: number; time: number }[]
-}
 
 type State = { at: 'none' } | { at: 'held' } | { at: 'open'; attempt: number } | { at: 'done' }
 
@@ -81,20 +29,20 @@ export function judge(records: Iterable<StoredMessage>, now: number, options: Ch
 class Judging {
   readonly #now: number
   readonly #prefix: string
-  readonly #bound: number
+  readonly #bounds: Bounds
   readonly #window: number
   readonly #journals = new Map<string, Journal>()
   readonly #requests: { record: StoredMessage; key: string | undefined; bad: string }[] = []
   /** Keys under which requests that can't be read are answered. */
   readonly #unreadable = new Set<string>()
   readonly #ignored: string[] = []
-  readonly #problems: string[] = []
+  readonly #violations: Violation[] = []
   #messages = 0
 
   constructor(now: number, options: CheckerOptions) {
     this.#now = now
     this.#prefix = options.prefix ? `${options.prefix}.` : ''
-    this.#bound = options.bound_ms ?? 1_000
+    this.#bounds = new Bounds(options)
     this.#window = options.id_window_ms ?? 3_600_000
   }
 
@@ -142,7 +90,7 @@ class Judging {
     const told = `${key}: ${step.kind} by ${step.by} (${record.sequence})`
     if (guard === undefined) this.#ignored.push(`${told} was published without a guard${why ? ` and does not count: ${why}` : ''}`)
     else if (guard !== 'no return' && guard !== before)
-      this.#problems.push(`${told} names ${guard} as the step before, the server had ${before}`)
+      this.#broken('P1', `${told} names ${guard} as the step before, the server had ${before}`)
     if (why) {
       if (guard !== undefined) this.#ignored.push(`${told} does not count: ${why}`)
       return
@@ -221,7 +169,8 @@ class Judging {
     const ended = begun.filter((found) => found.ended).length
     return {
       passes,
-      problems: this.#problems,
+      problems: this.#violations.map(({ what }) => what),
+      violations: this.#violations,
       ignored: this.#ignored,
       totals: {
         messages: this.#messages,
@@ -235,18 +184,20 @@ class Judging {
     }
   }
 
+  #broken(promise: PromiseName, what: string): void {
+    this.#violations.push({ promise, what })
+  }
+
   #judgePass(found: PassFound, passes: Map<string, PassFound>): void {
     const { key, deadline, ended, begun } = found
     if (begun === undefined) return
-    if (found.returns > 1) this.#problems.push(`${key}: ${found.returns} returns count`)
-    if (found.works > 1) this.#problems.push(`${key}: ${found.works} work steps count`)
-    if (found.requests.length === 0 && !this.#unreadable.has(key)) this.#problems.push(`${key}: a journal without a request`)
-    if (deadline !== undefined && Number.isNaN(deadline)) this.#problems.push(`${key}: its step does not say when it must end`)
-    const due = deadline !== undefined && this.#now > deadline + this.#bound
-    if (!ended && due) this.#problems.push(`${key}: still open ${this.#now - (deadline ?? 0)} ms past its deadline`)
-    if (ended && deadline !== undefined && ended.time > deadline + this.#bound) {
-      this.#problems.push(`${key}: ended ${ended.time - deadline} ms past its deadline`)
-    }
+    if (found.returns > 1) this.#broken('P2', `${key}: ${found.returns} returns count`)
+    if (found.works > 1) this.#broken('P1', `${key}: ${found.works} work steps count`)
+    if (found.requests.length === 0 && !this.#unreadable.has(key)) this.#broken('P4', `${key}: a journal without a request`)
+    if (deadline !== undefined && Number.isNaN(deadline)) this.#broken('P2', `${key}: its step does not say when it must end`)
+    const latest = this.#bounds.ofDeadline(deadline ?? Number.POSITIVE_INFINITY)
+    if (!ended && this.#now > latest) this.#broken('P2', `${key}: still open ${this.#now - (deadline ?? 0)} ms past its deadline`)
+    if (ended && ended.time > latest) this.#broken('P2', `${key}: ended ${ended.time - (deadline ?? 0)} ms past its deadline`)
     this.#judgeChild(found, passes)
   }
 
@@ -255,15 +206,15 @@ class Judging {
     const parent = found.parent && passes.get(found.parent.key)
     if (!found.parent || found.works === 0) return
     if (!parent) {
-      this.#problems.push(`${found.key}: its parent ${found.parent.key} is not in the stream`)
+      this.#broken('P3', `${found.key}: its parent ${found.parent.key} is not in the stream`)
       return
     }
     const { proof } = found.parent
     const lost = parent.fences.find((fence) => fence.sequence > proof)?.time ?? parent.ended?.time
     if (lost === undefined) return
-    const mustEnd = Math.max(lost, found.begun ?? 0) + this.#bound
+    const mustEnd = this.#bounds.ofCascade(Math.max(lost, found.begun ?? 0))
     const end = found.ended?.time ?? this.#now
-    if (end > mustEnd) this.#problems.push(`${found.key}: outlives its parent ${parent.key} by ${end - lost} ms`)
+    if (end > mustEnd) this.#broken('P5', `${found.key}: outlives its parent ${parent.key} by ${end - lost} ms`)
   }
 
   #judgeRequest(record: StoredMessage, keys: (string | undefined)[]): void {
@@ -271,49 +222,7 @@ class Judging {
     if (answered) return
     const timeout = Number(record.header('Passover-Timeout') ?? 30_000)
     const waited = this.#now - record.time
-    if (waited > timeout + this.#bound)
-      this.#problems.push(`request ${record.sequence} (${keys[0] ?? 'without id'}) has no answer after ${waited} ms`)
+    if (this.#now > this.#bounds.ofDeadline(record.time + timeout))
+      this.#broken('P2', `request ${record.sequence} (${keys[0] ?? 'without id'}) has no answer after ${waited} ms`)
   }
-}
-
-interface StepSubject {
-  kind: string
-  originator: string
-  subagent: string
-  id: string
-  by: string
-}
-
-/** The sequence that a step's guard names; undefined: it was published without one that covers its journal. */
-function guardOf(record: StoredMessage, step: StepSubject, prefix: string): number | 'no return' | undefined {
-  const sequence = record.header('Nats-Expected-Last-Subject-Sequence')
-  const subject = record.header('Nats-Expected-Last-Subject-Sequence-Subject')
-  const key = `${step.originator}.${step.subagent}.${step.id}`
-  if (sequence === undefined) return undefined
-  if (subject === `${prefix}*.${key}.*`) return Number(sequence)
-  // The timekeeper's last resort against a worker that keeps fencing.
-  const last = step.kind === 'return' && step.by === SYSTEM && sequence === '0' && subject === `${prefix}return.${key}.*`
-  return last ? 'no return' : undefined
-}
-
-/** The time in a generated id or UUIDv7, ms. */
-function timeOfId(id: string): number | undefined {
-  if (/^[0-9a-z]{17}_[A-Za-z0-9_-]{14}$/.test(id)) return Number.parseInt(id.slice(8, 17), 36)
-  if (/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i.test(id))
-    return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
-  return undefined
-}
-
-/** A request without the header: JSON from a shell, or an envelope. */
-function idInBody(data: Uint8Array): string | undefined {
-  for (const read of [() => JSON.parse(new TextDecoder().decode(data)) as unknown, () => decode(data)]) {
-    try {
-      const body = read() as { id?: unknown; request?: { id?: unknown } } | null
-      const id = body?.request?.id ?? body?.id
-      if (typeof id === 'string') return id
-    } catch {
-      // Not in this form.
-    }
-  }
-  return undefined
 }

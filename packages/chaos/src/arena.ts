@@ -1,0 +1,172 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { openBus } from '@passover/bus'
+import { Actor, type ActorOptions } from './actor.js'
+import { Cluster } from './cluster.js'
+import { CHAOS_POLICY, GATE } from './load.js'
+import { LOAD_AGENTS } from './load-plan.js'
+import { LoopbackNetwork } from './loopback.js'
+import { NamespaceNetwork } from './namespaces.js'
+import type { Network } from './network.js'
+import { SmallDisks } from './small-disk.js'
+import { eventually } from './wait.js'
+
+/** Groups of processes that share a way to the servers. */
+export const PARTIES = ['services', 'agents'] as const
+const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
+const WORKERS = ['worker 1', 'worker 2']
+const ORIGINATORS = ['alice', 'bob', 'carol']
+const CONCURRENCY = 16
+const SETTLE_MS = 120_000
+
+export interface ArenaOptions {
+  seed: number
+  servers: readonly string[]
+  binary: string
+  /** Passes asked for a second, by all originators together. */
+  rate: number
+  /** A folder of its own for stores, logs and histories. */
+  dir: string
+  /** Whether this process is in a world of its own (own-world.ts), and may mount there. */
+  namespaces: boolean
+  mounts: boolean
+}
+
+/** Whom the schedule may hurt, by kind. */
+export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
+  dispatcher: DISPATCHERS,
+  worker: WORKERS,
+  originator: ORIGINATORS,
+  audit: ['audit'],
+  person: ['pat'],
+}
+
+/** Everything that runs: servers, the network between them, and the processes. */
+export class Arena implements AsyncDisposable {
+  readonly options: ArenaOptions
+  readonly network: Network
+  readonly cluster: Cluster
+  readonly disks: SmallDisks
+  readonly actors = new Map<string, Actor>()
+  /** Processes that ended by themselves. */
+  readonly crashes: string[] = []
+
+  private constructor(options: ArenaOptions, parts: { network: Network; cluster: Cluster; disks: SmallDisks }) {
+    this.options = options
+    this.network = parts.network
+    this.cluster = parts.cluster
+    this.disks = parts.disks
+  }
+
+  static async open(options: ArenaOptions): Promise<Arena> {
+    const { servers, binary, dir } = options
+    for (const folder of ['logs', 'history', 'stores']) await mkdir(join(dir, folder), { recursive: true })
+    const wanted = { servers, parties: PARTIES, binary, dir }
+    const network = options.namespaces ? await NamespaceNetwork.open(wanted) : await LoopbackNetwork.open(wanted)
+    const disks = await SmallDisks.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
+    const cluster = await Cluster.start(servers, network, (name) => disks.dirOf(name))
+    const arena = new Arena(options, { network, cluster, disks })
+    try {
+      await arena.#begin()
+      return arena
+    } catch (error) {
+      await arena[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  get historyDir(): string {
+    return join(this.options.dir, 'history')
+  }
+  get begunFile(): string {
+    return join(this.historyDir, 'begun')
+  }
+  /** Addresses that no trouble touches. */
+  get servers(): string[] {
+    return this.network.servers('runner')
+  }
+
+  async #begin(): Promise<void> {
+    if (!(await this.cluster.settled(SETTLE_MS))) throw new Error('the servers did not settle')
+    const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000 })
+    // A stream that a cluster was just asked for may need a moment.
+    const replicas = this.options.servers.length
+    const made = await eventually(() => bus.ensureTopology({ replicas }).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
+    await bus[Symbol.asyncDispose]()
+    if (!made) throw new Error('the streams could not be made')
+    await this.#services()
+    await this.#agents()
+  }
+
+  async #services(): Promise<void> {
+    const policy = join(this.options.dir, 'policy.json')
+    await writeFile(policy, JSON.stringify(CHAOS_POLICY))
+    const env = { NATS_URL: this.network.servers('services').join(','), PASSOVER_POLICY: policy, PASSOVER_LOG_LEVEL: 'warn' }
+    for (const name of DISPATCHERS) this.#add(name, { role: 'service', party: 'services', told: { service: 'dispatcher', env } })
+    this.#add('audit', { role: 'service', party: 'services', told: { service: 'audit', env } })
+    await this.#ready()
+  }
+
+  async #agents(): Promise<void> {
+    const servers = this.network.servers('agents').join(',')
+    const agents = [...LOAD_AGENTS, GATE]
+    const work = { servers, agents, concurrency: CONCURRENCY, begun: this.begunFile }
+    for (const name of WORKERS) this.#add(name, { role: 'worker', party: 'agents', told: work })
+    this.#add('pat', { role: 'person', party: 'agents', told: { servers, person: 'pat' } })
+    await this.#ready()
+  }
+
+  /** The load begins. */
+  async ask(): Promise<void> {
+    const servers = this.network.servers('agents').join(',')
+    const every_ms = (ORIGINATORS.length * 1_000) / this.options.rate
+    for (const [n, agent] of ORIGINATORS.entries()) {
+      const history = join(this.historyDir, `${agent}.jsonl`)
+      const seed = this.options.seed * ORIGINATORS.length + n
+      this.#add(agent, { role: 'originator', party: 'agents', told: { servers, agent, every_ms, seed, history } })
+    }
+    await this.#ready()
+  }
+
+  /** No more is asked for; what was, is waited for. Gives who did not end in time. */
+  async answered(deadline_ms: number): Promise<string[]> {
+    const asking = this.of('originator')
+    for (const one of asking) one.tell({ stop: true })
+    const ended = await Promise.all(asking.map(async (one) => ((await one.hears('done', deadline_ms)) ? [] : [one.name])))
+    return ended.flat()
+  }
+
+  #add(name: string, how: { role: ActorOptions['role']; party: string; told: object }): void {
+    const kind = Object.keys(PROCESSES).find((one) => PROCESSES[one]?.includes(name)) ?? name
+    const actor = new Actor({
+      name,
+      kind,
+      role: how.role,
+      told: how.told,
+      launch: (command) => this.network.launch(how.party, command),
+      log: join(this.options.dir, 'logs', `${name.replace(' ', '-')}.log`),
+      onCrash: (what) => this.crashes.push(what),
+    })
+    this.actors.set(name, actor)
+  }
+
+  async #ready(): Promise<void> {
+    const all = await Promise.all([...this.actors.values()].map(async (one) => ((await one.ready()) ? [] : [one.name])))
+    const late = all.flat()
+    if (late.length > 0) throw new Error(`not ready: ${late.join(', ')} (their logs are in ${this.options.dir}/logs)`)
+  }
+
+  actor(name: string): Actor | undefined {
+    return this.actors.get(name)
+  }
+  of(kind: string): Actor[] {
+    return [...this.actors.values()].filter((one) => one.kind === kind)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.actors.values()].map((one) => one[Symbol.asyncDispose]()))
+    await this.cluster[Symbol.asyncDispose]()
+    await this.network[Symbol.asyncDispose]()
+    await this.disks[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,49 @@
+import { spawn } from 'node:child_process'
+import { mkdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { resolveServerBinary } from '@passover/bus/server'
+import type { ChaosOptions } from './options.js'
+import { ownWorld } from './own-world.js'
+import type { ChaosReport } from './report.js'
+
+/** Compiled, wherever this runs from. */
+const RUNNER = new URL('../dist/roles/runner.js', import.meta.url)
+
+export interface ChaosHooks {
+  say: (progress: string) => void
+  /** Ends load and trouble; what was asked for until then is waited for and checked. */
+  stop: AbortSignal
+  /** The version that is under fire. */
+  passover: string
+}
+
+/**
+ * Runs real servers and processes under load and trouble, and checks what they left. The runner is a process of its own: in network and
+ * mount namespaces of its own where those are allowed, and in no process group that Ctrl-C reaches.
+ */
+export async function runChaos(options: ChaosOptions, { say, stop, passover }: ChaosHooks): Promise<ChaosReport> {
+  await mkdir(options.dir, { recursive: true })
+  const { path, version } = await resolveServerBinary({ progress: say })
+  const world = await ownWorld()
+  const prefix = options.network === 'own' ? world.prefix : []
+  const told = JSON.stringify({ options, world, server: { path, version }, passover })
+  const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER), told]
+  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true })
+  const onStop = () => child.connected && child.send({ stop: true }, () => undefined)
+  stop.addEventListener('abort', onStop)
+  if (stop.aborted) onStop()
+  try {
+    return await new Promise<ChaosReport>((resolve, reject) => {
+      child.on('message', (message) => {
+        const said = message as { event: string; text?: string; report?: ChaosReport; why?: string }
+        if (said.event === 'progress') say(said.text ?? '')
+        if (said.event === 'report' && said.report) resolve(said.report)
+        if (said.event === 'failed') reject(new Error(said.why))
+      })
+      child.once('error', reject)
+      child.once('exit', (code, signal) => reject(new Error(`the runner ended (${signal ?? `exit ${code}`}) without a report`)))
+    })
+  } finally {
+    stop.removeEventListener('abort', onStop)
+  }
+}

@@ -1,0 +1,29 @@
+import type { CheckerOptions, Trouble } from './found.js'
+
+/** When at the latest what is due at a time must have happened. */
+export class Bounds {
+  readonly #bound: number
+  readonly #cascade: number
+  readonly #recovery: number
+  readonly #troubles: readonly Trouble[]
+
+  constructor({ bound_ms = 1_000, cascade_ms = bound_ms, troubles = [], recovery_ms = 5_000 }: CheckerOptions) {
+    this.#bound = bound_ms
+    this.#cascade = cascade_ms
+    this.#recovery = recovery_ms
+    this.#troubles = [...troubles].sort((a, b) => a.from - b.from)
+  }
+
+  ofDeadline(time: number): number {
+    return this.#later(time + this.#bound)
+  }
+  ofCascade(time: number): number {
+    return this.#later(time + this.#cascade)
+  }
+
+  #later(time: number): number {
+    let latest = time
+    for (const { from, to } of this.#troubles) if (from <= latest) latest = Math.max(latest, to + this.#recovery)
+    return latest
+  }
+}

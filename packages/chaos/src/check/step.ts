@@ -1,0 +1,45 @@
+import { decode } from '@msgpack/msgpack'
+import type { StoredMessage } from './found.js'
+
+/** What a step's subject says. */
+export interface StepSubject {
+  kind: string
+  originator: string
+  subagent: string
+  id: string
+  by: string
+}
+
+/** The sequence that a step's guard names; undefined: it was published without one that covers its journal. */
+export function guardOf(record: StoredMessage, step: StepSubject, prefix: string): number | 'no return' | undefined {
+  const sequence = record.header('Nats-Expected-Last-Subject-Sequence')
+  const subject = record.header('Nats-Expected-Last-Subject-Sequence-Subject')
+  const key = `${step.originator}.${step.subagent}.${step.id}`
+  if (sequence === undefined) return undefined
+  if (subject === `${prefix}*.${key}.*`) return Number(sequence)
+  // The timekeeper's last resort against a worker that keeps fencing.
+  const last = step.kind === 'return' && step.by === 'passover' && sequence === '0' && subject === `${prefix}return.${key}.*`
+  return last ? 'no return' : undefined
+}
+
+/** The time in a generated id or UUIDv7, ms. */
+export function timeOfId(id: string): number | undefined {
+  if (/^[0-9a-z]{17}_[A-Za-z0-9_-]{14}$/.test(id)) return Number.parseInt(id.slice(8, 17), 36)
+  if (/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i.test(id))
+    return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+  return undefined
+}
+
+/** A request without the header: JSON from a shell, or an envelope. */
+export function idInBody(data: Uint8Array): string | undefined {
+  for (const read of [() => JSON.parse(new TextDecoder().decode(data)) as unknown, () => decode(data)]) {
+    try {
+      const body = read() as { id?: unknown; request?: { id?: unknown } } | null
+      const id = body?.request?.id ?? body?.id
+      if (typeof id === 'string') return id
+    } catch {
+      // Not in this form.
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,35 @@
+import type { Judgement, PromiseName, Violation } from './found.js'
+
+export interface PromiseVerdict {
+  holds: boolean
+  /** What was looked at, and how many of it. */
+  counts: Record<string, number>
+  violations: string[]
+}
+
+export interface Verdict {
+  ok: boolean
+  promises: Record<PromiseName, PromiseVerdict>
+  totals: Judgement['totals']
+}
+
+export const PROMISES: readonly PromiseName[] = ['P1', 'P2', 'P3', 'P4', 'P5']
+
+/** Puts together what each check found. */
+export function verdictOf(totals: Judgement['totals'], found: readonly { counts: Counts; violations: readonly Violation[] }[]): Verdict {
+  const promises = Object.fromEntries(
+    PROMISES.map((promise) => {
+      const violations = found.flatMap((one) => one.violations).filter((one) => one.promise === promise)
+      const counts = Object.assign({}, ...found.map((one) => one.counts[promise] ?? {})) as Record<string, number>
+      return [promise, { holds: violations.length === 0, counts, violations: violations.map(({ what }) => what) }]
+    }),
+  ) as Record<PromiseName, PromiseVerdict>
+  return { ok: Object.values(promises).every(({ holds }) => holds), promises, totals }
+}
+
+export type Counts = Partial<Record<PromiseName, Record<string, number>>>
+
+export interface Checked {
+  counts: Counts
+  violations: Violation[]
+}

@@ -1,0 +1,165 @@
+import { mkdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type RunningServer, ServerStartFailed, startServer } from '@passover/bus/server'
+import type { Network } from './network.js'
+import { eventually, pause } from './wait.js'
+
+const STREAM = 'PASSOVER'
+const TRIES = 50
+
+/** One server; its name, address and store stay the same over its lives. */
+export class Node {
+  readonly name: string
+  /** Where its store is. */
+  readonly dir: string
+  readonly #network: Network
+  #server: RunningServer | undefined
+  #frozen = false
+
+  constructor(name: string, dir: string, network: Network) {
+    this.name = name
+    this.dir = dir
+    this.#network = network
+  }
+
+  get running(): boolean {
+    return this.#server !== undefined
+  }
+  get pid(): number | undefined {
+    return this.#server?.pid
+  }
+  /** Base address of its monitoring. */
+  get monitor(): string | undefined {
+    return this.#server?.monitor
+  }
+
+  async start(): Promise<void> {
+    if (this.#server) return
+    const { host, port, cluster, binary } = this.#network.home(this.name)
+    for (let tries = 1; ; tries += 1) {
+      try {
+        this.#server = await startServer({
+          dir: this.dir,
+          name: this.name,
+          host,
+          port,
+          binary,
+          config: { sync: 'always', monitor: true },
+          ...(cluster && { cluster }),
+        })
+        return
+      } catch (error) {
+        // Its port may serve as somebody's outgoing port for a moment.
+        if (!(error instanceof ServerStartFailed && error.taken) || tries === TRIES) throw error
+        await pause(100)
+      }
+    }
+  }
+
+  async kill(): Promise<void> {
+    await this.#end('kill')
+  }
+  async stop(): Promise<void> {
+    await this.#end('stop')
+  }
+  async #end(how: 'kill' | 'stop'): Promise<void> {
+    this.thaw()
+    const ending = this.#server
+    this.#server = undefined
+    await ending?.[how]()
+  }
+
+  freeze(): void {
+    this.#frozen = true
+    this.#server?.signal('SIGSTOP')
+  }
+  thaw(): void {
+    if (this.#frozen) this.#server?.signal('SIGCONT')
+    this.#frozen = false
+  }
+
+  /** An answer of its monitoring; undefined where it gives none. */
+  async ask<T>(path: string): Promise<T | undefined> {
+    if (!this.monitor) return undefined
+    try {
+      const answer = await fetch(new URL(path, this.monitor), { signal: AbortSignal.timeout(2_000) })
+      return answer.ok ? ((await answer.json()) as T) : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The last lines of its log. */
+  async logTail(): Promise<string> {
+    const text = await readFile(join(this.dir, 'nats-server.log'), 'utf8').catch(() => '')
+    return text.slice(-4_000)
+  }
+}
+
+interface Jsz {
+  meta_cluster?: { leader?: string; cluster_size?: number }
+  account_details?: { stream_detail?: { name: string; cluster?: { leader?: string; replicas?: { current?: boolean }[] } }[] }[]
+}
+
+/** The servers: one, or three that form a cluster. */
+export class Cluster implements AsyncDisposable {
+  readonly nodes: readonly Node[]
+
+  private constructor(nodes: readonly Node[]) {
+    this.nodes = nodes
+  }
+
+  /** `dirOf` says where a server's store is. */
+  static async start(names: readonly string[], network: Network, dirOf: (name: string) => string): Promise<Cluster> {
+    for (const name of names) await mkdir(dirOf(name), { recursive: true })
+    const cluster = new Cluster(names.map((name) => new Node(name, dirOf(name), network)))
+    await Promise.all(cluster.nodes.map((node) => node.start()))
+    return cluster
+  }
+
+  node(name: string): Node {
+    const found = this.nodes.find((one) => one.name === name)
+    if (!found) throw new Error(`there is no server ${name}`)
+    return found
+  }
+
+  /** The server that leads the stream now. */
+  async leader(): Promise<Node | undefined> {
+    if (this.nodes.length === 1) return this.nodes[0]
+    for (const node of this.nodes) {
+      const said = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
+      const leader = said && streamsOf(said).find(({ name }) => name === STREAM)?.cluster?.leader
+      const found = this.nodes.find(({ name, running }) => name === leader && running)
+      if (found) return found
+    }
+    return undefined
+  }
+
+  /** All servers run, are healthy, and of one mind who leads; every stream has a leader and its replicas are caught up. */
+  settled(deadline_ms: number): Promise<boolean> {
+    return eventually(() => this.#isSettled(), { deadline_ms, every_ms: 200 })
+  }
+
+  async #isSettled(): Promise<boolean> {
+    const leaders = new Set<string>()
+    for (const node of this.nodes) {
+      const health = await node.ask<{ status?: string }>('/healthz')
+      if (health?.status !== 'ok') return false
+      if (this.nodes.length === 1) continue
+      const said = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
+      if (!said?.meta_cluster?.leader || said.meta_cluster.cluster_size !== this.nodes.length) return false
+      leaders.add(said.meta_cluster.leader)
+      const led = streamsOf(said).filter(({ cluster }) => cluster?.leader === node.name)
+      if (led.some(({ cluster }) => cluster?.replicas?.some(({ current }) => !current))) return false
+    }
+    return leaders.size <= 1
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.kill()))
+  }
+}
+
+function streamsOf({ account_details = [] }: Jsz) {
+  return account_details.flatMap(({ stream_detail = [] }) => stream_detail)
+}

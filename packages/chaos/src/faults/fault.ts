@@ -1,0 +1,8 @@
+import type { Arena } from '../arena.js'
+import type { PlannedFault } from '../schedule.js'
+
+/** What a fault did: undefined where there was nothing to hurt (say why). */
+export type Hurt = { done: string } | { skipped: string }
+
+/** Hurts, waits the planned time, and mends. It returns when the trouble itself is over, not when all have recovered. */
+export type Fault = (arena: Arena, planned: PlannedFault, stop: AbortSignal) => Promise<Hurt>

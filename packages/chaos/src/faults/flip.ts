@@ -1,0 +1,46 @@
+import { open, readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { seeded } from '../seeded.js'
+import { pause } from '../wait.js'
+import type { Fault } from './fault.js'
+
+const MOST_BYTES = 8
+
+/** A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. */
+export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
+  const node = arena.cluster.node(target)
+  const chosen = seeded(salt)
+  await node.kill()
+  const blocks = await blocksIn(join(node.dir, 'jetstream'))
+  const block = blocks.length > 0 ? chosen.pick(blocks) : undefined
+  const bytes = chosen.between(1, MOST_BYTES)
+  if (block) await turnOver(block, bytes, chosen.next())
+  await pause(for_ms, stop)
+  await node.start()
+  if (!block) return { skipped: `server ${target} has no blocks yet` }
+  return { done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}` }
+}
+
+/** Blocks of the stream that have something in them, in the order of their names. */
+async function blocksIn(dir: string): Promise<string[]> {
+  const names = await readdir(dir, { recursive: true }).catch(() => [] as string[])
+  const blocks = names.filter((name) => name.endsWith('.blk') && name.includes('streams/PASSOVER/')).sort()
+  const sizes = await Promise.all(blocks.map((name) => stat(join(dir, name))))
+  return blocks.filter((_, i) => (sizes[i]?.size ?? 0) > MOST_BYTES).map((name) => join(dir, name))
+}
+
+/** So many bytes in a row, at a place between 0 (its start) and 1 (its end). */
+async function turnOver(path: string, bytes: number, place: number): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    const { size } = await file.stat()
+    const at = Math.floor(place * (size - bytes))
+    const held = Buffer.alloc(bytes)
+    await file.read(held, 0, bytes, at)
+    for (let i = 0; i < bytes; i += 1) held[i] = (held[i] ?? 0) ^ 0xff
+    await file.write(held, 0, bytes, at)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,22 @@
+import type { FaultName } from '../schedule.js'
+import { diskFull } from './disk-full.js'
+import type { Fault } from './fault.js'
+import { flip } from './flip.js'
+import { freeze } from './freeze.js'
+import { kill } from './kill.js'
+import { partition, slow } from './link.js'
+import { leaderKill, outage, serverFreeze, serverKill, serverRestart } from './server.js'
+
+export const FAULT_OF: Record<FaultName, Fault> = {
+  kill,
+  freeze,
+  'server-kill': serverKill,
+  'server-freeze': serverFreeze,
+  'server-restart': serverRestart,
+  'leader-kill': leaderKill,
+  outage,
+  partition,
+  slow,
+  'disk-full': diskFull,
+  flip,
+}

@@ -1,0 +1,49 @@
+import type { Node } from '../cluster.js'
+import { pause } from '../wait.js'
+import type { Fault } from './fault.js'
+
+/** kill -9 of one server, and its start after a while. */
+export const serverKill: Fault = async (arena, { target, for_ms }, stop) => {
+  await away(arena.cluster.node(target), for_ms, stop)
+  return { done: `kill -9 server ${target} for ${for_ms} ms` }
+}
+
+/** kill -9 of the server that leads the stream. */
+export const leaderKill: Fault = async (arena, { for_ms }, stop) => {
+  const leader = await arena.cluster.leader()
+  if (!leader) return { skipped: 'nobody leads the stream' }
+  await away(leader, for_ms, stop)
+  return { done: `kill -9 server ${leader.name}, which led the stream, for ${for_ms} ms` }
+}
+
+async function away(node: Node, for_ms: number, stop: AbortSignal): Promise<void> {
+  await node.kill()
+  await pause(for_ms, stop)
+  await node.start()
+}
+
+/** SIGSTOP of one server: connections stay open and nobody answers. */
+export const serverFreeze: Fault = async (arena, { target, for_ms }, stop) => {
+  const node = arena.cluster.node(target)
+  node.freeze()
+  await pause(for_ms, stop)
+  node.thaw()
+  return { done: `SIGSTOP server ${target} for ${for_ms} ms` }
+}
+
+/** A restart in good order (SIGTERM). */
+export const serverRestart: Fault = async (arena, { target, for_ms }, stop) => {
+  const node = arena.cluster.node(target)
+  await node.stop()
+  await pause(for_ms, stop)
+  await node.start()
+  return { done: `restart server ${target}` }
+}
+
+/** kill -9 of all servers at the same time. */
+export const outage: Fault = async ({ cluster }, { for_ms }, stop) => {
+  await Promise.all(cluster.nodes.map((node) => node.kill()))
+  await pause(for_ms, stop)
+  await Promise.all(cluster.nodes.map((node) => node.start()))
+  return { done: `kill -9 all servers for ${for_ms} ms` }
+}

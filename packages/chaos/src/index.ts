@@ -1,0 +1,19 @@
+/**
+ * @passover/chaos: the guarantees under fire. Real processes and real servers, troubled by a seeded schedule; then a checker that shares
+ * no code with the product says for each promise of DESIGN §1 whether it held.
+ *
+ * Invariants:
+ * I1 The same seed and options give the same schedule: who is hurt, when, how, and what is asked for.
+ * I2 The checker (check/) imports nothing of ours: a fault in the product's fold is not repeated there.
+ * I3 What a machine cannot do is named as left out, never silently skipped.
+ */
+export { type ChaosHooks, runChaos } from './chaos.js'
+export type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './check/found.js'
+export { judge } from './check/judge.js'
+export { checkStream } from './check/stream.js'
+export { BUILDER, CHECKER, type ChildPlan, type Errand, errand, HELPER, LOAD_AGENTS, type LoadPlan } from './load-plan.js'
+export { CHAOS_DEFAULTS, type ChaosOptions } from './options.js'
+export { type ChaosReport, writeReport } from './report.js'
+export { countsText, PROMISE_TEXT, verdictText } from './report-text.js'
+export { FAULTS, type FaultName } from './schedule.js'
+export { type Seeded, seeded } from './seeded.js'

@@ -1,0 +1,30 @@
+import { FAULTS, type FaultName } from './schedule.js'
+
+/** What a run is asked for; resolved once, at the edge. */
+export interface ChaosOptions {
+  seed: number
+  /** How long there is load and trouble, ms. */
+  length_ms: number
+  faults: readonly FaultName[]
+  nodes: 1 | 3
+  /** Passes asked for a second. */
+  rate: number
+  /** How much later than promised a pass may end because the machine has other things to do, ms. */
+  slack_ms: number
+  /** Watch what grows. */
+  soak: boolean
+  /** Where stores, logs, histories and the report go. */
+  dir: string
+  /** Use loopback even where namespaces are allowed. */
+  network: 'own' | 'loopback'
+}
+
+export const CHAOS_DEFAULTS: Omit<ChaosOptions, 'seed' | 'dir'> = {
+  length_ms: 120_000,
+  faults: FAULTS,
+  nodes: 3,
+  rate: 12,
+  slack_ms: 0,
+  soak: false,
+  network: 'own',
+}

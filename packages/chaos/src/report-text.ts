@@ -1,0 +1,75 @@
+import type { PromiseVerdict } from './check/verdict.js'
+import type { ChaosReport } from './report.js'
+
+/** In a sentence, what each promise says (DESIGN §1). */
+export const PROMISE_TEXT = {
+  P1: 'One dispatch: at most once, a run at most once an attempt, only the newest attempt returns, asking again gives the stored result',
+  P2: 'One return: exactly one, in time, and what was told is what is stored; nothing accepted is lost',
+  P3: 'Unforgeable ancestry: parents, depth and loops are what the stream says',
+  P4: 'Complete evidence: the archive and the records tell what the stream has',
+  P5: 'Bounded authority: no child outlives its parent, nothing held is dispatched without approval',
+} as const
+
+const MOST_VIOLATIONS = 50
+
+/** The report for people. */
+export function reportText(report: ChaosReport): string {
+  const { verdict, machine } = report
+  const sections = [
+    `# Passover under fire: ${report.ok ? 'no violation' : 'NOT OK'}`,
+    `${report.started_at}, ${report.seconds} s in all, seed ${report.seed}, Passover ${report.passover}. Again: \`${report.again}\``,
+    `${machine.cpus} processors, ${machine.memory_mib} MiB, ${machine.platform}, Node ${machine.node}, nats-server ${machine.nats_server} × ${report.options.nodes} (R${report.options.nodes}, sync always), network: ${machine.network}, slow links by ${machine.slow_links}, full disk by ${machine.full_disk}.`,
+    '## Promises',
+    table(
+      ['promise', 'verdict', 'looked at'],
+      Object.entries(verdict.promises).map(([name, found]) => [
+        `${name} ${PROMISE_TEXT[name as keyof typeof PROMISE_TEXT]}`,
+        verdictText(found),
+        countsText(found.counts),
+      ]),
+    ),
+    ...violations(report),
+    '## Passes',
+    `${verdict.totals.messages} messages, ${verdict.totals.requests} requests, ${verdict.totals.passes} passes, ${verdict.totals.ended} ended, ${verdict.totals.fences} later attempts. By outcome: ${countsText(verdict.totals.by_code)}.`,
+    '## Faults',
+    table(
+      ['fault', 'times', 'median recovery', 'longest'],
+      Object.entries(report.faults).map(([fault, times]) => [fault, String(times), ...recoveryOf(report, fault)]),
+    ),
+    'Recovery: from the end of the trouble until every server is healthy and every replica caught up; of a killed process, until its successor is ready.',
+    '## Left out',
+    report.left_out.length > 0 ? report.left_out.map((what) => `- ${what}`).join('\n') : 'Nothing.',
+    ...(report.soak ? ['## What grows', ...report.soak.lines] : []),
+    '## Schedule, as it was',
+    report.done.map(({ began, what }) => `- ${((began - Date.parse(report.started_at)) / 1_000).toFixed(1)} s: ${what}`).join('\n'),
+  ]
+  return `${sections.filter(Boolean).join('\n\n')}\n`
+}
+
+function violations({ verdict, failures }: ChaosReport): string[] {
+  const found = Object.entries(verdict.promises).flatMap(([name, { violations: all }]) => all.map((what) => `- ${name}: ${what}`))
+  return [
+    ...(found.length > 0 ? [`### ${found.length} violations`, found.slice(0, MOST_VIOLATIONS).join('\n')] : []),
+    ...(failures.length > 0 ? ['### What failed in the run itself', failures.map((what) => `- ${what}`).join('\n')] : []),
+  ]
+}
+
+function recoveryOf({ recovery }: ChaosReport, fault: string): [string, string] {
+  const found = recovery[fault]
+  return found ? [`${found.median_ms} ms`, `${found.most_ms} ms`] : ['', '']
+}
+
+export function verdictText({ holds, violations: { length } }: PromiseVerdict): string {
+  return holds ? 'holds' : `BROKEN (${length})`
+}
+
+export function countsText(counts: Record<string, number>): string {
+  return Object.entries(counts)
+    .map(([what, count]) => `${what} ${count}`)
+    .join(', ')
+}
+
+function table(head: string[], rows: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}

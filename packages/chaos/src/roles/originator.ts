@@ -1,0 +1,103 @@
+import { openSync, readFileSync, writeSync } from 'node:fs'
+import { type Agent, connect, type PassHandle, PassOverError, type PassOverOptions, type WorkOutput } from '@passover/sdk'
+import { type ChaosErrand, chaosErrand, type HistoryLine } from '../load.js'
+import { seeded } from '../seeded.js'
+import { pause } from '../wait.js'
+import { insist, say, told } from './role.js'
+
+/**
+ * Asks for passes, one every `every_ms` and whatever became of those before, until it is told to stop, and writes down what it asked
+ * and what it was told. Killed and started again it asks for the ids whose end it has not been told.
+ */
+interface Options {
+  servers: string
+  agent: string
+  every_ms: number
+  seed: number
+  history: string
+  /** How often it was started before. */
+  life: number
+}
+
+const LIVES_APART = 1_000_003
+const { servers, agent: name, every_ms, seed, history, life } = told<Options>()
+const file = openSync(history, 'a')
+const choices = seeded(seed + life * LIVES_APART)
+const stopping = new AbortController()
+process.on('message', (message) => {
+  if ((message as { stop?: boolean }).stop) stopping.abort()
+})
+const agent = await insist(() => connect({ agent: name, servers }))
+const under = new Set<Promise<void>>()
+for (const { id, to } of leftOpen()) follow(tell(agent.handle(id, to)))
+say('ready')
+const begun = performance.now()
+for (let n = 0; !stopping.signal.aborted; n += 1) {
+  await pause(begun + n * every_ms - performance.now(), stopping.signal)
+  if (!stopping.signal.aborted) follow(run(agent, chaosErrand(choices), `given-${name}-${seed}-${life}-${n}`))
+}
+await Promise.all(under)
+say('done')
+
+function follow(one: Promise<void>): void {
+  const whole = one.finally(() => under.delete(whole))
+  under.add(whole)
+}
+
+async function run(by: Agent, errand: ChaosErrand, given: string): Promise<void> {
+  const { plan, priority, timeout_ms, times, to, cancel_after_ms } = errand
+  const options: PassOverOptions = { subagent: to, reason: 'load', priority, timeout_ms, work_context: { objective: JSON.stringify(plan) } }
+  if (errand.retries) {
+    // Its ids are its own business; what becomes of them is read from the stream.
+    await by.passOverWithRetry(options).catch(() => undefined)
+    return
+  }
+  const handles = Array.from({ length: times }, () => by.passOver({ ...options, ...(times > 1 && { id: given }) }))
+  const at = Date.now()
+  for (const { id } of handles) write({ t: 'asked', id, to, at, timeout_ms })
+  for (const handle of handles) {
+    handle.stored.then(
+      () => write({ t: 'stored', id: handle.id, at: Date.now() }),
+      () => undefined,
+    )
+  }
+  const ends = handles.map(tell)
+  if (cancel_after_ms !== undefined) {
+    await pause(cancel_after_ms)
+    await handles[0]?.cancel('changed my mind').then(
+      () => write({ t: 'cancelled', id: handles[0]?.id ?? '', at: Date.now() }),
+      () => undefined,
+    )
+  }
+  await Promise.all(ends)
+}
+
+async function tell(handle: PassHandle): Promise<void> {
+  const end = await handle.then(
+    (output) => ({ outcome: 'ok', ...attemptOf(output) }),
+    (error: unknown) => ({ outcome: error instanceof PassOverError ? error.code : String(error) }),
+  )
+  write({ t: 'told', id: handle.id, at: Date.now(), ...end })
+}
+
+/** Workers say in their text which attempt they were. */
+function attemptOf(output: WorkOutput): { attempt?: number } {
+  const found = /done in attempt (\d+)/.exec(JSON.stringify(output))
+  return found ? { attempt: Number(found[1]) } : {}
+}
+
+function write(line: HistoryLine): void {
+  writeSync(file, `${JSON.stringify(line)}\n`)
+}
+
+/** What an earlier life asked for and was not told the end of. */
+function leftOpen(): { id: string; to: string }[] {
+  const open = new Map<string, { id: string; to: string }>()
+  for (const text of readFileSync(history, 'utf8').split('\n')) {
+    if (!text.endsWith('}')) continue
+    const line = JSON.parse(text) as HistoryLine
+    if (line.t === 'asked') open.set(line.id, { id: line.id, to: line.to })
+    if (line.t === 'told') open.delete(line.id)
+  }
+  return [...open.values()]
+}

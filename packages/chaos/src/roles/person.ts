@@ -1,0 +1,39 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { encode, openBus, type Stored } from '@passover/bus'
+import { HEADER, type PassKey } from '@passover/schemas'
+import { pause } from '../wait.js'
+import { insist, say, told } from './role.js'
+
+/** Decides about what is held: approves three of five, denies one, and leaves one to expire. */
+interface Options {
+  servers: string
+  person: string
+}
+
+const LOOK_BACK = 2_000
+const THINKS_MS = 1_500
+const { servers, person } = told<Options>()
+const bus = await insist(() => openBus({ servers, identity: person }))
+const { last } = await insist(() => bus.bounds())
+await insist(() =>
+  bus.follow({ filters: [bus.subjects.all('held')], from: Math.max(1, last - LOOK_BACK), headers_only: true }, (stored, fact) => {
+    if (fact.type === 'step') void decide(stored, fact.key)
+  }),
+)
+say('ready')
+
+/** The same pass is decided alike by each of its lives. */
+async function decide(stored: Stored, key: PassKey): Promise<void> {
+  const chosen = createHash('sha256').update(key.id).digest()
+  const kind = (chosen[0] ?? 0) % 5
+  const digest = stored.headers.get(HEADER.digest)
+  if (kind === 4 || digest === undefined) return
+  await pause(((chosen[1] ?? 0) / 255) * THINKS_MS)
+  const verdict = kind === 3 ? 'deny' : 'approve'
+  await bus.publish({
+    subject: bus.subjects.decision(key, 'dispatch', person),
+    headers: { [HEADER.id]: key.id, [HEADER.verdict]: verdict, [HEADER.digest]: digest, [HEADER.nonce]: randomUUID() },
+    data: encode({ v: 1, verdict, digest }),
+    guard: { subject: bus.subjects.decisions(key, 'dispatch'), sequence: 0 },
+  })
+}

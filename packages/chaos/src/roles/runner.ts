@@ -1,0 +1,21 @@
+import type { ChaosOptions } from '../options.js'
+import type { OwnWorld } from '../own-world.js'
+import { note, run } from '../run.js'
+import { say, told } from './role.js'
+
+/** The process that runs everything, in a world of its own where that is allowed. */
+const { options, ...home } = told<{ options: ChaosOptions; world: OwnWorld; server: { path: string; version: string }; passover: string }>()
+const stop = new AbortController()
+process.on('message', (message) => {
+  if ((message as { stop?: boolean }).stop) stop.abort()
+})
+const progress = (text: string) => {
+  say('progress', { text })
+  void note(options.dir, text)
+}
+try {
+  say('report', { report: await run(options, { ...home, say: progress, stop: stop.signal }) })
+} catch (error) {
+  say('failed', { why: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+}
+process.disconnect()

@@ -1,0 +1,2 @@
+/** Of the command and of everything that it runs. */
+export const VERSION = '0.1.0'

@@ -1,0 +1,47 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { ChaosReport } from '@passover/chaos'
+import { expect, test } from 'vitest'
+
+const COMMAND = fileURLToPath(new URL('../../packages/cli/bin/passover.js', import.meta.url))
+const seed = Number(process.env.PASSOVER_SEED ?? Date.now() % 1_000_000)
+/** A machine that runs other tests beside this is late; what is promised of a quiet one is for the published run. */
+const SLACK = '14s'
+
+test.each(['own', 'loopback'])(
+  'no promise is broken under fire, network %s (PASSOVER_SEED=%s)',
+  async (network) => {
+    const dir = await mkdtemp(join(tmpdir(), 'passover-chaos-test-'))
+    const args = ['chaos', '--minutes', '1', '--seed', String(seed), '--slack', SLACK, '--network', network, '--report', dir, '--json']
+    const { stdout, stderr } = await run(args)
+    const report = JSON.parse(stdout) as Omit<ChaosReport, 'report'> & { report: { markdown: string } }
+    console.log(`seed ${seed}, ${report.machine?.network}: ${JSON.stringify({ faults: report.faults, totals: report.verdict?.totals })}`)
+    expect(report, stderr).toMatchObject({ ok: true, failures: [] })
+    expect(Object.values(report.verdict.promises).map(({ holds }) => holds)).toEqual([true, true, true, true, true])
+    // It was no walk in the park, and most went well.
+    expect(Object.keys(report.faults).length).toBeGreaterThanOrEqual(4)
+    expect(report.verdict.totals.by_code.ok).toBeGreaterThan(report.verdict.totals.passes / 3)
+    expect(await readFile(report.report.markdown, 'utf8')).toContain('no violation')
+    await rm(dir, { recursive: true, force: true })
+  },
+  420_000,
+)
+
+function run(args: string[]): Promise<{ stdout: string; stderr: string; code: number | null }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [COMMAND, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    let stdout = ''
+    let stderr = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ stdout, stderr, code }))
+  })
+}
