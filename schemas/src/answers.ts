@@ -59,6 +59,9 @@ export const passRow = z.object({
   parent: z.string().optional(),
   chain_depth: z.int().optional(),
   retry_of: z.string().optional(),
+  /** Of a pass that died: the one that tries it again, or who dropped it. */
+  requeued_as: z.string().optional(),
+  dropped_by: z.string().optional(),
   last_sequence: z.int(),
 })
 export type PassRow = z.infer<typeof passRow>

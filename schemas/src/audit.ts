@@ -127,6 +127,14 @@ export const passRecord = open({
     by: text(LIMITS.short),
     modifications: record(text(LIMITS.word), z.enum(['applied', 'undone']), LIMITS.artifacts),
   }).optional(),
+  /** What a person did about its dead letter. */
+  settlement: open({
+    action: z.enum(['requeue', 'drop']),
+    by: text(LIMITS.short),
+    time,
+    requeued_as: passId.optional(),
+    reason: text(LIMITS.line).optional(),
+  }).optional(),
   /** Steps that the fold calls impossible. */
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
 })

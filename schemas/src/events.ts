@@ -85,7 +85,7 @@ export interface DecisionFact {
   digest?: string | undefined
 }
 
-export const EVENT_KINDS = ['cancel', 'applied', 'started', 'progress', 'late', 'dead_letter', 'violation'] as const
+export const EVENT_KINDS = ['cancel', 'applied', 'started', 'progress', 'late', 'dead_letter', 'settled', 'violation'] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
 
 export interface EventFact {

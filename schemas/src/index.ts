@@ -98,6 +98,19 @@ export {
   type WorkContext,
   workContext,
 } from './context.js'
+export {
+  type DeadLetter,
+  type DeadLetterAnswer,
+  type DeadLetterDetail,
+  type DeadLettersAnswer,
+  deadLetter,
+  deadLetterAnswer,
+  deadLetterDetail,
+  deadLettersAnswer,
+  type SettledBody,
+  type Settlement,
+  settledBody,
+} from './dead-letters.js'
 export { ERROR_CODES, type ErrorCode, errorCode, type PassError, passError } from './errors.js'
 export {
   type AdvisoryFact,

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { agentRecord, ownLimits } from './agents.js'
 import { count, filled, json, jsonRecord, list, record, text, time } from './bounded.js'
+import { deadLetterQuestions } from './dead-letters.js'
 import { passError } from './errors.js'
 import { LIMITS } from './limits.js'
 import { message } from './message.js'
@@ -236,6 +237,7 @@ export const question = z.discriminatedUnion('op', [
     /** `next` of the answer before. */
     after: text(300).optional(),
   }),
+  ...deadLetterQuestions,
 ])
 export type Question = z.infer<typeof question>
 

@@ -51,6 +51,7 @@ const ALLOWED: Row[] = [
   ['audit', 'subscribe', 'returned.*.*.*.audit.passover', 'hears that its work was ended'],
   ['bob', 'publish', `decision.alice.audit.${ID}.apply.bob`, 'decides'],
   ['bob', 'publish', `event.alice.audit.${ID}.cancel.bob`, 'cancels'],
+  ['bob', 'publish', `event.alice.audit.${ID}.settled.bob`, 'settles a dead letter'],
   ['bob', 'publish', 'policy.bob', 'publishes a policy'],
   ['bob', 'publish', '$KV.agents.audit', 'registers an agent'],
   ['bob', 'publish', 'decided.alice', 'hints at a decision'],
@@ -70,6 +71,9 @@ const ALLOWED: Row[] = [
 
 const REFUSED: Row[] = [
   ['alice', 'publish', '$KV.presence.alice.0abcdef', 'does no work that could be up'],
+  ['alice', 'publish', `event.alice.audit.${ID}.settled.alice`, 'settles the dead letter of its own pass'],
+  ['bob', 'publish', `event.alice.audit.${ID}.settled.ann`, 'settles a dead letter as another'],
+  ['bob', 'publish', 'request.audit.alice', 'asks as an agent'],
   ['audit', 'publish', '$KV.presence.mallory.0abcdef', 'says that another is up'],
   ['audit', 'publish', '$KV.presence.audit.a.b', 'writes beside its own'],
   ['audit', 'publish', '$KV.budgets.alice.audit.x', 'gives itself a budget'],

@@ -127,6 +127,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     publish(subjects.pattern('decided', '*'), 'hint that a decision was made'),
     publish(subjects.pattern('event', '*', '*', '*', 'cancel', name), 'cancel a pass'),
     publish(subjects.pattern('event', '*', '*', '*', 'applied', name), 'say what was applied'),
+    publish(subjects.pattern('event', '*', '*', '*', 'settled', name), 'requeue or drop a dead letter'),
     publish(subjects.policy(name), 'publish a policy version'),
     publish(subjects.agent(name), 'register agents'),
     ...writeTable(subjects.bucket('agents'), 'register agents'),

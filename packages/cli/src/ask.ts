@@ -25,7 +25,7 @@ interface Answers<Answer> {
 }
 
 /** Asks the audit service. CliFailure E040 when nobody answers; else its own refusal's code. */
-async function ask<Answer extends { ok: boolean }>(
+export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
   answer: Answers<Answer>,
@@ -115,7 +115,7 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): P
   throw new CliFailure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }
 
-function severalPasses(id: string, rows: PassRow[]): CliFailure {
+export function severalPasses(id: string, rows: Pick<PassRow, 'id' | 'originator' | 'subagent' | 'status'>[]): CliFailure {
   const shown = rows.slice(0, 10).map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}  ${row.status}`)
   const rest = rows.length > 10 ? [`  … and ${rows.length - 10} more`] : []
   return new CliFailure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {

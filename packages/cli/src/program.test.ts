@@ -34,6 +34,7 @@ describe('the command tree', () => {
       'deny',
       'apply',
       'undo',
+      'dlq',
       'agents',
       'policy',
       'doctor',

@@ -5,6 +5,7 @@ import { cancelCommand } from './commands/cancel.js'
 import { chaosCommand } from './commands/chaos.js'
 import { completionCommand } from './commands/completion.js'
 import { approveCommand, denyCommand } from './commands/decide.js'
+import { dlqCommand } from './commands/dlq.js'
 import { doctorCommand } from './commands/doctor.js'
 import { inboxCommand } from './commands/inbox.js'
 import { listCommand } from './commands/list.js'
@@ -46,6 +47,7 @@ export function buildProgram(): Command {
     denyCommand(),
     applyCommand(),
     undoCommand(),
+    dlqCommand(),
     agentsCommand(),
     policyCommand(),
     doctorCommand(),

@@ -8,6 +8,7 @@ import { foldJournal, type JournalRules, type JournalState } from './lifecycle.j
 import { present } from './present.js'
 import { releaseDenied, releaseOf } from './release.js'
 import { acceptError, acceptReturn } from './return.js'
+import { settlementOf } from './settlement.js'
 import { passStatus } from './status.js'
 
 /**
@@ -33,6 +34,7 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
     ...present({
       awaits: awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions }),
       application: applicationOf(pass).record,
+      settlement: settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
     }),
     ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
   }

@@ -11,9 +11,9 @@ export interface PassHistory {
   steps: readonly Step[]
   /** `body` as decoded, undefined when it cannot be; where it is absent the headers are taken for it. */
   decisions: readonly (DecisionFact & { reason?: string | undefined; body?: unknown })[]
-  /** Sequences that a stored violation names: such a decision does not count, whoever its subject says made it. */
+  /** Sequences that a stored violation names: such a decision or settlement does not count, whoever its subject says made it. */
   violated?: readonly number[] | undefined
-  /** `body` of those that matter here: started, applied. */
+  /** `body` of those that matter here: started, applied, settled. */
   events: readonly (EventFact & { body?: unknown })[]
   /** Body of the request that the first step answers, where it is known. */
   request?: RequestControl | undefined

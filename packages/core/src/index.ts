@@ -56,6 +56,7 @@ export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseD
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
 export { sessionToken } from './sessions.js'
+export { settlementOf } from './settlement.js'
 export { isReference, withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'
 export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'

@@ -4,6 +4,8 @@ import {
   type AgentsAnswer,
   type AnsweredDecision,
   type AnsweredPass,
+  type DeadLetterAnswer,
+  type DeadLettersAnswer,
   type ErrorCode,
   HEADER,
   type InboxAnswer,
@@ -18,7 +20,9 @@ import {
   type TimeAnswer,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
+import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerInbox } from './answer-inbox.js'
+import type { DeadLetters } from './dead-letters.js'
 import { describeChecked } from './describe.js'
 import { controlOf } from './history.js'
 import type { Inbox } from './inbox.js'
@@ -32,6 +36,7 @@ export interface AnswerDeps extends LoadDeps {
   /** Applies output schemas. */
   check?: CheckSchema | undefined
   inbox: Inbox
+  dead: DeadLetters
   query: Query
   /** Whether this asker is told about every pass. */
   seesAll: (name: string) => boolean
@@ -39,7 +44,7 @@ export interface AnswerDeps extends LoadDeps {
   requestOf: (key: PassKey) => number | undefined
 }
 
-export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer | InboxAnswer
+export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer | InboxAnswer | DeadLettersAnswer | DeadLetterAnswer
 
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
@@ -76,6 +81,10 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
       return { ok: true, agents: await deps.query.agents() }
     case 'inbox':
       return await answerInbox(deps, asker, data)
+    case 'dead_letters':
+      return await answerDeadLetters(deps, asker, data)
+    case 'dead_letter':
+      return await answerDeadLetter(deps, asker, data)
     case 'pass':
       return await answerPass(deps, asker, data)
   }

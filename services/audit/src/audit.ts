@@ -3,6 +3,7 @@ import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, typ
 import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { Archive } from './archive-read.js'
+import { DeadLetters } from './dead-letters.js'
 import { createdAt, describeChecked, rowOf } from './describe.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
@@ -49,9 +50,10 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
     return busy || sealing ? Promise.all([busy, sealing]).then(() => undefined) : undefined
   })
   const query = new Query({ bus, projector: parts.projector, rows: parts.rows, seeded, table, archive, agents, rules })
-  const answering = options.answers ? await answerQuestions(bus, answerDeps(parts, { archive, query })) : undefined
+  const dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
+  const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
-  return new RunningAudit(parts, { reader, answering, watch, rebuild: rebuild || !built })
+  return new RunningAudit(parts, { reader, answering, watch, dead, rebuild: rebuild || !built })
 }
 
 interface Stores {
@@ -125,7 +127,7 @@ async function keepLoaded(
   return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, record)
 }
 
-function answerDeps(parts: Parts, found: { archive: Archive; query: Query }): AnswerDeps {
+function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead: DeadLetters }): AnswerDeps {
   const { deps, options, agents, projector } = parts
   return {
     ...found,

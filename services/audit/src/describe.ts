@@ -57,6 +57,8 @@ export function rowOf(record: PassRecord): PassRow {
     parent: parent && keyText(parent),
     chain_depth: record.chain_depth,
     retry_of: record.retry_of,
+    requeued_as: record.settlement?.requeued_as,
+    dropped_by: record.settlement?.action === 'drop' ? record.settlement.by : undefined,
     last_sequence: sequences.last,
   }
 }

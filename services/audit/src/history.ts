@@ -6,6 +6,7 @@ import type { Noted, PassMemory, RequestNote } from './pass-memory.js'
 type Json = Record<string, unknown>
 
 const MAX_SESSION = 256
+const SAYING: ReadonlySet<string> = new Set(['started', 'applied', 'settled', 'violation'])
 
 /** What is remembered of a pass in the form in which the rules want it: only here are bodies decoded. */
 export function toHistory(memory: PassMemory): PassHistory {
@@ -42,8 +43,7 @@ function requestsOf({ noted, request }: PassMemory): PassHistory['requests'] {
 /** Only these say something that the record repeats. */
 function eventBody(noted: Noted): unknown {
   const { fact } = noted
-  const says = fact.type === 'event' && (fact.kind === 'started' || fact.kind === 'applied' || fact.kind === 'violation')
-  return says ? bodyOf(noted) : undefined
+  return fact.type === 'event' && SAYING.has(fact.kind) ? bodyOf(noted) : undefined
 }
 
 /** The sequence that a violation speaks of. */

@@ -35,7 +35,7 @@ const COPY_BYTES = 16 * 1024
 const MAX_NOTED = 1_024
 const MAX_BODIES = 4 * 1024 * 1024
 /** Besides steps, the messages whose bodies the record repeats. */
-const SAYS_MORE: ReadonlySet<string> = new Set(['decision', 'started', 'applied', 'violation'])
+const SAYS_MORE: ReadonlySet<string> = new Set(['decision', 'started', 'applied', 'settled', 'violation'])
 const NO_BODY = new Uint8Array()
 
 /**

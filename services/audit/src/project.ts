@@ -147,6 +147,9 @@ export class Projector {
     if (fact.type === 'decision' && deps.isAgent(fact.person)) {
       deps.violations.report(fact.key, fact.sequence, `a decision by the agent ${fact.person}`)
     }
+    if (fact.type === 'event' && fact.kind === 'settled' && deps.isAgent(fact.sender)) {
+      deps.violations.report(fact.key, fact.sequence, `a dead letter settled by the agent ${fact.sender}`)
+    }
     const request = fact.type === 'step' ? this.answeredBy(fact) : undefined
     const text = keyText(fact.key)
     const known = this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text)

@@ -79,7 +79,13 @@ export class RunningAudit implements AuditRunning {
 
   constructor(
     private readonly parts: Parts,
-    private readonly opened: { reader: Following; answering: Consumption | undefined; watch: AsyncDisposable; rebuild: boolean },
+    private readonly opened: {
+      reader: Following
+      answering: Consumption | undefined
+      watch: AsyncDisposable
+      dead: AsyncDisposable | undefined
+      rebuild: boolean
+    },
   ) {
     this.closed = new Promise((resolve) => {
       this.resolveClosed = resolve
@@ -131,7 +137,7 @@ export class RunningAudit implements AuditRunning {
     const { opened, parts } = this
     for (const timer of this.timers) timer[Symbol.dispose]()
     await opened.answering?.drain(ms)
-    await Promise.all([opened.reader[Symbol.asyncDispose](), opened.watch[Symbol.asyncDispose]()])
+    await Promise.all([opened.reader[Symbol.asyncDispose](), opened.watch[Symbol.asyncDispose](), opened.dead?.[Symbol.asyncDispose]()])
     // What is only retried is given up; the next process reads it again (I4).
     parts.reloads.stop()
     parts.violations.stop()

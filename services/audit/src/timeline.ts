@@ -62,6 +62,10 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
       return textOf(body.message)
     case 'violation':
       return textOf(body.what)
+    case 'settled':
+      return body.action === 'requeue' ? `requeued as ${textOf(body.requeued_as) ?? '?'}` : `dropped${because(body.reason)}`
+    case 'dead_letter':
+      return isJson(body.error) ? textOf(body.error.code) : undefined
     case 'applied':
       return Array.isArray(body.applied) ? `${body.applied.length} ${body.undone === true ? 'undone' : 'applied'}` : undefined
     default:
@@ -72,6 +76,14 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
 function bodyOf({ stored }: Loaded['messages'][number]): Record<string, unknown> {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   return decoded.ok && typeof decoded.value === 'object' && decoded.value !== null ? (decoded.value as Record<string, unknown>) : {}
+}
+
+function because(reason: unknown): string {
+  return typeof reason === 'string' ? `: ${reason}` : ''
+}
+
+function isJson(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }
 
 function textOf(value: unknown): string | undefined {

@@ -1,6 +1,6 @@
-import { encode, type Outcome, type Outgoing } from '@passover/bus'
+import { decode, encode, type Outcome, type Outgoing, type Stored } from '@passover/bus'
 import { passError } from '@passover/core'
-import { type DeadLetterBody, type PassError, type PassKey, sha256, WIRE_VERSION } from '@passover/schemas'
+import { type DeadLetterBody, HEADER, type PassError, type PassKey, sha256, WIRE_VERSION } from '@passover/schemas'
 import type { Context } from './context.js'
 import { type ReplyType, systemReturn } from './first-step.js'
 import type { Parties } from './read-request.js'
@@ -76,8 +76,21 @@ export async function keepDead(
     ...(bytes && { bytes }),
     ...(bytes && dead.data && dead.data.length > bytes.length && { truncated: true }),
   }
-  const message: Outgoing = { subject, data: encode(body, 'msgpack'), guard: { subject, sequence: 0 } }
-  const outcome = await bus.publish(message)
-  // Lost: another replica, or an earlier delivery of the same message, has stored it.
-  return outcome.kind === 'stored' || outcome.kind === 'lost' ? { ok: true } : { ok: false, outcome }
+  const publish = (after: number) => {
+    const message: Outgoing = { subject, data: encode(body, 'msgpack'), guard: { subject, sequence: after } }
+    return bus.publish(message)
+  }
+  const outcome = await publish(0)
+  if (outcome.kind !== 'lost') return outcome.kind === 'stored' ? { ok: true } : { ok: false, outcome }
+  // Another replica, or an earlier delivery of the same message, has stored it; or what stands there is about something else, a lost notice.
+  const standing = await bus.journal.last(subject)
+  if (!standing || deadIn(standing) === dead.sequence) return { ok: true }
+  const again = await publish(standing.sequence)
+  return again.kind === 'stored' || again.kind === 'lost' ? { ok: true } : { ok: false, outcome: again }
+}
+
+/** Sequence of what a stored dead letter is about. */
+function deadIn({ data, headers }: Stored): unknown {
+  const decoded = decode(data, headers.get(HEADER.contentType))
+  return decoded.ok ? (decoded.value as { sequence?: unknown } | null)?.sequence : undefined
 }

@@ -34,6 +34,8 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
     ['reason', row.reason],
     ['parent', row.parent],
     ['retry of', row.retry_of],
+    ['requeued', row.requeued_as],
+    ['dropped by', row.dropped_by],
     ['session', row.session_id],
     ['priority', row.priority],
     ['asked', dateTime(row.created_at)],
@@ -44,7 +46,7 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
     ],
     ['digest', pass.digest],
   ]
-  return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(9)} ${oneLine(value ?? '')}`)
+  return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(10)} ${oneLine(value ?? '')}`)
 }
 
 /** The passes asked for within this one, in the order in which they were. */
@@ -94,6 +96,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   cancel: ({ by }) => `${by} cancels`,
   late: ({ by }) => `${by} returns too late; kept, not delivered`,
   dead_letter: () => 'kept as a dead letter',
+  settled: ({ by }) => `${by} settles the dead letter`,
   violation: () => 'a step that cannot be',
 }
 

@@ -1,0 +1,56 @@
+import { type Bus, bodyType, decode, encode, type Outgoing } from '@passover/bus'
+import { isBody } from '@passover/core'
+import { type DeadLetterDetail, HEADER, type ParentProof, type Part, passOverRequest, requestEnvelope } from '@passover/schemas'
+import { CliFailure } from '../failure.js'
+
+/** A stored request, in the form in which it was asked. */
+export interface Asked {
+  form: 'msgpack' | 'json'
+  /** Envelope, or from a shell a plain PassOverRequest: then the fields of the request stand in the body itself. */
+  body: Record<string, unknown>
+  enveloped: boolean
+  subagent: string
+  parts: Part[]
+  parent: ParentProof | undefined
+  timeout_ms: number | undefined
+}
+
+/** What the request of a dead letter says. CliFailure E005: malformed; E031: nothing was asked for; E041: it is gone. */
+export function readAsked({ letter, request }: DeadLetterDetail): Asked {
+  if (letter.what === 'notice') {
+    throw new CliFailure('E031', `what died of ${letter.id} is a notice that nobody took; the pass itself stands`, {
+      hint: `passover show ${letter.id}; put the notice aside: passover dlq drop ${letter.id}`,
+    })
+  }
+  if (letter.code === 'E005') {
+    throw new CliFailure('E005', `${letter.id} is no request that can be repeated: ${letter.message}`, {
+      hint: `see its bytes: passover dlq show ${letter.id}; mend what sent it, and drop it: passover dlq drop ${letter.id}`,
+    })
+  }
+  if (!request) {
+    throw new CliFailure('E041', `the request of ${letter.id} is no longer there, or too large for an answer`, {
+      hint: 'ask for it anew: passover request',
+    })
+  }
+  const form = bodyType(request.data, request.content_type)
+  const decoded = decode(request.data, form)
+  const body = decoded.ok && isBody(decoded.value) ? decoded.value : {}
+  const envelope = requestEnvelope.safeParse(body)
+  const plain = envelope.success ? undefined : passOverRequest.safeParse(body)
+  const control = envelope.data?.request ?? plain?.data
+  if (!control) throw new CliFailure('E005', `the request of ${letter.id} is malformed`, { hint: `passover dlq show ${letter.id}` })
+  const { parent, timeout_ms } = control
+  const parts = envelope.data?.parts ?? []
+  return { form, body, enveloped: envelope.success, subagent: letter.subagent, parts, parent, timeout_ms }
+}
+
+/** The same request under another id, with its link. */
+export function requestAgain(bus: Bus, asked: Asked, link: { id: string; retry_of: string }): Outgoing {
+  const { body, enveloped, form, timeout_ms, subagent } = asked
+  const again = enveloped ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }
+  return {
+    subject: bus.subjects.request(subagent, bus.identity),
+    headers: { [HEADER.id]: link.id, ...(timeout_ms === undefined ? {} : { [HEADER.timeout]: String(timeout_ms) }) },
+    data: encode(again, form),
+  }
+}

@@ -1,0 +1,120 @@
+import { type Bus, type Outgoing, PartError } from '@passover/bus'
+import { type AnsweredPass, type DeadLetter, type DeadLetterDetail, keyText, type Part, sha256 } from '@passover/schemas'
+import { askPasses } from '../ask.js'
+import { CliFailure } from '../failure.js'
+import { isOpen, standing } from '../render/rows.js'
+import { readAsked, requestAgain } from './request-again.js'
+import { type Done, keyOf, refusePending, settle, settledBefore } from './settle.js'
+
+/** How one connects as an agent whose passes are asked for again. */
+export type ConnectAs = (originator: string) => Promise<Bus>
+
+const ADMIT_MS = 5_000
+const POLL_MS = 100
+const TRIES = 10
+
+/**
+ * Asks for the work of a dead letter again (decision 52): first an event says who does, and under which id; then the request of old goes out
+ * under that id, with `retry_of`, as its originator. The id follows from the dead pass, so that whoever finishes it, or does
+ * it at the same time, asks for one and the same pass. CliFailure E005: malformed; E013: its parent has ended, or not permitted;
+ * E041: what it needs is gone; E031: there is nothing to ask for again.
+ */
+export async function requeueLetter(
+  bus: Bus,
+  connectAs: ConnectAs,
+  { detail, reason }: { detail: DeadLetterDetail; reason?: string | undefined },
+): Promise<Done> {
+  refusePending(detail)
+  const { letter } = detail
+  if (letter.settlement?.action === 'drop') return settledBefore(letter, letter.settlement, { action: 'requeue', now: bus.now() })
+  const id = letter.settlement?.requeued_as ?? requeueId(letter)
+  if (letter.settlement && (await passOf(bus, letter, id))) {
+    return settledBefore(letter, letter.settlement, { action: 'requeue', now: bus.now() })
+  }
+  const asked = readAsked(detail)
+  await refuseLostParts(bus, letter, asked.parts)
+  if (asked.parent) await refuseEndedParent(bus, letter, asked.parent)
+  await using originator = await connectAs(letter.originator)
+  const settled = letter.settlement
+    ? { kind: 'before' as const, settlement: letter.settlement }
+    : await settle(bus, letter, { action: 'requeue', requeued_as: id, ...(reason === undefined ? {} : { reason }) })
+  if (settled.kind === 'before' && settled.settlement.requeued_as !== id) {
+    return settledBefore(letter, settled.settlement, { action: 'requeue', now: bus.now() })
+  }
+  await publish(originator, requestAgain(originator, asked, { id, retry_of: letter.id }), id)
+  const pass = await untilAnswered(bus, letter, id)
+  return settled.kind === 'before' && letter.settlement === undefined
+    ? settledBefore(letter, settled.settlement, { action: 'requeue', now: bus.now() })
+    : requeued(letter, { id, by: letter.settlement?.by ?? bus.identity }, pass)
+}
+
+/** An id of the caller's giving, the same whoever requeues this pass. */
+function requeueId(letter: DeadLetter): string {
+  return `requeue-${sha256(keyText(keyOf(letter))).slice(0, 24)}`
+}
+
+async function passOf(bus: Bus, { originator, subagent }: DeadLetter, id: string): Promise<AnsweredPass | undefined> {
+  return (await askPasses(bus, { id, from: originator, to: subagent }))[0]
+}
+
+/** Its context is what it was, or the pass is not asked for again. */
+async function refuseLostParts(bus: Bus, { id }: DeadLetter, parts: Part[]): Promise<void> {
+  for (const part of parts) {
+    if (part.data) continue
+    try {
+      await bus.parts.fetch(part)
+    } catch (error) {
+      if (!(error instanceof PartError)) throw error
+      throw new CliFailure('E041', `${id} cannot be requeued: its part "${part.name}" is no longer there: ${error.message}`, {
+        hint: 'ask for it anew, with the context at hand: passover request',
+      })
+    }
+  }
+}
+
+/** Without its parent it would have more rights, more time and more budget than it was given (P5). */
+async function refuseEndedParent(
+  bus: Bus,
+  { id }: DeadLetter,
+  parent: { originator: string; subagent: string; id: string },
+): Promise<void> {
+  const [above] = await askPasses(bus, { id: parent.id, from: parent.originator, to: parent.subagent })
+  if (above && isOpen(above.row)) return
+  throw new CliFailure('E013', `${id} was asked for within ${keyText(parent)}, which has ended`, {
+    hint: `what asked for it must be asked for again: passover show ${parent.id}`,
+    exit: 4,
+  })
+}
+
+async function publish(bus: Bus, message: Outgoing, id: string): Promise<void> {
+  let why = ''
+  for (let tries = 0; tries < TRIES; tries++) {
+    const outcome = await bus.publish(message)
+    if (outcome.kind === 'stored') return
+    why = 'description' in outcome ? outcome.description : outcome.kind
+    if (outcome.kind === 'refused' && outcome.reason === 'permission') break
+    await new Promise((again) => setTimeout(again, POLL_MS))
+  }
+  throw new CliFailure('E040', `it is recorded that it is requeued as ${id}, but the request was not stored: ${why}`, {
+    hint: `requeue it once more, with credentials that may ask as ${bus.identity}: it goes on from here`,
+  })
+}
+
+/** Waits for a moment, so that a refusal is told at once. */
+async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<AnsweredPass | undefined> {
+  const deadline = performance.now() + ADMIT_MS
+  for (;;) {
+    const pass = await passOf(bus, letter, id)
+    if ((pass && pass.status !== 'requested') || performance.now() > deadline) return pass
+    await new Promise((again) => setTimeout(again, POLL_MS))
+  }
+}
+
+function requeued(letter: DeadLetter, { id, by }: { id: string; by: string }, pass: AnsweredPass | undefined): Done {
+  const status = pass?.status ?? 'requested'
+  const document = { id: letter.id, requeued: true, action: 'requeue', requeued_as: id, by, status }
+  if (pass?.status === 'refused') {
+    return { document, sentence: `Requeued ${letter.id} as ${id}, which was refused: ${standing(pass.row)}.`, exit: 4 }
+  }
+  return { document, sentence: `Requeued ${letter.id} as ${id} (${status}). What comes of it: passover show ${id}`, exit: 0 }
+}

@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto'
+import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
+import { type DeadLetter, type DeadLetterDetail, HEADER, type SettledBody, type Settlement, WIRE_VERSION } from '@passover/schemas'
+import { ago } from '../duration.js'
+import { CliFailure } from '../failure.js'
+import { oneLine } from '../text.js'
+import { findLetter } from './letters.js'
+
+/** What became of one dead letter: its line for --json, the sentence for people, the exit code. */
+export interface Done {
+  document: Record<string, unknown>
+  sentence: string
+  exit: number
+}
+
+type Settled = { kind: 'mine' } | { kind: 'before'; settlement: Settlement }
+
+const TRIES = 50
+const PAUSE_MS = 100
+
+/**
+ * Stores what a person does about a dead letter, guarded by what others did about it: of two people one is first, the other learns who and
+ * when. What does not count is no obstacle, the next one expects its sequence. CliFailure E013: not permitted; E040: nothing could be stored.
+ */
+export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBody, 'v'>): Promise<Settled> {
+  const key = keyOf(letter)
+  const nonce = randomUUID()
+  const body: SettledBody = { v: WIRE_VERSION, ...what }
+  let now = letter
+  let why = 'the audit service has not read so far'
+  for (let tries = 0; tries < TRIES; tries++) {
+    if (now.settlement) return { kind: 'before', settlement: now.settlement }
+    const outcome = await bus.publish({
+      subject: bus.subjects.event(key, 'settled', bus.identity),
+      headers: { [HEADER.id]: key.id, [HEADER.nonce]: nonce, [HEADER.contentType]: CONTENT_TYPE.msgpack },
+      data: encode(body),
+      guard: { subject: bus.subjects.eventsOf(key, 'settled'), sequence: now.settled_sequence },
+    })
+    if (outcome.kind === 'stored') return { kind: 'mine' }
+    if (outcome.kind === 'refused' && outcome.reason === 'permission') {
+      throw new CliFailure('E013', `${bus.identity} may not settle dead letters: ${outcome.description}`, {
+        hint: 'a person does: --as <person>',
+      })
+    }
+    if (outcome.kind !== 'lost') why = outcome.description
+    const last = await bus.journal.newest(bus.subjects.eventsOf(key, 'settled'))
+    if (last?.headers.get(HEADER.nonce) === nonce) return { kind: 'mine' }
+    await new Promise((again) => setTimeout(again, PAUSE_MS))
+    now = (await findLetter(bus, refOf(letter))).letter
+  }
+  throw new CliFailure('E040', `it was not stored what becomes of ${letter.id}: ${why}`, { hint: 'try again' })
+}
+
+export function keyOf({ originator, subagent, id }: DeadLetter) {
+  return { originator, subagent, id }
+}
+
+export function refOf({ originator, subagent, id }: DeadLetter) {
+  return { id, from: originator, to: subagent }
+}
+
+/** Somebody settled it before; the same is as good as one's own. */
+export function settledBefore(
+  letter: DeadLetter,
+  settlement: Settlement,
+  { action, now }: { action: 'requeue' | 'drop'; now: number },
+): Done {
+  const { by, time, requeued_as, reason } = settlement
+  const what = settlement.action === 'requeue' ? `requeued it as ${requeued_as}` : 'dropped it'
+  return {
+    document: { id: letter.id, [action === 'requeue' ? 'requeued' : 'dropped']: false, ...settlement },
+    sentence: `${letter.id}: ${by} ${what} ${ago(time, now)}${reason ? ` ("${oneLine(reason)}")` : ''}.`,
+    exit: settlement.action === action ? 0 : 1,
+  }
+}
+
+/** Nobody can do anything about it yet. */
+export function refusePending({ letter }: DeadLetterDetail): void {
+  if (letter.state !== 'pending') return
+  throw new CliFailure('E040', `${letter.id} was given up by the server, and no dispatcher has ended it yet`, {
+    hint: 'start one: passover up; then it has its return, and can be requeued or dropped',
+  })
+}
+
+/** Drops one: an event says who, when and why; nothing is deleted. */
+export async function dropLetter(bus: Bus, detail: DeadLetterDetail, reason: string | undefined): Promise<Done> {
+  refusePending(detail)
+  const { letter } = detail
+  const settled = await settle(bus, letter, { action: 'drop', ...(reason === undefined ? {} : { reason }) })
+  if (settled.kind === 'before') return settledBefore(letter, settled.settlement, { action: 'drop', now: bus.now() })
+  return {
+    document: { id: letter.id, dropped: true, by: bus.identity, ...(reason === undefined ? {} : { reason }) },
+    sentence: `Dropped ${letter.id} as ${bus.identity}; it stays in the stream and in the audit trail.`,
+    exit: 0,
+  }
+}

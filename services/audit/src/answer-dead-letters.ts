@@ -1,0 +1,198 @@
+import { DISPATCHER, type Stored } from '@passover/bus'
+import { foldJournal, passError } from '@passover/core'
+import {
+  type DeadLetter,
+  type DeadLetterAnswer,
+  type DeadLetterDetail,
+  type DeadLettersAnswer,
+  HEADER,
+  type PassKey,
+  type Question,
+} from '@passover/schemas'
+import { type Advised, type DeadLetters, type Letter, letterBody, letterOf } from './dead-letters.js'
+import { type LoadDeps, loadPass } from './load.js'
+import type { Query } from './query.js'
+import { noteKey, noteOf } from './request-notes.js'
+
+export interface DeadLetterDeps extends LoadDeps {
+  dead: DeadLetters
+  query: Pick<Query, 'keys'>
+  /** Whether this asker is told about every pass. */
+  seesAll: (name: string) => boolean
+}
+
+const DEFAULT_LIMIT = 50
+/** Advisories looked at for one answer: nearly all are answered by a letter at once. */
+const MOST_LOOKS = 100
+const MOST_PASSES = 20
+const SHOWN_BYTES = 64 * 1024
+/** A request is told whole or not at all. */
+const MOST_REQUEST_BYTES = 800 * 1024
+
+type Filter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op' | 'limit'>
+
+/** What is dead, newest first (DESIGN §2): with what no dispatcher has told of yet. */
+export async function answerDeadLetters(
+  deps: DeadLetterDeps,
+  asker: string,
+  asked: Extract<Question, { op: 'dead_letters' }>,
+): Promise<DeadLettersAnswer> {
+  const { limit = DEFAULT_LIMIT, before, ...filter } = asked
+  await deps.dead.caughtUp
+  const known = deps.dead.newest().map((letter) => told(deps, letter))
+  const pending = filter.state === undefined || filter.state === 'pending' ? await pendingLetters(deps) : []
+  const all = [...pending, ...known].filter((letter) => mayBeTold(deps, asker, letter) && fits(letter, { ...filter, before }))
+  all.sort((a, b) => b.sequence - a.sequence)
+  const letters = all.slice(0, limit)
+  const more = all.length > limit
+  const last = letters.at(-1)
+  return { ok: true, letters, more: more || !deps.dead.complete, ...(more && last ? { next: last.sequence } : {}) }
+}
+
+/** One dead letter whole: its bytes, and the request that a requeue repeats. E041: none that the asker may see. */
+export async function answerDeadLetter(
+  deps: DeadLetterDeps,
+  asker: string,
+  asked: Extract<Question, { op: 'dead_letter' }>,
+): Promise<DeadLetterAnswer> {
+  await deps.dead.caughtUp
+  const found: DeadLetterDetail[] = []
+  for (const key of (await keysOf(deps, asked)).slice(0, MOST_PASSES)) {
+    const detail = mayBeTold(deps, asker, key) ? await detailOf(deps, key) : undefined
+    if (detail) found.push(detail)
+  }
+  const pending = found.length > 0 ? [] : (await pendingLetters(deps)).filter(({ id }) => id === asked.id)
+  for (const letter of pending) {
+    const { code, message } = letter
+    if (mayBeTold(deps, asker, letter)) found.push({ letter, error: passError(code as 'E011', message) })
+  }
+  if (found.length > 0) return { ok: true, letters: found }
+  return { ok: false, error: passError('E041', `No dead letter ${asked.id} is known`) }
+}
+
+async function keysOf({ dead, query }: DeadLetterDeps, asked: Extract<Question, { op: 'dead_letter' }>): Promise<PassKey[]> {
+  const { id, originator, subagent } = asked
+  const right = (key: PassKey) => (originator ?? key.originator) === key.originator && (subagent ?? key.subagent) === key.subagent
+  const known = dead.keys(id).filter(right)
+  return known.length > 0 ? known : await query.keys({ id, originator, subagent })
+}
+
+async function detailOf(deps: DeadLetterDeps, key: PassKey): Promise<DeadLetterDetail | undefined> {
+  const { last } = await deps.bus.bounds()
+  const { messages, memory } = await loadPass(deps, key, { up_to: last })
+  const events = messages.filter(({ fact }) => fact.type === 'event' && fact.kind === 'dead_letter')
+  const letters = events.flatMap(({ stored }) => {
+    const letter = letterOf(key, stored)
+    return letter ? [{ letter, stored }] : []
+  })
+  const newest = letters.findLast(({ letter }) => letter.what !== 'notice') ?? letters.at(-1)
+  if (!newest) return undefined
+  const bytes = letterBody(newest.stored)?.bytes
+  const request = await requestOf(deps, { sequence: memory.request?.sequence ?? sequenceIn(newest.letter, messages), messages })
+  return {
+    letter: told(deps, newest.letter),
+    error: newest.letter.error,
+    ...(bytes ? { data: bytes.subarray(0, SHOWN_BYTES) } : {}),
+    ...(request && request.data.length <= MOST_REQUEST_BYTES ? { request } : {}),
+  }
+}
+
+/** Where the request stands that its first step names, or that died itself. */
+function sequenceIn(
+  { what, dead_sequence }: Letter,
+  messages: { fact: { type: string; request?: number | undefined } }[],
+): number | undefined {
+  if (what === 'request') return dead_sequence
+  return messages.find(({ fact }) => fact.type === 'step')?.fact.request
+}
+
+async function requestOf(
+  { bus }: DeadLetterDeps,
+  { sequence, messages }: { sequence: number | undefined; messages: { stored: Stored }[] },
+): Promise<DeadLetterDetail['request']> {
+  if (sequence === undefined) return undefined
+  const here = messages.find(({ stored }) => stored.sequence === sequence)?.stored ?? (await bus.journal.message(sequence))
+  if (!here) return undefined
+  const content_type = here.headers.get(HEADER.contentType)
+  return { sequence, ...(content_type === undefined ? {} : { content_type }), data: here.data }
+}
+
+function mayBeTold(deps: DeadLetterDeps, asker: string, { originator, subagent }: Pick<DeadLetter, 'originator' | 'subagent'>): boolean {
+  return deps.seesAll(asker) || originator === asker || subagent === asker
+}
+
+function fits(letter: DeadLetter, { originator, subagent, state, before }: Filter): boolean {
+  return (
+    (originator ?? letter.originator) === letter.originator &&
+    (subagent ?? letter.subagent) === letter.subagent &&
+    (state ?? letter.state) === letter.state &&
+    letter.sequence < (before ?? Number.POSITIVE_INFINITY)
+  )
+}
+
+function told({ dead }: DeadLetterDeps, letter: Letter): DeadLetter {
+  const { key, what, sequence, time, dead_sequence, error, bytes, truncated } = letter
+  const settlement = dead.settlement(key)
+  const [attempts, deliveries] = [error.details?.attempts, error.details?.deliveries]
+  return {
+    ...key,
+    what,
+    state: settlement ? (settlement.action === 'requeue' ? 'requeued' : 'dropped') : 'open',
+    sequence,
+    time,
+    dead_sequence,
+    code: error.code,
+    message: error.message,
+    ...(Number.isSafeInteger(attempts) ? { attempts: Number(attempts) } : {}),
+    ...(Number.isSafeInteger(deliveries) ? { deliveries: Number(deliveries) } : {}),
+    ...(bytes === undefined ? {} : { bytes }),
+    ...(truncated ? { truncated } : {}),
+    ...(settlement ? { settlement } : {}),
+    settled_sequence: dead.settledSequence(key),
+  }
+}
+
+/** What the server gave up and no dispatcher has ended: work and requests of passes that did not end otherwise. */
+async function pendingLetters(deps: DeadLetterDeps): Promise<DeadLetter[]> {
+  const some = deps.dead.advised().slice(0, MOST_LOOKS)
+  const found = await Promise.all(some.map(async (advised) => ({ advised, letter: await pendingLetter(deps, advised) })))
+  return found.flatMap(({ advised, letter }) => {
+    if (letter) return [letter]
+    deps.dead.forget(advised)
+    return []
+  })
+}
+
+async function pendingLetter({ bus, rules }: DeadLetterDeps, advised: Advised): Promise<DeadLetter | undefined> {
+  const dead = await bus.journal.message(advised.dead_sequence)
+  const subject = dead && bus.subjects.parse(dead.subject)
+  if (!dead || !subject) return undefined
+  const isWork = subject.kind === 'step' && subject.step === 'work'
+  if (!isWork && !(subject.kind === 'request' && advised.consumer === DISPATCHER)) return undefined
+  const key = subject.kind === 'step' ? subject.key : requestKey(bus.subjects.toFact(dead), dead)
+  if (!key) return undefined
+  const { journal } = foldJournal(await bus.journal.read(key), rules)
+  // A fence after the advisory: a consumer made anew has found it a worker.
+  if (isWork ? journal.state !== 'open' || journal.valid > advised.sequence : journal.state !== 'none') return undefined
+  const { sequence, time, dead_sequence, deliveries } = advised
+  const attempts = journal.state === 'open' ? { attempts: journal.attempt } : {}
+  const code = isWork ? ('E011' as const) : ('E014' as const)
+  const message = 'the server gave it up, and no dispatcher has ended it yet'
+  return {
+    ...key,
+    what: isWork ? 'work' : 'request',
+    state: 'pending',
+    sequence,
+    time,
+    dead_sequence,
+    code,
+    message,
+    ...attempts,
+    deliveries,
+    settled_sequence: 0,
+  }
+}
+
+function requestKey(fact: ReturnType<DeadLetterDeps['bus']['subjects']['toFact']>, stored: Stored): PassKey | undefined {
+  return fact.type === 'request' ? noteKey(noteOf(stored, fact)) : undefined
+}
