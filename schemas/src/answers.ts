@@ -62,6 +62,11 @@ export const passRow = z.object({
   /** Of a pass that died: the one that tries it again, or who dropped it. */
   requeued_as: z.string().optional(),
   dropped_by: z.string().optional(),
+  return_sequence: z.int().optional(),
+  /** How far it is for its originator (SendStatus). */
+  send: z.string().optional(),
+  /** When its originator was late to acknowledge its return (E022). */
+  undelivered_at: z.number().optional(),
   last_sequence: z.int(),
 })
 export type PassRow = z.infer<typeof passRow>

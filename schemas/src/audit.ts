@@ -119,6 +119,10 @@ export const passRecord = open({
   metadata: capKeys(passOverMetadata.extend({ pass_over_id: storedId }), LIMITS.keys).optional(),
   error: passError.optional(),
 
+  /** When its originator, who asked for delivery, had not acknowledged its return in time (E022), and when it did, where that was asked. */
+  undelivered_at: time.optional(),
+  acknowledged_at: time.optional(),
+
   decisions: list(recordedDecision, LIMITS.decisions),
   awaits: awaits.optional(),
   /** What was last applied or undone, and where each modification that ever was applied stands now, by its digest. */

@@ -85,7 +85,17 @@ export interface DecisionFact {
   digest?: string | undefined
 }
 
-export const EVENT_KINDS = ['cancel', 'applied', 'started', 'progress', 'late', 'dead_letter', 'settled', 'violation'] as const
+export const EVENT_KINDS = [
+  'cancel',
+  'applied',
+  'started',
+  'progress',
+  'late',
+  'dead_letter',
+  'settled',
+  'violation',
+  'undelivered',
+] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
 
 export interface EventFact {
@@ -105,7 +115,15 @@ export interface AdvisoryFact {
   time: number
 }
 
-/** Anything else in the stream: acknowledged, policy, agent. */
+/** A process of `originator` says which returns it handed to their callers. */
+export interface AcknowledgedFact {
+  type: 'acknowledged'
+  originator: string
+  sequence: number
+  time: number
+}
+
+/** Anything else in the stream: policy, agent. */
 export interface OtherFact {
   type: 'other'
   sequence: number
@@ -113,4 +131,4 @@ export interface OtherFact {
 }
 
 /** What a headers-only reader of the stream knows of a message. */
-export type Fact = Step | RequestFact | DecisionFact | EventFact | AdvisoryFact | OtherFact
+export type Fact = Step | RequestFact | DecisionFact | EventFact | AdvisoryFact | AcknowledgedFact | OtherFact

@@ -11,6 +11,17 @@
  * S5  Parsing is idempotent: aliases and other words are turned into the canonical ones, which parse as themselves.
  * S6  Ids that this system makes say when they were made; nothing else looks like one but a UUIDv7, which says so too.
  */
+export {
+  type AcknowledgedAnswer,
+  type AcknowledgedBody,
+  acknowledgedAnswer,
+  acknowledgedBody,
+  MAX_ACKNOWLEDGED,
+  SEND_STATUSES,
+  type SendStatus,
+  type UndeliveredBody,
+  undeliveredBody,
+} from './acknowledged.js'
 export { type AgentRecord, agentRecord, type Originates, type OwnLimits, originates, ownLimits } from './agents.js'
 export {
   type AgentRow,
@@ -113,6 +124,7 @@ export {
 } from './dead-letters.js'
 export { ERROR_CODES, type ErrorCode, errorCode, type PassError, passError } from './errors.js'
 export {
+  type AcknowledgedFact,
   type AdvisoryFact,
   type DecisionFact,
   EVENT_KINDS,

@@ -226,6 +226,8 @@ export const question = z.discriminatedUnion('op', [
     limit: z.int().positive().max(1000).optional(),
   }),
   z.object({ op: z.literal('agents') }),
+  /** Which of these returns the asker acknowledged. */
+  z.object({ op: z.literal('acknowledged'), returns: list(z.int().positive(), 1000) }),
   /** What waits for a person, oldest first. An agent is told about its own passes only. */
   z.object({
     op: z.literal('inbox'),

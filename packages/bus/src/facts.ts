@@ -127,6 +127,8 @@ export function factOf(parsed: ParsedSubject, stored: Stored, prefix: string): F
       return { type: 'event', kind: parsed.event, key: parsed.key, sender: parsed.sender, sequence, time }
     case 'advisory':
       return { type: 'advisory', consumer: parsed.consumer, sequence, time }
+    case 'acknowledged':
+      return { type: 'acknowledged', originator: parsed.originator, sequence, time }
     default:
       return { type: 'other', sequence, time }
   }

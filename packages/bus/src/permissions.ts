@@ -169,14 +169,16 @@ function auditGrants(context: PermissionContext): Grant[] {
   const { subjects, agents } = context
   const { stream } = subjects
   return [
-    ...['violation', 'dead_letter'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
+    ...['violation', 'dead_letter', 'undelivered'].map((kind) =>
+      publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`),
+    ),
     ...readStream(stream, 'project and archive'),
     publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),
     ...makeTopology(subjects),
-    ...['passes', 'agents', 'policy', 'archive', 'inbox'].flatMap((table) =>
-      readTable(subjects.bucket(table), 'passes, agents, policy, manifest, inbox'),
+    ...['passes', 'agents', 'policy', 'archive', 'inbox', 'acknowledged'].flatMap((table) =>
+      readTable(subjects.bucket(table), 'passes, agents, policy, manifest, inbox, acknowledged returns'),
     ),
-    ...['passes', 'inbox'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
+    ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
     ...readParts(context, 'archive large parts'),

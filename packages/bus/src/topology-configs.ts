@@ -7,6 +7,8 @@ const NS_PER_MS = 1_000_000
 const MAX_CONSUMERS = 100_000
 /** Records in the projection of passes; older ones are found in the archive. */
 const PASSES_KEPT = 1_000_000
+/** Entries of the index of acknowledged returns, of at most 8 KiB each. */
+const ACKNOWLEDGED_KEPT = 100_000
 /** The name of the durable that the dispatchers share. */
 export const DISPATCHER = 'dispatcher'
 /** The name of the durable that the notifiers share. */
@@ -38,8 +40,9 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
   const shared = { num_replicas: options.replicas ?? 1 }
   const tables = TABLES.map((table) => tableConfig(subjects.bucket(table), MAX_AGES[table]))
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old' }
+  const acknowledged = { ...tableConfig(subjects.bucket('acknowledged')), max_msgs: ACKNOWLEDGED_KEPT, discard: 'old' }
   const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
-  return [streamConfig(subjects, options), ...[...tables, passes, ...objects].map((config) => ({ ...config, ...shared }))]
+  return [streamConfig(subjects, options), ...[...tables, passes, acknowledged, ...objects].map((config) => ({ ...config, ...shared }))]
 }
 
 /** The bucket of an agent's large parts. */

@@ -159,6 +159,7 @@ export function happeningOf(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects
     case 'event':
       return { ...of(fact.key), kind: fact.kind, by: fact.sender, ...detailOf(messageIn(stored)) }
     case 'advisory':
+    case 'acknowledged':
       return undefined
     case 'other': {
       const parsed = bus.subjects.parse(stored.subject)

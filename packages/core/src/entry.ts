@@ -1,4 +1,4 @@
-import type { PassError, PassRecord, RecordedDecision, WorkOutput } from '@passover/schemas'
+import { type PassError, type PassRecord, type RecordedDecision, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { applicationOf } from './application.js'
 import { awaitsOf } from './awaits.js'
 import { countedDecisions } from './decisions.js'
@@ -101,6 +101,7 @@ function timesOf({ pass, journal }: Told): Partial<PassRecord> {
     admitted_at: work?.time,
     deadline: work ? work.time + (work.timeout_ms ?? pass.control?.timeout_ms ?? 0) : expiry,
     ended_at: journal.state === 'done' ? journal.return.time : undefined,
+    undelivered_at: pass.events.find(({ kind, sender }) => kind === 'undelivered' && sender === SYSTEM)?.time,
   })
 }
 

@@ -9,6 +9,7 @@
  * I5 Nothing below a level gets more than that level allows, unless the policy grants it (allow_widening).
  * I6 An expected outcome is a value; the same input gives the same output.
  */
+export { packSequences, sequencesIn } from './acknowledged.js'
 export { admit, approveHeld } from './admit.js'
 export { tokensOf } from './admit-context.js'
 export type { Admission, AdmitInput, ParentPass } from './admit-input.js'
@@ -55,6 +56,7 @@ export type { KnownAgents } from './policy-rules-agents.js'
 export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseDenied, releaseOf, shouldNotify } from './release.js'
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
+export { deliveredStatus, type Sent, sendStatus } from './send-status.js'
 export { sessionToken } from './sessions.js'
 export { settlementOf } from './settlement.js'
 export { isReference, withStandIns } from './stand-ins.js'

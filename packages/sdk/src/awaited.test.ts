@@ -6,7 +6,7 @@ import { Waiting } from './waiting.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const now = { epoch: 2, clustered: false }
-const awaited = new Waiting().add({ key, digest: undefined, epoch: 2 }, () => undefined)
+const awaited = new Waiting().add({ key, digest: undefined, epoch: 2, quiet: false }, () => undefined)
 
 function returned(rest: Partial<Step> = {}): Step {
   const guard = { sequence: 5, subject: journalFilter(key) }
@@ -34,6 +34,6 @@ describe('isBelievable', () => {
     expect(isBelievable(awaited, returned(), { ...now, epoch: 3 })).toBe(false)
     expect(isBelievable(awaited, returned(), { ...now, clustered: true })).toBe(false)
     expect(isBelievable({ ...awaited, digest: 'd' }, returned(), now)).toBe(false)
-    expect(isBelievable({ ...awaited, epoch: undefined }, returned({ by: 'passover' }), now)).toBe(false)
+    expect(isBelievable({ ...awaited, epoch: undefined, quiet: false }, returned({ by: 'passover' }), now)).toBe(false)
   })
 })

@@ -30,6 +30,10 @@ export interface Awaited {
   over: boolean
   /** Its own subscription, where its id was given. */
   hearing: Hearing | undefined
+  /** Sequence of its return, once that is being delivered. */
+  returned: number
+  /** What it settles with is acknowledged by who waits, later than that. */
+  readonly quiet: boolean
   readonly settle: (outcome: Settled) => void
 }
 

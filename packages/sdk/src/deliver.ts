@@ -1,7 +1,8 @@
 import { acceptReturn, type CheckSchema, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
 import { type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { Acknowledging } from './acknowledging.js'
 import { applyItself, offersItself } from './apply/auto.js'
-import type { Awaited } from './awaited.js'
+import type { Awaited, Settled } from './awaited.js'
 import { type Judging, Terms } from './control-of.js'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
@@ -15,6 +16,7 @@ const STRICTEST = { auto_review: false, auto_return: false }
 export class Delivering implements AsyncDisposable {
   readonly #deps: Deps
   readonly #releases: Releases
+  readonly #acknowledging: Pick<Acknowledging, 'note'>
   /** Where an output that may apply itself is applied; undefined: nowhere. */
   readonly #directory: string | undefined
   readonly #terms: Terms
@@ -22,10 +24,11 @@ export class Delivering implements AsyncDisposable {
   #busy = 0
   #closed = false
 
-  constructor(deps: Deps, name: string, directory?: string) {
+  constructor(deps: Deps, home: { name: string; acknowledging: Pick<Acknowledging, 'note'>; directory?: string | undefined }) {
     this.#deps = deps
-    this.#directory = directory
-    this.#releases = new Releases(deps, name)
+    this.#directory = home.directory
+    this.#acknowledging = home.acknowledging
+    this.#releases = new Releases(deps, home.name)
     this.#terms = new Terms(deps)
     const { schemas } = deps
     this.#check = schemas && ((schema, value) => schemas.check(schema, value))
@@ -37,6 +40,7 @@ export class Delivering implements AsyncDisposable {
 
   /** Settles the pass by its return; `again` is called instead when reading failed. */
   deliver(awaited: Awaited, found: FoundReturn, again: () => void): void {
+    awaited.returned = found.sequence
     const opened = openReturn(this.#deps.bus, awaited.key, found)
     const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
     if (plain && this.#terms.needless(awaited.key, opened.output)) this.#give(awaited, opened.output)
@@ -69,7 +73,7 @@ export class Delivering implements AsyncDisposable {
     if (!policy || releaseOf(opened.output, policy, false).deliver) return give
     const release = releaseOf(opened.output, policy, false)
     const why = release.deliver ? '' : release.why
-    const refuse = (error: PassOverError): void => awaited.settle({ ok: false, error })
+    const refuse = (error: PassOverError): void => this.#settle(awaited, { ok: false, error })
     const held = { key: awaited.key, why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
     return () => this.#releases.wait(held)
   }
@@ -90,24 +94,31 @@ export class Delivering implements AsyncDisposable {
       if (older && older.sequence !== found.sequence) {
         const read = await openReturn(this.#deps.bus, awaited.key, older)
         const { opened } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read }
+        awaited.returned = older.sequence
         if (opened.ok) return () => this.#give(awaited, opened.output)
-        return () => awaited.settle({ ok: false, error: PassOverError.from(opened.error) })
+        return () => this.#settle(awaited, { ok: false, error: PassOverError.from(opened.error) })
       }
     }
-    return () => awaited.settle({ ok: false, error: PassOverError.from(error) })
+    return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })
   }
 
   #give(awaited: Awaited, output: WorkOutput): void {
     output.metadata.returned_at = this.#deps.clock.now()
     if (this.#directory !== undefined && offersItself(output)) this.#applyFirst(awaited, output, this.#directory)
-    else awaited.settle({ ok: true, output })
+    else this.#settle(awaited, { ok: true, output })
+  }
+
+  /** Its caller has it: that is said, unless only this process went away. */
+  #settle(awaited: Awaited, outcome: Settled): void {
+    awaited.settle(outcome)
+    if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#acknowledging.note(awaited.returned)
   }
 
   #applyFirst(awaited: Awaited, output: WorkOutput, directory: string): void {
     this.#busy += 1
     void applyItself({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
       this.#busy -= 1
-      awaited.settle({ ok: true, output })
+      this.#settle(awaited, { ok: true, output })
     })
   }
 }

@@ -6,7 +6,10 @@ import { Waiting } from './waiting.js'
 function passes(count: number): Awaited[] {
   const waiting = new Waiting()
   return Array.from({ length: count }, (_, n) =>
-    waiting.add({ key: { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }, digest: undefined, epoch: 0 }, () => undefined),
+    waiting.add(
+      { key: { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }, digest: undefined, epoch: 0, quiet: false },
+      () => undefined,
+    ),
   )
 }
 

@@ -1,5 +1,6 @@
 import type { Heard } from '@passover/bus'
 import { HEADER, idPrefix, type PassKey } from '@passover/schemas'
+import { Acknowledging } from './acknowledging.js'
 import { type Awaited, isBelievable, type Settled } from './awaited.js'
 import { Delivering } from './deliver.js'
 import type { Deps } from './deps.js'
@@ -22,6 +23,8 @@ export interface Expectation {
   digest?: string | undefined
   /** Only heard on the process's own subscription when its id was made here. */
   own_id: boolean
+  /** Who waits says by itself that it has the return. */
+  quiet?: true | undefined
 }
 
 export interface ReturnsOptions {
@@ -41,6 +44,7 @@ export class Returns implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
   readonly #delivering: Delivering
+  readonly #acknowledging: Acknowledging
   readonly #waiting = new Waiting()
   readonly #ear: Listening
   readonly #reading: Reading
@@ -59,7 +63,8 @@ export class Returns implements AsyncDisposable {
       { rules, waiting: this.#waiting },
       { deliver: (awaited, found) => this.#deliver(awaited, found), end: (awaited, outcome) => this.#end(awaited, outcome) },
     )
-    this.#delivering = new Delivering(deps, options.name, options.apply_in)
+    this.#acknowledging = new Acknowledging(deps, options.name)
+    this.#delivering = new Delivering(deps, { name: options.name, acknowledging: this.#acknowledging, directory: options.apply_in })
     this.#ear = new Listening(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },
@@ -87,7 +92,7 @@ export class Returns implements AsyncDisposable {
   expect(expectation: Expectation, settle: (outcome: Settled) => void): Awaited {
     const { key, digest, own_id } = expectation
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
-    const awaited = this.#waiting.add({ key, digest, epoch }, settle)
+    const awaited = this.#waiting.add({ key, digest, epoch, quiet: expectation.quiet === true }, settle)
     this.#reading.begin()
     return awaited
   }
@@ -126,6 +131,7 @@ export class Returns implements AsyncDisposable {
     this.#reading[Symbol.dispose]()
     for (const awaited of [...this.#waiting.all()]) this.#end(awaited, { ok: false, error: closed() })
     await this.#delivering[Symbol.asyncDispose]()
+    await this.#acknowledging[Symbol.asyncDispose]()
     await this.#ear[Symbol.asyncDispose]()
   }
 
@@ -166,7 +172,10 @@ export class Returns implements AsyncDisposable {
         return
       }
       // It could not be read to its end: wait for it again.
-      const again = this.expect({ key: awaited.key, digest: awaited.digest, own_id: false }, awaited.settle)
+      const again = this.expect(
+        { key: awaited.key, digest: awaited.digest, own_id: false, quiet: awaited.quiet || undefined },
+        awaited.settle,
+      )
       Object.assign(again, {
         published: awaited.published,
         give_up_at: awaited.give_up_at,

@@ -6,7 +6,8 @@ const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 describe('Waiting', () => {
   it('tells passes apart that have the same id to different subagents', () => {
     const waiting = new Waiting()
-    const add = (subagent: string) => waiting.add({ key: { ...key, subagent }, digest: 'd', epoch: undefined }, () => undefined)
+    const add = (subagent: string) =>
+      waiting.add({ key: { ...key, subagent }, digest: 'd', epoch: undefined, quiet: false }, () => undefined)
     const [one, other, again] = [add('audit'), add('scout'), add('audit')]
     expect(waiting.of(key)).toEqual([one, again])
     expect([...waiting.all()]).toHaveLength(3)

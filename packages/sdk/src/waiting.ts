@@ -22,7 +22,7 @@ export class Waiting {
     for (const same of this.#awaited.values()) yield* same
   }
 
-  add(pass: Pick<Awaited, 'key' | 'digest' | 'epoch'>, settle: (outcome: Settled) => void): Awaited {
+  add(pass: Pick<Awaited, 'key' | 'digest' | 'epoch' | 'quiet'>, settle: (outcome: Settled) => void): Awaited {
     const awaited: Awaited = {
       key: pass.key,
       digest: pass.digest,
@@ -35,6 +35,8 @@ export class Waiting {
       busy: false,
       over: false,
       hearing: undefined,
+      returned: 0,
+      quiet: pass.quiet,
       settle,
     }
     const same = this.#awaited.get(pass.key.id)

@@ -1,6 +1,7 @@
 import type { Bus, Consumption } from '@passover/bus'
 import { type CheckSchema, passError } from '@passover/core'
 import {
+  type AcknowledgedAnswer,
   type AgentsAnswer,
   type AnsweredDecision,
   type AnsweredPass,
@@ -13,13 +14,16 @@ import {
   type PassAnswer,
   type PassKey,
   type PassRecord,
+  type PassRow,
   type Question,
   question,
   type StoredReturn,
   storedId,
   type TimeAnswer,
+  type TimelineEntry,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
+import type { Acknowledged } from './acknowledged.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerInbox } from './answer-inbox.js'
 import type { DeadLetters } from './dead-letters.js'
@@ -29,6 +33,7 @@ import type { Inbox } from './inbox.js'
 import { dueOf } from './inbox-item.js'
 import { type LoadDeps, type Loaded, loadPass } from './load.js'
 import type { Query } from './query.js'
+import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
 
 export interface AnswerDeps extends LoadDeps {
@@ -38,13 +43,22 @@ export interface AnswerDeps extends LoadDeps {
   inbox: Inbox
   dead: DeadLetters
   query: Query
+  acknowledged: Pick<Acknowledged, 'has'>
   /** Whether this asker is told about every pass. */
   seesAll: (name: string) => boolean
   /** Sequence of the request of a pass that no step has answered yet. */
   requestOf: (key: PassKey) => number | undefined
 }
 
-export type Answer = TimeAnswer | PassAnswer | ListAnswer | AgentsAnswer | InboxAnswer | DeadLettersAnswer | DeadLetterAnswer
+export type Answer =
+  | TimeAnswer
+  | AcknowledgedAnswer
+  | PassAnswer
+  | ListAnswer
+  | AgentsAnswer
+  | InboxAnswer
+  | DeadLettersAnswer
+  | DeadLetterAnswer
 
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
@@ -79,6 +93,8 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
       return await answerList(deps, asker, data)
     case 'agents':
       return { ok: true, agents: await deps.query.agents() }
+    case 'acknowledged':
+      return { ok: true, returns: await acknowledgedOf(deps, asker, data.returns) }
     case 'inbox':
       return await answerInbox(deps, asker, data)
     case 'dead_letters':
@@ -125,7 +141,10 @@ async function belowOf(deps: AnswerDeps, asker: string, key: PassKey): Promise<P
 
 async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): Promise<AnsweredPass> {
   const { memory } = loaded
-  const { record, row } = await describeChecked(memory, deps.rules, deps.check)
+  const described = await describeChecked(memory, deps.rules, deps.check)
+  const row = await sentRow(deps.acknowledged, described.row)
+  const heard = row.send === 'acknowledged' && options.history ? await heardOf(deps, row) : undefined
+  const record = sentRecord(described.record, row.send === 'acknowledged' ? { at: heard?.time } : undefined)
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   const returned = returnOf(loaded)
@@ -140,8 +159,17 @@ async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: numbe
     ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
     decisions: countingDecisions(record),
     record,
-    ...(options.history ? timelineOf(loaded, record) : {}),
+    ...(options.history ? timelineOf(loaded, record, heard) : {}),
   }
+}
+
+async function acknowledgedOf({ acknowledged }: AnswerDeps, asker: string, returns: readonly number[]): Promise<number[]> {
+  const known = await Promise.all(returns.map((sequence) => acknowledged.has(asker, sequence)))
+  return returns.filter((_, at) => known[at])
+}
+
+function heardOf({ bus }: AnswerDeps, row: PassRow): Promise<TimelineEntry | undefined> {
+  return row.return_sequence === undefined ? Promise.resolve(undefined) : acknowledgmentOf(bus, row, row.return_sequence)
 }
 
 function returnOf(loaded: Loaded): StoredReturn | undefined {

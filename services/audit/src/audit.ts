@@ -1,8 +1,10 @@
 import type { Bus, ObjectStore, Table } from '@passover/bus'
 import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, type PassRecord, passRecord, SYSTEM } from '@passover/schemas'
+import { ACKNOWLEDGED_BUCKET, Acknowledged, reread } from './acknowledged.js'
 import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { Archive } from './archive-read.js'
+import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
 import { createdAt, describeChecked, rowOf } from './describe.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
@@ -24,11 +26,12 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
   const options = auditOptions.parse(settings)
   const { bus, log } = deps
   const rules = { id_window_ms: options.id_window_ms }
-  const [table, manifest, objects, waiting] = await Promise.all([
+  const [table, manifest, objects, waiting, chunks] = await Promise.all([
     bus.table(PASSES_BUCKET, passRecord),
     Manifest.open(bus),
     bus.objects(ARCHIVE_BUCKET),
     bus.table(INBOX_BUCKET, inboxEntry),
+    bus.table(ACKNOWLEDGED_BUCKET, chunkEntry),
   ])
   const inbox = new Inbox(waiting, deps.clock, log)
   const built = await inbox.load()
@@ -37,19 +40,30 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
   const archive = new Archive(manifest, objects)
-  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, start, inbox })
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, start, inbox, chunks })
   const seeded = seed(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
     log.warn({ err: error }, 'newest records not read')
   })
   const { from, rebuild } = await projectionStart(parts, { table, start, built })
+  if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
   const reader = await bus.follow({ from }, (stored, fact) => {
     const busy = parts.projector.take(stored, fact)
     const sealing = parts.archiver.take(stored, fact, sessionOf(stored, fact))
     return busy || sealing ? Promise.all([busy, sealing]).then(() => undefined) : undefined
   })
-  const query = new Query({ bus, projector: parts.projector, rows: parts.rows, seeded, table, archive, agents, rules })
+  const query = new Query({
+    bus,
+    acknowledged: parts.acknowledged,
+    projector: parts.projector,
+    rows: parts.rows,
+    seeded,
+    table,
+    archive,
+    agents,
+    rules,
+  })
   const dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
@@ -64,6 +78,7 @@ interface Stores {
   agents: Map<string, AgentRecord>
   start: { newest: ManifestEntry | undefined; from: number }
   inbox: Inbox
+  chunks: Table<ChunkEntry>
 }
 
 function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
@@ -73,6 +88,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const records = new Records(table, clock, log)
   const rows = new Rows()
   const violations = new Violations(bus, clock, log)
+  const acknowledged = new Acknowledged(stores.chunks, clock, log)
   const outputs = deps.schemas
   const schemas = new SchemaChecks(outputs && ((schema, value) => outputs.check(schema, value)))
   const reloads: Reloads = new Reloads({
@@ -88,7 +104,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, reloads, violations, schemas, inbox, isAgent },
+    { log, rules, records, rows, reloads, violations, schemas, inbox, acknowledged, isAgent },
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
@@ -96,7 +112,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
     start,
   )
-  return { deps, options, projector, archiver, records, reloads, violations, schemas, manifest, agents, rows, inbox }
+  return { deps, options, projector, archiver, records, reloads, violations, schemas, manifest, agents, rows, inbox, acknowledged }
 }
 
 /** A pass that began has its record, whatever later requests for its id were told (rule 5). */
@@ -134,6 +150,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead:
     bus: deps.bus,
     log: deps.log,
     inbox: parts.inbox,
+    acknowledged: parts.acknowledged,
     rules: { id_window_ms: options.id_window_ms },
     check: parts.schemas.check,
     seesAll: (name) => seesAll(name, options, agents),
@@ -187,7 +204,7 @@ async function projectionStart(
   return { from, rebuild: true }
 }
 
-async function isEmpty(table: Table<PassRecord>): Promise<boolean> {
+async function isEmpty(table: Table<PassRecord> | Table<ChunkEntry>): Promise<boolean> {
   for await (const _ of table.newest(1)) return false
   return true
 }

@@ -59,6 +59,8 @@ export function rowOf(record: PassRecord): PassRow {
     retry_of: record.retry_of,
     requeued_as: record.settlement?.requeued_as,
     dropped_by: record.settlement?.action === 'drop' ? record.settlement.by : undefined,
+    return_sequence: sequences.return,
+    undelivered_at: record.undelivered_at,
     last_sequence: sequences.last,
   }
 }

@@ -3,6 +3,7 @@ import { answersRequest, type JournalRules } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
+import type { Acknowledged } from './acknowledged.js'
 import { type Described, describe } from './describe.js'
 import type { Inbox } from './inbox.js'
 import { isExpired, isFirst } from './load.js'
@@ -23,6 +24,7 @@ export interface ProjectorDeps {
   violations: Violations
   schemas: SchemaChecks
   inbox: Inbox
+  acknowledged: Pick<Acknowledged, 'take' | 'busy' | 'lowest'>
   isAgent: (name: string) => boolean
 }
 
@@ -84,6 +86,7 @@ export class Projector {
     try {
       if (fact.type === 'request') this.onRequest(stored, fact)
       else if (isRecorded(fact)) this.onRecorded(stored, fact)
+      else if (fact.type === 'acknowledged') this.deps.acknowledged.take(stored, fact)
     } catch (error) {
       // One message must not keep the reader from all that follow.
       this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
@@ -93,15 +96,16 @@ export class Projector {
       this.deps.reloads.busy() ??
       this.deps.violations.busy() ??
       this.deps.schemas.busy() ??
-      this.deps.inbox.busy()
+      this.deps.inbox.busy() ??
+      this.deps.acknowledged.busy()
     )
   }
 
   /** The lowest sequence that a projector starting now would still have to read; undefined: none. */
   needed(): number | undefined {
-    const { reloads, violations, inbox } = this.deps
+    const { reloads, violations, inbox, acknowledged } = this.deps
     const none = Number.POSITIVE_INFINITY
-    let lowest = Math.min(reloads.lowest ?? none, violations.lowest ?? none, inbox.lowest ?? none)
+    let lowest = Math.min(reloads.lowest ?? none, violations.lowest ?? none, inbox.lowest ?? none, acknowledged.lowest ?? none)
     for (const { sequence } of this.notes.values()) {
       lowest = Math.min(lowest, sequence)
       break

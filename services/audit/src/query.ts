@@ -1,6 +1,7 @@
 import type { Bus, Table } from '@passover/bus'
 import { type JournalRules, passStatus, requestTime } from '@passover/core'
 import { type AgentRecord, type AgentRow, keyText, type PassKey, type PassRecord, type PassRow } from '@passover/schemas'
+import type { Acknowledged } from './acknowledged.js'
 import type { Archive } from './archive-read.js'
 import { describe, rowOf } from './describe.js'
 import { PassMemory, type RequestNote } from './pass-memory.js'
@@ -8,10 +9,12 @@ import type { Projector } from './project.js'
 import { recordFilter } from './records.js'
 import { noteKey } from './request-notes.js'
 import { matches, newestFirst, type RowFilter, type Rows } from './rows.js'
+import { mayBe, sentRow } from './sent.js'
 
 export interface QueryDeps {
   bus: Bus
   projector: Projector
+  acknowledged: Pick<Acknowledged, 'has'>
   rows: Rows
   /** Settles when `rows` knows what the bucket held at the start. */
   seeded: Promise<void>
@@ -49,7 +52,7 @@ export class Query {
     if (recordFilter(filter) === recordFilter({})) return { passes: found, more: true }
     const known = new Set(found.map(keyText))
     for await (const { value } of this.deps.table.entries(recordFilter(filter))) {
-      const row = rowOf(value)
+      const row = await sentRow(this.deps.acknowledged, rowOf(value))
       if (!known.has(keyText(row)) && !this.isInMemory(keyText(row)) && matches(row, filter)) found.push(row)
     }
     return cut(found.sort(newestFirst), limit)
@@ -108,7 +111,7 @@ export class Query {
   private async fromMemory(filter: RowFilter, count: number): Promise<PassRow[]> {
     const found: PassRow[] = []
     for (const candidate of this.candidates(filter).sort(newerFirst)) {
-      const row = await candidate.row()
+      const row = await sentRow(this.deps.acknowledged, await candidate.row())
       if (matches(row, filter)) found.push(row)
       if (found.length >= count) break
     }
@@ -117,7 +120,8 @@ export class Query {
 
   private candidates(filter: RowFilter): Candidate[] {
     const { projector, rows, rules } = this.deps
-    const { status, session_id, parent, ...parties } = filter
+    const { status, ...others } = filter
+    const { session_id, parent, ...parties } = others
     const fits = (key: PassKey) => matches({ ...key, status: '', created_at: 0, last_sequence: 0 }, parties)
     const found: Candidate[] = []
     for (const { memory } of this.openMemories()) {
@@ -131,7 +135,7 @@ export class Query {
       found.push({ created_at: note.time, last_sequence: note.sequence, key, row: () => this.requestedRow(key, note) })
     }
     for (const row of rows.values()) {
-      if (!this.isInMemory(keyText(row)) && matches(row, filter))
+      if (!this.isInMemory(keyText(row)) && mayBe(row.status, status) && matches(row, others))
         found.push({ created_at: row.created_at, last_sequence: row.last_sequence, key: row, row: () => row })
     }
     return found

@@ -3,6 +3,7 @@ import type { Clock } from '@passover/core'
 import type { AgentRecord, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
+import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
 import type { Inbox } from './inbox.js'
 import type { Manifest } from './manifest.js'
@@ -67,6 +68,7 @@ export interface Parts {
   agents: Map<string, AgentRecord>
   rows: Rows
   inbox: Inbox
+  acknowledged: Acknowledged
 }
 
 /** An audit that reads. */
@@ -111,7 +113,7 @@ export class RunningAudit implements AuditRunning {
   }
 
   async settled(): Promise<void> {
-    const { deps, projector, records, reloads, violations, schemas, archiver, inbox } = this.parts
+    const { deps, projector, records, reloads, violations, schemas, archiver, inbox, acknowledged } = this.parts
     const { last } = await deps.bus.bounds()
     const isBusy = () =>
       projector.position < last ||
@@ -122,6 +124,7 @@ export class RunningAudit implements AuditRunning {
       inbox.lowest !== undefined ||
       archiver.busy
     while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_MS, done))
+    await acknowledged.flush()
   }
 
   drain(ms = DRAIN_MS): Promise<void> {
@@ -138,13 +141,15 @@ export class RunningAudit implements AuditRunning {
     for (const timer of this.timers) timer[Symbol.dispose]()
     await opened.answering?.drain(ms)
     await Promise.all([opened.reader[Symbol.asyncDispose](), opened.watch[Symbol.asyncDispose](), opened.dead?.[Symbol.asyncDispose]()])
+    const flushed = parts.acknowledged.flush()
     // What is only retried is given up; the next process reads it again (I4).
     parts.reloads.stop()
     parts.violations.stop()
     parts.schemas.stop()
     parts.records.stop()
     parts.inbox.stop()
-    const begun = Promise.all([parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
+    parts.acknowledged.stop()
+    const begun = Promise.all([flushed, parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
     timer?.[Symbol.dispose]()
@@ -155,7 +160,8 @@ export class RunningAudit implements AuditRunning {
 
   /** A reader that lags is not told by the clock how old a pass is, but by what it reads. */
   private sweep(): void {
-    const { projector, deps } = this.parts
+    const { projector, deps, acknowledged } = this.parts
+    acknowledged.sweep()
     projector.sweep(projector.position >= this.last ? deps.clock.now() : projector.time)
   }
 

@@ -12,7 +12,7 @@ export interface Timeline {
 }
 
 /** Everything stored of a pass as a person reads it. */
-export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>): Timeline {
+export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>, heard?: TimelineEntry): Timeline {
   const judged = new Map(decisions.map((decision) => [decision.sequence, decision]))
   const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
   const entries = loaded.messages.flatMap((message) => {
@@ -21,6 +21,7 @@ export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'deci
     const why = ignored.get(fact.sequence)
     return entry ? [why === undefined ? entry : { ...entry, ignored: why }] : []
   })
+  if (heard) entries.splice(entries.findLastIndex(({ sequence }) => sequence < heard.sequence) + 1, 0, heard)
   if (entries.length <= MAX_ENTRIES) return { history: entries }
   const half = MAX_ENTRIES / 2
   return { history: [...entries.slice(0, half), ...entries.slice(-half)], history_left_out: entries.length - MAX_ENTRIES }

@@ -29,6 +29,7 @@ export function renderRows(rows: PassRow[], now: number, terminal: Pick<Terminal
   const columns: Column<PassRow>[] = [
     { head: 'ID', cell: (row) => row.id },
     { head: 'STATUS', cell: standing, color: (row) => colorOf(row, terminal.colors) },
+    { head: 'SEND', cell: (row) => row.send ?? '' },
     { head: 'FROM', cell: (row) => row.originator },
     { head: 'TO', cell: (row) => row.subagent },
     { head: 'REASON', cell: (row) => row.reason ?? '', shrinks: true },

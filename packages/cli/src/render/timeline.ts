@@ -44,6 +44,7 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
       'ends by',
       isOpen(row) && pass.deadline !== undefined ? `${dateTime(pass.deadline)} (in ${duration(pass.deadline - now)})` : undefined,
     ],
+    ['send', row.send],
     ['digest', pass.digest],
   ]
   return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(10)} ${oneLine(value ?? '')}`)
@@ -98,6 +99,8 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   dead_letter: () => 'kept as a dead letter',
   settled: ({ by }) => `${by} settles the dead letter`,
   violation: () => 'a step that cannot be',
+  acknowledged: ({ by }) => `${by} has it`,
+  undelivered: () => 'not acknowledged in time (E022); it can still be asked for by its id',
 }
 
 /** What an item of a decision is about. */
