@@ -68,7 +68,7 @@ describe('with permissions enforced', () => {
     const ask = () => agents.alice.passOver({ subagent: 'scout', reason: 'x', work_context, id })
     expect((await ask()).output).toBe('scout heard: depth 2')
     expect((await ask()).output).toBe('scout heard: depth 2')
-    expect(await agents.alice.handle(id, 'scout').status()).toBe('returned')
+    expect(['returned', 'processed']).toContain(await agents.alice.handle(id, 'scout').status())
   })
 
   it('carries large files and artifacts by reference', async () => {
