@@ -207,7 +207,8 @@ export type ViolationBody = z.infer<typeof violationBody>
 
 /** Questions on `ask.<name>` and their answers. */
 export const question = z.discriminatedUnion('op', [
-  z.object({ op: z.literal('time') }),
+  /** `requests`: also whether the stream takes requests now. */
+  z.object({ op: z.literal('time'), requests: z.literal(true).optional() }),
   z.object({
     op: z.literal('pass'),
     originator: agentName.optional(),

@@ -35,6 +35,7 @@ export class Actor implements AsyncDisposable {
   #ended = false
   #wanted = true
   #frozen = false
+  #resources: { timers: number } | undefined
 
   constructor(options: ActorOptions) {
     this.name = options.name
@@ -50,6 +51,10 @@ export class Actor implements AsyncDisposable {
   get frozen(): boolean {
     return this.#frozen
   }
+  /** What it last said of itself, in this life. */
+  get resources(): { timers: number } | undefined {
+    return this.#resources
+  }
   /** Whether it said so in this life. */
   said(event: string): boolean {
     return this.#said.has(event)
@@ -64,9 +69,12 @@ export class Actor implements AsyncDisposable {
     this.#lives += 1
     this.#ended = false
     this.#said.clear()
+    this.#resources = undefined
     child.on('message', (message) => {
-      const { event } = message as { event?: string }
-      if (event && child === this.#child) this.#said.add(event)
+      const { event, timers } = message as { event?: string; timers?: number }
+      if (child !== this.#child) return
+      if (event) this.#said.add(event)
+      if (timers !== undefined) this.#resources = { timers }
     })
     child.stdout?.pipe(this.#log, { end: false })
     child.stderr?.pipe(this.#log, { end: false })

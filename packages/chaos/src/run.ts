@@ -1,20 +1,17 @@
-import { appendFile, readdir, readFile } from 'node:fs/promises'
+import { appendFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Arena, PARTIES, PROCESSES } from './arena.js'
-import type { CheckerOptions, Judgement } from './check/found.js'
-import { checkStream } from './check/stream.js'
-import { checkBegun, checkJudged, checkTold, historyLines } from './check/tell.js'
-import { type Verdict, verdictOf } from './check/verdict.js'
+import { judged } from './judging.js'
 import type { ChaosOptions } from './options.js'
 import type { OwnWorld } from './own-world.js'
 import { type ChaosReport, countFaults, type Machine, recoveries } from './report.js'
 import { FAULTS, makeSchedule, type PlannedFault } from './schedule.js'
+import { Soak } from './soak.js'
 import { Troublemaker } from './troublemaker.js'
 import { pause } from './wait.js'
 
 const ANSWER_MS = 180_000
-const QUIET_MS = 120_000
 const SAY_EVERY_MS = 2_000
 
 /** What a run is given besides its options. */
@@ -48,13 +45,15 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
   const over = time.signal
   await arena.ask()
   const troublemaker = new Troublemaker(arena, over)
+  const soak = options.soak ? new Soak(arena) : undefined
+  const watching = soak?.watch(over)
   const telling = tell(arena, { troublemaker, options, over, say: home.say })
   await Promise.all([troublemaker.run(schedule), pause(options.length_ms, over)])
-  await telling
+  await Promise.all([telling, watching])
   home.say('load is over: waiting for what was asked for')
   const silent = await arena.answered(ANSWER_MS)
   const judging = { bound_ms: 1_000 + options.slack_ms, cascade_ms: 2_000 + options.slack_ms, troubles: troublemaker.troubles() }
-  const verdict = await judged(arena, judging, home.say)
+  const verdict = await judged({ servers: arena.servers, histories: arena.historyDir, options: judging, say: home.say })
   const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
   const { dir, ...asked } = options
   return {
@@ -71,6 +70,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
     recovery: recoveries(troublemaker.done),
     verdict,
     failures,
+    ...(soak && { soak: soak.report() }),
     schedule,
     done: troublemaker.done,
   }
@@ -109,27 +109,6 @@ async function tell(
     how.say(`${how.troublemaker.done.length} faults, ${left} s left${trouble}${last ? `; last: ${last.what}` : ''}`)
     await pause(SAY_EVERY_MS, how.over)
   }
-}
-
-/** Reads the stream until every pass has ended or time is up; then everything is checked. */
-async function judged(arena: Arena, judging: CheckerOptions, say: (progress: string) => void): Promise<Verdict> {
-  say('reading the history')
-  const deadline = performance.now() + QUIET_MS
-  let judgement: Judgement
-  for (;;) {
-    judgement = await checkStream(arena.servers, judging)
-    const waiting = [...judgement.passes.values()].some(({ begun }) => begun === undefined)
-    if ((judgement.totals.open === 0 && !waiting) || performance.now() > deadline) break
-    await pause(1_000)
-  }
-  const checked = [checkJudged(judgement)]
-  const begun = await readFile(arena.begunFile, 'utf8').catch(() => '')
-  checked.push(checkBegun(begun.split('\n').slice(0, -1), judgement))
-  for (const name of (await readdir(arena.historyDir)).filter((one) => one.endsWith('.jsonl'))) {
-    const lines = historyLines(await readFile(join(arena.historyDir, name), 'utf8'))
-    checked.push(checkTold(name.slice(0, -'.jsonl'.length), lines, judgement))
-  }
-  return verdictOf(judgement.totals, checked)
 }
 
 function machineOf(arena: Arena, { world, server }: RunHome): Machine {

@@ -1,6 +1,6 @@
 import type { Outcome, Outgoing } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import type { PassKey } from '@passover/schemas'
+import { type PassKey, timeAnswer } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 
 const UNREACHABLE_MS = 5_000
@@ -28,8 +28,11 @@ interface Publishing {
 
 async function again({ deps, message, key, begun }: Publishing, first: Exclude<Outcome, { kind: 'stored' }>): Promise<void> {
   const until = begun + UNREACHABLE_MS
+  let unsure = false
   for (let outcome: Outcome = first; outcome.kind !== 'stored'; outcome = await deps.bus.publish(message)) {
-    const refused = outcome.kind === 'refused' ? await refusal(deps, outcome, { key, message }) : undefined
+    // What got no answer may be stored all the same: after that no refusal says that it is not (decision 61).
+    unsure ||= outcome.kind === 'unknown'
+    const refused = outcome.kind === 'refused' && !unsure ? await refusal(deps, outcome, { key, message }) : undefined
     if (refused) throw refused
     if (deps.clock.monotonic() + AGAIN_MS >= until) throw unanswered(deps, outcome, key)
     await pause(deps.clock, AGAIN_MS)
@@ -50,9 +53,13 @@ async function refusal(deps: Deps, outcome: Refused, about: { key: PassKey; mess
   if (outcome.reason === 'permission') return new PassOverError('E013', `not permitted: ${outcome.description}`, { ...key })
   const full = (why: string) => new PassOverError('E014', why, { ...key, retry_after_ms: RETRY_AFTER_MS })
   if (outcome.reason === 'full') return full(`the stream is full: ${outcome.description}`)
-  // Nobody takes requests: the stream is at its high-water mark, if somebody runs it at all.
-  if (outcome.reason === 'closed' && (await deps.bus.ask({ op: 'time' }).catch(() => undefined))) return full('no requests are taken now')
-  return undefined
+  return outcome.reason === 'closed' && (await requestsClosed(deps)) ? full('no requests are taken now') : undefined
+}
+
+/** Nobody takes requests: the stream is at its high-water mark. A stream without a leader looks the same, so whoever can look is asked. */
+async function requestsClosed({ bus }: Deps): Promise<boolean> {
+  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time', requests: true }).catch(() => undefined))
+  return answer.success && answer.data.ok && answer.data.requests !== 'open'
 }
 
 function unanswered(deps: Deps, outcome: Outcome, key: PassKey): PassOverError {

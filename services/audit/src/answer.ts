@@ -88,7 +88,7 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
   const { data } = parsed
   switch (data.op) {
     case 'time':
-      return { ok: true, now: deps.bus.now() }
+      return { ok: true, now: deps.bus.now(), ...(data.requests && { requests: (await deps.bus.usage()).requests }) }
     case 'list':
       return await answerList(deps, asker, data)
     case 'agents':

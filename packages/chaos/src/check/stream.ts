@@ -1,8 +1,10 @@
 import { type JsMsg, jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { connect, type MsgHdrs } from '@nats-io/transport-node'
+import { connect, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
 import { within } from '../wait.js'
 import type { CheckerOptions, Judgement, StoredMessage } from './found.js'
 import { judge } from './judge.js'
+
+const READ_MS = 300_000
 
 /** Reads a whole stream from its first message and judges it by the server's clock. */
 export async function checkStream(
@@ -11,17 +13,22 @@ export async function checkStream(
 ): Promise<Judgement> {
   const nc = await connect({ servers, name: 'checker', ...(options.user ? { user: options.user, pass: options.pass ?? '' } : {}) })
   try {
-    const jsm = await jetstreamManager(nc)
-    const stream = options.stream ?? 'PASSOVER'
-    const info = await jsm.streams.info(stream)
-    const records = info.state.messages === 0 ? [] : await within(readAll(nc, stream), 'the checker reads the stream', 300_000)
-    return judge(records, Date.parse((info as unknown as { ts: string }).ts), options)
+    const { records, now } = await readStream(nc, options.stream ?? 'PASSOVER')
+    return judge(records, now, options)
   } finally {
     await nc.close()
   }
 }
 
-async function readAll(nc: Awaited<ReturnType<typeof connect>>, stream: string): Promise<StoredMessage[]> {
+/** Everything that a stream holds, and the server's time; nothing where there is no such stream. */
+export async function readStream(nc: NatsConnection, stream: string): Promise<{ records: StoredMessage[]; now: number }> {
+  const jsm = await jetstreamManager(nc)
+  const info = await jsm.streams.info(stream)
+  const records = info.state.messages === 0 ? [] : await within(readAll(nc, stream), `the checker reads ${stream}`, READ_MS)
+  return { records, now: Date.parse((info as unknown as { ts: string }).ts) }
+}
+
+async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessage[]> {
   const consumer = await jetstream(nc).consumers.get(stream)
   const records: StoredMessage[] = []
   let stop = () => {}

@@ -24,3 +24,10 @@ export async function insist<T>(attempt: () => Promise<T>): Promise<T> {
 // A runner that was killed leaves nobody behind; Ctrl-C is the runner's to hear.
 process.on('disconnect', () => process.exit(0))
 process.on('SIGINT', () => undefined)
+
+/** What only the process itself can count. */
+const RESOURCES_MS = 5_000
+setInterval(() => {
+  const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout' || kind === 'Immediate').length
+  say('resources', { timers })
+}, RESOURCES_MS).unref()
