@@ -203,6 +203,7 @@ describe('passover undo', () => {
     }
     expect(shown.record.entry.applied).toBe(false)
     expect(shown.timeline.at(-1)).toMatchObject({ kind: 'applied', detail: '2 undone' })
-    expect(await run(['undo', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 3 })
+    const again = await run(['undo', id, '--as', 'maria'], { cwd })
+    expect(again).toMatchObject({ code: 3, stderr: expect.stringMatching(/was undone already, by bob at \d{4}-/) })
   })
 })

@@ -37,6 +37,18 @@ describe('passover policy check', () => {
     })
   })
 
+  it('compiles every output_schema, and says where it stands beside what else is wrong', async () => {
+    using folder = new Folder()
+    const schemas = `"audit": { "output_schema": { "type": "strnig" } },\n "scout": { "output_schema": { "type": "object" } }`
+    write(`{\n "defaults": { "timeout_ms": 0 },\n "subagents": {\n ${schemas}\n }\n}`, FILE, folder.path)
+    const found = await json<Failure>(['policy', 'check', '--offline'], { cwd: folder.path })
+    expect(found).toMatchObject({ code: 2, document: { error: { code: 'E030' } } })
+    expect(found.document.error.faults?.map(({ places: [place], line }) => [place?.path, line])).toEqual([
+      ['$.defaults.timeout_ms', 2],
+      ['$.subagents.audit.output_schema', 4],
+    ])
+  })
+
   it('reads the key of .opencode/config.json, and leaves a config that is not ours alone', async () => {
     using folder = new Folder()
     write('{ "theme": "dark" }', join('x', '.opencode', 'config.json'), folder.path)

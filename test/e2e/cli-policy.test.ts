@@ -88,7 +88,7 @@ describe('the life of a policy', () => {
     })
     expect(await passover('enable', 'scout', 'audit')).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('false → true'),
+      stdout: expect.stringContaining('- $.pairs["scout->audit"]'),
       stderr: expect.stringContaining('policy pull'),
     })
     expect(await passover('disable', 'scout', 'audit')).toMatchObject({ code: 2 })
@@ -166,7 +166,20 @@ describe('what may not be published', () => {
       stderr: expect.stringContaining('did you mean audit?'),
     })
     expect(await passover('disable', 'alice', 'later', '--reason', 'x', '--allow-missing')).toMatchObject({ code: 0 })
-    expect(await passover('enable', 'alice', 'later')).toMatchObject({ code: 0 })
+    expect(await passover('enable', 'alice', 'later')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('- $.pairs["alice->later"]'),
+    })
+    expect(await passover('enable', 'alice', 'later')).toMatchObject({ code: 0, stdout: expect.stringContaining('No change') })
+  })
+
+  it('an output_schema that does not compile', async () => {
+    const before = await inForceNow()
+    const bad = write('{ "subagents": { "audit": { "output_schema": { "type": "strnig" } } } }', 'schema.json')
+    expect(await said<Failure>('push', bad)).toMatchObject({ code: 2, document: { error: { faults: [{ line: 1 }] } } })
+    const setting = ['set', 'output_schema', '{"type":"strnig"}', '--to', 'audit']
+    expect(await said<Failure>(...setting)).toMatchObject({ code: 2, document: { error: { code: 'E030' } } })
+    expect(await inForceNow()).toBe(before)
   })
 
   it('two people push at once: one wins, the other hears who, and both files stay', async () => {

@@ -156,7 +156,8 @@ describe('agent.undo', () => {
     expect((await stat(place.in('old'))).mode & 0o777).toBe(0o600)
     expect(await files()).toEqual(['a', 'old'])
     await recorded(false)
-    await expect(alice.undo(key.id, { directory })).rejects.toMatchObject({ code: 'E041' })
+    const said = { code: 'E041', context: { undone_by: 'alice', undone_at: expect.any(Number) } }
+    await expect(alice.undo(key.id, { directory })).rejects.toMatchObject(said)
     expect((await alice.apply(output, { directory })).applied).toHaveLength(3)
   })
 })

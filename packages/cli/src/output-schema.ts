@@ -1,12 +1,40 @@
-import { outputSchemas } from '@passover/validation'
+import { isBody, type PolicyFault, pathText, shown } from '@passover/core'
+import { type OutputSchemas, outputSchemas } from '@passover/validation'
 import { CliFailure } from './failure.js'
+
+const EXPECTED = 'a JSON Schema (2020-12, or 07 where $schema says so) that refers to nothing outside itself'
 
 /** E030 for a schema that does not compile: it would refuse every output. `where` names it, as its reader knows it. */
 export async function requireCompiling(schema: unknown, where: string): Promise<void> {
   await using schemas = outputSchemas()
+  const fault = await faultOf(schemas, schema)
+  if (fault !== undefined) throw new CliFailure('E030', `${where}: ${fault}`, { hint: `it must be ${EXPECTED}` })
+}
+
+/** Of a policy document, right or not, every output_schema that does not compile. */
+export async function schemaFaults(document: unknown): Promise<PolicyFault[]> {
+  const found = schemasIn(document)
+  if (found.length === 0) return []
+  const faults: PolicyFault[] = []
+  await using schemas = outputSchemas()
+  for (const { at, schema } of found) {
+    const why = await faultOf(schemas, schema)
+    const path = pathText(at)
+    const place = { level: 'subagent' as const, path, at, value: schema }
+    const said = { message: `${path}: ${why}`, path, places: [place], found: shown(schema), expected: EXPECTED }
+    if (why !== undefined) faults.push({ code: 'E030', severity: 'error', ...said })
+  }
+  return faults
+}
+
+async function faultOf(schemas: OutputSchemas, schema: unknown): Promise<string | undefined> {
   const [fault] = await schemas.compile(schema)
-  if (fault === undefined) return
-  throw new CliFailure('E030', `${where}: ${fault}`, {
-    hint: 'it must be a JSON Schema (2020-12, or 07 where $schema says so) that refers to nothing outside itself',
-  })
+  return fault
+}
+
+function schemasIn(document: unknown): { at: string[]; schema: unknown }[] {
+  const subagents = isBody(document) && isBody(document.subagents) ? document.subagents : {}
+  return Object.entries(subagents).flatMap(([name, entry]) =>
+    isBody(entry) && isBody(entry.output_schema) ? [{ at: ['subagents', name, 'output_schema'], schema: entry.output_schema }] : [],
+  )
 }

@@ -1,3 +1,4 @@
+import { isBody } from './output-frame.js'
 import type { Narrower } from './policy-fields.js'
 
 /** Whether `asked` allows anything that `base` does not. An absent number or list is no limit. */
@@ -7,7 +8,7 @@ export function isWider(narrower: Narrower, asked: unknown, base: unknown): bool
   if (narrower === 'subset') return isList(base) && !(isList(asked) && asked.every((entry) => base.includes(entry)))
   if (narrower !== 'smaller') return false
   if (typeof asked === 'number') return typeof base === 'number' && asked > base
-  return isRecord(asked) && isRecord(base) && Object.entries(asked).some(([field, value]) => isWider('smaller', value, base[field]))
+  return isBody(asked) && isBody(base) && Object.entries(asked).some(([field, value]) => isWider('smaller', value, base[field]))
 }
 
 /** What both allow. */
@@ -27,10 +28,6 @@ export function smallerBudget<B extends object>(...budgets: (B | undefined)[]): 
   const least: Record<string, number> = {}
   for (const [field, value] of all) least[field] = Math.min(value, least[field] ?? value)
   return least as B
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isList(value: unknown): value is unknown[] {

@@ -48,3 +48,23 @@ it('shows what an override would give, or why it is refused', () => {
   const refused = explainPolicy(document, { from: 'alice', to: 'audit', override: { pass_files: true, auto_apply: true } })
   expect(refused).toMatchObject({ ok: false, error: { code: 'E013', details: { field: 'auto_apply' } } })
 })
+
+it('limits of pair and subagent count different passes: both are named where both bind', () => {
+  const limits = (pair: object, subagent: object) => {
+    const policy = passOverPreferences.parse({ pairs: { 'alice->audit': pair }, subagents: { audit: subagent } })
+    const explained = explainPolicy(policy, { from: 'alice', to: 'audit', agent: record })
+    if (!explained.ok) throw new Error(explained.error.message)
+    const row = explained.value.fields.find(({ field }) => field === 'max_active')
+    return [row, ...(row?.also ?? [])].map((one) => [one?.level, one?.value])
+  }
+  expect(limits({ max_active: 9 }, { max_active: 3 })).toEqual([
+    ['pair', 9],
+    ['subagent', 3],
+  ])
+  expect(limits({ max_active: 9 }, {})).toEqual([
+    ['pair', 9],
+    ['registry', 4],
+  ])
+  expect(limits({}, { max_active: 3 })).toEqual([['subagent', 3]])
+  expect(explain().get('timeout_ms')?.also).toEqual([])
+})

@@ -12,7 +12,9 @@ export interface ExplainedField {
   level: Level
   /** Where the value stands. */
   place: PolicyPlace
-  /** Everything that a level below the request says about it, most specific first; what is not `place` is overruled. */
+  /** Of limits that are counted of the pair's passes and of all to the subagent: the other one, which binds as well. */
+  also: PolicyPlace[]
+  /** Everything that a level below the request says about it, most specific first; what is neither `place` nor in `also` is overruled. */
   said: PolicyPlace[]
 }
 
@@ -21,6 +23,9 @@ export interface ExplainedPolicy {
   overridden: boolean
   fields: ExplainedField[]
 }
+
+/** Pair and subagent count different passes (decision 30). The record speaks where the policy's entry for the subagent does not. */
+const BOTH_BIND: ReadonlySet<PolicyFieldName> = new Set(['max_passes_per_minute', 'max_active'])
 
 /** The policy of a pass with, for every field, the level that its value came from and what other levels say. E013 as resolvePolicy. */
 export function explainPolicy(
@@ -38,7 +43,8 @@ export function explainPolicy(
       const own: unknown = layers[one]?.[nameAt(one, field, row)]
       return own === undefined ? [] : [placeFor(one, { field, row, input, value: own })]
     })
-    return { field, value, level, place: placeFor(level, { field, row, input, value }), said }
+    const also = level === 'pair' && BOTH_BIND.has(field) ? said.filter((one) => one.level !== 'pair').slice(0, 1) : []
+    return { field, value, level, place: placeFor(level, { field, row, input, value }), also, said }
   })
   return { ok: true, value: { policy_name, overridden, fields } }
 }

@@ -8,7 +8,7 @@ import {
   policyDefaults,
   subagentPreference,
 } from '@passover/schemas'
-import { isRecord } from './narrow.js'
+import { isBody } from './output-frame.js'
 import { expectedOf, nearest, rewritten } from './policy-expected.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyLevel } from './policy-fields.js'
 import { levelOf, type PolicyPlace, pathText, placeOf, type Segment, valueAt } from './policy-place.js'
@@ -136,7 +136,7 @@ function keysAt(at: Segment[]): string[] {
 
 /** Zod looks at the keys of pairs only when everything in them is right; a person wants to hear it all at once. */
 function keyFaults(value: unknown): PolicyFault[] {
-  const pairs = isRecord(value) && isRecord(value.pairs) ? value.pairs : {}
+  const pairs = isBody(value) && isBody(value.pairs) ? value.pairs : {}
   const expected = '"originator->subagent", two names without spaces'
   const wrong = Object.keys(pairs).filter((key) => !parsePairKey(key))
   return wrong.map((key) => {
@@ -159,7 +159,7 @@ function keyFaults(value: unknown): PolicyFault[] {
 
 /** An entry that names another than its key does; not looked at by zod either while anything else is wrong. */
 function nameFaults(value: unknown): PolicyFault[] {
-  const entries = (section: 'pairs' | 'subagents') => Object.entries(isRecord(value) && isRecord(value[section]) ? value[section] : {})
+  const entries = (section: 'pairs' | 'subagents') => Object.entries(isBody(value) && isBody(value[section]) ? value[section] : {})
   const differing = (at: Segment[], wanted: string): PolicyFault[] => {
     const said = valueAt(value, at)
     if (typeof said !== 'string' || said === wanted) return []

@@ -1,6 +1,7 @@
 import type { AgentPairOverride, AgentRecord, EffectivePolicy, PassError, PassOverPreferences } from '@passover/schemas'
 import { passError } from './errors.js'
-import { isRecord, isWider } from './narrow.js'
+import { isWider } from './narrow.js'
+import { isBody } from './output-frame.js'
 import { basePolicy, type Level, type ResolvedPolicy } from './policy-base.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from './policy-fields.js'
 import { present } from './present.js'
@@ -56,7 +57,7 @@ function changed(base: ResolvedPolicy, override: [string, unknown][], request: P
     const error = fieldFault(name, value, base.effective)
     if (error) return { ok: false, error }
     const before = effective[name]
-    effective[name] = isRecord(before) && isRecord(value) ? { ...before, ...present(value) } : value
+    effective[name] = isBody(before) && isBody(value) ? { ...before, ...present(value) } : value
     sources[name] = source
     overridden ||= JSON.stringify(effective[name]) !== JSON.stringify(before)
   }

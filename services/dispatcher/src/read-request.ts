@@ -1,5 +1,5 @@
 import { bodyType, decode, type MessageHeaders, splitContext } from '@passover/bus'
-import { requestDigest } from '@passover/core'
+import { isBody, requestDigest } from '@passover/core'
 import { HEADER, type Part, type PassError, passOverRequest, type RequestControl, requestEnvelope, sha256 } from '@passover/schemas'
 import type { z } from 'zod'
 
@@ -67,7 +67,7 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
 type Form = { request: RequestControl; parts: Part[]; session_id: string; cut_here: boolean } | { issues: string[] }
 
 function readForm(body: unknown): Form {
-  if (isRecord(body) && 'v' in body && 'request' in body) return readEnvelope(body)
+  if (isBody(body) && 'v' in body && 'request' in body) return readEnvelope(body)
   const parsed = passOverRequest.safeParse(body)
   if (!parsed.success) return { issues: issuesOf(parsed.error) }
   const { work_context, ...request } = parsed.data
@@ -125,17 +125,13 @@ function sessionOf(parts: Part[]): string {
   const context = parts.find((part) => part.name === 'context')?.data
   if (!context) return ''
   const value: unknown = JSON.parse(new TextDecoder().decode(context))
-  return isRecord(value) && typeof value.session_id === 'string' ? value.session_id.slice(0, 256) : ''
+  return isBody(value) && typeof value.session_id === 'string' ? value.session_id.slice(0, 256) : ''
 }
 
 function issuesOf(error: z.ZodError): string[] {
   const issues = error.issues.slice(0, MOST_ISSUES).map((issue) => clip(`${issue.path.map(String).join('.') || 'body'}: ${issue.message}`))
   const more = error.issues.length - issues.length
   return more > 0 ? [...issues, `and ${more} more`] : issues
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Hostile text goes into messages and logs only in short. */

@@ -4,7 +4,7 @@ import type { Context } from '../context.js'
 import type { ServerSetting } from '../settings.js'
 import { invalidPolicy } from './faults.js'
 import { findPolicyFile } from './find.js'
-import { readPolicyFile } from './read.js'
+import { checkPolicyFile } from './read.js'
 import { sameDocument } from './session.js'
 
 /**
@@ -21,7 +21,7 @@ export async function settlePolicy(
   await using bus = await connectAs(context.person, server)
   const store = await PolicyStore.open(bus)
   const live = await store.rollForward()
-  const { document, faults } = readPolicyFile(file, undefined)
+  const { document, faults } = await checkPolicyFile(file, undefined)
   if (!document) {
     if (!live) throw invalidPolicy(file.shown, faults)
     return `${file.shown} is not valid, so that policy version ${live.version} stays in force: passover policy check says what is wrong.`

@@ -44,12 +44,17 @@ export interface PairOptions {
   allowMissing?: true
 }
 
-/** `passover policy enable|disable <from> <to>`: the reason stands in the pair, since E004 tells it. */
+/**
+ * `passover policy enable|disable <from> <to>`: the reason stands in the pair, since E004 tells it. Enabling takes away what disabling
+ * set; nothing is written down that holds anyhow.
+ */
 export function runPair(context: Context, options: PairOptions, pair: { from: string; to: string; enabled: boolean }): Promise<number> {
   const { from, to, enabled } = pair
   const at = ['pairs', pairKey(from, to)]
   const make = ({ document }: InForce) => {
-    const said = withSetting(document, [...at, 'enabled'], enabled)
+    const entry = document.pairs?.[pairKey(from, to)]
+    if (enabled && entry?.enabled !== false) return document
+    const said = withSetting(document, [...at, 'enabled'], enabled ? undefined : false)
     return withSetting(said, [...at, 'reason'], enabled ? undefined : options.reason)
   }
   return run(context, { make, reason: options.reason, allowMissing: options.allowMissing === true })
@@ -76,7 +81,7 @@ async function changed(session: PolicySession, { make, reason, allowMissing }: C
     if (!read.ok) throw invalidPolicy('the changed policy', read.faults)
     const { document } = read
     if (sameDocument(document, live.document)) return { kind: 'same', live }
-    const warnings = gate(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })
+    const warnings = await gate(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })
     const outcome = await session.store.publish({ document, base: live.version, reason })
     if (outcome.kind === 'published')
       return { kind: 'changed', value: outcome.value, changes: differences(live.document, document), warnings }

@@ -1,4 +1,4 @@
-import { pathText, type Segment, shown } from '@passover/core'
+import { isBody, pathText, type Segment, shown } from '@passover/core'
 import type { PassOverPreferences } from '@passover/schemas'
 
 /** One setting that two documents say differently; undefined: not at all. */
@@ -18,7 +18,7 @@ export function differences(before: PassOverPreferences, after: PassOverPreferen
 }
 
 function differing(at: Segment[], before: unknown, after: unknown): Difference[] {
-  if (isRecord(before) && isRecord(after)) {
+  if (isBody(before) && isBody(after)) {
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((key) => !IMPLIED.has(key))
     return keys.flatMap((key) => differing([...at, key], own(before, key), own(after, key)))
   }
@@ -33,16 +33,12 @@ function own(record: Record<string, unknown>, key: string): unknown {
 }
 
 function isEmpty(value: unknown): boolean {
-  return value === undefined || (isRecord(value) && Object.keys(value).length === 0)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return value === undefined || (isBody(value) && Object.keys(value).length === 0)
 }
 
 /** A value without what is implied: as a person writes it into a file. */
 export function bare(value: unknown): unknown {
-  if (!isRecord(value)) return value
+  if (!isBody(value)) return value
   return Object.fromEntries(Object.entries(value).flatMap(([key, one]) => (IMPLIED.has(key) ? [] : [[key, bare(one)]])))
 }
 

@@ -10,7 +10,7 @@ import { differences, inWords } from './differences.js'
 import { faultText, invalidPolicy } from './faults.js'
 import { documentText } from './pull.js'
 import { noteFile } from './push.js'
-import { type FaultInFile, readPolicyFile } from './read.js'
+import { checkPolicyFile, type FaultInFile, readPolicyFile } from './read.js'
 import { gate, inForce, lenient, openPolicy, type PolicySession, publish, sameDocument } from './session.js'
 
 export interface EditOptions {
@@ -32,7 +32,7 @@ export async function runEdit(context: Context, options: EditOptions): Promise<n
   const path = join(folder, 'pass-over.json')
   const head = `// Policy version ${live.version}. Save to publish it as version ${live.version + 1}; leave it as it is to change nothing.\n`
   writeFileSync(path, head + documentText(live.document), { mode: 0o600 })
-  const document = edited(context, { editor, path, session, before: live.document, allowMissing: options.allowMissing === true })
+  const document = await edited(context, { editor, path, session, before: live.document, allowMissing: options.allowMissing === true })
   if (sameDocument(document, live.document)) {
     rmSync(folder, { recursive: true, force: true })
     terminal.show({ version: live.version, unchanged: true }, () => `Nothing was changed: policy version ${live.version} stays in force.`)
@@ -60,11 +60,11 @@ interface Editing {
 }
 
 /** Opens the editor until the document is right; whoever saves a faulty one unchanged has given up. */
-function edited({ terminal, env }: Context, { editor, path, session, before, allowMissing }: Editing): PassOverPreferences {
+async function edited({ terminal, env }: Context, { editor, path, session, before, allowMissing }: Editing): Promise<PassOverPreferences> {
   for (let round = 0, saved = ''; ; round++) {
     openEditor(editor, path, env)
     const text = readFileSync(path, 'utf8')
-    const { document, faults } = problems({ text, path, session, before, allowMissing })
+    const { document, faults } = await problems({ text, path, session, before, allowMissing })
     if (document) return document
     const errors = faults.filter(({ severity }) => severity === 'error')
     const plain = withoutRemarks(text)
@@ -75,19 +75,22 @@ function edited({ terminal, env }: Context, { editor, path, session, before, all
   }
 }
 
-function problems({ text, path, session, before, allowMissing }: Omit<Editing, 'editor'> & { text: string }): {
-  document?: PassOverPreferences
-  faults: FaultInFile[]
-} {
+async function problems({
+  text,
+  path,
+  session,
+  before,
+  allowMissing,
+}: Omit<Editing, 'editor'> & { text: string }): Promise<{ document?: PassOverPreferences; faults: FaultInFile[] }> {
   // Conflicts that were there before are nobody's fault now: the gate knows them.
   const read = readPolicyFile({ text, shown: path, within: [] }, undefined)
   if (!read.document) return { faults: lenient(read.faults, allowMissing) }
   try {
-    gate(read.document, { what: path, agents: session.agents, before, allowMissing })
+    await gate(read.document, { what: path, agents: session.agents, before, allowMissing })
     return { document: read.document, faults: [] }
   } catch (error) {
     if (!(error instanceof CliFailure)) throw error
-    const { faults } = readPolicyFile({ text, shown: path, within: [] }, session.agents)
+    const { faults } = await checkPolicyFile({ text, shown: path, within: [] }, session.agents)
     return { faults: lenient(faults, allowMissing) }
   }
 }

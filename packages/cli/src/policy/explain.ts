@@ -1,5 +1,5 @@
 import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
-import { agentPairOverride, type PassOverPreferences, requestControl } from '@passover/schemas'
+import { type AgentRecord, agentPairOverride, type PassOverPreferences, requestControl } from '@passover/schemas'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { renderTable } from '../render/table.js'
@@ -27,7 +27,7 @@ export async function runExplain(context: Context, options: ExplainOptions, from
   const { terminal } = context
   const override = options.override === undefined ? undefined : parsed('--override', options.override, agentPairOverride)
   const request = options.request === undefined ? undefined : ownSettings(options.request)
-  const { source, agent } = await sourceOf(context, options, to)
+  const { source, agent, registered } = await sourceOf(context, options, to)
   const explained = explainPolicy(source.document, { from, to, agent, override, request })
   if (!explained.ok) throw PassOverError.from(explained.error)
   const { fields, policy_name, overridden } = explained.value
@@ -38,18 +38,25 @@ export async function runExplain(context: Context, options: ExplainOptions, from
       to,
       policy: source.name,
       version: source.version,
+      ...(registered === undefined ? {} : { registered }),
       policy_name,
       policy_override: overridden,
-      fields: rows.map(({ field, value, level, place, said, line }) => ({
+      fields: rows.map(({ field, value, level, place, said, also, line }) => ({
         field,
         value,
         level,
         path: place.path,
         at: line,
+        ...(also.length === 0 ? {} : { also: also.map((one) => ({ level: one.level, path: one.path, value: one.value })) }),
         said: said.map((one) => ({ level: one.level, path: one.path, value: one.value })),
       })),
     },
-    () => [`${from} -> ${to} under ${policy_name}, ${source.name}`, '', table(rows, terminal)].join('\n'),
+    () => {
+      const head = [`${from} -> ${to} under ${policy_name}, ${source.name}`]
+      if (registered === false)
+        head.push(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`)
+      return [...head, '', table(rows, terminal)].join('\n')
+    },
   )
   return 0
 }
@@ -62,9 +69,17 @@ function table(rows: Row[], terminal: Context['terminal']): string {
   return renderTable<Row>(
     [
       { head: 'FIELD', cell: (row) => row.field, color: quiet },
-      { head: 'VALUE', cell: (row) => (row.value === undefined ? 'none' : shown(row.value)), color: quiet },
-      { head: 'LEVEL', cell: (row) => row.level, color: quiet },
-      { head: 'SAID AT', cell: (row) => [row.place.path, ...(row.line ? [row.line] : [])].join('  '), color: quiet },
+      {
+        head: 'VALUE',
+        cell: (row) => [row, ...row.also].map(({ value }) => (value === undefined ? 'none' : shown(value))).join(' and '),
+        color: quiet,
+      },
+      { head: 'LEVEL', cell: (row) => [row, ...row.also].map(({ level }) => level).join(' and '), color: quiet },
+      {
+        head: 'SAID AT',
+        cell: (row) => [[row.place.path, ...(row.line ? [row.line] : [])].join('  '), ...row.also.map(({ path }) => path)].join(' and '),
+        color: quiet,
+      },
       { head: 'OVERRULED', cell: (row) => overruled(row), shrinks: true, color: quiet },
     ],
     rows,
@@ -73,14 +88,22 @@ function table(rows: Row[], terminal: Context['terminal']): string {
 }
 
 /** What other levels say, and does not hold. */
-function overruled({ said, place }: Row): string {
+function overruled({ said, place, also }: Row): string {
+  const holding = new Set([place, ...also].map(({ path }) => path))
   return said
-    .filter(({ path, level }) => path !== place.path && level !== 'system')
+    .filter(({ path, level }) => !holding.has(path) && level !== 'system')
     .map(({ level, value }) => `${level} ${shown(value)}`)
     .join(', ')
 }
 
-async function sourceOf(context: Context, options: ExplainOptions, to: string) {
+interface Explained {
+  source: Source
+  agent: AgentRecord | undefined
+  /** Undefined: a file is explained, and no registry was asked. */
+  registered: boolean | undefined
+}
+
+async function sourceOf(context: Context, options: ExplainOptions, to: string): Promise<Explained> {
   const named = typeof options.file === 'string' ? options.file : undefined
   const file = findPolicyFile({ ...context, path: named })
   const read = file && readPolicyFile(file, undefined)
@@ -91,14 +114,15 @@ async function sourceOf(context: Context, options: ExplainOptions, to: string) {
   if (options.file) {
     if (!file || !read) throw usage('--file: there is no policy file here', 'give its path: --file <path>')
     if (!read.document) throw invalidPolicy(file.shown, read.faults)
-    return { source: { name: file.shown, document: read.document, lineAt } satisfies Source, agent: undefined }
+    return { source: { name: file.shown, document: read.document, lineAt }, agent: undefined, registered: undefined }
   }
   await using session = await openPolicy(context)
   const { version, document } = await inForce(session)
   const same = read?.document !== undefined && sameDocument(read.document, document)
   const name = version === 0 ? 'the defaults (no policy was published)' : `policy version ${version}`
   const source: Source = { name, version, document, lineAt: same ? lineAt : () => undefined }
-  return { source, agent: session.agents?.get(to) }
+  const agent = session.agents?.get(to)
+  return { source, agent, registered: agent !== undefined }
 }
 
 /** What of a request is an override too. */

@@ -4,7 +4,7 @@ import { count } from '../text.js'
 import { differences, inWords } from './differences.js'
 import { faultText, invalidPolicy, jsonFault } from './faults.js'
 import { findPolicyFile, newPolicyFile, type PolicyFile } from './find.js'
-import { readPolicyFile } from './read.js'
+import { checkPolicyFile, readPolicyFile } from './read.js'
 import { gate, inForce, lenient, openPolicy, type PolicySession, publish, sameDocument, wasFaster } from './session.js'
 
 export interface CheckOptions {
@@ -33,7 +33,7 @@ export async function runCheck(context: Context, options: CheckOptions, path: st
   const { terminal } = context
   const file = requiredFile(context, path)
   const { agents, unknown } = await registryOf(context, options)
-  const read = readPolicyFile(file, agents)
+  const read = await checkPolicyFile(file, agents)
   const faults = lenient(read.faults, options.allowMissing === true)
   if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
   const { pairs = {}, subagents = {} } = read.document ?? {}
@@ -60,12 +60,12 @@ export async function runPush(context: Context, options: PushOptions, path: stri
   const { terminal } = context
   const file = requiredFile(context, path)
   await using session = await openPolicy(context)
-  const read = readPolicyFile(file, session.agents)
+  const read = await checkPolicyFile(file, session.agents)
   const faults = lenient(read.faults, options.allowMissing === true)
   if (!read.document && !options.allowMissing) throw invalidPolicy(file.shown, faults)
-  const document = read.document ?? readPolicyFile(file, undefined).document
+  const document = read.document ?? (await checkPolicyFile(file, undefined)).document
   if (!document || faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
-  const warnings = gate(document, { what: file.shown, agents: session.agents, allowMissing: options.allowMissing === true })
+  const warnings = await gate(document, { what: file.shown, agents: session.agents, allowMissing: options.allowMissing === true })
   const live = await inForce(session)
   if (options.base !== undefined && options.base !== live.version) {
     throw wasFaster(live.value, { now: session.bus.now(), base: options.base, keptIn: file.shown })

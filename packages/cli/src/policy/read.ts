@@ -1,6 +1,7 @@
 import { checkPolicy, type KnownAgents, type PolicyFault, type PolicyPlace, pathText, readPolicy } from '@passover/core'
 import type { PassOverPreferences } from '@passover/schemas'
 import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { schemaFaults } from '../output-schema.js'
 import type { PolicyFile } from './find.js'
 
 /** A fault as it is printed: with the file, and where in it each place stands. */
@@ -19,6 +20,24 @@ export interface ReadFile {
   faults: FaultInFile[]
   /** The line of a place in the document, from 1. */
   lineOf(at: readonly (string | number)[]): number | undefined
+  positionOf(at: readonly (string | number)[]): Position | undefined
+  /** What stands there, as JSON, right or not; undefined: it is no JSON. */
+  value?: unknown
+}
+
+interface Position {
+  line: number
+  column: number
+}
+
+/** As `readPolicyFile`, and every output_schema is compiled, also in a document that has other faults. */
+export async function checkPolicyFile(file: Pick<PolicyFile, 'text' | 'shown' | 'within'>, agents: KnownAgents): Promise<ReadFile> {
+  const read = readPolicyFile(file, agents)
+  const more = await schemaFaults(read.value)
+  if (more.length === 0) return read
+  const locate = (at: readonly (string | number)[]) => read.positionOf(at)
+  const { document: _, ...rest } = read
+  return { ...rest, faults: inOrder([...read.faults, ...more.map((fault) => located(fault, { file: file.shown, locate }))]) }
 }
 
 /** Reads and checks a policy file. Comments and trailing commas are accepted, as in every `.json` that people edit by hand. */
@@ -29,19 +48,21 @@ export function readPolicyFile(
   const errors: ParseError[] = []
   const tree = parseTree(text, errors, { allowTrailingComma: true, allowEmptyContent: false })
   const root = tree && (within.length > 0 ? findNodeAtLocation(tree, within) : tree)
-  const locate = (at: readonly (string | number)[]) => (root ? positionOf(text, nodeAt(root, at)) : undefined)
+  const locate = (at: readonly (string | number)[]) => (root ? positionIn(text, nodeAt(root, at)) : undefined)
   const lineOf = (at: readonly (string | number)[]) => locate(at)?.line
-  if (errors.length > 0 || !root) return { faults: errors.map((error) => ({ ...syntaxFault(error, text), file })), lineOf }
-  const read = readPolicy(getNodeValue(root))
+  if (errors.length > 0 || !root)
+    return { faults: errors.map((error) => ({ ...syntaxFault(error, text), file })), lineOf, positionOf: locate }
+  const value: unknown = getNodeValue(root)
+  const read = readPolicy(value)
   const found = [...repeats(root), ...(read.ok ? checkPolicy(read.document, agents) : read.faults)]
   const faults = found.map((fault) => located(fault, { file, locate }))
   const valid = read.ok && !faults.some(({ severity }) => severity === 'error')
-  return { ...(valid ? { document: read.document } : {}), faults: inOrder(faults), lineOf }
+  return { ...(valid ? { document: read.document } : {}), faults: inOrder(faults), lineOf, positionOf: locate, value }
 }
 
 interface Locating {
   file: string
-  locate: (at: readonly (string | number)[]) => { line: number; column: number } | undefined
+  locate: (at: readonly (string | number)[]) => Position | undefined
 }
 
 function located(fault: PolicyFault, { file, locate }: Locating): FaultInFile {
@@ -63,11 +84,11 @@ function nodeAt(root: Node, at: readonly (string | number)[]): Node | undefined 
   return node?.parent?.type === 'property' ? node.parent.children?.[0] : node
 }
 
-function positionOf(text: string, node: Node | undefined): { line: number; column: number } | undefined {
+function positionIn(text: string, node: Node | undefined): Position | undefined {
   return node && position(text, node.offset)
 }
 
-function position(text: string, offset: number): { line: number; column: number } {
+function position(text: string, offset: number): Position {
   const before = text.slice(0, offset).split('\n')
   return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 }
 }

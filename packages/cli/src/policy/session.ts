@@ -5,6 +5,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { ago, dateTime } from '../duration.js'
 import { CliFailure } from '../failure.js'
+import { schemaFaults } from '../output-schema.js'
 import { invalidPolicy } from './faults.js'
 
 /** What is in force: version 0 is the system's defaults. */
@@ -68,9 +69,11 @@ export interface Gate {
 }
 
 /** Refuses what cannot hold together before anything is published (E031); gives what is only warned of. */
-export function gate(document: PassOverPreferences, { what, agents, before, allowMissing }: Gate): PolicyFault[] {
-  const old = new Set(before ? checkPolicy(before, agents).map(faultKey) : [])
-  const faults = lenient(checkPolicy(document, agents), allowMissing).map(
+export async function gate(document: PassOverPreferences, { what, agents, before, allowMissing }: Gate): Promise<PolicyFault[]> {
+  const all = async (one: PassOverPreferences) => [...checkPolicy(one, agents), ...(await schemaFaults(one))]
+  const found = await all(document)
+  const old = new Set(before && found.length > 0 ? (await all(before)).map(faultKey) : [])
+  const faults = lenient(found, allowMissing).map(
     (fault): PolicyFault => (old.has(faultKey(fault)) ? { ...fault, severity: 'warning' } : fault),
   )
   if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(what, faults)

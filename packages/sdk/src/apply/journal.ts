@@ -112,6 +112,12 @@ export function markSet(folder: Folder, mark: Mark): Promise<void> {
   return writeDurably(folder, mark, Buffer.alloc(0))
 }
 
+/** The bytes that stood there before a set: nobody wants them back. */
+export async function removeBytes(directory: string, set: { id: string; nonce: string }): Promise<void> {
+  await using folder = await openSet(directory, set)
+  for (const name of await folder.names()) if (name.startsWith('before-')) await rm(folder.at(name), { force: true })
+}
+
 /** Forgets a set: its intent first, so that a half-removed one is no longer anything to finish. */
 export async function removeSet(directory: string, { id, nonce }: { id: string; nonce: string }): Promise<void> {
   const reached = await Folder.reach(directory, [...HOME, id])

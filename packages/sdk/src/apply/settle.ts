@@ -4,7 +4,7 @@ import { keyText, type PassKey } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { publishPlain } from '../publish-request.js'
 import type { Folder } from './folder.js'
-import { listSets, markSet, openSet, removeSet, type StoredSet } from './journal.js'
+import { listSets, markSet, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
 import { settleSet } from './set.js'
 
 /** Where changes are made, and as whom they are told. */
@@ -79,12 +79,13 @@ export async function tellSet(home: ApplyHome, set: StoredSet): Promise<boolean>
   return true
 }
 
-/** Forgets what nothing can be undone of any longer. */
+/** Forgets what nothing can be undone of any longer. Of an undo it stays known who did it, for whoever tries again. */
 async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<void> {
   const { intent } = set
   if (!intent) return
-  if (intent.kind === 'undo') {
-    if (intent.undoes !== undefined) await removeSet(directory, { id: set.id, nonce: intent.undoes })
-    await removeSet(directory, set)
-  } else if (intent.at < deps.clock.now() - KEPT_MS) await removeSet(directory, set)
+  if (intent.undoes !== undefined) {
+    await removeSet(directory, { id: set.id, nonce: intent.undoes })
+    await removeBytes(directory, set)
+  }
+  if (intent.at < deps.clock.now() - KEPT_MS) await removeSet(directory, set)
 }

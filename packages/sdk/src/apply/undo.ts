@@ -30,14 +30,23 @@ function standing(sets: StoredSet[], { directory, id }: { directory: string; id:
   const gone = new Set(sets.flatMap(({ intent, applied }) => (intent?.kind === 'undo' && applied ? [intent.undoes] : [])))
   const found = sets.filter((set) => set.id.startsWith(id) && set.intent?.kind === 'apply' && set.applied && !gone.has(set.nonce))
   const ids = new Set(found.map(({ intent }) => intent && `${intent.key.id} (${intent.key.originator} → ${intent.key.subagent})`))
-  if (ids.size === 0) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
+  if (ids.size === 0) throw nothingApplied(sets, { directory, id })
   if (ids.size > 1) throw new PassOverError('E042', `several passes begin with ${id}: ${[...ids].join(', ')}`, { id })
   return found.reverse()
 }
 
+/** Says who was faster, where it was undone already. */
+function nothingApplied(sets: StoredSet[], { directory, id }: { directory: string; id: string }): PassOverError {
+  const undone = sets.findLast((set) => set.id.startsWith(id) && set.intent?.kind === 'undo' && set.applied)
+  if (!undone?.intent) return new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
+  const { applied_by: undone_by, applied_at: undone_at } = undone.intent.event
+  const when = new Date(undone_at).toISOString()
+  return new PassOverError('E041', `${undone.id} was undone already, by ${undone_by} at ${when}`, { id: undone.id, undone_by, undone_at })
+}
+
 /**
  * Puts back what a pass changed in the directory, where every file still is as it was applied; the newest set first, each whole or not at
- * all. Recorded as an `applied` event that says `undone`. E041: there is nothing to undo.
+ * all. Recorded as an `applied` event that says `undone`. E041: there is nothing to undo, or somebody did already (`undone_by`).
  */
 export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<Undone> {
   const { directory } = home
