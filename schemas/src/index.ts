@@ -138,6 +138,7 @@ export {
   type Step,
   type StepKind,
 } from './events.js'
+export { type HealthCheck, type HealthReport, healthCheck, healthReport } from './health.js'
 export {
   type AskedFor,
   type CameBack,

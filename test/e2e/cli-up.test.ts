@@ -146,14 +146,31 @@ describe('passover up', () => {
     await until('the server has ended too', () => !isAlive(server_pid))
   })
 
-  it('says that its server was killed, how, and what to do; the log has it too', async () => {
+  it('starts its server again when it was killed, on the same port, and tells so in its health; five times a minute', async () => {
     using folder = new Folder()
     await using up = cli(['up', '--json'], { cwd: folder.path })
     await up.printed('server_pid')
-    const { server_pid } = JSON.parse(up.stdout) as { server_pid: number }
-    process.kill(server_pid, 'SIGKILL')
+    const { server_pid, health, url } = JSON.parse(up.stdout) as { server_pid: number; health: string; url: string }
+    const kill = async (pid: number) => {
+      process.kill(pid, 'SIGKILL')
+      const lock = join(folder.path, '.passover', 'nats', 'server.lock')
+      let next = pid
+      await until('another server runs', async () => {
+        next = (existsSync(lock) && (JSON.parse(readFileSync(lock, 'utf8')) as { server?: number }).server) || pid
+        return next !== pid && (await fetch(`${health}/readyz`)).ok
+      })
+      return next
+    }
+    let pid = await kill(server_pid)
+    const report = (await (await fetch(`${health}/livez`)).json()) as { live: boolean; checks: { name: string; did?: { times: number } }[] }
+    expect(report.live).toBe(true)
+    expect(report.checks.find(({ name }) => name === 'up.server')).toMatchObject({ state: 'ok', did: { times: 1 } })
+    expect(serverFile(folder.path).url).toBe(url)
+    expect(await run(['list'], { cwd: folder.path })).toMatchObject({ code: 0 })
+    for (let n = 0; n < 4; n++) pid = await kill(pid)
+    process.kill(pid, 'SIGKILL')
     const said = await up.printed('start it again: passover up', 'stderr')
-    expect(said).toMatch(/^✗ nats-server ended by itself \(SIGKILL\)/m)
+    expect(said).toMatch(/^✗ nats-server ended by itself \(SIGKILL\), and did so 5 times within a minute/m)
     expect(await up.ended).toMatchObject({ code: 1 })
     expect(readFileSync(join(folder.path, '.passover', 'passover.log'), 'utf8')).toMatch(/"level":50.*nats-server ended by itself/)
   })

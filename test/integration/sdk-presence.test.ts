@@ -73,7 +73,7 @@ describe('the presence of workers', () => {
   }, 120_000)
 
   test('never harms the work: a worker that cannot say that it is up works, and tells it once', async () => {
-    await using agents = await AgentWorld.start({ audit: false })
+    await using agents = await AgentWorld.start({ audit: false, dispatchers: [{ stores_ms: 600_000 }] })
     const nc = await connect({ servers: agents.world.nats.servers })
     await (await jetstreamManager(nc)).streams.delete('KV_presence')
     await nc.close()

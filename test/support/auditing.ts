@@ -72,7 +72,11 @@ export async function auditFixture(): Promise<AuditFixture> {
   }
   const deleteStream = async (name: string) => {
     const nc = await connectClient({ servers: nats.servers })
-    await (await jetstreamManager(nc)).streams.delete(name)
+    const { streams } = await jetstreamManager(nc)
+    const { config } = await streams.info(name)
+    await streams.delete(name)
+    // Nothing of ours makes the main stream anew while there is something that was made of it.
+    await streams.add(config)
     await nc.close()
     await bus.ensureTopology()
   }

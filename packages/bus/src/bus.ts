@@ -117,9 +117,17 @@ export interface Delivery extends Stored {
 export type Verdict = { ok: true } | { retry: true; delay_ms?: number } | { fatal: string }
 
 export interface Consumption extends AsyncDisposable {
+  /** Why nothing is delivered now; undefined: nothing is known to be wrong. */
+  readonly trouble?: string | undefined
   /** Stops new deliveries, waits for those under way (at most ms), then closes. */
   drain(ms?: number): Promise<void>
   readonly closed: Promise<void>
+}
+
+export interface ConsumeSettings {
+  concurrency?: number
+  /** The durable was gone and was made anew. */
+  onRestored?: (what: string) => void
 }
 
 export interface PullOptions {
@@ -156,6 +164,8 @@ export interface FollowOptions {
 export interface Following extends AsyncDisposable {
   /** Sequence of the last message handed on (0: none). */
   readonly position: number
+  /** Why nothing is read now; undefined: nothing is known to be wrong. */
+  readonly trouble?: string | undefined
   /** Settles when everything that was stored when it began has been handed on (also if that is nothing, or deleted since). */
   readonly caughtUp: Promise<void>
   readonly closed: Promise<void>
@@ -249,7 +259,7 @@ export interface Bus extends AsyncDisposable {
   hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing>
   work(subagent: string, slot: Slot): WorkSource
   /** A durable consumer's deliveries, at most `concurrency` at a time. */
-  consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options?: { concurrency?: number }): Promise<Consumption>
+  consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options?: ConsumeSettings): Promise<Consumption>
   follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following>
   /** Sequence of the last stored message, and of the first one still there. */
   bounds(): Promise<{ first: number; last: number }>
@@ -271,8 +281,18 @@ export interface Bus extends AsyncDisposable {
   /** A core hint (nobody may depend on it): `decided.<originator>`. */
   hintDecided(originator: string): void
   onDecided(originator: string, listener: () => void): Promise<AsyncDisposable>
-  /** Makes stream, republish, consumers and buckets as they should be; TopologyError where someone else made them differently. */
+  /**
+   * Makes stream, republish, consumers and buckets as they should be; TopologyError where someone else made them differently, StreamLost
+   * where the stream is gone and what was made of it is not.
+   */
   ensureTopology(options?: TopologyOptions): Promise<void>
+  /**
+   * The main stream (`stream`) and the buckets that are there (object buckets as `objects <name>`), with the server's time at which each
+   * was made: one made anew since is not the one that was read.
+   */
+  stores(): Promise<ReadonlyMap<string, number>>
+  /** Makes the buckets that are missing; never the stream (decision 55). */
+  ensureBuckets(): Promise<void>
   /** The durable of the notifiers, which begins at what is stored next. */
   ensureNotifier(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */

@@ -28,7 +28,8 @@ export interface BusOptions {
 }
 
 const TIMEOUT_MS = 5_000
-const PING_MS = 10_000
+/** A connection that says nothing any more is given up after two unanswered: within 9 s, and another is made. */
+const PING_MS = 3_000
 const RECONNECT_MIN_MS = 100
 const RECONNECT_SPREAD_MS = 400
 

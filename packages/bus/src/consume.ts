@@ -1,4 +1,4 @@
-import type { Consumption, Delivery, Verdict } from './bus.js'
+import type { Consumption, Delivery, PullEnd, Verdict } from './bus.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'
 
@@ -9,8 +9,11 @@ export interface ConsumeOptions {
   handler: (delivery: Delivery) => Promise<Verdict>
   /** Running deliveries are renewed every third of it; without it none is. */
   ack_wait_ms?: number | undefined
+  /** Up to where all that was delivered is acknowledged: where a durable that is made anew goes on, which else would deliver everything. */
+  settled?: (() => Promise<number | undefined>) | undefined
   /** Makes the durable anew when it is gone. */
-  restore?: (() => Promise<void>) | undefined
+  restore?: ((from: number | undefined) => Promise<void>) | undefined
+  onRestored?: ((what: string) => void) | undefined
 }
 
 const PULL_EXPIRES_MS = 5_000
@@ -18,6 +21,9 @@ const AGAIN_MS = 500
 /** A durable that is gone is not made anew sooner: a server that starts says `gone` for a while, too. */
 const RESTORE_WAIT_MS = 1_000
 const DRAIN_MS = 10_000
+/** A pull that waits for so long was taken. */
+const TAKEN_MS = 300
+const SETTLED_EVERY_MS = 3_000
 /** A handler that throws gets its delivery again after this long. */
 const THROWN_RETRY_MS = 1_000
 /** A handler that hangs holds its delivery no longer than this many renewals (a minute at an ack wait of 5 s). */
@@ -41,6 +47,10 @@ export class DurableConsumption implements Consumption {
   /** How often each was renewed. */
   readonly #running = new Map<Delivery, number>()
   #renewing: NodeJS.Timeout | undefined
+  #settling: NodeJS.Timeout | undefined
+  #settled: number | undefined
+  #trouble: string | undefined
+  #pulledAt = 0
   #state: 'open' | 'draining' | 'closed' = 'open'
   #waiting: NodeJS.Timeout | undefined
   #onIdle: (() => void) | undefined
@@ -54,7 +64,17 @@ export class DurableConsumption implements Consumption {
       this.#resolveClosed = resolve
     })
     if (options.ack_wait_ms) this.#renewing = setInterval(() => this.#renew(), options.ack_wait_ms / 3).unref()
+    if (options.settled) {
+      this.#settling = setInterval(() => void this.#noteSettled(), SETTLED_EVERY_MS).unref()
+      void this.#noteSettled()
+    }
     this.#refill()
+  }
+
+  get trouble(): string | undefined {
+    if (this.#state !== 'open') return 'it takes no more'
+    const taken = this.#puller.outstanding > 0 && performance.now() - this.#pulledAt > TAKEN_MS
+    return taken ? undefined : this.#trouble
   }
 
   async drain(ms = DRAIN_MS): Promise<void> {
@@ -83,6 +103,7 @@ export class DurableConsumption implements Consumption {
     if (this.#state === 'closed') return
     this.#state = 'closed'
     clearInterval(this.#renewing)
+    clearInterval(this.#settling)
     this.#undo()
     this.#resolveClosed()
   }
@@ -102,18 +123,34 @@ export class DurableConsumption implements Consumption {
 
   async #pull(batch: number): Promise<void> {
     const since = performance.now()
+    this.#pulledAt = since
     const end = await this.#puller.pull({ batch, expires_ms: PULL_EXPIRES_MS }, this.#onDelivery)
     if (this.#state !== 'open') return
     if (end === 'gone') this.#waiting ??= setTimeout(() => void this.#restore(), RESTORE_WAIT_MS).unref()
+    this.#trouble = troubleOf(end, this.#options.durable)
     const refused = end === 'empty' && performance.now() - since < PULL_EXPIRES_MS / 2 && this.#running.size === 0
     if (end === 'failed' || refused) this.#waiting ??= setTimeout(() => this.#wake(), AGAIN_MS).unref()
     this.#refill()
   }
 
+  async #noteSettled(): Promise<void> {
+    try {
+      this.#settled = (await this.#options.settled?.()) ?? this.#settled
+    } catch {
+      // What was known before is still true: a durable that begins a little earlier delivers a little more.
+    }
+  }
+
   /** What it missed meanwhile is delivered anew from where the new one begins: handlers must bear that. */
   async #restore(): Promise<void> {
+    const { restore, onRestored, durable, settled } = this.#options
     try {
-      await this.#options.restore?.()
+      // A server that starts says for a while that nothing is there.
+      if (restore && (await settled?.()) === undefined) {
+        const from = this.#settled === undefined ? undefined : this.#settled + 1
+        await restore(from)
+        onRestored?.(`made the consumer ${durable} anew, from ${from ?? 'where one begins'}`)
+      }
     } catch (error) {
       this.#link.report(error)
     }
@@ -145,6 +182,11 @@ export class DurableConsumption implements Consumption {
       delivery.working()
     }
   }
+}
+
+function troubleOf(end: PullEnd, durable: string): string | undefined {
+  if (end === 'gone') return `the consumer ${durable} is gone`
+  return end === 'failed' ? `nothing can be taken from the consumer ${durable}` : undefined
 }
 
 function answer(delivery: Delivery, verdict: Verdict): void {

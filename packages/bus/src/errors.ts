@@ -44,6 +44,21 @@ export interface Difference {
   expected: unknown
 }
 
+/**
+ * The main stream is not there, though buckets hold what was made of it: what was open is lost, or it must be restored first.
+ * It is never made anew in silence (decision 55).
+ */
+export class StreamLost extends Error {
+  override readonly name = 'StreamLost'
+  readonly hint: string
+  constructor(stream: string, remains: readonly string[]) {
+    super(
+      `the stream ${stream} is gone, but what was made of it remains (${remains.join(', ')}): whatever was open in it is lost unless it is restored`,
+    )
+    this.hint = `Restore the stream from a backup. To begin anew without it, delete what remains: ${remains.map((one) => `nats stream rm ${one.split(':')[0]}`).join('; ')}`
+  }
+}
+
 /** Someone made a stream, consumer or bucket differently. Nothing was changed. */
 export class TopologyError extends Error {
   override readonly name = 'TopologyError'

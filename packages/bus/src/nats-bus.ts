@@ -4,6 +4,7 @@ import { JetStreamApi } from './api.js'
 import { Answering, ask } from './ask.js'
 import type {
   Bus,
+  ConsumeSettings,
   Consumption,
   Delivery,
   Following,
@@ -26,7 +27,7 @@ import type {
 import { ClockKeeper } from './clock-keeper.js'
 import { DurableConsumption } from './consume.js'
 import { BusReadError } from './errors.js'
-import { inspect, workload } from './inspect.js'
+import { inspect, settledUpTo, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
 import { BucketObjects } from './objects.js'
@@ -39,7 +40,7 @@ import { hear, hearSteps } from './returned.js'
 import { type StreamInfo, streamInfo, streamUsage } from './stream-info.js'
 import type { Subjects } from './subjects.js'
 import { KvTable } from './tables.js'
-import { ensureAgent, ensureDispatcher, ensureNotifier, ensureTopology, setRequests } from './topology.js'
+import { ensureAgent, ensureBuckets, ensureDispatcher, ensureNotifier, ensureTopology, setRequests, storesOf } from './topology.js'
 import { DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER } from './topology-configs.js'
 import { within } from './within.js'
 
@@ -154,20 +155,20 @@ export class NatsBus implements Bus {
     return source
   }
 
-  async consume(
-    durable: string,
-    handler: (delivery: Delivery) => Promise<Verdict>,
-    options: { concurrency?: number } = {},
-  ): Promise<Consumption> {
-    const concurrency = options.concurrency ?? CONCURRENCY
-    const ours = durable === DISPATCHER
+  async consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options: ConsumeSettings = {}): Promise<Consumption> {
+    const { concurrency = CONCURRENCY, onRestored } = options
+    const { stream } = this.subjects
+    const restored: Partial<Record<string, typeof ensureDispatcher>> = { [DISPATCHER]: ensureDispatcher, [NOTIFIER]: ensureNotifier }
+    const ensure = restored[durable]
     const consumption = new DurableConsumption(this.#link, {
-      stream: this.subjects.stream,
+      stream,
       durable,
       concurrency,
       handler,
-      ack_wait_ms: ours ? DISPATCHER_ACK_WAIT_MS : undefined,
-      restore: ours ? () => ensureDispatcher(this.#api, this.subjects) : durable === NOTIFIER ? () => this.ensureNotifier() : undefined,
+      ack_wait_ms: durable === DISPATCHER ? DISPATCHER_ACK_WAIT_MS : undefined,
+      settled: () => settledUpTo(this.#api, stream, durable),
+      restore: ensure && ((from) => ensure(this.#api, this.subjects, from)),
+      onRestored,
     })
     return this.#track(consumption, consumption.closed)
   }
@@ -254,6 +255,14 @@ export class NatsBus implements Bus {
   async ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void> {
     const { config } = await this.#info()
     await ensureAgent(this.#api, this.subjects, { ...options, agent, replicas: config.num_replicas })
+  }
+
+  stores(): Promise<ReadonlyMap<string, number>> {
+    return storesOf(this.#api, this.subjects)
+  }
+
+  ensureBuckets(): Promise<void> {
+    return ensureBuckets(this.#api, this.subjects)
   }
 
   ensureNotifier(): Promise<void> {

@@ -26,6 +26,7 @@ interface ConsumerState {
   delivered: { consumer_seq: number }
 }
 interface StreamState {
+  created: string
   state: { last_seq: number }
 }
 
@@ -66,6 +67,9 @@ export class StreamReader implements Following {
   #timer: NodeJS.Timeout | undefined
   #making = false
   #isClosed = false
+  #trouble: string | undefined
+  /** When its stream was made. */
+  #created: string | undefined
 
   constructor(context: { link: Link; api: JetStreamApi }, options: ReaderOptions) {
     this.#link = context.link
@@ -90,6 +94,10 @@ export class StreamReader implements Following {
 
   get position(): number {
     return this.#position
+  }
+
+  get trouble(): string | undefined {
+    return this.#isClosed ? 'it reads no more' : this.#trouble
   }
 
   /** Makes the first consumer; throws BusReadError when the server refuses it. */
@@ -141,7 +149,8 @@ export class StreamReader implements Following {
       void this.#drop()
       await this.#checkBack()
       await this.#make()
-    } catch {
+    } catch (error) {
+      this.#trouble = error instanceof Error ? error.message : String(error)
       this.#later(AGAIN_MS)
     } finally {
       this.#making = false
@@ -156,11 +165,18 @@ export class StreamReader implements Following {
   }
 
   async #checkBack(): Promise<void> {
-    const { state } = await this.#api.must<StreamState>(`STREAM.INFO.${this.#options.stream}`)
-    if (state.last_seq >= this.#position) return
-    this.#position = this.#options.start === 'last_per_subject' ? 0 : state.last_seq
+    const { state, created } = await this.#api.must<StreamState>(`STREAM.INFO.${this.#options.stream}`)
+    const isOther = this.#created !== undefined && this.#created !== created
+    this.#created = created
+    if (state.last_seq >= this.#position && !isOther) return
+    this.#position = isOther || this.#options.start === 'last_per_subject' ? 0 : state.last_seq
     this.#handing.forget()
-    this.#options.onWentBack?.(state.last_seq)
+    this.#options.onWentBack?.(this.#position)
+  }
+
+  /** One that lives on must notice when its stream is another, however much that one holds. */
+  async #noteCreated(): Promise<void> {
+    if (this.#created === undefined) this.#created = (await this.#api.must<StreamState>(`STREAM.INFO.${this.#options.stream}`)).created
   }
 
   async #make(): Promise<void> {
@@ -192,6 +208,7 @@ export class StreamReader implements Following {
     }
     this.#consumer = name
     this.#expected = 1
+    this.#trouble = undefined
     this.#puller = new Puller(this.#link, stream, name)
     this.#nothingBehind = made.num_pending === 0
     this.#checkCaughtUp()
@@ -215,7 +232,11 @@ export class StreamReader implements Following {
     if (puller !== this.#puller || this.#isClosed) return
     const nothing = end === 'empty' && this.#expected === before
     const odd = nothing && performance.now() - since < expires_ms / 2
-    if (end === 'gone' || end === 'failed' || odd) return this.#later(AGAIN_MS)
+    if (end === 'gone' || end === 'failed' || odd) {
+      this.#trouble = end === 'gone' ? 'its consumer is gone' : 'nothing can be read now'
+      return this.#later(AGAIN_MS)
+    }
+    if (this.#isCaughtUp) await this.#noteCreated().catch(() => undefined)
     if (nothing && !this.#isCaughtUp) await this.#askBehind(puller).catch(() => undefined)
     this.#pull()
   }

@@ -3,7 +3,7 @@ import type { ApiReply, JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import type { TopologyOptions } from './bus.js'
 import { type Config, compare, differencesOf, type Loose, same, sameList } from './differences.js'
-import { BusReadError, differenceText } from './errors.js'
+import { BusReadError, differenceText, StreamLost } from './errors.js'
 import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
@@ -37,19 +37,73 @@ async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Pr
 export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
   const loose = looseFor(subjects, options)
   const [main, ...buckets] = wantedStreams(subjects, options)
+  if (main && !(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
   if (main) await ensureStream(api, main, loose)
   await ensureDispatcher(api, subjects)
   for (const bucket of buckets) await ensureBucket(api, bucket, loose)
 }
 
-/** The dispatchers' durable alone, which may get lost under them. Idempotent. */
-export function ensureDispatcher(api: JetStreamApi, subjects: Subjects): Promise<void> {
-  return ensureConsumer(api, subjects.stream, dispatcherConfig(subjects))
+/** The buckets alone: the main stream is for no running process to make (decision 55). Idempotent. */
+export async function ensureBuckets(api: JetStreamApi, subjects: Subjects): Promise<void> {
+  const main = await infoOf(api, `STREAM.INFO.${subjects.stream}`)
+  const replicas = Number(main?.num_replicas ?? 1)
+  const [, ...buckets] = wantedStreams(subjects, { replicas })
+  for (const bucket of buckets) await ensureBucket(api, bucket, (field) => field === 'num_replicas' || field === 'compression')
+}
+
+/** Throws StreamLost where something was made of a stream that is not there. */
+async function refuseRemains(api: JetStreamApi, subjects: Subjects): Promise<void> {
+  const remains: string[] = []
+  for (const name of MADE_OF_STREAM.map((made) => made(subjects))) {
+    const reply = await api.call<{ state: { messages: number } }>(`STREAM.INFO.${name}`)
+    if (reply.ok && reply.value.state.messages > 0) remains.push(`${name}: ${reply.value.state.messages}`)
+  }
+  if (remains.length > 0) throw new StreamLost(subjects.stream, remains)
+}
+
+/** Buckets whose entries name sequences of the main stream. */
+const MADE_OF_STREAM = [
+  (subjects: Subjects) => `KV_${subjects.bucket('passes')}`,
+  (subjects: Subjects) => `KV_${subjects.bucket('archive')}`,
+  (subjects: Subjects) => `KV_${subjects.bucket('policy')}`,
+  (subjects: Subjects) => `OBJ_${subjects.bucket('snapshots')}`,
+]
+
+/**
+ * The main stream (`stream`) and the buckets that are there, with the server's time at which each was made: one that was made anew
+ * since is not the one that was read. Object buckets as `objects <name>`.
+ */
+export async function storesOf(api: JetStreamApi, subjects: Subjects): Promise<Map<string, number>> {
+  const found = await Promise.all(
+    wantedStreams(subjects, {}).map(async ({ name }) => {
+      const reply = await api.call<{ created: string }>(`STREAM.INFO.${String(name)}`)
+      if (reply.ok) return [storeName(subjects, String(name)), Date.parse(reply.value.created)] as const
+      if (reply.err_code !== API_ERROR.streamNotFound) throw refused(`stream ${String(name)}`, reply)
+      return undefined
+    }),
+  )
+  return new Map(found.filter((one) => one !== undefined))
+}
+
+function storeName(subjects: Subjects, name: string): string {
+  if (name === subjects.stream) return 'stream'
+  const ours = subjects.bucket('x').slice(0, -1)
+  const plain = name.replace(`_${ours}`, '_')
+  return plain.startsWith('KV_') ? plain.slice('KV_'.length) : `objects ${plain.slice('OBJ_'.length)}`
+}
+
+/** The dispatchers' durable alone, which may get lost under them. `from`: where it begins if it is made now. Idempotent. */
+export function ensureDispatcher(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
+  return ensureConsumer(api, subjects.stream, begins(dispatcherConfig(subjects), from))
 }
 
 /** The notifiers' durable. Idempotent. */
-export function ensureNotifier(api: JetStreamApi, subjects: Subjects): Promise<void> {
-  return ensureConsumer(api, subjects.stream, notifierConfig(subjects))
+export function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
+  return ensureConsumer(api, subjects.stream, begins(notifierConfig(subjects), from))
+}
+
+function begins(config: Config, from: number | undefined): Config {
+  return from === undefined ? config : { ...config, deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
 }
 
 /** What ensureTopology would make or refuse, in words. */

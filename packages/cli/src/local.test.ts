@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { otherPort } from './commands/up.js'
-import { serverEnd } from './local.js'
+import { serverEnd } from './kept-server.js'
 
 describe('the server of a project', () => {
   it('that ended by itself says how', () => {

@@ -4,21 +4,25 @@ import { type AuditRunning, startAudit } from '@passover/audit'
 import {
   type Bus,
   FolderInUse,
+  type HealthEndpoint,
   nodeRandom,
   openBus,
   type RunningServer,
-  type ServerExit,
   ServerStartFailed,
   ServerUnavailable,
+  StreamLost,
+  serveHealth,
   serverClock,
   startServer,
 } from '@passover/bus'
+import { Health, healthLog, joinReports } from '@passover/core'
 import { type Running, startDispatcher } from '@passover/dispatcher'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { type Logger, pino } from 'pino'
 import { CliFailure } from './failure.js'
+import { KeptServer } from './kept-server.js'
 import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
 import type { Credentials, ServerSetting } from './settings.js'
 
@@ -30,6 +34,10 @@ export interface LocalOptions {
   /** Run the services on a server that is there already. */
   external?: { url: string; credentials?: Credentials } | undefined
   log_level?: string | undefined
+  /** Where health is told, on loopback; default any free one. */
+  health_port?: number | undefined
+  /** What happens while it runs, in a line each. */
+  told?(text: string): void
   /** Names of those who are told about every pass, where names are enforced. */
   people?: readonly string[] | undefined
   /** Where people are told of returns and of what waits for them; absent: nowhere. */
@@ -49,6 +57,8 @@ export interface Local extends AsyncDisposable {
   readonly server: RunningServer | undefined
   /** Settles with the reason when a part ended that was not asked to. */
   readonly failed: Promise<string>
+  /** Where health is told: below it are `/livez` and `/readyz`. */
+  readonly health: string
   /** Takes no more, finishes what is under way, stops. Idempotent. */
   stop(): Promise<void>
 }
@@ -65,8 +75,10 @@ export async function startLocal(options: LocalOptions): Promise<Started> {
   try {
     const server = options.external ? undefined : await startProjectServer(project, before, options)
     const access = server ? { url: server.url, user: server.user, password: server.password } : externalAccess(options)
-    if (server) writeServerFile(project, { ...access, pid: process.pid, started_at: Date.now() })
-    const local = await startServices({ project, server: server?.running, access, options })
+    const here = { ...access, pid: process.pid, started_at: Date.now() }
+    if (server) writeServerFile(project, here)
+    const local = await startServices({ project, server, access, options })
+    if (server) writeServerFile(project, { ...here, health: local.health })
     return { kind: 'started', local }
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
@@ -104,13 +116,13 @@ async function startProjectServer(project: string, before: ServerFile | undefine
   const wanted = options.port ?? remembered
   try {
     const running = await start(wanted)
-    return { running, url: running.url, user, password }
+    return { running, start: () => start(running.port), url: running.url, user, password }
   } catch (error) {
     if (!wanted || !(error instanceof ServerStartFailed) || !error.taken) throw startFailure(error)
     if (options.port !== undefined) throw portTaken(wanted)
     const running = await start(undefined)
     options.progress?.(`port ${wanted} of last time is taken; the server is at ${running.url} now`)
-    return { running, url: running.url, user, password }
+    return { running, start: () => start(running.port), url: running.url, user, password }
   }
 }
 
@@ -128,7 +140,7 @@ function startFailure(error: unknown): unknown {
 
 interface Services {
   project: string
-  server: RunningServer | undefined
+  server: Awaited<ReturnType<typeof startProjectServer>> | undefined
   access: Access
   options: LocalOptions
 }
@@ -138,7 +150,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     { level: options.log_level ?? 'info' },
     pino.destination({ dest: join(project, 'passover.log'), mkdir: true, sync: false }),
   )
-  const opened: AsyncDisposable[] = server ? [server] : []
+  const opened: AsyncDisposable[] = server ? [server.running] : []
   try {
     const bus = await openBus({ servers: [access.url], identity: SYSTEM, name: 'passover up', ...credentialsFor(access, options) })
     opened.unshift(bus)
@@ -149,11 +161,23 @@ async function startServices({ project, server, access, options }: Services): Pr
     opened.unshift(audit)
     const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }) })
     const notifier = options.webhook && (await startNotifier({ ...deps, log: log.child({ part: 'notifier' }) }, options.webhook))
+    const own = new Health({ process: 'up', clock: deps.clock, onChange: healthLog(log.child({ part: 'up' })) })
+    const told = (text: string) => {
+      log.error({ part: 'up' }, text)
+      options.told?.(text)
+    }
+    const kept = server && new KeptServer({ server: server.running, start: server.start, health: own, told })
+    const parts = [dispatcher, audit, ...(notifier ? [notifier] : [])]
+    own.begin()
+    const reports = () => [own.report(), ...parts.map((part) => part.health())]
+    const health = await serveHealth(() => joinReports('up', reports()), options.health_port ?? 0)
     return new LocalParts({
+      health,
+      own,
       notifier,
       project,
       url: access.url,
-      server,
+      server: kept,
       bus,
       audit,
       dispatcher,
@@ -162,6 +186,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     })
   } catch (error) {
     for (const part of opened) await part[Symbol.asyncDispose]()
+    if (error instanceof StreamLost) throw new CliFailure('E040', error.message, { hint: error.hint })
     throw error
   }
 }
@@ -179,18 +204,16 @@ function credentialsFor(access: Access, { external }: LocalOptions): { credentia
 interface Parts {
   project: string
   url: string
-  server: RunningServer | undefined
+  server: KeptServer | undefined
   bus: Bus
   audit: AuditRunning
   dispatcher: Running
   notifier: Notifier | undefined
+  health: HealthEndpoint
+  /** Of the process, beside its parts. */
+  own: Health
   log: Logger
   remember: Access | undefined
-}
-
-/** `nats-server ended by itself (SIGKILL)` */
-export function serverEnd({ code, signal }: ServerExit): string {
-  return `nats-server ended by itself (${signal ?? `exit code ${code}`})`
 }
 
 class LocalParts implements Local {
@@ -202,7 +225,7 @@ class LocalParts implements Local {
     this.#parts = parts
     const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
     this.failed = Promise.race([
-      ...(parts.server ? [parts.server.exited.then((exit) => ended(serverEnd(exit)))] : []),
+      ...(parts.server ? [parts.server.failed.then((why) => ended(why))] : []),
       parts.bus.closed.then(() => ended('the connection to the server ended')),
       parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
     ])
@@ -217,8 +240,12 @@ class LocalParts implements Local {
     return this.#parts.url
   }
 
+  get health(): string {
+    return this.#parts.health.url
+  }
+
   get server(): RunningServer | undefined {
-    return this.#parts.server
+    return this.#parts.server?.current
   }
 
   stop(): Promise<void> {
@@ -232,7 +259,9 @@ class LocalParts implements Local {
 
   /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
   async #stop(): Promise<void> {
-    const { dispatcher, notifier, audit, bus, server, project, remember, log } = this.#parts
+    const { dispatcher, notifier, audit, bus, server, project, remember, log, health, own } = this.#parts
+    own.stop()
+    await health[Symbol.asyncDispose]()
     await dispatcher.drain(DRAIN_MS)
     await notifier?.drain(DRAIN_MS)
     await audit.drain(DRAIN_MS)

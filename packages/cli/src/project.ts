@@ -13,6 +13,8 @@ export interface ServerFile {
   pid?: number
   /** ms */
   started_at?: number
+  /** Where `up` tells how it is. */
+  health?: string
 }
 
 /** The nearest `.passover` folder from `from` upward. */
@@ -64,9 +66,16 @@ function parseServerFile(text: string): ServerFile | undefined {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value !== 'object' || value === null) return undefined
-    const { url, user, password, pid, started_at } = value as Record<string, unknown>
+    const { url, user, password, pid, started_at, health } = value as Record<string, unknown>
     if (typeof url !== 'string' || typeof user !== 'string' || typeof password !== 'string') return undefined
-    return { url, user, password, ...(typeof pid === 'number' ? { pid } : {}), ...(typeof started_at === 'number' ? { started_at } : {}) }
+    return {
+      url,
+      user,
+      password,
+      ...(typeof pid === 'number' ? { pid } : {}),
+      ...(typeof started_at === 'number' ? { started_at } : {}),
+      ...(typeof health === 'string' ? { health } : {}),
+    }
   } catch {
     return undefined
   }

@@ -28,6 +28,11 @@ export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined
 
 /** E014 where nothing is left of a budget. */
 export function budgetFault({ allowance }: Budgeted, charged: Charged | undefined): PassError | undefined {
+  if (charged?.ok === false && 'lost' in charged) {
+    const message =
+      'What its tree took of its budget is not known any more (the bucket of budgets was lost), so nothing more is granted of it'
+    return passError('E014', message, { field: 'budget', lost: true })
+  }
   if (charged?.ok === false) {
     const { field, limit, count } = charged.used_up
     return passError('E014', `The ${field} of ${limit} has not enough left for it (${count} taken)`, { field, limit, count })

@@ -22,7 +22,8 @@ export interface UsedUp {
   count: number
 }
 
-export type Charged = { ok: true; grant: Grant } | { ok: false; used_up: UsedUp }
+/** `lost`: what the tree took before is not known any more, so that nothing can be granted from it. */
+export type Charged = { ok: true; grant: Grant } | { ok: false; used_up: UsedUp } | { ok: false; lost: true }
 
 /** What a pass was granted: its own time, and what those below it may use of every budget above. */
 export interface Grant {

@@ -1,5 +1,5 @@
-import type { RetryOptions } from '@passover/core'
-import { makeInstance, type WorkOutput } from '@passover/schemas'
+import { Health, joinReports, type RetryOptions, watchConnection } from '@passover/core'
+import { type HealthReport, makeInstance, type WorkOutput } from '@passover/schemas'
 import { type ApplyOptions, applyOutput } from './apply/apply.js'
 import type { Applied } from './apply/apply-chosen.js'
 import type { ApplyHome } from './apply/settle.js'
@@ -24,6 +24,8 @@ export interface Agent extends AsyncDisposable {
   readonly awaited: number
   /** Whether the server can be reached now. */
   readonly connected: boolean
+  /** How it is now, and each of its workers: what is wrong, since when, and what was done about it. */
+  health(): HealthReport
   /**
    * Passes work over to a subagent. Awaiting the handle gives every WorkOutput that a worker returned, whatever its status, and throws
    * a PassOverError for what was refused, failed, timed out or was cancelled (DESIGN §3, spec 0 §11.1).
@@ -73,6 +75,7 @@ class ConnectedAgent implements Agent {
   readonly #origin: Origin
   readonly #workers = new Set<Worker>()
   readonly #notices: ReturnNotices
+  readonly #health: Health
   #closing: Promise<void> | undefined
 
   constructor(deps: Deps, options: AgentOptions) {
@@ -83,6 +86,8 @@ class ConnectedAgent implements Agent {
     this.name = name
     this.#deps = deps
     this.#describes = options.describes
+    this.#health = new Health({ process: 'agent', clock: deps.clock, onChange: () => undefined })
+    watchConnection(this.#health, deps.bus, 'told')
     const notices = new ReturnNotices(deps)
     this.#notices = notices
     if (options.notify) notices.add(options.notify)
@@ -96,6 +101,11 @@ class ConnectedAgent implements Agent {
 
   get connected(): boolean {
     return this.#deps.bus.connected
+  }
+
+  health(): HealthReport {
+    const workers = [...this.#workers].map((worker) => worker.health())
+    return joinReports(this.name, [this.#health.report(), ...workers])
   }
 
   passOver(options: PassOverOptions): PassHandle {

@@ -65,6 +65,7 @@ function ownWorker(worker: Worker, agent: Agent): Worker {
       return worker.running
     },
     closed: worker.closed,
+    health: () => worker.health(),
     drain,
     [Symbol.asyncDispose]: () => drain(),
   }

@@ -1,6 +1,6 @@
 import type { Bus, Hearing, WorkSource } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
+import { type HealthReport, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
 import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
@@ -37,6 +37,8 @@ export interface Worker extends AsyncDisposable {
   readonly subagent: string
   /** Handlers that run now. */
   readonly running: number
+  /** How it is now. */
+  health(): HealthReport
   /** Takes no more, waits for running handlers at most so long (ms), then aborts them and hands their work back. Idempotent. */
   drain(ms?: number): Promise<void>
   /** Settles when it is drained. */

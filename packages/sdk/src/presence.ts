@@ -21,6 +21,7 @@ export class Presence {
   #writing: Promise<void> | undefined
   #stopped = false
   #failed = false
+  #unseen: string | undefined
 
   private constructor(deps: Deps, table: Table<PresenceRecord>, about: { concurrency: number; told: Told }) {
     this.#deps = deps
@@ -33,6 +34,11 @@ export class Presence {
 
   static async start(deps: Deps, about: { concurrency: number; told: Told }): Promise<Presence> {
     return new Presence(deps, await deps.bus.table('presence', presenceRecord), about)
+  }
+
+  /** Why others cannot see it; undefined: they can. */
+  get trouble(): string | undefined {
+    return this.#unseen
   }
 
   /** Called often by the worker's sweep; writes where it is time, or `running` has changed. */
@@ -59,7 +65,9 @@ export class Presence {
   async #write(running: number): Promise<void> {
     try {
       await this.#table.put(this.#key, { ...this.#record, running, seen_at: this.#deps.clock.now() })
+      this.#unseen = undefined
     } catch (error) {
+      this.#unseen = `it cannot say that it is up: ${messageOf(error)}`
       if (!this.#failed) this.#told({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
       this.#failed = true
     } finally {

@@ -14,6 +14,8 @@ const BATCH_WAIT_MS = 10
 const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
 /** How many deliveries may be held or on their way beyond the free places. */
 const SPARE = 2
+/** A pull that waits for so long was taken. */
+const TAKEN_MS = 300
 
 interface Lane {
   readonly source: WorkSource
@@ -26,6 +28,9 @@ interface Lane {
   backlog: boolean
   /** No pull before this (monotonic ms). */
   not_before: number
+  /** Why its last pull got nothing, and when the pull that waits now was made (monotonic ms). */
+  trouble: string | undefined
+  pulled_at: number
 }
 
 export interface WorkPullOptions {
@@ -66,6 +71,8 @@ export class WorkPull {
       pulls: 0,
       backlog: false,
       not_before: 0,
+      trouble: undefined,
+      pulled_at: 0,
     })
     this.#lanes = { high: lane('high'), medium: lane('medium'), low: lane('low') }
   }
@@ -79,6 +86,16 @@ export class WorkPull {
   }
   get outstanding(): number {
     return SLOTS.reduce((sum, slot) => sum + this.#lanes[slot].outstanding, 0)
+  }
+
+  /** Why no work can be taken from some slot now; a pull that waits for a while was taken by the server. */
+  get trouble(): string | undefined {
+    const now = this.#options.clock.monotonic()
+    for (const slot of SLOTS) {
+      const { trouble, pulls, pulled_at } = this.#lanes[slot]
+      if (trouble !== undefined && !(pulls > 0 && now - pulled_at > TAKEN_MS)) return trouble
+    }
+    return undefined
   }
 
   begin(): void {
@@ -177,6 +194,7 @@ export class WorkPull {
     let left = batch
     lane.outstanding += batch
     lane.pulls += 1
+    lane.pulled_at = this.#options.clock.monotonic()
     const onDelivery = (delivery: Delivery): void => {
       if (left > 0) {
         left -= 1
@@ -200,6 +218,7 @@ export class WorkPull {
     const lane = this.#lanes[slot]
     if (end === 'full') lane.backlog = lane.pulls === 0
     else lane.backlog = false
+    lane.trouble = troubleOf(end, slot)
     if (end === 'gone') this.#options.gone(slot)
     const wait = WAIT_AFTER[end]
     if (wait > 0) lane.not_before = this.#options.clock.monotonic() + wait
@@ -225,4 +244,9 @@ export class WorkPull {
   #reserved(lane: Lane): number {
     return lane.backlog || lane.pulls === 0 ? lane.outstanding : Math.max(0, lane.outstanding - 1)
   }
+}
+
+function troubleOf(end: PullEnd, slot: Slot): string | undefined {
+  if (end === 'gone') return `its consumer of ${slot} work is gone; the dispatcher makes it anew`
+  return end === 'failed' ? `no ${slot} work can be taken now` : undefined
 }

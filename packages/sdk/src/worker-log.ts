@@ -3,8 +3,8 @@ import type { Deps } from './deps.js'
 
 /** What a worker tells whoever runs it. `text` is for people, and names the worker. */
 export type WorkerEvent =
-  /** It begins to take work; the server is lost; it is found again; nobody can be told that it is up. */
-  | { kind: 'waits' | 'lost' | 'found' | 'unseen'; text: string }
+  /** It begins to take work; the server is lost; it is found again; nobody can be told that it is up; how it is has changed. */
+  | { kind: 'waits' | 'lost' | 'found' | 'unseen' | 'health'; text: string }
   /** A pass ends with this error; `thrown` is what its handler threw, if that is why. */
   | { kind: 'failed'; text: string; pass: PassKey; attempt: number; error: PassError; thrown?: unknown }
 

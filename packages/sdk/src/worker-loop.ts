@@ -1,6 +1,6 @@
 import type { Delivery, Heard, Hearing, WorkSource } from '@passover/bus'
-import { PassOverError, passError } from '@passover/core'
-import type { PassKey, Slot } from '@passover/schemas'
+import { Health, PassOverError, passError, unless, watchConnection } from '@passover/core'
+import type { HealthReport, PassKey, Slot } from '@passover/schemas'
 import { answerRun } from './answer.js'
 import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
 import { type Disposal, execute } from './execute.js'
@@ -52,6 +52,7 @@ export class WorkerLoop implements Worker {
   readonly #nonce: () => string
   readonly #pull: WorkPull
   readonly #leases: Leases
+  readonly #health: Health
   readonly #active = new Set<Active>()
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
@@ -69,6 +70,7 @@ export class WorkerLoop implements Worker {
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
+    this.#health = this.#watched()
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
@@ -85,6 +87,10 @@ export class WorkerLoop implements Worker {
     })
   }
 
+  health(): HealthReport {
+    return this.#health.report()
+  }
+
   get running(): number {
     return this.#active.size
   }
@@ -98,6 +104,7 @@ export class WorkerLoop implements Worker {
     this.#pull.begin()
     this.#options.presence.tick(this.running)
     this.#sweepLater()
+    this.#health.begin()
     this.#tell('waits', `waits for work (${this.#options.concurrency} at a time)`)
   }
 
@@ -186,7 +193,25 @@ export class WorkerLoop implements Worker {
     })
   }
 
-  #tell(kind: 'waits' | 'lost' | 'found', what: string): void {
+  #watched(): Health {
+    const { deps } = this.#context
+    const { presence } = this.#options
+    const health = new Health({
+      process: 'worker',
+      clock: deps.clock,
+      // That the server is lost or found is told by itself, and that nobody can see it, too.
+      onChange: ({ check: { name, weight, state, what } }) =>
+        weight === 'told' || !deps.bus.connected
+          ? undefined
+          : this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd()),
+    })
+    watchConnection(health, deps.bus, 'told')
+    health.watch('consumers', 'needed', () => unless(this.#pull.trouble ?? (deps.bus.connected ? undefined : 'no work can be taken')))
+    health.watch('presence', 'told', () => unless(presence.trouble))
+    return health
+  }
+
+  #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
     const { servers = [] } = this.#context.deps
     this.#options.told({ kind, text: `${this.subagent} ${what}${servers.length > 0 ? ` at ${serversText(servers)}` : ''}` })
   }
@@ -225,6 +250,7 @@ export class WorkerLoop implements Worker {
   }
 
   async #drain(ms: number): Promise<void> {
+    this.#health.stop()
     const gone = this.#options.presence.stop()
     await this.#pull.stop()
     await this.#idleWithin(ms)

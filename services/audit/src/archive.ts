@@ -45,6 +45,8 @@ export class Archiver {
   /** Segments of which an object of ours may exist, though the entry may be someone else's. */
   private readonly stored = new Set<number>()
   segments = 0
+  /** Why the last segment is not sealed yet. */
+  trouble: string | undefined
 
   constructor(
     private readonly deps: ArchiverDeps,
@@ -99,9 +101,11 @@ export class Archiver {
       try {
         this.last = await this.sealOnce(buffer)
         this.waiting--
+        this.trouble = undefined
         return
       } catch (error) {
         this.deps.log.warn({ segment: buffer.k, err: error }, 'segment not sealed')
+        this.trouble = `segment ${buffer.k} is not sealed: ${error instanceof Error ? error.message : String(error)}`
         this.broken = this.stopped
         if (this.broken) return
         await new Promise<void>((done) => this.deps.clock.after(RETRY_MS, done))

@@ -10,20 +10,22 @@ import { createdAt, describeChecked, rowOf } from './describe.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
 import { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
-import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
+import type { AuditOptions } from './options.js'
 import { Projector } from './project.js'
 import { Query } from './query.js'
 import { PASSES_BUCKET, Records, recordFilter, recordKey } from './records.js'
 import { Reloads } from './reload.js'
 import { MAX_ROWS, Rows } from './rows.js'
-import { type AuditDeps, type AuditRunning, type Parts, RunningAudit } from './running.js'
+import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
 import { sessionOf } from './session.js'
 import { Violations } from './violations.js'
 
-/** Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there. */
-export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}): Promise<AuditRunning> {
-  const options = auditOptions.parse(settings)
+/**
+ * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
+ * `rebuild`: the records are made again from the stream's start, whatever the bucket holds.
+ */
+export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { rebuild?: boolean } = {}): Promise<RunningAudit> {
   const { bus, log } = deps
   const rules = { id_window_ms: options.id_window_ms }
   const [table, manifest, objects, waiting, chunks] = await Promise.all([
@@ -46,7 +48,7 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
     parts.rows.complete = false
     log.warn({ err: error }, 'newest records not read')
   })
-  const { from, rebuild } = await projectionStart(parts, { table, start, built })
+  const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
   const reader = await bus.follow({ from }, (stored, fact) => {
     const busy = parts.projector.take(stored, fact)

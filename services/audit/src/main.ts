@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 import { setPriority } from 'node:os'
 import { pathToFileURL } from 'node:url'
-import { nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
+import { healthPort, nodeRandom, openBus, readTextFile, serveHealth, serverClock } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
-import { startAudit } from './audit.js'
 import { readEnvironment } from './environment.js'
+import { startAudit } from './healing.js'
 import type { AuditRunning } from './running.js'
 
 const DRAIN_MS = 10_000
@@ -20,7 +20,10 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
   await bus.ensureTopology()
-  return startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, told.settings)
+  const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, told.settings)
+  const port = healthPort(env)
+  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
+  return running
 }
 
 /** The audit only watches: where processors are short, it yields to those who pass, and catches up after. */

@@ -98,6 +98,13 @@ export class Manifest {
     return found.sort((a, b) => a.k - b.k)
   }
 
+  /** Forgets every segment, so that all the stream holds is sealed anew: entries without objects, or after a gap, are no evidence. */
+  async clear(): Promise<void> {
+    const keys: string[] = []
+    for await (const { key } of this.table.entries()) if (key !== REBUILD) keys.push(key)
+    await Promise.all(keys.map((key) => this.table.delete(key)))
+  }
+
   private async highest(): Promise<ManifestEntry | undefined> {
     return (await this.all()).at(-1)
   }

@@ -21,6 +21,8 @@ export const auditOptions = z.strictObject({
     .int()
     .positive()
     .default(16 * 1024 * 1024),
+  /** How often it is looked whether stream and buckets are there, and the same as before. */
+  stores_ms: z.int().positive().default(2_000),
   /** False: a replica that answers no questions. */
   answers: z.boolean().default(true),
   /** Who is a person, and told about every pass, where names are enforced (permissions). */

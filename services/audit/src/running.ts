@@ -1,6 +1,6 @@
 import type { Bus, Consumption, Following } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { AgentRecord, Random } from '@passover/schemas'
+import type { AgentRecord, HealthReport, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
@@ -45,6 +45,8 @@ export interface AuditRunning extends AsyncDisposable {
   /** Settles when it has stopped, also because its connection closed for good. */
   readonly closed: Promise<void>
   stats(): AuditStats
+  /** How it is now. */
+  health(): HealthReport
   /** Settles when everything stored until now is read and its records are written. For tests and for `rebuild`. */
   settled(): Promise<void>
 }
@@ -72,12 +74,13 @@ export interface Parts {
 }
 
 /** An audit that reads. */
-export class RunningAudit implements AuditRunning {
+export class RunningAudit {
   readonly closed: Promise<void>
   private resolveClosed: () => void = () => undefined
   private draining: Promise<void> | undefined
   private timers: Disposable[] = []
   private last = 0
+  private caughtUp = false
 
   constructor(
     private readonly parts: Parts,
@@ -95,7 +98,21 @@ export class RunningAudit implements AuditRunning {
     this.every(SWEEP_MS, () => this.sweep())
     this.every(LOOK_MS, () => void this.look())
     void opened.reader.closed.then(() => this.drain(0))
+    void opened.reader.caughtUp.then(() => {
+      this.caughtUp = true
+    })
     if (opened.rebuild) void opened.reader.caughtUp.then(() => this.endRebuild())
+  }
+
+  /** Why what is stored now would not be told; undefined: it would. */
+  get trouble(): string | undefined {
+    const { reader } = this.opened
+    if (reader.trouble !== undefined) return reader.trouble
+    return this.caughtUp ? undefined : `it still reads the stream, ${this.stats().lag} messages behind`
+  }
+
+  get archiveTrouble(): string | undefined {
+    return this.parts.archiver.trouble
   }
 
   stats(): AuditStats {
@@ -153,7 +170,6 @@ export class RunningAudit implements AuditRunning {
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
     timer?.[Symbol.dispose]()
-    await parts.deps.schemas?.[Symbol.asyncDispose]()
     parts.deps.log.info(this.stats(), 'audit stopped')
     this.resolveClosed()
   }

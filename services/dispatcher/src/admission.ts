@@ -11,8 +11,9 @@ const RETRY_MS = 1_000
 const NOBODY = 'nobody'
 
 /** Admits, holds or refuses what the durable `dispatcher` delivers; any number of replicas share it (I1, I3). */
-export function startAdmission(context: Context): Promise<Consumption> {
-  return context.deps.bus.consume('dispatcher', (delivery) => handle(context, delivery), { concurrency: context.options.concurrency })
+export function startAdmission(context: Context, onRestored: (what: string) => void): Promise<Consumption> {
+  const { concurrency } = context.options
+  return context.deps.bus.consume('dispatcher', (delivery) => handle(context, delivery), { concurrency, onRestored })
 }
 
 /** Nothing that was stored may stop it: a throw, a bug by definition, gives the delivery back and is logged. */

@@ -25,6 +25,8 @@ export class Budgets {
   readonly #jobs = new Map<string, Job[]>()
   /** Roots whose ledgers hold charges that are not known to have become work. */
   readonly #unsure = new Map<string, PassKey>()
+  /** The bucket was made after trees that had a ledger began: of those none is known that is not in it. Server ms. */
+  #lost: number | undefined
   #timer: Disposable | undefined
   #rounds = 0
   #stopped = false
@@ -42,6 +44,7 @@ export class Budgets {
 
   /** Takes what a pass asks for from every budget above it, or tells which has nothing left. Throws where the bucket cannot be written. */
   async charge(root: PassKey, asking: Asking): Promise<Charged> {
+    if (await this.#isLost(root)) return { ok: false, lost: true }
     let charged: Charged | undefined
     await this.#change(root, (ledger) => {
       charged = ledger.charge(asking)
@@ -49,6 +52,18 @@ export class Budgets {
     if (!charged) throw new TypeError('a change that was made was not run')
     if (charged.ok) this.#unsure.set(keyText(root), root)
     return charged
+  }
+
+  /** What was in the bucket before this (server ms) is gone: trees that began before are granted nothing more (decision 56). */
+  lostBefore(made_at: number): void {
+    this.#lost = Math.max(this.#lost ?? 0, made_at)
+    this.#unsure.clear()
+  }
+
+  async #isLost(root: PassKey): Promise<boolean> {
+    if (this.#lost === undefined || (await this.#table.get(keyOf(root)))) return false
+    const [first] = await stepsOf(this.#context.deps.bus, root)
+    return first !== undefined && first.time < this.#lost
   }
 
   stop(): void {
@@ -85,7 +100,7 @@ export class Budgets {
 
   /** False: somebody else wrote meanwhile. */
   async #write(root: PassKey, jobs: Job[]): Promise<boolean> {
-    const key = `${root.originator}.${root.subagent}.${root.id}`
+    const key = keyOf(root)
     const entry = await this.#table.get(key)
     const ledger = new Ledger(entry?.value)
     for (const { change } of jobs) change(ledger)
@@ -119,7 +134,7 @@ export class Budgets {
 
   /** True when every charge of this tree is settled. */
   async #settle(root: PassKey): Promise<boolean> {
-    const entry = await this.#table.get(`${root.originator}.${root.subagent}.${root.id}`)
+    const entry = await this.#table.get(keyOf(root))
     const unsure = new Ledger(entry?.value).unsure()
     const old = unsure.filter(({ at }) => this.#context.deps.clock.now() - at >= YOUNG_MS)
     const became = await Promise.all(old.map(async ({ pass }) => ({ pass, what: await this.#becameOf(pass) })))
@@ -141,4 +156,8 @@ export class Budgets {
     if (journal.state !== 'done') return 'unknown'
     return journal.work ? 'work' : 'nothing'
   }
+}
+
+function keyOf({ originator, subagent, id }: PassKey): string {
+  return `${originator}.${subagent}.${id}`
 }

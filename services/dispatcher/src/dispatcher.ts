@@ -1,9 +1,11 @@
-import type { Consumption } from '@passover/bus'
-import { Counting } from '@passover/core'
+import { type Consumption, StoreWatch } from '@passover/bus'
+import { Counting, Health, healthLog } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
 import { startAdmission } from './admission.js'
 import { Budgets } from './budgets.js'
 import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
+import { watchDispatcher } from './health.js'
 import { LivePolicy } from './live-policy.js'
 import { nonces } from './nonce.js'
 import { type DispatcherSettings, dispatcherOptions } from './options.js'
@@ -16,6 +18,8 @@ import { WaterMark } from './water.js'
 import { WorkConsumers } from './work-consumers.js'
 
 const DRAIN_MS = 10_000
+/** Stream and buckets of one installation are made within this. */
+const SAME_START_MS = 60_000
 
 /** A dispatcher that runs. */
 export interface Running extends AsyncDisposable {
@@ -24,6 +28,8 @@ export interface Running extends AsyncDisposable {
   /** Settles when it has stopped, also because its connection closed for good. */
   readonly closed: Promise<void>
   stats(): Stats
+  /** How it is now. */
+  health(): HealthReport
 }
 
 /**
@@ -47,9 +53,34 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const water = new WaterMark(context)
   water.start()
   const answering = await deps.bus.answer((name, question) => register(context, consumers, { name, question }), 'register')
-  const admission = options.admission ? await startAdmission(context) : undefined
+  const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
+  const stores = await watchStores(context, health)
+  const onRestored = (what: string) => health.did('admission', what)
+  const admission = options.admission ? await startAdmission(context, onRestored) : undefined
+  watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water })
+  health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
-  return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper })
+  return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, health })
+}
+
+/** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 56). */
+async function watchStores(context: Context, health: Health): Promise<StoreWatch> {
+  const { deps, options, registry, policy, budgets } = context
+  const stores = await StoreWatch.start({
+    bus: deps.bus,
+    clock: deps.clock,
+    every_ms: options.stores_ms,
+    onMade: (names) => health.did('buckets', `made ${names.join(', ')} anew`),
+    async onRenewed(names) {
+      if (names.includes('stream')) deps.log.error('the stream is another one: what was open in the former one is lost')
+      if (names.includes('agents')) health.did('buckets', `put ${await registry.rebuild(deps.bus)} agents back from their events`)
+      if (names.includes('policy')) await policy.again()
+      if (names.includes('budgets')) budgets.lostBefore(deps.clock.now())
+    },
+  })
+  const [stream = 0, made = 0] = [stores.madeAt('stream'), stores.madeAt('budgets')]
+  if (made > stream + SAME_START_MS) budgets.lostBefore(made)
+  return stores
 }
 
 interface Parts {
@@ -58,6 +89,8 @@ interface Parts {
   consumers: WorkConsumers
   water: WaterMark
   timekeeper: Timekeeper | undefined
+  stores: StoreWatch
+  health: Health
 }
 
 class RunningDispatcher implements Running {
@@ -86,12 +119,18 @@ class RunningDispatcher implements Running {
     return { ...this.#context.stats, open: timekeeper?.open ?? 0, position: timekeeper?.position ?? 0 }
   }
 
+  health(): HealthReport {
+    return this.#parts.health.report()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.drain()
   }
 
   async #drain(ms: number): Promise<void> {
-    const { admission, answering, consumers, water, timekeeper } = this.#parts
+    const { admission, answering, consumers, water, timekeeper, stores, health } = this.#parts
+    health.stop()
+    stores.stop()
     water.stop()
     this.#context.budgets.stop()
     const { log } = this.#context.deps

@@ -4,6 +4,8 @@ import type { DispatcherDeps } from './deps.js'
 
 /** A version that was published and is not in force is its author's affair for so long; then a dispatcher puts it there. */
 const GRACE_MS = 1_500
+/** A policy that was not read for so long may be out of date. */
+const UNREAD_MS = 4_000
 
 /** What one pass is admitted under. The same object while the version is the same: core remembers what it resolved of it. */
 export interface PolicyInForce {
@@ -25,6 +27,8 @@ export class LivePolicy implements AsyncDisposable {
   #heard = { sequence: 0, at: 0 }
   #settled = 0
   #complaint = ''
+  /** When the bucket was read last (monotonic ms). */
+  #readAt = 0
   #opened: AsyncDisposable[] = []
   #timer: Disposable | undefined
   #reading: Promise<void> | undefined
@@ -47,6 +51,23 @@ export class LivePolicy implements AsyncDisposable {
   /** One pass takes it once: what it is decided by is one version, the one that it records. */
   current(): PolicyInForce {
     return this.#current
+  }
+
+  /** Why the bucket's policy is not taken; empty: it is. */
+  get complaint(): string {
+    return this.#complaint && `the live policy is not valid; version ${this.#current.version} stays in force`
+  }
+
+  /** Why a change would not be seen now; undefined: it would. */
+  get trouble(): string | undefined {
+    const { version } = this.#current
+    const blind = this.#deps.clock.monotonic() - this.#readAt > UNREAD_MS + this.#refresh_ms
+    return blind ? `the live policy cannot be read; version ${version} stays in force` : undefined
+  }
+
+  /** Reads it now: the bucket may be another. */
+  again(): Promise<void> {
+    return this.#read()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -78,6 +99,7 @@ export class LivePolicy implements AsyncDisposable {
     )
     const off = bus.onReconnect(() => void this.#read())
     this.#opened.push({ [Symbol.asyncDispose]: async () => off() })
+    this.#readAt = this.#deps.clock.monotonic()
     this.#tick()
   }
 
@@ -102,8 +124,11 @@ export class LivePolicy implements AsyncDisposable {
     this.#take(stand)
     const { sequence, at } = this.#heard
     // What is no version stays newer than the one in force for ever: it is looked into once.
-    if (stand.kind === 'invalid' || sequence <= Math.max(this.#sequence, this.#settled)) return
-    if (this.#deps.clock.monotonic() - at < GRACE_MS) return
+    this.#readAt = this.#deps.clock.monotonic()
+    // The bucket was made anew: the stream has every version.
+    const emptied = stand.kind === 'none' && this.#sequence > 0
+    if (stand.kind === 'invalid' || (!emptied && sequence <= Math.max(this.#sequence, this.#settled))) return
+    if (!emptied && this.#readAt - at < GRACE_MS) return
     const value = await this.#store.rollForward()
     this.#settled = sequence
     if (value) this.#accept(value)

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { pathToFileURL } from 'node:url'
-import { BusUnreachable, nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
+import { BusUnreachable, healthPort, nodeRandom, openBus, readTextFile, StreamLost, serveHealth, serverClock } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { type Running, startDispatcher } from './dispatcher.js'
@@ -23,12 +23,15 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
   await bus.ensureTopology()
-  return startDispatcher({ bus, clock: serverClock(bus), random: nodeRandom, log, ...(faults && { faults }) }, told.settings)
+  const running = await startDispatcher({ bus, clock: serverClock(bus), random: nodeRandom, log, ...(faults && { faults }) }, told.settings)
+  const port = healthPort(env)
+  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
+  return running
 }
 
 async function main(): Promise<void> {
   const running = await runDispatcher(process.env).catch((error: unknown) => {
-    if (!(error instanceof BusUnreachable)) throw error
+    if (!(error instanceof BusUnreachable || error instanceof StreamLost)) throw error
     process.stderr.write(`${error.message}. ${error.hint}\n`)
     process.exit(UNREACHABLE)
   })

@@ -30,6 +30,8 @@ export const dispatcherOptions = z.strictObject({
   budgets_ms: z.int().positive().default(5_000),
   /** How often it is looked at how full the stream is. */
   water_ms: z.int().positive().default(2_000),
+  /** How often it is looked whether stream and buckets are there. */
+  stores_ms: z.int().positive().default(2_000),
   /** How long one journal step is tried while the server has no leader. */
   step_deadline_ms: z.int().positive().default(15_000),
   /** False: a replica that only keeps time. */

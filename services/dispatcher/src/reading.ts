@@ -49,6 +49,11 @@ export class Reading implements AsyncDisposable {
     return this.#time
   }
 
+  /** Why nothing is read now. */
+  get trouble(): string | undefined {
+    return this.#following?.trouble
+  }
+
   get caughtUp(): Promise<void> {
     return this.#following?.caughtUp ?? Promise.resolve()
   }

@@ -1,5 +1,5 @@
-import type { Table } from '@passover/bus'
-import { type AgentRecord, agentName, agentRecord } from '@passover/schemas'
+import { type Bus, decode, type Table } from '@passover/bus'
+import { type AgentRecord, agentBody, agentName, agentRecord, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { DispatcherDeps } from './deps.js'
 
@@ -32,7 +32,25 @@ export class Registry implements AsyncDisposable {
     const watch = await registry.table.watch((name, record) => registry.#changed(name, record))
     registry.#watch = watch
     await watch.ready
+    const made = await registry.rebuild(deps.bus)
+    if (made > 0) deps.log.warn({ agents: made }, 'agents put back from their events')
     return registry
+  }
+
+  /**
+   * Puts back what the stream tells and the bucket never had: after the bucket was lost, or a registration died between its event and its
+   * record. What was taken out of the bucket stays out. Gives how many records were made.
+   */
+  async rebuild(bus: Bus): Promise<number> {
+    const told = new Map<string, AgentRecord | undefined>()
+    await using reader = await bus.follow({ filters: [bus.subjects.all('agent')] }, ({ data, headers }) => {
+      const decoded = decode(data, headers.get(HEADER.contentType))
+      const body = agentBody.safeParse(decoded.ok ? decoded.value : undefined)
+      if (body.success) told.set(body.data.name, body.data.record)
+    })
+    await Promise.race([reader.caughtUp, reader.closed])
+    const made = [...told].map(([name, record]) => record && this.table.update(name, record, 0))
+    return (await Promise.all(made)).filter((revision) => revision !== undefined).length
   }
 
   get(name: string): AgentRecord | undefined {

@@ -78,6 +78,13 @@ export class Timekeeper implements AsyncDisposable {
     return this.#reading.position
   }
 
+  /** Why nothing is ended now; undefined: it keeps time. */
+  get trouble(): string | undefined {
+    const { trouble } = this.#reading
+    if (trouble !== undefined) return trouble
+    return this.#acting ? undefined : `it still reads the stream, at ${this.#reading.position}`
+  }
+
   /** Settles when it has read all that was stored at its start, and acts. */
   get caughtUp(): Promise<void> {
     return this.#reading.caughtUp

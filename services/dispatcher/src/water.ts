@@ -12,6 +12,8 @@ export class WaterMark {
   readonly #context: Context
   #timer: Disposable | undefined
   #stopped = false
+  /** Whether requests are taken, as last seen. */
+  state: 'open' | 'closed' = 'open'
 
   constructor(context: Context) {
     this.#context = context
@@ -35,8 +37,10 @@ export class WaterMark {
     try {
       const { bytes, max_bytes, requests } = await bus.usage()
       const wanted = nextState(requests, max_bytes === undefined ? 0 : bytes / max_bytes)
+      this.state = requests
       if (wanted === requests) return
       await bus.setRequests(wanted)
+      this.state = wanted
       log.warn(
         { bytes, max_bytes, requests: wanted },
         wanted === 'closed' ? 'stream nearly full: no requests are taken' : 'requests are taken again',

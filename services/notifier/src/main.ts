@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { pathToFileURL } from 'node:url'
-import { openBus, readTextFile, serverClock } from '@passover/bus'
+import { healthPort, openBus, readTextFile, serveHealth, serverClock } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { readEnvironment } from './environment.js'
@@ -16,7 +16,10 @@ export async function runNotifier(env: Record<string, string | undefined>): Prom
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover notifier' })
-  return startNotifier({ bus, clock: serverClock(bus), log }, told.settings)
+  const running = await startNotifier({ bus, clock: serverClock(bus), log }, told.settings)
+  const port = healthPort(env)
+  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
+  return running
 }
 
 async function main(): Promise<void> {

@@ -1,6 +1,6 @@
 import { type Bus, CONTENT_TYPE, type Consumption, type Delivery, encode, NOTIFIER, type Verdict } from '@passover/bus'
-import { type Clock, passError } from '@passover/core'
-import { type DeadLetterBody, HEADER, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import { type Clock, Health, healthLog, passError, unless, watchConnection } from '@passover/core'
+import { type DeadLetterBody, HEADER, type HealthReport, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { again } from './backoff.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
@@ -20,6 +20,8 @@ export interface Notifier extends AsyncDisposable {
   drain(ms?: number): Promise<void>
   readonly closed: Promise<void>
   readonly counts: { posted: number; failed: number; given_up: number }
+  /** How it is now. */
+  health(): HealthReport
 }
 
 const UNREADABLE_WAIT_MS = 1_000
@@ -39,11 +41,16 @@ class RunningNotifier implements Notifier {
   /** Notices of steps under way that were taken already: those of a step are told each on its own. */
   readonly #taken = new Map<number, Set<string>>()
   #consumption: Consumption | undefined
+  /** Why the receiver did not take the last notice. */
+  #refused: string | undefined
+  readonly #health: Health
 
   constructor(
     private readonly deps: NotifierDeps,
     private readonly options: NotifierOptions,
-  ) {}
+  ) {
+    this.#health = new Health({ process: 'notifier', clock: deps.clock, onChange: healthLog(deps.log) })
+  }
 
   get closed(): Promise<void> {
     return this.#consumption?.closed ?? Promise.resolve()
@@ -52,10 +59,20 @@ class RunningNotifier implements Notifier {
   async begin(): Promise<void> {
     this.#consumption = await this.deps.bus.consume(NOTIFIER, (delivery) => this.#handle(delivery), {
       concurrency: this.options.concurrency,
+      onRestored: (what) => this.#health.did('consumer', what),
     })
+    watchConnection(this.#health, this.deps.bus)
+    this.#health.watch('consumer', 'needed', () => unless(this.#consumption?.trouble))
+    this.#health.watch('receiver', 'told', () => unless(this.#refused))
+    this.#health.begin()
+  }
+
+  health(): HealthReport {
+    return this.#health.report()
   }
 
   async drain(ms?: number): Promise<void> {
+    this.#health.stop()
     await this.#consumption?.drain(ms)
   }
 
@@ -87,6 +104,7 @@ class RunningNotifier implements Notifier {
         return await this.#failed(delivery, step, { notice, posted })
       }
       taken.add(notice.id)
+      this.#refused = undefined
       this.counts.posted++
     }
     this.#taken.delete(delivery.sequence)
@@ -96,6 +114,7 @@ class RunningNotifier implements Notifier {
   async #failed(delivery: Delivery, step: Step, of: { notice: Notice; posted: Extract<Posted, { ok: false }> }): Promise<Verdict> {
     const { notice, posted } = of
     this.counts.failed++
+    this.#refused = `the webhook does not take notices: ${posted.why}`
     const age = this.deps.clock.now() - delivery.time
     const next = again(delivery.delivered, age, { ...this.options, asked_ms: posted.retry_after_ms })
     if ('wait_ms' in next) {

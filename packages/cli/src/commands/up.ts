@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander'
 import { action, type Context } from '../context.js'
 import { usage } from '../failure.js'
+import { askedPort } from '../health.js'
 import type { Local, Started } from '../local.js'
 import { wholeNumber } from '../options.js'
 import { resolvePerson, type ServerSetting } from '../settings.js'
@@ -96,6 +97,8 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
     webhook: await webhookOf(context),
     beforeRequests,
     progress,
+    health_port: askedPort(context.env),
+    told: (text) => context.terminal.note(text),
   })
 }
 
@@ -140,12 +143,14 @@ async function serve({ terminal, env }: Context, local: Local, signals: StopSign
       url,
       pid: process.pid,
       directory: project,
+      health: local.health,
       ...(server ? { server_version: server.version, server_pid: server.pid } : {}),
     },
     () =>
       [
         `${green('✓')} Passover is up at ${bold(url)}${server ? dim(`  nats-server ${server.version}`) : ''}`,
         `  data and log in ${project}`,
+        dim(`  health at ${local.health}/readyz`),
         '',
         'Next, in another terminal:',
         typed('  passover work echo -- cat', env),

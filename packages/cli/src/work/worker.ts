@@ -1,12 +1,14 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
+import { serveHealth } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import type { HandlerResult } from '@passover/schemas'
+import type { HandlerResult, HealthReport } from '@passover/schemas'
 import type { Pass, WorkerEvent } from '@passover/sdk'
 import { connectAgent } from '../agent.js'
 import type { Context } from '../context.js'
 import { duration } from '../duration.js'
 import { usage } from '../failure.js'
+import { askedPort } from '../health.js'
 import { stopSignals } from '../signals.js'
 import type { Terminal } from '../terminal.js'
 import { count, oneLine } from '../text.js'
@@ -53,12 +55,22 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   terminal.note(
     `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (${request.concurrency} at a time)` : ''}. Ctrl-C stops.`,
   )
+  await using _health = await tellHealth(context, () => agent.health())
   const why = await Promise.race([signals.first, worker.closed.then(() => 'closed' as const)])
   if (worker.running > 0) terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Ctrl-C again stops at once.`)
   await worker.drain()
   if (terminal.mode === 'json') terminal.show({ agent: request.agent, ...log.sums }, () => '')
   else terminal.note(`Stopped after ${count(log.sums.passes, 'pass', 'passes')}.`)
   return why === 'closed' ? 5 : 0
+}
+
+/** `/livez` and `/readyz`, where PASSOVER_HEALTH_PORT asks for them. */
+async function tellHealth({ env, terminal }: Context, report: () => HealthReport): Promise<AsyncDisposable | undefined> {
+  const port = askedPort(env)
+  if (port === undefined) return undefined
+  const endpoint = await serveHealth(report, port)
+  terminal.note(`Health: ${endpoint.url}/readyz`)
+  return endpoint
 }
 
 interface Work extends WorkerRequest {
@@ -146,7 +158,7 @@ class WorkLog {
 
   /** Of the worker itself: that it waits, and how passes end, is told here already. */
   happened({ kind, text }: WorkerEvent): void {
-    if (kind === 'lost' || kind === 'found') this.#tell({ event: kind }, oneLine(text))
+    if (kind === 'lost' || kind === 'found' || kind === 'health') this.#tell({ event: kind }, oneLine(text))
   }
 
   ended(pass: Pass, ms: number, how: string): void {

@@ -1,0 +1,148 @@
+import { StoreWatch } from '@passover/bus'
+import { type Finding, fine, Health, healthLog, unless, watchConnection } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
+import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
+import { beginAudit } from './audit.js'
+import { INBOX_BUCKET } from './inbox.js'
+import { ARCHIVE_BUCKET, Manifest } from './manifest.js'
+import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
+import { PASSES_BUCKET } from './records.js'
+import type { AuditDeps, AuditRunning, AuditStats, RunningAudit } from './running.js'
+
+const DRAIN_MS = 10_000
+const AGAIN_MS = 1_000
+/** What the projection and the archive rest on: with another one of these it all begins anew. */
+const ARCHIVES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
+const RESTS_ON = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVES]
+
+/**
+ * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
+ * A bucket that is lost while it runs is made anew, and what was in it is made again from the stream: as a new start would do it.
+ */
+export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}): Promise<AuditRunning> {
+  const options = auditOptions.parse(settings)
+  const audit = new HealingAudit(deps, options, await beginAudit(deps, options))
+  await audit.watch()
+  return audit
+}
+
+class HealingAudit implements AuditRunning {
+  readonly closed: Promise<void>
+  private readonly health_: Health
+  private inner: RunningAudit | undefined
+  private stores: StoreWatch | undefined
+  private last: AuditStats
+  private resolveClosed: () => void = () => undefined
+  private draining: Promise<void> | undefined
+  private restarting: Promise<void> | undefined
+  /** Why it does not run now. */
+  private trouble: string | undefined
+  private readonly renewed = new Set<string>()
+
+  constructor(
+    private readonly deps: AuditDeps,
+    private readonly options: AuditOptions,
+    inner: RunningAudit,
+  ) {
+    this.health_ = new Health({ process: 'audit', clock: deps.clock, onChange: healthLog(deps.log) })
+    this.last = inner.stats()
+    this.closed = new Promise((resolve) => {
+      this.resolveClosed = resolve
+    })
+    this.take(inner)
+  }
+
+  async watch(): Promise<void> {
+    const { deps, options, health_: health } = this
+    const stores = await StoreWatch.start({
+      bus: deps.bus,
+      clock: deps.clock,
+      every_ms: options.stores_ms,
+      onMade: (names) => health.did('buckets', `made ${names.join(', ')} anew`),
+      onRenewed: (names) => this.onRenewed(names),
+    })
+    this.stores = stores
+    watchConnection(health, deps.bus)
+    health.watch('stream', 'needed', () => gone(stores.streamTrouble))
+    health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
+    health.watch('reading', 'needed', () => unless(this.trouble ?? this.inner?.trouble))
+    health.watch('archive', 'told', () => unless(this.inner?.archiveTrouble))
+    health.begin()
+  }
+
+  health(): HealthReport {
+    return this.health_.report()
+  }
+
+  stats(): AuditStats {
+    if (this.inner) this.last = this.inner.stats()
+    return this.last
+  }
+
+  async settled(): Promise<void> {
+    await this.restarting
+    await this.inner?.settled()
+  }
+
+  drain(ms = DRAIN_MS): Promise<void> {
+    this.draining ??= this.stop(ms)
+    return this.draining
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  private async stop(ms: number): Promise<void> {
+    this.health_.stop()
+    this.stores?.stop()
+    await this.restarting
+    await this.inner?.drain(ms)
+    await this.deps.schemas?.[Symbol.asyncDispose]()
+    this.resolveClosed()
+  }
+
+  private take(inner: RunningAudit): void {
+    this.inner = inner
+    void inner.closed.then(() => {
+      if (this.inner === inner) void this.drain(0)
+    })
+  }
+
+  private onRenewed(names: readonly string[]): void {
+    for (const name of names) if (RESTS_ON.includes(name)) this.renewed.add(name)
+    if (this.renewed.size === 0 || this.draining) return
+    this.restarting ??= this.restart().finally(() => {
+      this.restarting = undefined
+    })
+  }
+
+  /** A store is another one: everything that is known rests on the former, and is made anew of what the stream holds. */
+  private async restart(): Promise<void> {
+    const { deps, inner } = this
+    this.trouble = 'it begins anew: what it rests on was lost'
+    this.inner = undefined
+    await inner?.drain(AGAIN_MS)
+    while (!this.draining) {
+      const renewed = [...this.renewed]
+      this.renewed.clear()
+      try {
+        if (renewed.some((name) => ARCHIVES.includes(name))) await (await Manifest.open(deps.bus)).clear()
+        this.take(await beginAudit(deps, this.options, { rebuild: renewed.length > 0 }))
+        this.trouble = undefined
+        this.health_.did('reading', `began anew, since another was found of: ${renewed.join(', ')}`)
+        return
+      } catch (error) {
+        for (const name of renewed) this.renewed.add(name)
+        this.trouble = error instanceof Error ? error.message : String(error)
+        deps.log.error({ err: error }, 'the audit cannot begin anew yet')
+        await new Promise<void>((done) => deps.clock.after(AGAIN_MS, done))
+      }
+    }
+  }
+}
+
+/** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
+function gone(trouble: string | undefined): Finding {
+  return trouble === undefined ? fine() : { state: 'failed', what: trouble, restart_helps: false }
+}

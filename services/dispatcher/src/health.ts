@@ -1,0 +1,37 @@
+import type { Consumption, StoreWatch } from '@passover/bus'
+import { type Finding, fine, type Health, unless, watchConnection } from '@passover/core'
+import type { DispatcherDeps } from './deps.js'
+import type { LivePolicy } from './live-policy.js'
+import type { Timekeeper } from './timekeeper.js'
+import type { WaterMark } from './water.js'
+
+/** What a dispatcher's health looks at. */
+export interface Looked {
+  stores: StoreWatch
+  policy: LivePolicy
+  admission: Consumption | undefined
+  timekeeper: Timekeeper | undefined
+  water: WaterMark
+}
+
+export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked: Looked): void {
+  const { stores, policy, admission, timekeeper, water } = looked
+  watchConnection(health, bus)
+  health.watch('stream', 'needed', () => gone(stores.streamTrouble))
+  health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
+  health.watch('policy', 'needed', () => policyFinding(policy))
+  if (admission) health.watch('admission', 'needed', () => unless(admission.trouble))
+  if (timekeeper) health.watch('timekeeper', 'needed', () => unless(timekeeper.trouble))
+  health.watch('room', 'told', () => unless(water.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined))
+}
+
+/** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
+function gone(trouble: string | undefined): Finding {
+  return trouble === undefined ? fine() : { state: 'failed', what: trouble, restart_helps: false }
+}
+
+/** One that is not valid is its author's affair: the last good one is in force. */
+function policyFinding(policy: LivePolicy): Finding {
+  const { trouble } = policy
+  return trouble === undefined ? fine(policy.complaint || `version ${policy.current().version} is in force`) : unless(trouble)
+}
