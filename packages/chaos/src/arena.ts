@@ -121,7 +121,7 @@ export class Arena implements AsyncDisposable {
     const servers = this.network.servers('agents').join(',')
     const every_ms = (ORIGINATORS.length * 1_000) / this.options.rate
     for (const [n, agent] of ORIGINATORS.entries()) {
-      const history = join(this.historyDir, `${agent}.jsonl`)
+      const history = join(this.historyDir, `${agent}.history.jsonl`)
       const seed = this.options.seed * ORIGINATORS.length + n
       this.#add(agent, { role: 'originator', party: 'agents', told: { servers, agent, every_ms, seed, history } })
     }

@@ -57,7 +57,7 @@ describe('evidence', () => {
     ['an entry that is missing', evidence(records.filter((_, i) => i !== 1)), /entry 2 is missing from segment 0/],
     ['an entry that is missing at the end', evidence(records.slice(0, 2)), /entry 3 is missing/],
     ['an entry that was changed', evidence(changed(1, { data: new Uint8Array([1]) })), /entry 2 of segment 0 differs/],
-    ['an entry of another time', evidence(changed(1, { time: NOW + 1 })), /entry 2 of segment 0 differs/],
+    ['an entry of another time', evidence(changed(1, { time: NOW + 2 })), /entry 2 of segment 0 differs/],
     ['a chain that does not begin at its beginning', evidence(records, { before: '1'.repeat(64) }), /does not continue the chain/],
     ['a pass without a record', evidence(records, { passes: [] }), /has no record/],
     ['a pass with two', evidence(records, { passes: [record, record] }), /more than one record/],

@@ -33,6 +33,8 @@ interface Seen {
 const PER_SEGMENT = 4_096
 const GENESIS = '0'.repeat(64)
 const LENGTH_BYTES = 4
+/** Nanoseconds as a number of JavaScript are not exact: two readers may cut a stored time to neighbouring milliseconds. */
+const ROUNDING_MS = 1
 
 /** P4: the archive holds what the stream has, entry by entry, and its chain is whole; each pass has one record, which says what the stream says. */
 export function checkEvidence(records: readonly StoredMessage[], judgement: Judgement, evidence: Evidence): Checked {
@@ -106,7 +108,7 @@ function compare(k: number, read: readonly Archived[], { stored, last, broken }:
     due = sequence + 1
     const record = stored.get(sequence)
     // What the audit deleted is told by the archive alone.
-    if (record && (record.subject !== subject || record.time !== Math.floor(time) || !Buffer.from(record.data).equals(data)))
+    if (record && (record.subject !== subject || Math.abs(record.time - time) > ROUNDING_MS || !Buffer.from(record.data).equals(data)))
       broken.push(`entry ${sequence} of segment ${k} differs from the stream`)
   }
   for (; due < (k + 1) * PER_SEGMENT && due <= last; due += 1) if (stored.has(due)) broken.push(`entry ${due} is missing from segment ${k}`)

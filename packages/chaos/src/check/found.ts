@@ -4,6 +4,8 @@ export interface StoredMessage {
   sequence: number
   time: number
   header(name: string): string | undefined
+  /** All of them, for who keeps the history; left out where nobody does. */
+  headers?: () => Record<string, string[]>
   data: Uint8Array
 }
 

@@ -39,6 +39,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
         sequence: message.seq,
         time: Math.floor(message.info.timestampNanos / 1e6),
         header: (name) => lastOf(message.headers, name),
+        headers: () => Object.fromEntries(message.headers ?? []),
         data: message.data,
       })
       if (message.info.pending === 0) resolve()

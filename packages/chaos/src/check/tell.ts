@@ -1,4 +1,5 @@
-import type { Judgement, Violation } from './found.js'
+import { Bounds } from './bounds.js'
+import type { CheckerOptions, Judgement, Violation } from './found.js'
 import type { Checked } from './verdict.js'
 
 /** A line of an originator's history, as the checker reads it. */
@@ -81,10 +82,17 @@ export function checkBegun(lines: readonly string[], { passes }: Judgement): Che
   return { counts: { P1: { 'runs of handlers': lines.length } }, violations }
 }
 
+const STRICT_MS = 1_000
+
 /** P1 and P2 from the stream alone: what `judge` found, and how much it looked at. */
-export function checkJudged({ totals, passes, violations }: Judgement): Checked {
+export function checkJudged({ totals, passes, violations }: Judgement, options: CheckerOptions): Checked {
   const begun = [...passes.values()].filter((found) => found.begun !== undefined)
   const unended = begun.filter(({ returns }) => returns === 0)
+  // What is promised of a machine that has nothing else to do, whatever slack was given.
+  const strict = new Bounds({ ...options, bound_ms: STRICT_MS })
+  const late = begun.flatMap(({ ended, deadline = Number.POSITIVE_INFINITY }) =>
+    Math.max(0, (ended?.time ?? 0) - strict.ofDeadline(deadline)),
+  )
   return {
     counts: {
       P1: {
@@ -94,7 +102,13 @@ export function checkJudged({ totals, passes, violations }: Judgement): Checked 
         dispatched: begun.filter(({ works }) => works > 0).length,
         'later attempts': totals.fences,
       },
-      P2: { passes: totals.passes, returned: totals.ended, 'still open': unended.length },
+      P2: {
+        passes: totals.passes,
+        returned: totals.ended,
+        'still open': unended.length,
+        'later than the bound of 1 s': late.filter((ms) => ms > 0).length,
+        'latest beyond it, ms': Math.max(0, ...late),
+      },
       P5: { children: begun.filter(({ parent }) => parent).length },
     },
     violations,

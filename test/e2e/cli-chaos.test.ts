@@ -1,0 +1,33 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { cli, Folder, json } from './cli-harness.js'
+
+test('passover chaos: a fault that it does not know is a mistake, with those that it knows', async () => {
+  using folder = new Folder()
+  const { code, document } = await json<{ error: { code: string; message: string; hint: string } }>(['chaos', '--faults', 'kill,rain'], {
+    cwd: folder.path,
+  })
+  expect(code).toBe(2)
+  expect(document.error).toMatchObject({
+    code: 'E042',
+    message: '--faults does not know "rain"',
+    hint: expect.stringContaining('partition'),
+  })
+})
+
+test('passover chaos: Ctrl-C ends load and trouble, and what was asked for is checked; nothing is left', async () => {
+  using folder = new Folder()
+  const args = ['chaos', '--minutes', '30', '--nodes', '1', '--rate', '5', '--seed', '3', '--faults', 'kill,freeze', '--slack', '14s']
+  await using running = cli([...args, '--network', 'loopback', '--report', 'out'], { cwd: folder.path })
+  await running.printed(/faults, \d+ s left/, 'stderr', 120_000)
+  running.child.kill('SIGINT')
+  await running.printed('what was asked for is checked', 'stderr')
+  const { code, stdout, stderr } = await running.ended
+  expect(code, `${stdout}\n${stderr}`).toBe(0)
+  expect(stdout).toMatch(/P1 holds[\s\S]*P2 holds[\s\S]*P3 holds[\s\S]*P4 holds[\s\S]*P5 holds/)
+  expect(stdout).toContain('leader-kill, disk-full, flip: there is one server')
+  expect(stdout).toContain('No violation')
+  expect(existsSync(join(folder.path, 'out', 'report.md'))).toBe(true)
+  expect(existsSync(join(folder.path, 'out', 'run'))).toBe(false)
+}, 300_000)
