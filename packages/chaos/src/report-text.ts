@@ -18,6 +18,7 @@ export function reportText(report: ChaosReport): string {
   const sections = [
     `# Passover under fire: ${report.ok ? 'no violation' : 'NOT OK'}`,
     `${report.started_at}, ${report.seconds} s in all, seed ${report.seed}, Passover ${report.passover}. Again: \`${report.again}\``,
+    `Slack for a busy machine: ${report.options.slack_ms} ms beyond the bound of P2 (1 s while servers and a timekeeper are up, else 5 s after).`,
     `${machine.cpus} processors, ${machine.memory_mib} MiB, ${machine.platform}, Node ${machine.node}, nats-server ${machine.nats_server} × ${report.options.nodes} (R${report.options.nodes}, sync always), network: ${machine.network}, slow links by ${machine.slow_links}, full disk by ${machine.full_disk}.`,
     '## Promises',
     table(

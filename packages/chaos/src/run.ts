@@ -137,10 +137,10 @@ function leftOut(arena: Arena, { faults, nodes, network }: ChaosOptions, world: 
   return left
 }
 
-function commandOf({ seed, length_ms, faults, nodes, rate, network }: ChaosOptions): string {
+function commandOf({ seed, length_ms, faults, nodes, rate, network, slack_ms, soak }: ChaosOptions): string {
   const some = faults.length < FAULTS.length ? ` --faults ${faults.join(',')}` : ''
   const where = network === 'loopback' ? ' --network loopback' : ''
-  return `passover chaos --minutes ${length_ms / 60_000} --seed ${seed} --nodes ${nodes} --rate ${rate}${some}${where}`
+  return `passover chaos --minutes ${length_ms / 60_000} --seed ${seed} --nodes ${nodes} --rate ${rate}${some}${where}${slack_ms > 0 ? ` --slack ${slack_ms}ms` : ''}${soak ? ' --soak' : ''}`
 }
 
 /** Writes down what is asked while it runs, for who looks at a run that hangs. */

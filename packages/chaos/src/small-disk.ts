@@ -5,7 +5,8 @@ import { promisify } from 'node:util'
 import { canLimitFiles } from './own-world.js'
 
 const run = promisify(execFile)
-const SIZE_MIB = 384
+/** An hour's store, and a little. */
+const SIZE_MIB = 768
 const CHUNK = Buffer.alloc(1 << 20)
 
 /** How a server's disk is made full here. */

@@ -52,7 +52,7 @@ async function carriedOut(terminal: Terminal, options: ChaosOptions): Promise<Ch
   using signals = stopSignals(() => terminal.note('Stopped at once; nothing is checked.'))
   const progress = terminal.progress()
   terminal.note(
-    `Seed ${options.seed}, ${options.length_ms / 60_000} min, ${options.nodes} servers, ${options.faults.length} kinds of trouble.`,
+    `Seed ${options.seed}, ${options.length_ms / 60_000} min, servers: ${options.nodes}, kinds of trouble: ${options.faults.length}.`,
   )
   void signals.first.then(() => terminal.note('Ending load and trouble; what was asked for is checked. Ctrl-C again stops at once.'))
   try {
