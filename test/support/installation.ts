@@ -9,6 +9,7 @@ import { World } from './dispatch.js'
 import { type Said, startProcess, type TestProcess } from './processes.js'
 
 const ROLES = new URL('../dist/support/roles/', import.meta.url)
+const SHIFTED_CLOCK = new URL('../dist/support/shifted-clock.js', import.meta.url)
 const AUDIT = new URL('../../services/audit/dist/main.js', import.meta.url)
 
 /** A process that must have started within this, on a machine that others use too. */
@@ -62,14 +63,14 @@ export class Installation implements AsyncDisposable {
   }
 
   /** A dispatcher process; with a point it ends itself there. */
-  async dispatcher(kill_at?: string): Promise<TestProcess> {
-    const started = this.#start('dispatcher', kill_at === undefined ? {} : { KILL_AT: kill_at })
+  async dispatcher(kill_at?: string, env: Record<string, string> = {}): Promise<TestProcess> {
+    const started = this.#start('dispatcher', { ...(kill_at === undefined ? {} : { KILL_AT: kill_at }), ...env })
     await started.heard('ready', READY_MS)
     return started
   }
 
-  async audit(): Promise<TestProcess> {
-    const started = startProcess(AUDIT, { env: { ...this.#env, PASSOVER_LOG_LEVEL: 'info' }, name: 'audit' })
+  async audit(env: Record<string, string> = {}): Promise<TestProcess> {
+    const started = startProcess(AUDIT, { env: { ...this.#env, PASSOVER_LOG_LEVEL: 'info', ...env }, name: 'audit' })
     this.#processes.push(started)
     // It logs when it reads; there is nothing else that it says.
     const deadline = Date.now() + READY_MS
@@ -115,6 +116,11 @@ export class Installation implements AsyncDisposable {
     await this.world[Symbol.asyncDispose]()
     await rm(this.#directory, { recursive: true, force: true })
   }
+}
+
+/** The environment of a process whose wall clock is wrong by so much. */
+export function wrongClock(ms: number): Record<string, string> {
+  return { NODE_OPTIONS: `--import ${SHIFTED_CLOCK.href}`, SHIFT_MS: String(ms) }
 }
 
 let tags = 0
