@@ -131,6 +131,56 @@ describe('a command as a subagent', () => {
     await until('the command and its child are gone', () => !isAlive(pid('shell.pid')) && !isAlive(pid('child.pid')))
   })
 
+  /** The process ids that commands wrote to these files, once all are there. */
+  async function pidsIn(...files: string[]): Promise<number[]> {
+    let pids: number[] = []
+    await until(`${files.join(', ')} say who runs`, () => {
+      try {
+        pids = files.map((file) => Number(readFileSync(join(out.path, file), 'utf8')))
+        return pids.every((pid) => pid > 0)
+      } catch {
+        return false
+      }
+    })
+    return pids
+  }
+
+  it('returns when it has ended, whatever it left running: that is killed, also where it ignores SIGTERM', async () => {
+    await using _worker = await worker(
+      'leaver',
+      [
+        'bash',
+        '-c',
+        '(trap "" TERM; echo $BASHPID > $OUT/left.pid; while :; do sleep 1; done) & while [ ! -s $OUT/left.pid ]; do sleep 0.05; done; echo done',
+      ],
+      ['--kill-after', '300ms'],
+    )
+    const { code, document } = await ask('leaver', 'x', '--timeout', '100s')
+    expect(code, JSON.stringify(document)).toBe(0)
+    expect(document.output).toBe('done\n')
+    const [left = 0] = await pidsIn('left.pid')
+    await until('what it left is gone', () => !isAlive(left))
+  })
+
+  it('ends with the pass above it: cancelling the root kills every command below, with all they started', async () => {
+    const stays = (name: string) =>
+      `(trap "" TERM; echo $BASHPID > $OUT/${name}.child; while :; do sleep 1; done) & trap "" TERM; echo $$ > $OUT/${name}.pid; wait; sleep 300`
+    await using _lower = await worker('lower', ['bash', '-c', stays('lower')], ['--kill-after', '300ms'])
+    const asking = `'${process.execPath}' '${BIN}' request --to lower --objective deeper --no-wait; ${stays('upper')}`
+    await using _upper = await worker('upper', ['bash', '-c', asking], ['--kill-after', '300ms'])
+    const asked = await json<{ id: string }>(
+      ['request', '--from', 'alice', '--to', 'upper', '--objective', 'x', '--timeout', '100s', '--no-wait'],
+      { cwd },
+    )
+    const pids = await pidsIn('upper.pid', 'upper.child', 'lower.pid', 'lower.child')
+    expect(pids.every(isAlive)).toBe(true)
+    expect(await run(['cancel', asked.document.id, '--yes'], { cwd })).toMatchObject({ code: 0 })
+    await until('all of them are gone', () => !pids.some(isAlive))
+    const ended = async () => (await json<PassRow[]>(['list', '--to', 'lower'], { cwd })).document[0]
+    await until('the one below has its end', async () => (await ended())?.status === 'cancelled')
+    expect(await ended()).toMatchObject({ originator: 'upper', code: 'E043', parent: `alice/upper/${asked.document.id}` })
+  })
+
   it('leaves no process behind when the worker is told to stop at once', async () => {
     await using started = await worker('sleeper', ['bash', '-c', 'echo $$ > $OUT/sleeper.pid; exec sleep 300'])
     await run(['request', '--from', 'alice', '--to', 'sleeper', '--objective', 'x', '--timeout', '60s', '--no-wait'], { cwd })

@@ -153,6 +153,49 @@ describe.concurrent('worker processes that lose their lease', () => {
     await endedOnce(key, 2)
   })
 
+  /** Attempt 1 has lost its lease, and goes on whatever its signal says; attempt 2 runs in another worker. */
+  async function staleBeside(): Promise<{
+    key: PassKey
+    first: TestProcess
+    second: TestProcess
+    pass: ReturnType<OriginatorProcess['pass']>
+  }> {
+    const agent = newAgent()
+    const first = await here.worker(agent, 'first', { DRAIN_MS: '300' })
+    const pass = alice.pass(agent, `stale ${3 * LEASE_MS}`)
+    await first.heard('run')
+    const second = await here.worker(agent, 'second')
+    first.tell({ do: 'block' })
+    await second.heard('run', BOUND_MS)
+    await first.heard('aborted', BOUND_MS)
+    return { key: await pass.key(), first, second, pass }
+  }
+
+  test('a stale attempt can spawn no children, and hands nothing back that is the next one`s', async () => {
+    await here.register('below')
+    const { key, first, second, pass } = await staleBeside()
+    expect(await first.heard('child', BOUND_MS)).toMatchObject({ code: 'E013' })
+    first.signal('SIGTERM')
+    expect(await first.exited).toEqual({ code: 0, signal: null })
+    // Another lease long nothing is redelivered: the second attempt goes on holding its own.
+    await new Promise((later) => setTimeout(later, LEASE_MS))
+    second.tell({ do: 'release' })
+    expect(await pass.outcome()).toMatchObject({ output: { by: 'second', attempt: 2 } })
+    expect(await kinds(key)).toEqual([expect.stringMatching(/^work /), `fence ${key.subagent} 2`, `return ${key.subagent} 2`])
+    await endedOnce(key, 2)
+  })
+
+  test('a stale attempt renews no lease: the next one dies, and a third begins within the bound', async () => {
+    const { key, second, pass } = await staleBeside()
+    const died = performance.now()
+    await second.kill()
+    const third = await here.worker(key.subagent, 'third')
+    expect(await pass.outcome()).toMatchObject({ output: { attempt: 3 } })
+    expect(performance.now() - died).toBeLessThan(BOUND_MS + 30_000)
+    expect(third.running).toBe(true)
+    await endedOnce(key, 3)
+  })
+
   test('a handler that runs for 5 leases is executed once, with idle workers beside it', async () => {
     const agent = newAgent()
     const workers = await Promise.all([here.worker(agent, 'one'), here.worker(agent, 'two')])

@@ -30,9 +30,16 @@ describe('Leases', () => {
   it('says that leases may be lost when it came too late', () => {
     const leases = new Leases(3_000, 0)
     expect(leases.sweep(10_000)).toEqual({ lapsed: false })
-    leases.hold(delivery())
+    const one = delivery()
+    leases.hold(one)
     expect(leases.sweep(12_900)).toEqual({ lapsed: false })
     expect(leases.sweep(15_900)).toEqual({ lapsed: true })
+    // What may be another attempt's by now is renewed only after a look.
+    expect(one.renewals).toBe(1)
+    leases.renew(one)
+    leases.release(one)
+    leases.renew(one)
+    expect(one.renewals).toBe(2)
   })
 
   it('goes by the shortest lease', () => {

@@ -36,13 +36,20 @@ export class Leases {
 
   /**
    * Renews when it is time. `lapsed`: it was so late (the process was stopped, its loop blocked) that leases may be lost:
-   * whoever runs must read whether a newer attempt began.
+   * whoever runs must read whether a newer attempt began, and only then renew. The server knows a lease by its message alone: renewing
+   * one that was lost would keep the newer attempt's.
    */
   sweep(now: number): { lapsed: boolean } {
     const since = now - this.#renewed_at
     if (since < this.#lease_ms / RENEWALS) return { lapsed: false }
     this.#renewed_at = now
-    for (const delivery of this.#held) delivery.working()
-    return { lapsed: since >= this.#lease_ms && this.#held.size > 0 }
+    const lapsed = since >= this.#lease_ms && this.#held.size > 0
+    if (!lapsed) for (const delivery of this.#held) delivery.working()
+    return { lapsed }
+  }
+
+  /** After a look: it is still this attempt's. */
+  renew(delivery: Delivery): void {
+    if (this.#held.has(delivery)) delivery.working()
   }
 }

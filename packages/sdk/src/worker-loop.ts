@@ -246,7 +246,11 @@ export class WorkerLoop implements Worker {
     const steps = await this.#context.deps.bus.journal.glimpse(run.key).catch(() => [])
     const view = viewJournal(steps, this.#context.rules)
     if (view.ending.kind === 'return') stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
-    else if (view.last > run.guard) stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
+    else if (view.last > run.guard) {
+      // However long its handler goes on: the lease is the newer attempt's.
+      this.#leases.release(run.delivery)
+      stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
+    } else this.#leases.renew(run.delivery)
   }
 
   async #drain(ms: number): Promise<void> {
@@ -261,7 +265,8 @@ export class WorkerLoop implements Worker {
     await this.#idleWithin(ABORT_GRACE_MS)
     for (const active of [...this.#active]) {
       this.#leases.release(active.delivery)
-      active.delivery.nak()
+      // To the server it is the newer attempt that would be handed back.
+      if (active.run?.stop !== 'lost') active.delivery.nak()
       this.#active.delete(active)
     }
     for (const delivery of this.#pull.held) {

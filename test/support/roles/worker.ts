@@ -20,6 +20,24 @@ const DOES: Record<string, (pass: Pass, argument: string) => unknown> = {
     const end = performance.now() + Number(ms)
     while (performance.now() < end);
   },
+  /**
+   * Blocks in its first attempt, then asks for a child and goes on for ever; in its second it waits for the order `release`, but where it is
+   * to be lost.
+   */
+  stale: async (pass, ms) => {
+    if (pass.attempt > 2) return
+    await order(pass.attempt === 1 ? 'block' : 'release')
+    if (pass.attempt > 1) return
+    const end = performance.now() + Number(ms)
+    while (performance.now() < end);
+    const child = pass.passOver({ subagent: 'below', reason: 'echo', work_context: { objective: 'deeper' } })
+    const code = await child.result().then(
+      () => 'none',
+      (error: { code?: string }) => error.code,
+    )
+    await say('child', { id: pass.id, code })
+    await new Promise(() => undefined)
+  },
   /** Never ends in its first attempt, whatever its signal says. */
   stubborn: (pass) => (pass.attempt === 1 ? new Promise(() => undefined) : undefined),
   /** Passes on: `pass scout echo`, `pass scout pass fixer echo`. */

@@ -61,7 +61,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     })
     child.once('exit', () => {
       // What it left running would keep the pipes open, and nobody waits for it any more.
-      group.kill('SIGTERM')
+      group.end()
     })
     child.once('close', (exit, signal) => {
       settle()
