@@ -1,0 +1,157 @@
+import { deletePass, startAudit } from '@passover/audit'
+import { encode } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { startDispatcher } from '@passover/dispatcher'
+import { passOverPreferences } from '@passover/schemas'
+import { type Agent, createAgent, type Handler } from '@passover/sdk'
+import type { Logger } from 'pino'
+import type { Book } from './books.js'
+import { performer } from './handlers.js'
+import { OTHER_REASON, optionsOf, type PassPlan } from './plan.js'
+import type { SimBus } from './sim-bus.js'
+import type { Simulation } from './simulation.js'
+import type { Process } from './world.js'
+
+export const LEASE_MS = 1_000
+export const APPROVAL_MS = 6_000
+
+const POLICY = passOverPreferences.parse({
+  defaults: { lease_ms: LEASE_MS, max_attempts: 3, approval_expires_ms: APPROVAL_MS, timeout_ms: 6_000 },
+})
+
+function clockOf(bus: SimBus): Clock {
+  return { now: () => bus.now(), monotonic: bus.timing.monotonic, after: bus.timing.after }
+}
+
+function randomOf(process: Process) {
+  return { bytes: (length: number) => process.dice.bytes(length) }
+}
+
+/** A logger that keeps what is said to be wrong. */
+function logOf(simulation: Simulation, process: Process): Logger {
+  const nothing = () => undefined
+  const error = (about: { err?: unknown }, text: string) => simulation.heardError(`${process.name}: ${text}`, about.err)
+  return { trace: nothing, debug: nothing, info: nothing, warn: nothing, error, fatal: error } as unknown as Logger
+}
+
+export async function dispatcher(simulation: Simulation, process: Process): Promise<void> {
+  const bus = await simulation.connect(process, 'passover')
+  await bus.ensureTopology()
+  const { id_window_ms } = simulation.plan
+  const deps = { bus, clock: clockOf(bus), random: randomOf(process), log: logOf(simulation, process) }
+  await startDispatcher(deps, { policy: { version: 0, document: POLICY }, id_window_ms })
+}
+
+export async function keeper(simulation: Simulation, process: Process): Promise<void> {
+  const bus = await simulation.connect(process, 'passover')
+  const { id_window_ms } = simulation.plan
+  const deps = { bus, clock: clockOf(bus), random: randomOf(process), log: logOf(simulation, process) }
+  await startAudit(deps, { id_window_ms, compression: 'none' })
+}
+
+async function agent(simulation: Simulation, process: Process, name: string): Promise<Agent> {
+  const bus = await simulation.connect(process, name)
+  const deps = { bus, clock: clockOf(bus), random: randomOf(process) }
+  return createAgent(deps, { directory: '/p', id_window_ms: simulation.plan.id_window_ms })
+}
+
+export async function worker(simulation: Simulation, process: Process): Promise<void> {
+  const [name = ''] = process.name.split('-')
+  const self = await agent(simulation, process, name)
+  const handler: Handler = performer(simulation, process)
+  await self.onPass(handler, { concurrency: 3, log: () => undefined })
+}
+
+/** Asks for what its plan says; started again, it asks what became of what it had asked for. */
+export async function originator(simulation: Simulation, process: Process): Promise<void> {
+  const { plan, world } = simulation
+  const self = await agent(simulation, process, process.name)
+  for (const pass of plan.passes) {
+    if (pass.from !== process.name) continue
+    const asked = simulation.asked.get(pass.name)
+    if (asked) listen(simulation, self, { pass, id: asked })
+    else process.after(pass.at - world.time, () => ask(simulation, self, pass))
+    for (const { after, same } of pass.again) {
+      const at = pass.at + after
+      if (at > world.time) process.after(at - world.time, () => askAgain(simulation, self, { pass, same }))
+    }
+  }
+}
+
+function ask(simulation: Simulation, self: Agent, pass: PassPlan): void {
+  const given = pass.given ? { id: `given-${pass.name}-id` } : {}
+  const handle = self.passOver({ ...given, ...optionsOf(pass) })
+  void simulation.hear(pass, { self, handle, same: pass.given ? true : undefined })
+  simulation.cancelLater(pass, handle)
+}
+
+function listen(simulation: Simulation, self: Agent, { pass, id }: { pass: PassPlan; id: string }): void {
+  void simulation.hear(pass, { self, handle: self.handle(id, pass.to), same: undefined })
+}
+
+function askAgain(simulation: Simulation, self: Agent, { pass, same }: { pass: PassPlan; same: boolean }): void {
+  const id = simulation.asked.get(pass.name)
+  if (id === undefined) return
+  const options = optionsOf(pass)
+  if (!same) options.reason = OTHER_REASON
+  void simulation.hear(pass, { self, handle: self.passOver({ id, ...options }), same })
+}
+
+/** A person who decides about what is held. */
+export async function person(simulation: Simulation, process: Process): Promise<void> {
+  const bus = await simulation.connect(process, 'pat')
+  simulation.onHeld = (book) => {
+    const pass = simulation.passOf(book)
+    if (!pass?.hold || pass.hold.verdict === 'nobody') return
+    const { verdict, digest, after } = pass.hold
+    process.after(after, () => void decide(bus, book, { verdict, right: digest === 'right' }))
+  }
+}
+
+async function decide(bus: SimBus, book: Book, { verdict, right }: { verdict: 'approve' | 'deny'; right: boolean }): Promise<void> {
+  const digest = right ? (book.digest ?? '') : 'f'.repeat(64)
+  const message = {
+    subject: bus.subjects.decision(book, 'dispatch', 'pat'),
+    headers: { 'Passover-Verdict': verdict, 'Passover-Digest': digest },
+    data: encode({ v: 1, verdict, digest }, 'msgpack'),
+  }
+  await bus.publish(message)
+  bus.hintDecided(book.originator)
+}
+
+/** Stores steps that no honest worker would: without guards, in the name of the newest attempt. */
+export async function evil(simulation: Simulation, process: Process): Promise<void> {
+  const bus = await simulation.connect(process, 'evil')
+  for (const at of simulation.plan.evil) {
+    process.after(at - simulation.world.time, () => {
+      const open = [...simulation.checks.books.values()].filter(({ state }) => state !== 'none')
+      if (open.length === 0) return
+      const book = process.dice.pick(open)
+      const kind = process.dice.pick(['fence', 'return'] as const)
+      const attempt = book.attempt + (kind === 'fence' ? 1 : process.dice.pick([0, 0, 1]))
+      const data = encode(kind === 'fence' ? { v: 1 } : { v: 1, output: { status: 'completed' } }, 'msgpack')
+      const headers = { 'Passover-Attempt': String(attempt), 'Passover-Nonce': 'evil', 'Passover-Status': 'completed' }
+      void bus.publish({ subject: bus.subjects.step(kind, book, book.subagent), headers, data })
+    })
+  }
+}
+
+const REAP_MS = 2_500
+
+/** Deletes what is closed and old enough (rule 4), each pass in its order. */
+export async function reaper(simulation: Simulation, process: Process): Promise<void> {
+  const bus = await simulation.connect(process, 'passover')
+  const { id_window_ms } = simulation.plan
+  const round = async () => {
+    for (const book of simulation.checks.books.values()) {
+      if (book.state !== 'done' || simulation.reaped.has(book)) continue
+      const youngest = simulation.youngestOf(book)
+      if (youngest === undefined || bus.now() - youngest <= 2 * id_window_ms) continue
+      const requests = book.requests.filter((sequence) => simulation.server.stream.get(sequence))
+      const gone = await deletePass(bus, book, { requests, rules: { id_window_ms } }).catch(() => false)
+      if (gone) simulation.reaped.add(book)
+    }
+    process.after(REAP_MS, () => void round())
+  }
+  process.after(REAP_MS, () => void round())
+}

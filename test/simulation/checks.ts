@@ -1,0 +1,212 @@
+import { type Book, controlIn, emptyBook, enter, header, impossible, reasonIn, type StepText, stepIn } from './books.js'
+import type { Plan } from './plan.js'
+import type { Watcher } from './sim-server.js'
+import type { Kept } from './sim-stream.js'
+import type { World } from './world.js'
+
+/** Something that breaks a promise: which, and how. */
+export interface Violation {
+  promise: 'P1' | 'P2' | 'P3' | 'P4' | 'P5'
+  /** One word for what kind it is: shrinking keeps it. */
+  kind: string
+  text: string
+  at: number
+}
+
+/** What a caller was told about a pass. */
+export interface Told {
+  name: string
+  key: string
+  by: string
+  /** False: it asked with another request under the same id. Undefined: its request is not compared with the pass's. */
+  same: boolean | undefined
+  output?: string
+  code?: string
+  /** The error's message. */
+  why?: string
+  /** The pass under that id when it was told: there may be another one later. */
+  book?: Book | undefined
+}
+
+const MAX_ATTEMPTS = 3
+const MAX_DEPTH = 3
+/** A dispatcher's clock may be off by half of the longest round trip that it believes. */
+const CLOCK_MS = 130
+
+/** Looks at every message as it is stored, and at everything that callers and handlers see. It shares no rule with the product. */
+export class Checks implements Watcher {
+  readonly violations: Violation[] = []
+  readonly books = new Map<string, Book>()
+  readonly told: Told[] = []
+  readonly #world: World
+  readonly #plan: Plan
+  readonly #begun = new Map<string, number>()
+  readonly #log: Kept[] = []
+  readonly #keys = new Map<string, Set<string>>()
+
+  constructor(world: World, plan: Plan) {
+    this.#world = world
+    this.#plan = plan
+  }
+
+  blame(promise: Violation['promise'], kind: string, text: string): void {
+    this.violations.push({ promise, kind, text, at: this.#world.time })
+  }
+
+  book(about: Omit<StepText, 'kind' | 'by'>): Book {
+    const key = `${about.originator}/${about.subagent}/${about.id}`
+    const known = this.books.get(key) ?? emptyBook(about)
+    this.books.set(key, known)
+    return known
+  }
+
+  stored(kept: Kept): void {
+    this.#log[kept.sequence] = kept
+    const step = stepIn(kept.subject)
+    if (step) this.#step(kept, step)
+    const [kind, a = '', b = '', c = '', d = '', e = ''] = kept.subject.split('.')
+    const id = header(kept, 'Passover-Id')
+    if (kind === 'request' && id) this.book({ originator: b, subagent: a, id }).requests.push(kept.sequence)
+    if (kind === 'event' && d === 'cancel' && e) this.book({ originator: a, subagent: b, id: c }).cancelled_at ??= kept.time
+    if (kind === 'decision' && d === 'dispatch') this.#decision(kept, this.book({ originator: a, subagent: b, id: c }))
+  }
+
+  deleted(kept: Kept): void {
+    const step = stepIn(kept.subject)
+    if (step && this.book(step).state !== 'done')
+      this.blame('P4', 'deleted_open', `${kept.subject} (${kept.sequence}) is deleted and its pass is open`)
+  }
+
+  #decision(kept: Kept, book: Book): void {
+    const digest = header(kept, 'Passover-Digest')
+    if (header(kept, 'Passover-Verdict') === 'approve' && digest !== undefined) book.approved.add(digest)
+  }
+
+  #step(kept: Kept, step: StepText): void {
+    const book = this.book(step)
+    const why = impossible(book, kept, { step, window_ms: this.#plan.id_window_ms })
+    const told = `${step.kind} of ${book.key} by ${step.by} (${kept.sequence})`
+    if (why !== undefined) {
+      this.#ignored(kept, book, { step, why, told })
+      return
+    }
+    this.#judge(kept, book, { step, told })
+    enter(book, kept, step)
+    if (step.kind === 'work') this.#judgeWork(kept, book)
+  }
+
+  /** What an honest process stored under its guard counts: else somebody acts on what did not happen. */
+  #ignored(kept: Kept, book: Book, { step, why, told }: { step: StepText; why: string; told: string }): void {
+    if (kept.by === 'evil' || why === 'late') return
+    const last_resort = step.kind === 'return' && kept.headers.get('Nats-Expected-Last-Subject-Sequence-Subject') === undefined
+    const code = header(kept, 'Passover-Code')
+    // An id of its own time can be asked for again after two windows: that it expired is an answer, no return.
+    if (why === 'ended' && (last_resort || code === 'E005')) return
+    const forgotten = why === 'ended' && book.ended && book.ended.kept.gone_at < Number.POSITIVE_INFINITY
+    if (forgotten && this.#isForgotten(kept, book)) this.#begins(kept, step)
+    else this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
+  }
+
+  /** An id without a time is remembered for two windows; whoever uses it after that begins another pass. */
+  #isForgotten(kept: Kept, book: Book): boolean {
+    const since = book.ended ? kept.time - book.ended.kept.time : 0
+    return !/^[0-9a-z]{17}_/.test(book.id) && since >= 2 * this.#plan.id_window_ms
+  }
+
+  #begins(kept: Kept, step: StepText): void {
+    const old = this.book(step)
+    const book = emptyBook(step)
+    book.requests = old.requests.filter((sequence) => (this.#log[sequence]?.time ?? 0) > (old.ended?.kept.time ?? 0))
+    this.books.set(book.key, book)
+    this.#begun.delete(book.key)
+    for (const name of [...this.#begun.keys()]) if (name.startsWith(`${book.key} `)) this.#begun.delete(name)
+    enter(book, kept, step)
+  }
+
+  #judge(kept: Kept, book: Book, { step, told }: { step: StepText; told: string }): void {
+    if (kept.by === 'evil') return
+    const code = header(kept, 'Passover-Code')
+    if (step.kind === 'fence' && book.attempt + 1 > MAX_ATTEMPTS) this.blame('P1', 'attempts', `${told} begins attempt ${book.attempt + 1}`)
+    if (step.kind === 'work' && book.state === 'held' && !book.approved.has(book.digest ?? ''))
+      this.blame('P5', 'unapproved', `${told}: nobody approved what was held`)
+    const early = book.deadline - kept.time
+    if (step.kind === 'return' && step.by === 'passover' && code === 'E010' && book.state === 'open' && early > CLOCK_MS)
+      this.blame('P2', 'early', `${told} ends it ${early} ms before its deadline`)
+  }
+
+  /** P3: what a pass hangs below comes from the stream. */
+  #judgeWork(kept: Kept, book: Book): void {
+    const above = book.ancestors
+    if (above.at(-1) !== book.originator) this.blame('P3', 'ancestry', `${book.key} stands below ${above.join(' ')}`)
+    if (new Set([...above, book.subagent]).size <= above.length) this.blame('P3', 'loop', `${book.key} is a loop: ${above.join(' ')}`)
+    if (above.length > MAX_DEPTH) this.blame('P3', 'depth', `${book.key} is ${above.length} deep`)
+    const parent = book.parent === undefined ? undefined : this.books.get(book.parent)
+    if (book.parent === undefined) {
+      if (above.length !== 1) this.blame('P3', 'orphan', `${book.key} names no parent, and has ancestors`)
+      return
+    }
+    if (!parent || parent.subagent !== book.originator || [...parent.ancestors, book.originator].join() !== above.join())
+      this.blame('P3', 'parent', `${book.key} says ${book.parent} is above it`)
+    if (parent && book.deadline > parent.deadline + CLOCK_MS)
+      this.blame('P5', 'deadline', `${book.key} may last ${book.deadline - parent.deadline} ms longer than its parent`)
+    const granted = controlIn(kept)?.budget?.passes
+    if (granted !== undefined && granted < 0) this.blame('P5', 'budget', `${book.key} is granted ${granted} passes`)
+  }
+
+  acked(consumer: string, sequence: number): void {
+    const kept = this.#log[sequence]
+    if (!kept) return
+    const step = stepIn(kept.subject)
+    if (step) {
+      if (this.book(step).state !== 'done') this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${this.book(step).key} is open`)
+      return
+    }
+    if (consumer !== 'dispatcher') return
+    const [kind, a = '', b = '', c = ''] = kept.subject.split('.')
+    const id = header(kept, 'Passover-Id')
+    if (kind === 'request' && id && this.book({ originator: b, subagent: a, id }).state === 'none')
+      this.blame('P2', 'ack_unbegun', `request ${sequence} is acknowledged, its journal is empty`)
+    if (kind !== 'decision') return
+    const book = this.book({ originator: a, subagent: b, id: c })
+    if (book.state === 'held' && header(kept, 'Passover-Digest') === book.digest && kept.time < book.deadline)
+      this.blame('P2', 'ack_held', `decision ${sequence} is acknowledged, ${book.key} is still held`)
+  }
+
+  /** What the request of a pass says; undefined: it is not known. */
+  reasonOf(book: Book): string | undefined {
+    const kept = this.#log[book.answers ?? 0]
+    return kept && reasonIn(kept)
+  }
+
+  /** When a message was stored, server ms. */
+  timeOf(sequence: number): number {
+    return this.#log[sequence]?.time ?? 0
+  }
+
+  /** The passes that a planned one became: one, but for children, which each attempt of their parent asks for anew. */
+  keysOf(name: string): string[] {
+    return [...(this.#keys.get(name) ?? [])]
+  }
+
+  isTold(told: Told): void {
+    this.told.push({ ...told, book: this.books.get(told.key) })
+  }
+
+  isAsked(name: string, key: string): void {
+    this.#keys.set(name, (this.#keys.get(name) ?? new Set()).add(key))
+  }
+
+  /** A handler begins to run. `work`: the sequence of the work step that was delivered. */
+  began(about: Omit<StepText, 'kind' | 'by'>, attempt: number): void {
+    const book = this.book(about)
+    const name = `${book.key} ${attempt}`
+    const times = (this.#begun.get(name) ?? 0) + 1
+    this.#begun.set(name, times)
+    if (times > 1) this.blame('P1', 'run_twice', `attempt ${attempt} of ${book.key} begins ${times} times`)
+    if (attempt > MAX_ATTEMPTS) this.blame('P1', 'attempts', `attempt ${attempt} of ${book.key} runs`)
+    if (book.work === 0) this.blame('P1', 'run_unadmitted', `${book.key} runs, and was never admitted`)
+    // Not promised: that it begins before its return is stored. But what was long gone must not run.
+    const gone = book.ended && book.ended.kept.gone_at < Number.POSITIVE_INFINITY
+    if (gone) this.blame('P1', 'run_gone', `${book.key} runs after it was deleted`)
+  }
+}

@@ -1,0 +1,50 @@
+import type { FaultPlan } from './plan.js'
+import type { Simulation } from './simulation.js'
+
+/** Lets the planned faults happen. */
+export function beginFaults(simulation: Simulation): void {
+  for (const fault of simulation.plan.faults) simulation.world.after(fault.at, () => happen(simulation, fault))
+}
+
+function happen(simulation: Simulation, fault: FaultPlan): void {
+  const { world, server, weather, lines, processes } = simulation
+  simulation.count(fault.kind)
+  switch (fault.kind) {
+    case 'die': {
+      const process = processes.get(fault.who)
+      if (!process || process.dead) return
+      if (fault.n === 0) process.die()
+      else process.dies_in = fault.n
+      return
+    }
+    case 'stop': {
+      const process = processes.get(fault.who)
+      if (process) process.stopped_until = world.time + fault.ms
+      return
+    }
+    case 'cut': {
+      const line = lines.get(fault.who)
+      line?.cut()
+      world.after(fault.ms, () => server.up && line?.join())
+      return
+    }
+    case 'storm': {
+      const before = { loss: 0, late: 0, late_ms: 0 }
+      Object.assign(weather, { loss: weather.clustered ? fault.loss : 0, late: fault.late, late_ms: fault.late_ms })
+      world.after(fault.ms, () => Object.assign(weather, before))
+      return
+    }
+    case 'restart': {
+      if (!server.up) return
+      server.up = false
+      server.restart(fault.forget_ms)
+      world.after(fault.down_ms, () => {
+        server.up = true
+        for (const line of lines.values()) world.after(world.dice.between(1, 400), () => server.up && line.join())
+      })
+      return
+    }
+    case 'remove':
+      server.removeConsumer(fault.consumer)
+  }
+}

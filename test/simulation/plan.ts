@@ -1,0 +1,175 @@
+import { Dice } from './dice.js'
+
+/** What a handler does in the end. `stubborn`: it works on whatever its signal says; `kills`: its process dies of it. */
+export type Deed = 'returns' | 'throws' | 'hangs' | 'stubborn' | 'kills'
+
+export interface PassPlan {
+  name: string
+  /** Ms after the beginning; of a child, after its parent's handler began. */
+  at: number
+  from: string
+  to: string
+  timeout_ms: number
+  /** An id of the caller's own, without a time in it. */
+  given: boolean
+  does: Deed
+  /** How long its handler takes. */
+  ms: number
+  children: PassPlan[]
+  hold?: { after: number; verdict: 'approve' | 'deny' | 'nobody'; digest: 'right' | 'wrong' }
+  cancel?: number
+  again: { after: number; same: boolean }[]
+  budget?: number
+}
+
+/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. */
+export type FaultPlan =
+  | { kind: 'die'; at: number; who: string; n: number; back_ms: number }
+  | { kind: 'stop'; at: number; who: string; ms: number }
+  | { kind: 'cut'; at: number; who: string; ms: number }
+  | { kind: 'storm'; at: number; ms: number; loss: number; late: number; late_ms: number }
+  | { kind: 'restart'; at: number; down_ms: number; forget_ms: number }
+  | { kind: 'remove'; at: number; consumer: string }
+
+/** Everything that a run does, made of a seed. Taking things out of it is what shrinking does. */
+export interface Plan {
+  seed: number
+  clustered: boolean
+  /** Whether agents may ask for the stream's time. */
+  dispatchers: number
+  workers: number
+  id_window_ms: number
+  /** After which nothing goes wrong any more, and the end. */
+  calm_at: number
+  until: number
+  /** Closed passes are deleted when they are old enough. */
+  deletes: boolean
+  /** Somebody stores steps without guards: fences and returns of the newest attempt. */
+  evil: number[]
+  skew: Record<string, number>
+  passes: PassPlan[]
+  faults: FaultPlan[]
+}
+
+const SUBAGENTS = ['audit', 'scout', 'fixer']
+const MINUTE = 60_000
+
+export function makePlan(seed: number): Plan {
+  const dice = new Dice(seed, 'plan')
+  const quiet = dice.hits(0.08)
+  const long = dice.hits(0.25)
+  const dispatchers = dice.pick([1, 2, 2, 3])
+  const workers = dice.pick([1, 1, 2])
+  const id_window_ms = long ? 15_000 : 60_000
+  const passes = Array.from({ length: dice.whole(2, 6) }, (_, n) => root(dice, `p${n}`, { long, id_window_ms }))
+  const roles = rolesOf({ dispatchers, workers })
+  return {
+    seed,
+    clustered: dice.hits(0.4),
+    dispatchers,
+    workers,
+    id_window_ms,
+    calm_at: 16_000,
+    until: long ? 80_000 : 46_000,
+    deletes: long,
+    evil: !quiet && dice.hits(0.1) ? [dice.between(500, 9_000), dice.between(500, 9_000)] : [],
+    skew: Object.fromEntries(roles.map((role) => [role, quiet || dice.hits(0.6) ? 0 : Math.round(dice.between(-5 * MINUTE, 5 * MINUTE))])),
+    passes,
+    faults: quiet ? [] : Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles)).sort((a, b) => a.at - b.at),
+  }
+}
+
+/** The reason of a request as planned, and of another one under the same id. */
+export const OWN_REASON = 'as planned'
+export const OTHER_REASON = 'another'
+
+/** What is said to pass such work over. */
+export function optionsOf(pass: PassPlan) {
+  return {
+    subagent: pass.to,
+    reason: OWN_REASON,
+    timeout_ms: pass.timeout_ms,
+    work_context: { objective: pass.name, session_id: 'session' },
+    ...(pass.hold && { override: { hold_before_dispatch: true } }),
+    ...(pass.budget !== undefined && { budget: { passes: pass.budget } }),
+  }
+}
+
+/** Every process that a plan runs. */
+export function rolesOf({ dispatchers, workers }: Pick<Plan, 'dispatchers' | 'workers'>): string[] {
+  const many = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}-${n}`)
+  return [...many('dispatcher', dispatchers), 'keeper', 'alice', 'bob', ...SUBAGENTS.flatMap((name) => many(name, workers))]
+}
+
+function root(dice: Dice, name: string, about: { long: boolean; id_window_ms: number }): PassPlan {
+  const pass = common(dice, name, { from: dice.pick(['alice', 'bob']), above: [] })
+  pass.at = dice.between(200, 9_000)
+  pass.given = dice.hits(0.35)
+  if (dice.hits(0.3)) pass.children = children(dice, pass, [])
+  if (pass.children.length > 0 && dice.hits(0.3)) pass.budget = dice.whole(1, 2)
+  if (dice.hits(0.3)) pass.again.push({ after: dice.between(1, 6_000), same: dice.hits(0.7) })
+  if (about.long && dice.hits(0.4)) pass.again.push({ after: dice.between(10_000, about.id_window_ms * 3), same: dice.hits(0.8) })
+  return pass
+}
+
+function common(dice: Dice, name: string, about: { from: string; above: string[] }): PassPlan {
+  const free = SUBAGENTS.filter((one) => one !== about.from && !about.above.includes(one))
+  // Now and then a loop, which must be refused.
+  const to = free.length === 0 || dice.hits(0.05) ? dice.pick(SUBAGENTS) : dice.pick(free)
+  const does = dice.pick<Deed>(['returns', 'returns', 'returns', 'returns', 'returns', 'throws', 'hangs', 'stubborn', 'kills'])
+  const pass: PassPlan = {
+    name,
+    at: 0,
+    from: about.from,
+    to,
+    timeout_ms: Math.round(dice.between(800, 6_000)),
+    given: false,
+    does,
+    ms: dice.hits(0.4) ? 0 : Math.round(dice.between(1, 4_000)),
+    children: [],
+    again: [],
+  }
+  if (dice.hits(0.25)) {
+    const verdict = dice.pick(['approve', 'approve', 'approve', 'deny', 'nobody'] as const)
+    pass.hold = { after: dice.between(1, 5_000), verdict, digest: dice.hits(0.85) ? 'right' : 'wrong' }
+  }
+  if (dice.hits(0.15)) pass.cancel = dice.between(1, 4_000)
+  return pass
+}
+
+function children(dice: Dice, parent: PassPlan, above: string[]): PassPlan[] {
+  const ancestors = [...above, parent.from]
+  return Array.from({ length: dice.whole(1, 2) }, (_, n) => {
+    const child = common(dice, `${parent.name}.${n}`, { from: parent.to, above: ancestors })
+    child.at = dice.hits(0.6) ? 0 : dice.between(0, 2_000)
+    if (ancestors.length < 3 && dice.hits(0.35)) child.children = children(dice, child, ancestors)
+    return child
+  })
+}
+
+function fault(dice: Dice, roles: string[]): FaultPlan {
+  const at = dice.between(100, 14_000)
+  const who = dice.pick(roles)
+  const consumer = dice.hits(0.5) ? 'dispatcher' : `work_${dice.pick(SUBAGENTS)}_medium`
+  switch (dice.pick(['die', 'die', 'die', 'stop', 'cut', 'storm', 'restart', 'remove'] as const)) {
+    case 'die':
+      return { kind: 'die', at, who, n: dice.whole(0, 30), back_ms: dice.between(50, 4_000) }
+    case 'stop':
+      return { kind: 'stop', at, who, ms: dice.between(50, 7_000) }
+    case 'cut':
+      return { kind: 'cut', at, who, ms: dice.between(50, 4_000) }
+    case 'storm':
+      return {
+        kind: 'storm',
+        at,
+        ms: dice.between(500, 5_000),
+        loss: dice.pick([0, 0.05, 0.2, 0.4]),
+        late: dice.pick([0.05, 0.2, 0.5]),
+        late_ms: dice.between(20, 3_000),
+      }
+    case 'restart':
+      return { kind: 'restart', at, down_ms: dice.between(100, 3_000), forget_ms: dice.between(0, 10_000) }
+    default:
+      return { kind: 'remove', at, consumer }
+  }
+}

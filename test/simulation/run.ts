@@ -1,0 +1,71 @@
+import { availableParallelism } from 'node:os'
+import { parseArgs } from 'node:util'
+import { makePlan } from './plan.js'
+import { runSeeds } from './pool.js'
+import { shrink } from './shrink.js'
+import { type Result, Simulation } from './simulation.js'
+
+/**
+ * `npm run simulate`: the real dispatcher, timekeeper, worker, originator and audit over a simulated server, network and clock.
+ * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --mutant NAME, --processes P.
+ */
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '10000' },
+    from: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    mutant: { type: 'string' },
+    processes: { type: 'string', default: String(Math.min(2, availableParallelism())) },
+  },
+})
+
+const say = (line: string) => void process.stdout.write(`${line}\n`)
+
+process.exitCode = values.seed === undefined ? await many() : await one(Number(values.seed))
+
+async function many(): Promise<number> {
+  const began = Date.now()
+  const totals = { seeds: 0, steps: 0, passes: 0, violations: 0 }
+  const tally: Record<string, number> = {}
+  let told = began
+  const onResult = (result: Result): boolean => {
+    totals.seeds += 1
+    totals.steps += result.steps
+    totals.passes += result.passes
+    for (const [what, count] of Object.entries(result.tally)) tally[what] = (tally[what] ?? 0) + count
+    for (const { promise, kind, text, at } of result.violations) {
+      totals.violations += 1
+      say(`seed ${result.seed}: ${promise} ${kind} at ${Math.round(at)} ms: ${text}`)
+    }
+    if (Date.now() - told > 5_000) {
+      told = Date.now()
+      say(`${totals.seeds} schedules, ${totals.passes} passes, ${totals.violations} violations, ${Math.round((told - began) / 1000)} s`)
+    }
+    return true
+  }
+  const { from, seeds, processes, mutant } = values
+  await runSeeds({ from: Number(from), count: Number(seeds), processes: Number(processes), mutant, onResult })
+  const seconds = (Date.now() - began) / 1000
+  say(`${totals.seeds} seeded schedules, ${totals.steps} steps, ${totals.passes} passes in ${seconds.toFixed(1)} s`)
+  say(
+    `what went wrong on purpose: ${Object.entries(tally)
+      .map(([what, count]) => `${what} ${count}`)
+      .sort()
+      .join(', ')}`,
+  )
+  say(totals.violations === 0 ? 'no violation of P1 to P5' : `${totals.violations} violations; see one with --seed`)
+  return totals.violations === 0 ? 0 : 1
+}
+
+async function one(seed: number): Promise<number> {
+  const plan = makePlan(seed)
+  const result = await new Simulation(plan).run()
+  say(JSON.stringify(result, null, 2))
+  const [violation] = result.violations
+  if (!violation) return 0
+  const small = await shrink(plan, violation)
+  say(`shrunk in ${small.tries} tries to`)
+  say(JSON.stringify(small.plan, null, 2))
+  say(`${small.violation.promise} ${small.violation.kind} at ${Math.round(small.violation.at)} ms: ${small.violation.text}`)
+  return 1
+}

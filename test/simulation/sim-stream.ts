@@ -1,0 +1,138 @@
+import { type Guard, type MessageHeaders, type Outcome, readHeaders, type Stored } from '@passover/bus'
+
+/** A message to store, as it stands on the wire. */
+export interface Sent {
+  subject: string
+  /** Header block, the guard's own headers included. */
+  block: string
+  data: Uint8Array
+  guard: Guard | undefined
+}
+
+/** A stored message; `gone_at` is the change that deleted it. */
+export interface Kept extends Stored {
+  headers: MessageHeaders
+  stored_at: number
+  gone_at: number
+  by: string
+}
+
+const FOREVER = Number.POSITIVE_INFINITY
+
+/** One stream as the server has it: guards, sequences, deletes, and what a replica that lags still shows. */
+export class SimStream {
+  readonly log: Kept[] = []
+  /** Stores and deletes so far: what a lagging replica has seen is a number of them. */
+  changes = 0
+  first = 1
+  /** Subjects' messages in order, and the subjects of each journal. */
+  readonly #subjects = new Map<string, Kept[]>()
+  readonly #journals = new Map<string, Set<string>>()
+
+  get last(): number {
+    return this.log.length
+  }
+
+  /** Stores it, or says that its guard does not hold. */
+  store(sent: Sent, about: { time: number; by: string }): Outcome & { kept?: Kept } {
+    const { guard } = sent
+    if (guard) {
+      const last = this.lastOf(guard.subject)?.sequence ?? 0
+      if (last !== guard.sequence) return { kind: 'lost', last }
+    }
+    const kept: Kept = {
+      subject: sent.subject,
+      sequence: this.log.length + 1,
+      time: about.time,
+      headers: readHeaders(sent.block),
+      data: sent.data,
+      stored_at: ++this.changes,
+      gone_at: FOREVER,
+      by: about.by,
+    }
+    this.log.push(kept)
+    const known = this.#subjects.get(sent.subject)
+    if (known) known.push(kept)
+    else {
+      this.#subjects.set(sent.subject, [kept])
+      const key = journalOf(sent.subject)
+      if (key) this.#journals.set(key, (this.#journals.get(key) ?? new Set()).add(sent.subject))
+    }
+    return { kind: 'stored', sequence: kept.sequence, kept }
+  }
+
+  /** False: there was no such message. */
+  delete(sequence: number): boolean {
+    const kept = this.log[sequence - 1]
+    if (!kept || kept.gone_at !== FOREVER) return false
+    kept.gone_at = ++this.changes
+    while (this.first <= this.last && this.log[this.first - 1]?.gone_at !== FOREVER) this.first += 1
+    return true
+  }
+
+  get(sequence: number): Kept | undefined {
+    const kept = this.log[sequence - 1]
+    return kept?.gone_at === FOREVER ? kept : undefined
+  }
+
+  /** The last message that a filter matches; as it was after so many changes. */
+  lastOf(filter: string, changes = FOREVER): Kept | undefined {
+    let found: Kept | undefined
+    for (const subject of this.#matching(filter)) {
+      const kept = this.#subjects.get(subject)?.findLast((one) => one.stored_at <= changes && isThere(one, changes))
+      if (kept && kept.sequence > (found?.sequence ?? 0)) found = kept
+    }
+    return found
+  }
+
+  /** The first message at or after a sequence that any of the filters matches. */
+  nextOf(filters: readonly string[] | undefined, from: number): Kept | undefined {
+    for (let at = Math.max(1, from); at <= this.last; at += 1) {
+      const kept = this.get(at)
+      if (kept && (!filters || filters.some((filter) => matches(filter, kept.subject)))) return kept
+    }
+    return undefined
+  }
+
+  #matching(filter: string): Iterable<string> {
+    if (!filter.includes('*') && !filter.includes('>')) return [filter]
+    const key = journalOf(filter)
+    const known = key && !key.includes('*') && !key.includes('>') ? this.#journals.get(key) : undefined
+    const from = key && !key.includes('*') && !key.includes('>') ? (known ?? []) : this.#subjects.keys()
+    return [...from].filter((subject) => matches(filter, subject))
+  }
+}
+
+function isThere(kept: Kept, changes: number): boolean {
+  return changes === FOREVER ? kept.gone_at === FOREVER : kept.gone_at > changes
+}
+
+/** `o.s.id` of a subject of five tokens. */
+function journalOf(subject: string): string | undefined {
+  const tokens = subject.split('.')
+  return tokens.length === 5 ? `${tokens[1]}.${tokens[2]}.${tokens[3]}` : undefined
+}
+
+const split = new Map<string, string[]>()
+
+function tokensOf(subject: string): string[] {
+  let tokens = split.get(subject)
+  if (!tokens) {
+    if (split.size > 5_000) split.clear()
+    tokens = subject.split('.')
+    split.set(subject, tokens)
+  }
+  return tokens
+}
+
+/** Whether a subject is one that a filter means. */
+export function matches(filter: string, subject: string): boolean {
+  if (filter === subject) return true
+  const want = tokensOf(filter)
+  const have = tokensOf(subject)
+  for (let at = 0; at < want.length; at += 1) {
+    if (want[at] === '>') return have.length > at
+    if (at >= have.length || (want[at] !== '*' && want[at] !== have[at])) return false
+  }
+  return want.length === have.length
+}

@@ -1,0 +1,210 @@
+import { createHash } from 'node:crypto'
+import { Subjects } from '@passover/bus'
+import type { PassHandle } from '@passover/sdk'
+import { dispatcher, evil, keeper, originator, person, reaper, worker } from './actors.js'
+import { type Book, header } from './books.js'
+import { Checks, type Violation } from './checks.js'
+import { conclude } from './conclude.js'
+import { beginFaults } from './faults.js'
+import { type PassPlan, type Plan, rolesOf } from './plan.js'
+import { SimBus } from './sim-bus.js'
+import { Line, type Weather } from './sim-line.js'
+import { SimServer } from './sim-server.js'
+import type { Kept } from './sim-stream.js'
+import { Process, World } from './world.js'
+
+/** What a run showed. `digest` is of its whole history. */
+export interface Result {
+  seed: number
+  digest: string
+  steps: number
+  passes: number
+  violations: Violation[]
+  tally: Record<string, number>
+}
+
+type Role = (simulation: Simulation, process: Process) => Promise<void>
+
+const AGAIN_MS = 700
+
+/** One run of a plan. */
+export class Simulation {
+  readonly plan: Plan
+  readonly world: World
+  readonly server: SimServer
+  readonly checks: Checks
+  readonly weather: Weather
+  readonly tally: Record<string, number> = {}
+  /** The id under which each planned root pass was asked for. */
+  readonly asked = new Map<string, string>()
+  readonly reaped = new Set<Book>()
+  readonly processes = new Map<string, Process>()
+  readonly lines = new Map<string, Line>()
+  onHeld: (book: Book) => void = () => undefined
+  readonly #plans = new Map<string, PassPlan>()
+  readonly #roles = new Map<string, Role>()
+  readonly #starts = new Map<string, number>()
+
+  constructor(plan: Plan) {
+    this.plan = plan
+    this.world = new World(plan.seed)
+    this.server = new SimServer(this.world, new Subjects())
+    this.checks = new Checks(this.world, plan)
+    this.weather = { clustered: plan.clustered, slowest_ms: 1.5, loss: 0, late: 0, late_ms: 0 }
+    const { checks } = this
+    this.server.watcher = {
+      stored: (kept) => this.#stored(kept),
+      deleted: (kept) => checks.deleted(kept),
+      acked: (consumer, sequence) => checks.acked(consumer, sequence),
+    }
+    const know = (pass: PassPlan) => {
+      this.#plans.set(pass.name, pass)
+      for (const child of pass.children) know(child)
+    }
+    for (const pass of plan.passes) know(pass)
+    for (const name of rolesOf(plan)) this.#roles.set(name, roleOf(name))
+    this.#roles.set('pat', person)
+    if (plan.evil.length > 0) this.#roles.set('evil', evil)
+    if (plan.deletes) this.#roles.set('reaper', reaper)
+  }
+
+  async run(): Promise<Result> {
+    let delay = 0
+    for (const name of this.#roles.keys()) {
+      this.startLater(name, delay)
+      delay += 3
+    }
+    beginFaults(this)
+    await this.world.run(this.plan.until)
+    conclude(this.checks, this.world, this.plan)
+    const begun = [...this.checks.books.values()].filter(({ state }) => state !== 'none').length
+    const { seed } = this.plan
+    return { seed, digest: this.#digest(), steps: this.world.steps, passes: begun, violations: this.checks.violations, tally: this.tally }
+  }
+
+  count(what: string): void {
+    this.tally[what] = (this.tally[what] ?? 0) + 1
+  }
+
+  startLater(name: string, ms: number): void {
+    this.world.after(ms, () => this.#start(name))
+  }
+
+  #start(name: string): void {
+    const role = this.#roles.get(name)
+    const before = this.processes.get(name)
+    if (!role || (before && !before.dead)) return
+    const process = new Process(this.world, name, this.plan.skew[name] ?? 0)
+    // Another start is another throw of the dice.
+    const starts = (this.#starts.get(name) ?? 0) + 1
+    this.#starts.set(name, starts)
+    process.dice.bytes(starts * 7)
+    this.processes.set(name, process)
+    process.onDeath.add(() => {
+      this.count('deaths')
+      this.startLater(name, AGAIN_MS)
+    })
+    process.after(0, () => {
+      // What cannot start ends, and is started again.
+      role(this, process).catch((error: unknown) => {
+        this.count('failed starts')
+        if (!isTrouble(error)) this.heardError(`${name} does not start`, error)
+        process.die()
+      })
+    })
+  }
+
+  async connect(process: Process, identity: string): Promise<SimBus> {
+    const line = new Line(process, { weather: this.weather, tally: (what) => this.count(what) })
+    this.lines.set(process.name, line)
+    if (!this.server.up) {
+      line.closed = true
+      throw new Error('unreachable')
+    }
+    return await SimBus.open(this.server, line, identity)
+  }
+
+  planOf(name: string): PassPlan | undefined {
+    return this.#plans.get(name)
+  }
+
+  passOf(book: Book): PassPlan | undefined {
+    for (const plan of this.#plans.values()) if (this.checks.keysOf(plan.name).includes(book.key)) return plan
+    return undefined
+  }
+
+  /** Hears what a caller is told of a pass. */
+  hear(pass: PassPlan, about: { self?: { name: string }; name?: string; handle: PassHandle; same: boolean | undefined }): Promise<void> {
+    const { handle, same } = about
+    const by = about.self?.name ?? about.name ?? ''
+    const key = `${by}/${pass.to}/${handle.id}`
+    if (!pass.name.includes('.') && !this.asked.has(pass.name)) this.asked.set(pass.name, handle.id)
+    this.checks.isAsked(pass.name, key)
+    const told = { name: pass.name, key, by, same }
+    return handle.result().then(
+      ({ output }) => this.checks.isTold({ ...told, output: output ?? '' }),
+      (error: { code?: string; message?: string }) => {
+        if (error.code === undefined) this.heardError(`${by} hears of ${pass.name}`, error)
+        this.checks.isTold({ ...told, code: error.code ?? 'none', why: error.message ?? '' })
+      },
+    )
+  }
+
+  cancelLater(pass: PassPlan, handle: PassHandle): void {
+    if (pass.cancel === undefined) return
+    this.world.after(pass.cancel, () => void handle.cancel('as planned').catch(() => undefined))
+  }
+
+  /** Server time of the youngest message of a pass, its requests included; undefined: none is left. */
+  youngestOf(book: Book): number | undefined {
+    let youngest: number | undefined
+    for (const kept of this.server.stream.log) {
+      if (kept.gone_at !== Number.POSITIVE_INFINITY || !isOf(kept, book)) continue
+      youngest = kept.time
+    }
+    return youngest
+  }
+
+  heardError(text: string, error: unknown): void {
+    if (isTrouble(error)) return
+    this.count('errors')
+    const told = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    this.checks.blame('P2', 'error', `${text}: ${told}`)
+  }
+
+  #stored(kept: Kept): void {
+    this.checks.stored(kept)
+    const tokens = kept.subject.split('.')
+    if (tokens[0] !== 'held') return
+    const [, originator = '', subagent = '', id = ''] = tokens
+    this.onHeld(this.checks.book({ originator, subagent, id }))
+  }
+
+  #digest(): string {
+    const hash = createHash('sha256')
+    for (const kept of this.server.stream.log) {
+      hash.update(`${kept.subject} ${kept.time} ${kept.gone_at} ${kept.headers.text()}`)
+      hash.update(kept.data)
+    }
+    hash.update(JSON.stringify([this.checks.told.map(({ book: _, ...told }) => told), this.world.steps]))
+    return hash.digest('hex').slice(0, 16)
+  }
+}
+
+function roleOf(name: string): Role {
+  if (name.startsWith('dispatcher')) return dispatcher
+  if (name === 'keeper') return keeper
+  return name === 'alice' || name === 'bob' ? originator : worker
+}
+
+function isOf(kept: Kept, book: Book): boolean {
+  const [kind, a, b, c] = kept.subject.split('.')
+  if (kind === 'request') return a === book.subagent && b === book.originator && header(kept, 'Passover-Id') === book.id
+  return a === book.originator && b === book.subagent && c === book.id
+}
+
+/** What the network or the server does to whoever asks. */
+function isTrouble(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  return ['BusReadError', 'TableError', 'ObjectError'].includes(error.name) || error.message === 'unreachable' || 'code' in error
+}

@@ -1,0 +1,144 @@
+import { Dice } from './dice.js'
+
+/** Where the simulated server's clock begins, ms since 1970. */
+export const EPOCH = 1_750_000_000_000
+
+interface Event {
+  at: number
+  order: number
+  run: (() => void) | undefined
+  process: Process | undefined
+}
+
+/** Virtual time: all that is to happen, in order. Real time does not occur in it. */
+export class World {
+  readonly dice: Dice
+  readonly seed: number
+  /** Ms since the beginning. */
+  time = 0
+  /** Events that happened. */
+  steps = 0
+  readonly #heap: Event[] = []
+  #order = 0
+
+  constructor(seed: number) {
+    this.seed = seed
+    this.dice = new Dice(seed, 'world')
+  }
+
+  /** The server's time. */
+  get now(): number {
+    return Math.floor(EPOCH + this.time)
+  }
+
+  /** Lets something happen after `ms`; what belongs to a process does not happen when it has died, and waits while it is stopped. */
+  after(ms: number, run: () => void, process?: Process): Disposable {
+    const event: Event = { at: this.time + Math.max(0, ms), order: this.#order++, run, process }
+    this.#push(event)
+    return {
+      [Symbol.dispose]: () => {
+        event.run = undefined
+      },
+    }
+  }
+
+  /** Lets everything happen that is due until then. Between two events every promise that can go on goes on. */
+  async run(until: number): Promise<void> {
+    for (let event = this.#heap[0]; event && event.at <= until; event = this.#heap[0]) {
+      this.#pop()
+      if (!event.run || event.process?.dead) continue
+      const stopped = event.process?.stopped_until ?? 0
+      if (stopped > event.at) {
+        event.at = stopped
+        event.order = this.#order++
+        this.#push(event)
+        continue
+      }
+      this.time = event.at
+      this.steps += 1
+      event.run()
+      if (event.process) await settled()
+    }
+    this.time = until
+  }
+
+  #push(event: Event): void {
+    const heap = this.#heap
+    let at = heap.length
+    heap.push(event)
+    while (at > 0) {
+      const above = (at - 1) >> 1
+      const other = heap[above] as Event
+      if (!before(event, other)) break
+      heap[at] = other
+      at = above
+    }
+    heap[at] = event
+  }
+
+  #pop(): void {
+    const heap = this.#heap
+    const last = heap.pop()
+    if (!last || heap.length === 0) return
+    let at = 0
+    for (;;) {
+      let child = 2 * at + 1
+      if (child >= heap.length) break
+      if (child + 1 < heap.length && before(heap[child + 1] as Event, heap[child] as Event)) child += 1
+      if (!before(heap[child] as Event, last)) break
+      heap[at] = heap[child] as Event
+      at = child
+    }
+    heap[at] = last
+  }
+}
+
+function before(a: Event, b: Event): boolean {
+  return a.at < b.at || (a.at === b.at && a.order < b.order)
+}
+
+/** Taken before any test or trap replaces it. */
+const immediately = setImmediate
+
+/** Every promise that can go on has gone on by then. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => immediately(resolve))
+}
+
+/** A simulated process, from its start to its death: another start is another process. */
+export class Process {
+  readonly world: World
+  readonly name: string
+  readonly dice: Dice
+  /** How far its own clock is off, ms. */
+  readonly skew: number
+  dead = false
+  stopped_until = 0
+  readonly onDeath = new Set<() => void>()
+  /** Dies when it has done so many things with its connection. */
+  dies_in = Number.POSITIVE_INFINITY
+
+  constructor(world: World, name: string, skew = 0) {
+    this.world = world
+    this.name = name
+    this.skew = skew
+    this.dice = new Dice(world.seed, name)
+  }
+
+  after(ms: number, run: () => void): Disposable {
+    return this.world.after(ms, run, this)
+  }
+
+  /** Between two awaits: what it waits for never comes, what it has sent may still arrive. */
+  die(): void {
+    if (this.dead) return
+    this.dead = true
+    for (const listener of this.onDeath) listener()
+  }
+
+  /** Counts what it does; it may be the last thing. */
+  touch(): void {
+    this.dies_in -= 1
+    if (this.dies_in <= 0) this.die()
+  }
+}
