@@ -286,6 +286,11 @@ export class SimBus implements Bus {
     await this.#make(() => this.server.ensureDispatcher())
   }
   async ensureNotifier(): Promise<void> {}
+  /** No store is ever lost here. */
+  async stores(): Promise<ReadonlyMap<string, number>> {
+    return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')
+  }
+  async ensureBuckets(): Promise<void> {}
   async ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void> {
     await this.#make(() => options.subagent && this.server.ensureWork(agent, options))
   }

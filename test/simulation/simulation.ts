@@ -166,7 +166,8 @@ export class Simulation {
   }
 
   heardError(text: string, error: unknown): void {
-    if (isTrouble(error)) return
+    // Whoever only says that something is wrong is not wrong.
+    if (error === undefined || isTrouble(error)) return
     this.count('errors')
     const told = error instanceof Error ? (error.stack ?? error.message) : String(error)
     this.checks.blame('P2', 'error', `${text}: ${told}`)
