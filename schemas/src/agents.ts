@@ -26,6 +26,8 @@ export const agentRecord = open({
   skills: list(filled(LIMITS.word), LIMITS.skills).optional(),
   /** They stand below the policy's entry for this subagent. */
   defaults: subagentPreference.optional(),
+  /** Returns wait for it while it is away, from that sequence on: it takes them when it comes back (E022 where it does not in time). */
+  durable_returns: open({ from: z.int().positive() }).optional(),
   /** A person, or the agent itself under open registration. */
   registered_by: filled(LIMITS.short),
   updated_at: time,

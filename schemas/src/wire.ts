@@ -253,6 +253,8 @@ export const registerQuestion = z.object({
   limits: ownLimits.optional(),
   /** Asks only for the bucket of its large parts: for an agent that passes work over and does none. */
   parts_only: z.boolean().optional(),
+  /** Asks that returns wait for it while it is away, and for nothing else. */
+  durable_returns: z.boolean().optional(),
 })
 export const registerAnswer = z.discriminatedUnion('ok', [
   z.object({ ok: z.literal(true) }),

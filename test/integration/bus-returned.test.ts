@@ -58,12 +58,7 @@ describe.each([undefined, 'space.one'])('hearing returns (prefix %s)', (prefix) 
     const own = freshKey({ originator: 'mallory', subagent: 'mallory' })
     const heard: Heard[] = []
     const suspects: PassKey[] = []
-    await using _hearing = await bus.hearReturns(
-      'bob',
-      '0abcdefg',
-      (one) => heard.push(one),
-      (key) => suspects.push(key),
-    )
+    await using _hearing = await bus.hearReturns('bob', '0abcdefg', (one) => heard.push(one), { onSuspect: (key) => suspects.push(key) })
     await bus.publish({
       subject: s.return(own, 'mallory'),
       headers: { 'Nats-Stream': s.stream, 'Nats-Subject': s.return(bobs, 'audit'), 'Nats-Sequence': '1' },

@@ -71,6 +71,47 @@ describe('with permissions enforced', () => {
     expect(['returned', 'processed']).toContain(await agents.alice.handle(id, 'scout').status())
   })
 
+  it('hears what returned while it was away, where a person lets returns wait for it', async () => {
+    const process = async () => {
+      const bus = await fixture.bus(PRINCIPALS.alice)
+      const random = { bytes: (n: number) => randomBytes(n) }
+      return { bus, agent: createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p', durable_returns: true }) }
+    }
+    const before = await process()
+    await expect(before.agent.onWaitingReturn(() => undefined)).rejects.toMatchObject({ code: 'E013' })
+    const person = await fixture.bus(maria)
+    const registry = await person.table('agents', agentRecord)
+    const entry = await registry.get('alice')
+    await registry.put('alice', { ...entry!.value, durable_returns: { from: (await person.bounds()).last + 1 } })
+    await until(async () => ((await before.bus.ask({ durable_returns: true }, { service: 'register' })) as { ok?: boolean })?.ok, {
+      what: 'returns wait for alice',
+      deadline_ms: 30_000,
+    })
+    let returns: () => void = () => undefined
+    const runs = new Promise<void>((resolve) => (returns = resolve))
+    let begun = false
+    await using _scout = await agents.scout.onPass(async () => {
+      begun = true
+      await runs
+      return 'meanwhile'
+    })
+    const pass = before.agent.passOver({ subagent: 'scout', reason: 'x', work_context })
+    await until(() => begun, { what: 'it is worked on', deadline_ms: 30_000 })
+    await before.bus[Symbol.asyncDispose]()
+    returns()
+    const back = await process()
+    const told: unknown[] = []
+    await back.agent.onWaitingReturn(({ pass: { id }, output }) => void told.push([id, output?.output]))
+    await until(() => told.length > 0, { what: 'it is told', deadline_ms: 30_000 })
+    expect(told).toEqual([[pass.id, 'meanwhile']])
+    await until(async () => (await back.agent.handle(pass.id, 'scout').status()) === 'processed', {
+      what: 'it is processed',
+      deadline_ms: 30_000,
+    })
+    await back.agent[Symbol.asyncDispose]()
+    expect(fixture.reported.filter((error) => String(error).includes('returns_alice'))).toEqual([])
+  })
+
   it('carries large files and artifacts by reference', async () => {
     const content = randomBytes(600_000).toString('base64')
     await using _judge = await agents.judge.onPass((pass) => ({

@@ -178,6 +178,16 @@ export interface Heard {
   stored: Stored
 }
 
+export interface HearAlso {
+  /** Something came under a return's subject that the stream did not republish: the journal should be read. */
+  onSuspect?: ((key: PassKey) => void) | undefined
+  /** Answers other processes of the same name: whether this return is waited for, or being handed over, here. */
+  isWaited?: ((key: PassKey, returned: number) => boolean) | undefined
+}
+
+/** `nobody`: no process hears that pass's return. `silent`: one does, and did not answer. */
+export type WaitedFor = 'waited' | 'not_waited' | 'nobody' | 'silent'
+
 export interface Hearing extends AsyncDisposable {
   readonly closed: boolean
 }
@@ -249,7 +259,9 @@ export interface Bus extends AsyncDisposable {
   publish(message: Outgoing): Promise<Outcome>
   readonly journal: Journal
   /** `returned.<originator>.<prefix>.>` or, with a whole id, `returned.<originator>.<prefix>.<rest>.>` */
-  hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void, onSuspect?: (key: PassKey) => void): Promise<Hearing>
+  hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void, also?: HearAlso): Promise<Hearing>
+  /** Asks the process that would hear the return of this pass, stored at `returned`, whether it has to do with it yet. */
+  isWaitedFor(key: PassKey, returned: number): Promise<WaitedFor>
   /**
    * Calls back when a held step or a fence is published for a pass of `originator`, stored or not: such a pass does not go straight from
    * its work to its return. A hint and no more, for anybody may cause it.
@@ -293,6 +305,8 @@ export interface Bus extends AsyncDisposable {
   stores(): Promise<ReadonlyMap<string, number>>
   /** Makes the buckets that are missing; never the stream (decision 55). */
   ensureBuckets(): Promise<void>
+  /** The durable of an agent that asks for delivery: what returned to it from that sequence on. */
+  ensureReturns(agent: string, from: number): Promise<void>
   /** The durable of the notifiers, which begins at what is stored next. */
   ensureNotifier(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */

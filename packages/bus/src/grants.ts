@@ -25,8 +25,9 @@ export function makeTopology(subjects: Subjects): Grant[] {
   return [...calls, ...aging].map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
 }
 
-export function workConsumers({ subjects, agents }: PermissionContext): string[] {
-  return agents.flatMap((agent) => SLOTS.map((slot) => subjects.workConsumer(agent, slot)))
+/** Those of all agents: of their work, and of the returns that wait for them. */
+export function agentsConsumers({ subjects, agents }: PermissionContext): string[] {
+  return agents.flatMap((agent) => [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)])
 }
 
 /** Who may make readers of its own must not change, delete or empty what others consume by. */

@@ -22,6 +22,7 @@ export type {
   FollowOptions,
   Guard,
   HeaderName,
+  HearAlso,
   Heard,
   Hearing,
   Inspection,
@@ -41,6 +42,7 @@ export type {
   Table,
   TopologyOptions,
   Verdict,
+  WaitedFor,
   WorkSource,
 } from './bus.js'
 export { ClockKeeper } from './clock-keeper.js'

@@ -9,6 +9,7 @@ import type {
   Delivery,
   Following,
   FollowOptions,
+  HearAlso,
   Heard,
   Hearing,
   Inspection,
@@ -22,6 +23,7 @@ import type {
   Table,
   TopologyOptions,
   Verdict,
+  WaitedFor,
   WorkSource,
 } from './bus.js'
 import { ClockKeeper } from './clock-keeper.js'
@@ -36,12 +38,12 @@ import { Publisher } from './publish.js'
 import { StreamWorkSource } from './pull.js'
 import { StreamReader } from './reader.js'
 import { NOTHING, type Replies } from './replies.js'
-import { hear, hearSteps } from './returned.js'
+import { askWaiting, hear, hearSteps } from './returned.js'
 import { type StreamInfo, streamInfo, streamUsage } from './stream-info.js'
 import type { Subjects } from './subjects.js'
 import { KvTable } from './tables.js'
-import { ensureAgent, ensureBuckets, ensureDispatcher, ensureNotifier, ensureTopology, setRequests, storesOf } from './topology.js'
-import { DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER } from './topology-configs.js'
+import { ensureAgent, ensureBuckets, ensureDispatcher, ensureNotifier, ensureReturns, ensureTopology, setRequests, storesOf } from './topology.js'
+import { DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
 import { within } from './within.js'
 
 interface BusParts {
@@ -131,13 +133,12 @@ export class NatsBus implements Bus {
     return this.#publisher.publish(message)
   }
 
-  async hearReturns(
-    originator: string,
-    prefixOrId: string,
-    onHeard: (heard: Heard) => void,
-    onSuspect?: (key: Heard['key']) => void,
-  ): Promise<Hearing> {
-    return hear(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, onSuspect })
+  async hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void, also: HearAlso = {}): Promise<Hearing> {
+    return hear(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, ...also })
+  }
+
+  isWaitedFor(key: Heard['key'], returned: number): Promise<WaitedFor> {
+    return askWaiting(this.#replies, this.subjects, { key, returned })
   }
 
   async hearDetours(originator: string, onDetour: (key: Heard['key']) => void): Promise<Hearing> {
@@ -160,12 +161,13 @@ export class NatsBus implements Bus {
     const { stream } = this.subjects
     const restored: Partial<Record<string, typeof ensureDispatcher>> = { [DISPATCHER]: ensureDispatcher, [NOTIFIER]: ensureNotifier }
     const ensure = restored[durable]
+    const returns = this.subjects.returnsConsumer(this.identity)
     const consumption = new DurableConsumption(this.#link, {
       stream,
       durable,
       concurrency,
       handler,
-      ack_wait_ms: durable === DISPATCHER ? DISPATCHER_ACK_WAIT_MS : undefined,
+      ack_wait_ms: durable === DISPATCHER ? DISPATCHER_ACK_WAIT_MS : durable === returns ? RETURNS_ACK_WAIT_MS : undefined,
       settled: () => settledUpTo(this.#api, stream, durable),
       restore: ensure && ((from) => ensure(this.#api, this.subjects, from)),
       onRestored,
@@ -263,6 +265,10 @@ export class NatsBus implements Bus {
 
   ensureBuckets(): Promise<void> {
     return ensureBuckets(this.#api, this.subjects)
+  }
+
+  ensureReturns(name: string, from: number): Promise<void> {
+    return ensureReturns(this.#api, this.subjects, { name, from })
   }
 
   ensureNotifier(): Promise<void> {

@@ -2,6 +2,7 @@ import { SLOTS, STEP_KINDS, SYSTEM } from '@passover/schemas'
 import { inboxPrefixOf } from './connect.js'
 import {
   API,
+  agentsConsumers,
   direct,
   type Grant,
   leaveAlone,
@@ -15,7 +16,6 @@ import {
   readTable,
   subscribe,
   takeFrom,
-  workConsumers,
   writeTable,
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
@@ -99,6 +99,9 @@ function originatorGrants(name: string, subjects: Subjects): Grant[] {
     publish(subjects.pattern('event', name, '*', '*', 'applied', name), 'say what it applied'),
     publish(subjects.acknowledged(name), 'say which returns it heard'),
     ...STEP_KINDS.map((kind) => direct(subjects.stream, subjects.pattern(kind, name, '>'), 'read journals of its own passes')),
+    ...takeFrom(subjects.stream, subjects.returnsConsumer(name), 'take the returns that waited for it'),
+    publish(subjects.pattern('returned', name, '>'), 'ask its other processes whether they wait for a return'),
+    publish(`${inboxPrefixOf(name)}.>`, 'answer them'),
     subscribe(subjects.pattern('returned', name, '>'), 'hear its returns'),
     subscribe(subjects.decided(name), 'hear that a decision was made'),
     ...subjects.detours(name).map((subject) => subscribe(subject, 'hear which of its passes must be read before a return is believed')),
@@ -139,7 +142,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...['STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
     ),
-    ...leaveAlone([DISPATCHER, NOTIFIER, ...workConsumers(context)], subjects.stream),
+    ...leaveAlone([DISPATCHER, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
   ]
 }
 
@@ -183,7 +186,7 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
     ...readParts(context, 'archive large parts'),
     ...agents.map((agent) => publish(`${API}.STREAM.PURGE.OBJ_${subjects.partsBucket(agent)}`, 'remove parts of passes that are gone')),
-    ...leaveAlone([NOTIFIER, ...workConsumers(context)], stream),
+    ...leaveAlone([NOTIFIER, ...agentsConsumers(context)], stream),
     subscribe(subjects.service('ask'), 'answer questions'),
   ]
 }
@@ -195,6 +198,6 @@ function notifierGrants(context: PermissionContext): Grant[] {
     publish(context.subjects.pattern('event', '*', '*', '*', 'dead_letter', SYSTEM), 'record: dead_letter'),
     ...takeFrom(stream, NOTIFIER, 'take held passes and returns'),
     ...readStream(stream, 'read the passes that it tells about'),
-    ...leaveAlone([DISPATCHER, ...workConsumers(context)], stream),
+    ...leaveAlone([DISPATCHER, ...agentsConsumers(context)], stream),
   ]
 }

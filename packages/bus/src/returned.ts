@@ -1,16 +1,20 @@
 import type { Msg } from '@nats-io/transport-node'
 import type { PassKey } from '@passover/schemas'
-import type { Heard, Hearing, Stored } from './bus.js'
+import type { HearAlso, Heard, Hearing, Stored, WaitedFor } from './bus.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'
+import type { Replies } from './replies.js'
 import type { Subjects } from './subjects.js'
 
-export interface HearOptions {
+export interface HearOptions extends HearAlso {
   subject: string
   onHeard: (heard: Heard) => void
-  /** Something came under a return's subject that the stream did not republish: the journal should be read. */
-  onSuspect?: ((key: PassKey) => void) | undefined
 }
+
+const ASK_MS = 1_000
+const TEXT = new TextEncoder()
+const WAITED = TEXT.encode('waited')
+const NOT_WAITED = TEXT.encode('not')
 
 /**
  * Hears returns that the stream republished. Anybody can make the server send a stored message to any subject by naming it as reply:
@@ -18,10 +22,37 @@ export interface HearOptions {
  */
 export async function hear(link: Link, subjects: Subjects, options: HearOptions): Promise<Hearing> {
   return listen(link, [options.subject], (message) => {
+    // Nothing that the stream republishes wants an answer.
+    if (message.reply) {
+      answerWaiting(link, subjects, { message, reply: message.reply, isWaited: options.isWaited })
+      return
+    }
     const heard = believe(message, subjects)
     if (heard.kind === 'heard') options.onHeard(heard.heard)
     else if (heard.kind === 'suspect') options.onSuspect?.(heard.key)
   })
+}
+
+interface AskedWaiting {
+  message: Msg
+  reply: string
+  isWaited: HearOptions['isWaited']
+}
+
+/** To processes of the same name only: nobody else has an inbox there. */
+function answerWaiting(link: Link, subjects: Subjects, { message, reply, isWaited }: AskedWaiting): void {
+  const parsed = subjects.parse(message.subject)
+  const returned = Number(message.string())
+  if (!isWaited || parsed.kind !== 'returned' || !Number.isSafeInteger(returned) || !reply.startsWith(`${link.inboxPrefix}.`)) return
+  link.send(reply, isWaited(parsed.key, returned) ? WAITED : NOT_WAITED)
+}
+
+/** Asks under the subject on which the return itself would be heard, so that whoever waits is asked, and the server knows if nobody does. */
+export async function askWaiting(replies: Replies, subjects: Subjects, pass: { key: PassKey; returned: number }): Promise<WaitedFor> {
+  const subject = subjects.returned(pass.key, pass.key.originator)
+  const reply = await replies.request({ subject, data: TEXT.encode(String(pass.returned)), timeout_ms: ASK_MS })
+  if ('none' in reply) return reply.none === 'no_responders' ? 'nobody' : 'silent'
+  return reply.message.string() === 'waited' ? 'waited' : 'not_waited'
 }
 
 /** Hears that steps are published, stored or not. */

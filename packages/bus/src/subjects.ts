@@ -160,6 +160,13 @@ export class Subjects {
   partsBucket(agent: string): string {
     return this.bucket(`parts_${name(agent)}`)
   }
+  /** Of an agent that asks for delivery: the returns to it, until it took them. */
+  returnsConsumer(agent: string): string {
+    return `returns_${name(agent)}`
+  }
+  allReturns(originator: string): string {
+    return `${this.prefix}return.${name(originator)}.*.*.*`
+  }
   workConsumer(agent: string, slot: Slot): string {
     return `work_${name(agent)}_${slot}`
   }

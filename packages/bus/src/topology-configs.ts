@@ -17,6 +17,8 @@ export const NOTIFIER = 'notifier'
 const NOTIFIER_ACK_WAIT_MS = 30_000
 /** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
 export const DISPATCHER_ACK_WAIT_MS = 5_000
+/** A listener may take its time; who is slow renews it. What a killed one held is another's after this. */
+export const RETURNS_ACK_WAIT_MS = 10_000
 /** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
 const DISPATCHER_DELIVERIES = 30
 /** `archive` is the manifest of the object bucket of that name. */
@@ -86,6 +88,26 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     num_replicas: options.replicas ?? 1,
     compression: options.compression ? 's2' : 'none',
     republish: subjects.republish(),
+  }
+}
+
+/**
+ * The returns to an agent that asks for delivery, from when it asked on: a list of where to look, so headers alone. None is given up, and
+ * one that is lost is made anew from the same place: what was acknowledged since is skipped.
+ */
+export function returnsConfig(subjects: Subjects, agent: string, from: number): Config {
+  return {
+    durable_name: subjects.returnsConsumer(agent),
+    deliver_policy: 'by_start_sequence',
+    opt_start_seq: Math.max(1, from),
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [subjects.allReturns(agent)],
+    headers_only: true,
+    ack_wait: RETURNS_ACK_WAIT_MS * NS_PER_MS,
+    max_deliver: -1,
+    max_ack_pending: 100_000,
+    max_waiting: 512,
   }
 }
 

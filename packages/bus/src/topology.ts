@@ -11,6 +11,7 @@ import {
   dispatcherConfig,
   notifierConfig,
   partsConfig,
+  returnsConfig,
   wantedStreams,
   workConfig,
 } from './topology-configs.js'
@@ -104,6 +105,11 @@ export function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: num
 
 function begins(config: Config, from: number | undefined): Config {
   return from === undefined ? config : { ...config, deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
+}
+
+/** The returns that wait for an agent that asks for delivery. Idempotent. */
+export function ensureReturns(api: JetStreamApi, subjects: Subjects, agent: { name: string; from: number }): Promise<void> {
+  return ensureConsumer(api, subjects.stream, returnsConfig(subjects, agent.name, agent.from))
 }
 
 /** What ensureTopology would make or refuse, in words. */

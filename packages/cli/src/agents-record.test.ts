@@ -2,7 +2,7 @@ import type { AgentRecord } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { type AgentChange, changedRecord, parseDefault } from './agents-record.js'
 
-const BY = { person: 'bob', now: 1_800_000_000_000 }
+const BY = { person: 'bob', now: 1_800_000_000_000, next_sequence: 7 }
 const make = (change: Omit<AgentChange, 'name'> = {}, before?: AgentRecord) => changedRecord(before, { name: 'audit', ...change }, BY)
 
 describe('the record of an agent', () => {

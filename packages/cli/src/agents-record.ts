@@ -10,19 +10,27 @@ export interface AgentChange {
   subagent?: boolean | undefined
   description?: string | undefined
   skills?: string[] | undefined
+  /** Whether returns wait for it while it is away. */
+  durable_returns?: boolean | undefined
   defaults?: SubagentPreference | undefined
   /** Defaults that are taken back. */
   unset?: string[] | undefined
 }
 
 /** The record that a change makes of the one before it. E030 names each field that is wrong, and what it may be. */
-export function changedRecord(before: AgentRecord | undefined, change: AgentChange, by: { person: string; now: number }): AgentRecord {
+export function changedRecord(
+  before: AgentRecord | undefined,
+  change: AgentChange,
+  by: { person: string; now: number; next_sequence: number },
+): AgentRecord {
   const { name, file } = change
   const base = file ? fileRecord(name, file) : (before ?? {})
   const roles = rolesOf(base, change)
   const record: Record<string, unknown> = { ...base, name, roles, registered_by: by.person, updated_at: by.now }
   if (change.description !== undefined) record.description = change.description
   if (change.skills) record.skills = change.skills
+  if (change.durable_returns === true && !record.durable_returns) record.durable_returns = { from: by.next_sequence }
+  if (change.durable_returns === false) delete record.durable_returns
   const defaults = defaultsOf(base.defaults, change)
   if (defaults) record.defaults = defaults
   else delete record.defaults

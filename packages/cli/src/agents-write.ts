@@ -19,7 +19,11 @@ export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; changed: boolean }> {
   const table = await bus.table('agents', agentRecord)
   const present = await table.get(change.name)
-  const record = changedRecord(present?.value, change, { person: bus.identity, now: bus.now() })
+  const record = changedRecord(present?.value, change, {
+    person: bus.identity,
+    now: bus.now(),
+    next_sequence: (await bus.bounds()).last + 1,
+  })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
   await publish(bus, { v: WIRE_VERSION, name: record.name, record })

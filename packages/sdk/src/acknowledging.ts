@@ -14,6 +14,8 @@ export class Acknowledging implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
   #noted: number[] = []
+  #saying: readonly number[] = []
+  readonly #unstored = new Map<number, { resolve: () => void; reject: (error: Error) => void }>()
   #timer: Disposable | undefined
   #sending: Promise<void> | undefined
   #closed = false
@@ -29,11 +31,25 @@ export class Acknowledging implements AsyncDisposable {
     if (this.#timer === undefined) this.#later()
   }
 
+  /** The same; settles when it is stored that it was. Rejects where this process ends before. */
+  said(sequence: number): Promise<void> {
+    const stored = new Promise<void>((resolve, reject) => this.#unstored.set(sequence, { resolve, reject }))
+    this.note(sequence)
+    return stored
+  }
+
+  /** Whether it is noted, and not stored yet. */
+  isUnsaid(sequence: number): boolean {
+    return this.#noted.includes(sequence) || this.#saying.includes(sequence)
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     this.#timer?.[Symbol.dispose]()
     await within(this.#deps.clock, LAST_MS, this.#last())
+    for (const { reject } of this.#unstored.values()) reject(new Error('the agent was closed'))
+    this.#unstored.clear()
   }
 
   async #last(): Promise<void> {
@@ -56,12 +72,25 @@ export class Acknowledging implements AsyncDisposable {
     const ascending = this.#noted.sort((a, b) => a - b)
     const now = ascending.slice(0, MAX_ACKNOWLEDGED)
     this.#noted = ascending.slice(MAX_ACKNOWLEDGED)
+    this.#saying = now
     const body: AcknowledgedBody = { v: WIRE_VERSION, returns: packSequences(now) }
     const { bus } = this.#deps
     const message = { subject: bus.subjects.acknowledged(this.#name), data: encode(body) }
     const outcome = await bus.publish(message).catch(() => undefined)
-    if (outcome?.kind === 'stored' || (outcome?.kind === 'refused' && outcome.reason === 'permission')) return
+    this.#saying = []
+    if (outcome?.kind === 'stored' || (outcome?.kind === 'refused' && outcome.reason === 'permission')) {
+      this.#stored(now)
+      return
+    }
     const room = MOST_WAITING - this.#noted.length
     if (room > 0) this.#noted.push(...now.slice(-room))
+  }
+
+  #stored(sequences: readonly number[]): void {
+    if (this.#unstored.size === 0) return
+    for (const sequence of sequences) {
+      this.#unstored.get(sequence)?.resolve()
+      this.#unstored.delete(sequence)
+    }
   }
 }

@@ -1,4 +1,4 @@
-import { Health, joinReports, type RetryOptions, watchConnection } from '@passover/core'
+import { Health, joinReports, PassOverError, type RetryOptions, watchConnection } from '@passover/core'
 import { type HealthReport, makeInstance, type WorkOutput } from '@passover/schemas'
 import { type ApplyOptions, applyOutput } from './apply/apply.js'
 import type { Applied } from './apply/apply-chosen.js'
@@ -14,6 +14,7 @@ import { passOverWithRetry } from './retry.js'
 import { type ReturnListener, ReturnNotices } from './return-notices.js'
 import { Returns } from './returns.js'
 import { currentScope } from './scope.js'
+import { askForDelivery, type WaitingListener, WaitingReturns } from './waiting-returns.js'
 
 const ID_WINDOW_MS = 3_600_000
 
@@ -40,6 +41,12 @@ export interface Agent extends AsyncDisposable {
    * (notify_on_return), also where nobody awaits its handle. Gives what ends that.
    */
   onReturn(listener: ReturnListener): () => void
+  /**
+   * Calls back for each return that nobody took, those of passes included that processes before this one asked for (`durable_returns`
+   * of connecting): once it is back, to one of its processes, at least once each. A return counts as delivered when the listener is done
+   * with it; one that it throws at, or that its process dies with, comes again. E005 where it was not asked for; E013, E040.
+   */
+  onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable>
   /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
@@ -61,6 +68,8 @@ export interface AgentOptions {
   describes?: Describes | undefined
   /** As `onReturn`, from the beginning. */
   notify?: ReturnListener | undefined
+  /** Returns wait for it while it is away. */
+  durable_returns?: boolean | undefined
 }
 
 /** Makes an agent of a connection. The agent owns it. */
@@ -76,6 +85,8 @@ class ConnectedAgent implements Agent {
   readonly #workers = new Set<Worker>()
   readonly #notices: ReturnNotices
   readonly #health: Health
+  readonly #durable: boolean
+  readonly #waiting = new Set<WaitingReturns>()
   #closing: Promise<void> | undefined
 
   constructor(deps: Deps, options: AgentOptions) {
@@ -88,6 +99,7 @@ class ConnectedAgent implements Agent {
     this.#describes = options.describes
     this.#health = new Health({ process: 'agent', clock: deps.clock, onChange: () => undefined })
     watchConnection(this.#health, deps.bus, 'told')
+    this.#durable = options.durable_returns === true
     const notices = new ReturnNotices(deps)
     this.#notices = notices
     if (options.notify) notices.add(options.notify)
@@ -129,6 +141,18 @@ class ConnectedAgent implements Agent {
     return this.#notices.add(listener)
   }
 
+  async onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable> {
+    if (!this.#durable) {
+      throw new PassOverError('E005', 'returns wait only for who asks for it: connect with durable_returns: true', {
+        field: 'durable_returns',
+      })
+    }
+    await askForDelivery(this.#deps)
+    const waiting = await WaitingReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)
+    this.#waiting.add(waiting)
+    return waiting
+  }
+
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
     const home = { deps: this.#deps, self: this, id_window_ms: this.#origin.id_window_ms, describes: this.#describes }
     const worker = await startWorker(home, handler, options)
@@ -156,7 +180,9 @@ class ConnectedAgent implements Agent {
 
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.drain()))
+    const waiting = [...this.#waiting].map((one) => one[Symbol.asyncDispose]())
     await this.#origin.returns[Symbol.asyncDispose]()
+    await Promise.all(waiting)
     await this.#notices.settled()
     await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()

@@ -5,13 +5,14 @@ import { outputSchemas } from '@passover/validation'
 import { type Agent, createAgent } from './agent.js'
 import { findProjectServer } from './project.js'
 import { type ConnectOptions, resolveSettings, type Settings } from './settings.js'
+import { askForDelivery } from './waiting-returns.js'
 
 /**
  * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
- * Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222. E005 for the name, E040 without a server.
+ * `connect('alice', { … })` names the agent first. Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222. E005 for the name, E040 without a server.
  */
-export async function connect(options: string | ConnectOptions = {}): Promise<Agent> {
-  const given = typeof options === 'string' ? { agent: options } : options
+export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
+  const given: ConnectOptions = typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options }
   const cwd = process.cwd()
   const project = findProjectServer(given.directory ?? cwd)
   const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
@@ -26,7 +27,14 @@ export async function connect(options: string | ConnectOptions = {}): Promise<Ag
     process: { host: hostname(), pid: process.pid },
     schemas: outputSchemas(),
   }
+  try {
+    if (given.durable_returns) await askForDelivery(deps)
+  } catch (error) {
+    await bus[Symbol.asyncDispose]()
+    throw error
+  }
   return createAgent(deps, {
+    durable_returns: given.durable_returns,
     directory: settings.directory,
     auto_apply: settings.auto_apply,
     describes: given.describes,

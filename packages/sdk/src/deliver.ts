@@ -1,5 +1,5 @@
 import { acceptReturn, type CheckSchema, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
-import { type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { keyText, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { Acknowledging } from './acknowledging.js'
 import { applyItself, offersItself } from './apply/auto.js'
 import type { Awaited, Settled } from './awaited.js'
@@ -21,7 +21,7 @@ export class Delivering implements AsyncDisposable {
   readonly #directory: string | undefined
   readonly #terms: Terms
   readonly #check: CheckSchema | undefined
-  #busy = 0
+  readonly #under = new Set<Awaited>()
   #closed = false
 
   constructor(deps: Deps, home: { name: string; acknowledging: Pick<Acknowledging, 'note'>; directory?: string | undefined }) {
@@ -35,7 +35,13 @@ export class Delivering implements AsyncDisposable {
   }
 
   get size(): number {
-    return this.#busy + this.#releases.size
+    return this.#under.size + this.#releases.size
+  }
+
+  /** Whether its return is being opened, waits for a person, or is applied. */
+  has(key: PassKey): boolean {
+    for (const awaited of this.#under) if (keyText(awaited.key) === keyText(key)) return true
+    return this.#releases.has(key)
   }
 
   /** Settles the pass by its return; `again` is called instead when reading failed. */
@@ -48,9 +54,9 @@ export class Delivering implements AsyncDisposable {
   }
 
   #openSlowly(awaited: Awaited, found: FoundReturn, over: { opened: Opened | Promise<Opened>; again: () => void }): void {
-    this.#busy += 1
+    this.#under.add(awaited)
     const done = (settle: () => void): void => {
-      this.#busy -= 1
+      this.#under.delete(awaited)
       // What was found out while the agent closed may be of that, and not of the return.
       if (this.#closed) over.again()
       else settle()
@@ -115,9 +121,9 @@ export class Delivering implements AsyncDisposable {
   }
 
   #applyFirst(awaited: Awaited, output: WorkOutput, directory: string): void {
-    this.#busy += 1
+    this.#under.add(awaited)
     void applyItself({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
-      this.#busy -= 1
+      this.#under.delete(awaited)
       this.#settle(awaited, { ok: true, output })
     })
   }

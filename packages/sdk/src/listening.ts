@@ -10,6 +10,8 @@ export interface Listener {
   heard: (heard: Heard) => void
   /** Something came in a return's place that was none. */
   suspect: (key: PassKey) => void
+  /** Whether that return is waited for, or being handed over. */
+  waited: (key: PassKey, returned: number) => boolean
   /** A pass does not go straight from its work to its return. */
   detour: (key: PassKey) => void
 }
@@ -56,10 +58,10 @@ export class Listening implements AsyncDisposable {
 
   async #hear(): Promise<Hearing[]> {
     const { bus } = this.#deps
-    const { heard, suspect, detour } = this.#listener
+    const { heard, suspect, waited, detour } = this.#listener
     // Permissions of an older installation may refuse these.
     const detours = bus.hearDetours(this.#name, detour).catch(() => undefined)
-    const returns = await bus.hearReturns(this.#name, this.#prefix, heard, suspect)
+    const returns = await bus.hearReturns(this.#name, this.#prefix, heard, { onSuspect: suspect, isWaited: waited })
     const also = await detours
     this.#hearsDetours = also !== undefined
     return also ? [returns, also] : [returns]

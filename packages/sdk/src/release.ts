@@ -1,5 +1,5 @@
 import { PassOverError, releaseDenied } from '@passover/core'
-import { type PassKey, sha256 } from '@passover/schemas'
+import { keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
 
@@ -42,6 +42,11 @@ export class Releases implements AsyncDisposable {
 
   get size(): number {
     return this.#held.size
+  }
+
+  has(key: PassKey): boolean {
+    for (const held of this.#held.keys()) if (keyText(held.key) === keyText(key)) return true
+    return false
   }
 
   wait(held: HeldBack): void {

@@ -68,7 +68,7 @@ export class Returns implements AsyncDisposable {
     this.#ear = new Listening(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },
-      { heard: this.#heard, suspect: this.#suspect, detour: this.#detour },
+      { heard: this.#heard, suspect: this.#suspect, waited: this.holds, detour: this.#detour },
     )
     this.#undo = deps.bus.onReconnect(() => this.#missed())
   }
@@ -107,7 +107,10 @@ export class Returns implements AsyncDisposable {
 
   /** Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. */
   async adopt(awaited: Awaited): Promise<'settled' | 'begun' | 'nothing'> {
-    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, this.#suspect)
+    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, {
+      onSuspect: this.#suspect,
+      isWaited: this.holds,
+    })
     if (awaited.over) await hearing[Symbol.asyncDispose]()
     else awaited.hearing = hearing
     awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
@@ -115,6 +118,15 @@ export class Returns implements AsyncDisposable {
     awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic() + SOON_MS)
     if (awaited.over || found.kind === 'return' || found.kind === 'other_request') return 'settled'
     return found.kind === 'nothing' ? 'nothing' : 'begun'
+  }
+
+  /** Whether a return is waited for here, is being handed over, or was and that is not said yet. */
+  readonly holds = (key: PassKey, returned: number): boolean =>
+    this.#waiting.of(key).length > 0 || this.#delivering.has(key) || this.#acknowledging.isUnsaid(returned)
+
+  /** Says that a return was handed over; settles when that is stored. */
+  acknowledged(returned: number): Promise<void> {
+    return this.#acknowledging.said(returned)
   }
 
   /** Stops waiting. */

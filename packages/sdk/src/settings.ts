@@ -24,6 +24,11 @@ export interface ConnectOptions {
   session_id?: string | undefined
   /** Told of each return that policy wants told (see Agent.onReturn). */
   notify?: ReturnListener | undefined
+  /**
+   * Returns wait for this agent while it is away, and are told to `onWaitingReturn` when it is back; what is not taken by
+   * `return_deadline_ms` is recorded as E022, and can still be asked for. Default: false.
+   */
+  durable_returns?: boolean | undefined
   /** What the registry is told when it begins to work, where registration is open. */
   describes?: Describes | undefined
   /** Subject prefix (PASSOVER_PREFIX). */

@@ -44,6 +44,8 @@ export interface AnswerDeps extends LoadDeps {
   dead: DeadLetters
   query: Query
   acknowledged: Pick<Acknowledged, 'has'>
+  /** Settles when everything up to there was read; rejects when that takes too long. */
+  untilRead: (sequence: number) => Promise<void>
   /** Whether this asker is told about every pass. */
   seesAll: (name: string) => boolean
   /** Sequence of the request of a pass that no step has answered yet. */
@@ -163,7 +165,9 @@ async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: numbe
   }
 }
 
-async function acknowledgedOf({ acknowledged }: AnswerDeps, asker: string, returns: readonly number[]): Promise<number[]> {
+/** As of now: what was acknowledged a moment ago counts. */
+async function acknowledgedOf({ acknowledged, bus, untilRead }: AnswerDeps, asker: string, returns: readonly number[]): Promise<number[]> {
+  await untilRead((await bus.bounds()).last)
   const known = await Promise.all(returns.map((sequence) => acknowledged.has(asker, sequence)))
   return returns.filter((_, at) => known[at])
 }

@@ -21,6 +21,10 @@ import { SchemaChecks } from './schema-checks.js'
 import { sessionOf } from './session.js'
 import { Violations } from './violations.js'
 
+/** How long an answer that must be of now waits for the reader. */
+const MOST_LAG_MS = 4_000
+const LAG_STEP_MS = 20
+
 /**
  * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
  * `rebuild`: the records are made again from the stream's start, whatever the bucket holds.
@@ -153,10 +157,18 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead:
     log: deps.log,
     inbox: parts.inbox,
     acknowledged: parts.acknowledged,
+    untilRead: (sequence) => untilRead(parts, sequence),
     rules: { id_window_ms: options.id_window_ms },
     check: parts.schemas.check,
     seesAll: (name) => seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
+  }
+}
+
+async function untilRead({ deps, projector }: Parts, sequence: number): Promise<void> {
+  for (let waited = 0; projector.position < sequence; waited += LAG_STEP_MS) {
+    if (waited >= MOST_LAG_MS) throw new Error(`the audit has read up to ${projector.position}, not ${sequence}`)
+    await new Promise<void>((done) => deps.clock.after(LAG_STEP_MS, done))
   }
 }
 

@@ -1,17 +1,8 @@
-import { encode } from '@passover/bus'
 import { passError } from '@passover/core'
-import {
-  type AgentBody,
-  type AgentRecord,
-  agentName,
-  canonicalJson,
-  type PassError,
-  type RegisterAnswer,
-  type RegisterQuestion,
-  registerQuestion,
-  WIRE_VERSION,
-} from '@passover/schemas'
+import { type AgentRecord, agentName, canonicalJson, type RegisterAnswer, type RegisterQuestion, registerQuestion } from '@passover/schemas'
 import type { Context } from './context.js'
+import { registerDelivery } from './register-delivery.js'
+import { refused, tell } from './tell-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
 
 /**
@@ -27,25 +18,32 @@ export async function register(
   const name = agentName.safeParse(asked.name)
   const question = registerQuestion.safeParse(asked.question ?? {})
   if (!name.success || !question.success) return refused(passError('E005', 'not a registration'))
-  const present = (await registry.table.get(name.data))?.value
+  if (question.data.durable_returns) return registerDelivery(context, name.data)
+  const entry = await registry.table.get(name.data)
+  const present = entry?.value
   if (question.data.parts_only && (present || options.registration === 'open')) {
     await deps.bus.ensureAgent(name.data, { subagent: false, max_attempts: 1, lease_ms: 1_000 })
     return { ok: true }
   }
-  if (present) {
+  const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
+  if (present && !begins) {
     if (!present.roles.subagent) return refused(passError('E001', `"${name.data}" is registered, but not as a subagent`))
     return options.registration === 'open' ? describe(context, present, question.data) : { ok: true }
   }
   if (options.registration === 'closed') {
     return refused(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
   }
-  const record = newRecord(name.data, question.data, deps.clock.now())
+  const record = {
+    ...newRecord(name.data, question.data, deps.clock.now()),
+    ...(begins && present.durable_returns && { durable_returns: present.durable_returns }),
+  }
   await deps.faults?.at('register:before-event')
   const told = await tell(deps, record)
   if (!told) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
   await deps.faults?.at('register:before-record')
   // Undefined: another dispatcher was faster, with the same record or a person's.
-  await registry.table.create(record.name, record)
+  if (entry) await registry.table.update(record.name, record, entry.revision)
+  else await registry.table.create(record.name, record)
   await deps.faults?.at('register:before-consumers')
   await consumers.make(record)
   deps.log.info({ agent: record.name }, 'agent registered itself')
@@ -76,14 +74,4 @@ async function describe({ deps, registry }: Context, { name }: AgentRecord, ques
   // Undefined: somebody else was faster; a person's word stands, another worker says the same.
   await registry.table.update(name, record, entry.revision)
   return { ok: true }
-}
-
-async function tell({ bus }: Context['deps'], record: AgentRecord): Promise<boolean> {
-  const body: AgentBody = { v: WIRE_VERSION, name: record.name, record }
-  const outcome = await bus.publish({ subject: bus.subjects.agent('passover'), data: encode(body, 'msgpack') })
-  return outcome.kind === 'stored'
-}
-
-function refused(error: PassError): RegisterAnswer {
-  return { ok: false, error }
 }

@@ -71,9 +71,9 @@ export class Registry implements AsyncDisposable {
     return loading
   }
 
-  /** Agents that passes may go to. */
-  *subagents(): Iterable<AgentRecord> {
-    for (const record of this.#records.values()) if (record.roles.subagent) yield record
+  /** Agents that have consumers: passes may go to them, or returns wait for them. */
+  *consuming(): Iterable<AgentRecord> {
+    for (const record of this.#records.values()) if (record.roles.subagent || record.durable_returns) yield record
   }
 
   /** Called for every record there is and for each that comes or changes. */

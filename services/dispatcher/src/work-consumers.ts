@@ -36,7 +36,7 @@ export class WorkConsumers {
 
   start(): void {
     this.#context.registry.onAgent = (record) => this.#later(record)
-    for (const record of this.#context.registry.subagents()) this.#later(record)
+    for (const record of this.#context.registry.consuming()) this.#later(record)
     this.#schedule()
   }
 
@@ -73,7 +73,7 @@ export class WorkConsumers {
 
   #round(): void {
     if (this.#pool.waiting > 0) return
-    const all = [...this.#context.registry.subagents()]
+    const all = [...this.#context.registry.consuming()]
     for (let n = 0; n < Math.min(ROUND, all.length); n++) {
       const record = all[this.#next++ % all.length]
       if (record) this.#later(record)
@@ -91,7 +91,8 @@ export class WorkConsumers {
   }
 
   async #check(record: AgentRecord): Promise<void> {
-    const { clock, log } = this.#context.deps
+    const { clock, log, bus } = this.#context.deps
+    if (record.durable_returns) await bus.ensureReturns(record.name, record.durable_returns.from)
     if (!record.roles.subagent || !(await this.#isMissing(record.name))) {
       this.#missing.delete(record.name)
       if (record.roles.subagent) await this.#tune(record)

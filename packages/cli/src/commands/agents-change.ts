@@ -11,6 +11,7 @@ interface ChangeOptions {
   subagent?: boolean
   description?: string
   skill?: string[]
+  durableReturns?: boolean
   outputSchema?: string
   maxActive?: number
   maxPassesPerMinute?: number
@@ -56,6 +57,8 @@ function described(command: Command): Command {
     )
     .option('--subagent', 'passes may go to it (default for a new one)')
     .option('--no-subagent', 'passes may not go to it')
+    .option('--durable-returns', 'returns wait for it while it is away')
+    .option('--no-durable-returns', 'returns wait for it no longer')
     .option('--description <text>', 'what it is for')
     .option('--skill <word>', 'what it can do; may be given several times', repeated)
     .option('--output-schema <file>', 'a JSON Schema (2020-12) that its output must fit')
@@ -95,8 +98,8 @@ async function change(context: Context, { options, name, must_exist }: Change): 
 async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {
   const { readJsonFile } = await import('../json-file.js')
   const { parseDefault } = await import('../agents-record.js')
-  const { outputSchema, maxActive, maxPassesPerMinute, maxComputeTime, maxMemory, file, originates, subagent, description, skill, unset } =
-    options
+  const { outputSchema, maxActive, maxPassesPerMinute, maxComputeTime, maxMemory, file, skill } = options
+  const { originates, subagent, description, unset, durableReturns: durable_returns } = options
   const defaults = {
     ...Object.fromEntries((options.default ?? []).map(parseDefault)),
     ...(maxActive === undefined ? {} : { max_active: maxActive }),
@@ -106,5 +109,5 @@ async function changeOf(context: Context, name: string, options: ChangeOptions):
     ...(outputSchema === undefined ? {} : { output_schema: readJsonFile(context.directory, outputSchema) as Record<string, unknown> }),
   }
   const read = file === undefined ? undefined : { path: file, record: readJsonFile(context.directory, file) }
-  return { name, file: read, originates, subagent, description, skills: skill, defaults, unset }
+  return { name, file: read, originates, subagent, description, skills: skill, durable_returns, defaults, unset }
 }

@@ -1,0 +1,146 @@
+import type { Bus, Consumption, Delivery, Verdict } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { type PassKey, registerAnswer } from '@passover/schemas'
+import { AskedAcknowledged } from './asked-acknowledged.js'
+import type { Awaited, Settled } from './awaited.js'
+import { type Deps, pause, within } from './deps.js'
+import type { ReturnedPass } from './return-notices.js'
+import type { Returns } from './returns.js'
+
+/** Told of a return that waited. What it throws, or a process that dies in it, has that return told again. */
+export type WaitingListener = (returned: ReturnedPass) => void | Promise<void>
+
+/** A return that is younger is left to whoever waits for it live: by then its acknowledgment is stored. */
+const LEFT_MS = 2_500
+const AGAIN_MS = 2_000
+/** Returns looked at at a time, and told at a time. */
+const LOOKED_AT = 512
+const TOLD_AT_ONCE = 8
+/** What takes longer waits for a person's release, and is looked at again. */
+const READ_MS = 10_000
+
+const ASKED_MS = 10_000
+const ASKED_AGAIN_MS = 250
+
+interface Home {
+  deps: Deps
+  returns: Returns
+}
+
+/**
+ * The returns that nobody took while the agent was away (DESIGN §2 Hearing returns): each is told to one of its processes, at least once,
+ * and acknowledged when the listener is done with it. One that somebody waits for live is his.
+ */
+export class WaitingReturns implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #returns: Returns
+  readonly #listener: WaitingListener
+  readonly #asked: AskedAcknowledged
+  readonly #places: (() => void)[] = []
+  #told = 0
+  #consumption: Consumption | undefined
+  #closed = false
+
+  private constructor({ deps, returns }: Home, listener: WaitingListener) {
+    this.#deps = deps
+    this.#returns = returns
+    this.#listener = listener
+    this.#asked = new AskedAcknowledged(deps)
+  }
+
+  static async start(home: Home, listener: WaitingListener): Promise<WaitingReturns> {
+    const made = new WaitingReturns(home, listener)
+    const { bus } = home.deps
+    const durable = bus.subjects.returnsConsumer(bus.identity)
+    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: LOOKED_AT })
+    return made
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
+    await this.#consumption?.drain()
+  }
+
+  async #take(delivery: Delivery): Promise<Verdict> {
+    const key = keyOf(this.#deps.bus, delivery.subject)
+    if (!key) return { ok: true }
+    const left = delivery.time + LEFT_MS - this.#deps.clock.now()
+    if (left > 0) await pause(this.#deps.clock, Math.min(left, LEFT_MS))
+    if (this.#closed) return { retry: true }
+    const known = await this.#asked.has(delivery.sequence)
+    if (known) return { ok: true }
+    // Not answered: it cannot be known whether somebody has it.
+    if (known === undefined || (await this.#isWaited(key, delivery.sequence))) return { retry: true, delay_ms: AGAIN_MS }
+    return this.#tell(key, delivery.sequence)
+  }
+
+  /** By a process that lives, this one included: it has it, or will. */
+  async #isWaited(key: PassKey, returned: number): Promise<boolean> {
+    if (this.#returns.holds(key, returned)) return true
+    const waited = await this.#deps.bus.isWaitedFor(key, returned)
+    return waited === 'waited' || waited === 'silent'
+  }
+
+  async #tell(key: PassKey, returned: number): Promise<Verdict> {
+    const outcome = await this.#read(key)
+    if (this.#closed || !outcome || (!outcome.ok && outcome.error.code === 'E040')) return { retry: true, delay_ms: AGAIN_MS }
+    await this.#place()
+    try {
+      await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
+    } catch (error) {
+      this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${textOf(error)}`)
+      return { retry: true, delay_ms: AGAIN_MS }
+    } finally {
+      this.#free()
+    }
+    // Stored before its delivery is answered: a process that dies in between has it told to nobody again.
+    await this.#returns.acknowledged(returned)
+    return { ok: true }
+  }
+
+  /** As awaiting its handle would give it: opened, judged by its terms, and released where a person must. Undefined: not yet. */
+  async #read(key: PassKey): Promise<Settled | undefined> {
+    let awaited: Awaited | undefined
+    const settled = new Promise<Settled | undefined>((resolve) => {
+      awaited = this.#returns.expect({ key, own_id: false, quiet: true }, resolve)
+      this.#returns.adopt(awaited).catch(() => resolve(undefined))
+    })
+    const outcome = await within(this.#deps.clock, READ_MS, settled)
+    if (awaited && !awaited.over) this.#returns.forget(awaited)
+    return outcome
+  }
+
+  async #place(): Promise<void> {
+    if (this.#told >= TOLD_AT_ONCE) await new Promise<void>((free) => this.#places.push(free))
+    this.#told += 1
+  }
+
+  #free(): void {
+    this.#told -= 1
+    this.#places.shift()?.()
+  }
+}
+
+/** The dispatchers are asked that returns wait for this agent. E013: a person must say so first; E040: no dispatcher answered. */
+export async function askForDelivery(deps: Deps): Promise<void> {
+  const until = deps.clock.monotonic() + ASKED_MS
+  for (;;) {
+    const answer = registerAnswer.safeParse(await deps.bus.ask({ durable_returns: true }, { service: 'register' }).catch(() => undefined))
+    if (answer.success && answer.data.ok) return
+    if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
+    if (deps.clock.monotonic() >= until) break
+    await pause(deps.clock, ASKED_AGAIN_MS)
+  }
+  throw new PassOverError('E040', `no dispatcher answered: returns do not wait for "${deps.bus.identity}"`, {
+    connected: deps.bus.connected,
+  })
+}
+
+function keyOf(bus: Bus, subject: string): PassKey | undefined {
+  const parsed = bus.subjects.parse(subject)
+  return parsed.kind === 'step' && parsed.step === 'return' ? parsed.key : undefined
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,36 @@
+import { passError } from '@passover/core'
+import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
+import type { Context } from './context.js'
+import { refused, tell } from './tell-agent.js'
+
+/**
+ * An agent asks that returns wait for it while it is away. That stands in the registry, so that everybody knows for whom a return may
+ * be late (E022), whichever of its processes asked: where registration is open by its own word, else by a person's.
+ */
+export async function registerDelivery(context: Context, name: string): Promise<RegisterAnswer> {
+  const { registry, options, deps } = context
+  for (;;) {
+    const entry = await registry.table.get(name)
+    if (entry?.value.durable_returns) {
+      await deps.bus.ensureReturns(name, entry.value.durable_returns.from)
+      return { ok: true }
+    }
+    const own = !entry || entry.value.registered_by === name
+    if (options.registration === 'closed' || !own) {
+      return refused(
+        passError('E013', `returns do not wait for "${name}": a person lets them by \`passover agents set ${name} --durable-returns\``),
+      )
+    }
+    const record = asking(name, entry?.value, { from: (await deps.bus.bounds()).last + 1, now: deps.clock.now() })
+    if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+    // Undefined: somebody else was faster, with the same or something else that stands.
+    if (entry) await registry.table.update(name, record, entry.revision)
+    else await registry.table.create(name, record)
+  }
+}
+
+/** Nobody passes over to it yet; it goes on passing over as whoever is not registered. */
+function asking(name: string, before: AgentRecord | undefined, { from, now }: { from: number; now: number }): AgentRecord {
+  const roles = before?.roles ?? { originates: 'always', subagent: false }
+  return { ...before, name, roles, durable_returns: { from }, registered_by: name, updated_at: now }
+}
