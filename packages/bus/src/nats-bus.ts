@@ -42,7 +42,16 @@ import { askWaiting, hear, hearSteps } from './returned.js'
 import { type StreamInfo, streamInfo, streamUsage } from './stream-info.js'
 import type { Subjects } from './subjects.js'
 import { KvTable } from './tables.js'
-import { ensureAgent, ensureBuckets, ensureDispatcher, ensureNotifier, ensureReturns, ensureTopology, setRequests, storesOf } from './topology.js'
+import {
+  ensureAgent,
+  ensureBuckets,
+  ensureDispatcher,
+  ensureNotifier,
+  ensureReturns,
+  ensureTopology,
+  setRequests,
+  storesOf,
+} from './topology.js'
 import { DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
 import { within } from './within.js'
 
