@@ -167,6 +167,10 @@ export class SimBus implements Bus {
       if (parsed.kind === 'step') onDetour(parsed.key)
     })
   }
+  /** No agent asks for delivery here: nobody is asked. */
+  async isWaitedFor(): Promise<'nobody'> {
+    return 'nobody'
+  }
   hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
     return this.#listen([this.subjects.endings(subagent)], ({ heard }) => heard && onHeard(heard))
   }
@@ -286,6 +290,7 @@ export class SimBus implements Bus {
     await this.#make(() => this.server.ensureDispatcher())
   }
   async ensureNotifier(): Promise<void> {}
+  async ensureReturns(): Promise<void> {}
   /** No store is ever lost here. */
   async stores(): Promise<ReadonlyMap<string, number>> {
     return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')
