@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { cli, Folder, json } from './cli-harness.js'
@@ -30,4 +30,18 @@ test('passover chaos: Ctrl-C ends load and trouble, and what was asked for is ch
   expect(stdout).toContain('No violation')
   expect(existsSync(join(folder.path, 'out', 'report.md'))).toBe(true)
   expect(existsSync(join(folder.path, 'out', 'run'))).toBe(false)
+  if (process.platform === 'linux') expect(programsWith(folder.path)).toEqual([])
 }, 300_000)
+
+/** Command lines of all processes that name a folder. */
+function programsWith(folder: string): string[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return []
+    try {
+      const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+      return line.includes(folder) ? [line] : []
+    } catch {
+      return []
+    }
+  })
+}

@@ -23,8 +23,14 @@ export interface Judging {
   say: (progress: string) => void
 }
 
+export interface Judged {
+  verdict: Verdict
+  /** When workers returned, server ms, in order. */
+  returned: number[]
+}
+
 /** Reads everything, again and again until every pass has ended and is recorded or time is up; the verdict on the last reading. */
-export async function judged({ servers, histories, options, say }: Judging): Promise<Verdict> {
+export async function judged({ servers, histories, options, say }: Judging): Promise<Judged> {
   say('reading the history')
   const nc = await connect({ servers, name: 'checker' })
   const deadline = performance.now() + QUIET_MS
@@ -33,7 +39,7 @@ export async function judged({ servers, histories, options, say }: Judging): Pro
       const reading = await read(nc, histories, options)
       if (reading.quiet || performance.now() > deadline) {
         if (!reading.verdict.ok) await keep(reading.records, join(histories, 'stream.jsonl'))
-        return reading.verdict
+        return { verdict: reading.verdict, returned: returnsIn(reading.records) }
       }
       await pause(AGAIN_MS)
     }
@@ -63,6 +69,10 @@ async function read(nc: NatsConnection, histories: string, options: CheckerOptio
   const waiting = [...judgement.passes.values()].some((found) => found.begun === undefined)
   const quiet = judgement.totals.open === 0 && !waiting && evidence.violations.length === 0
   return { verdict: verdictOf(judgement.totals, checked), quiet, records }
+}
+
+function returnsIn(records: readonly StoredMessage[]): number[] {
+  return records.filter(({ subject }) => subject.startsWith('return.') && !subject.endsWith('.passover')).map(({ time }) => time)
 }
 
 /** The whole stream as lines of JSON, for who looks for the cause. */

@@ -34,10 +34,10 @@ export function reportText(report: ChaosReport): string {
     `${verdict.totals.messages} messages, ${verdict.totals.requests} requests, ${verdict.totals.passes} passes, ${verdict.totals.ended} ended, ${verdict.totals.fences} later attempts. By outcome: ${countsText(verdict.totals.by_code)}.`,
     '## Faults',
     table(
-      ['fault', 'times', 'median recovery', 'longest'],
+      ['fault', 'times', 'median recovery', 'longest', 'work again, median', 'longest'],
       Object.entries(report.faults).map(([fault, times]) => [fault, String(times), ...recoveryOf(report, fault)]),
     ),
-    'Recovery: from the end of the trouble until every server is healthy and every replica caught up; of a killed process, until its successor is ready.',
+    'Recovery: from the end of the trouble until every server is healthy and every replica caught up; of a killed process, until its successor is ready. Work again: from the end of the trouble until the next return of a worker.',
     '## Left out',
     report.left_out.length > 0 ? report.left_out.map((what) => `- ${what}`).join('\n') : 'Nothing.',
     ...(report.soak ? ['## What grows', ...report.soak.lines] : []),
@@ -55,9 +55,10 @@ function violations({ verdict, failures }: ChaosReport): string[] {
   ]
 }
 
-function recoveryOf({ recovery }: ChaosReport, fault: string): [string, string] {
+function recoveryOf({ recovery }: ChaosReport, fault: string): string[] {
   const found = recovery[fault]
-  return found ? [`${found.median_ms} ms`, `${found.most_ms} ms`] : ['', '']
+  if (!found) return ['', '', '', '']
+  return [found.median_ms, found.most_ms, found.work_median_ms, found.work_most_ms].map((ms) => `${ms} ms`)
 }
 
 export function verdictText({ holds, violations: { length } }: PromiseVerdict): string {

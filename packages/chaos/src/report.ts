@@ -41,11 +41,14 @@ export interface ChaosReport {
   done: readonly DoneFault[]
 }
 
-/** From the end of the trouble to all being as before, ms. */
 export interface Recovery {
   count: number
+  /** From the end of the trouble to all being as before. */
   median_ms: number
   most_ms: number
+  /** From the end of the trouble to the next return of a worker. */
+  work_median_ms: number
+  work_most_ms: number
 }
 
 export function countFaults(done: readonly DoneFault[]): Record<string, number> {
@@ -54,20 +57,28 @@ export function countFaults(done: readonly DoneFault[]): Record<string, number> 
   return counts
 }
 
-export function recoveries(done: readonly DoneFault[]): Record<string, Recovery> {
-  const took = new Map<string, number[]>()
-  for (const { fault, skipped, began, mended, recovered } of done) {
-    if (skipped || fault === 'freeze') continue
-    // A killed process is mended when its successor is ready: that whole time is its recovery.
-    const ms = fault === 'kill' ? recovered - began : recovered - mended
-    took.set(fault, [...(took.get(fault) ?? []), ms])
-  }
+/** `returned`: when workers returned, in order. */
+export function recoveries(done: readonly DoneFault[], returned: readonly number[]): Record<string, Recovery> {
+  const hurt = done.filter(({ skipped, fault }) => !skipped && fault !== 'freeze')
+  const kinds = [...new Set(hurt.map(({ fault }) => fault))]
   return Object.fromEntries(
-    [...took].map(([fault, times]) => {
-      const sorted = times.sort((a, b) => a - b)
-      return [fault, { count: sorted.length, median_ms: sorted[sorted.length >> 1] ?? 0, most_ms: sorted.at(-1) ?? 0 }]
+    kinds.map((kind) => {
+      const some = hurt.filter(({ fault }) => fault === kind)
+      // A killed process is mended when its successor is ready: that whole time is its recovery.
+      const settled = some.map(({ began, mended, recovered }) => recovered - (kind === 'kill' ? began : mended))
+      const work = some.flatMap(({ began, mended }) => {
+        const from = kind === 'kill' ? began : mended
+        const next = returned.find((time) => time >= from)
+        return next === undefined ? [] : [next - from]
+      })
+      return [kind, { count: some.length, ...medianAndMost('', settled), ...medianAndMost('work_', work) } as Recovery]
     }),
   )
+}
+
+function medianAndMost(name: string, times: readonly number[]): Record<string, number> {
+  const sorted = [...times].sort((a, b) => a - b)
+  return { [`${name}median_ms`]: sorted[sorted.length >> 1] ?? 0, [`${name}most_ms`]: sorted.at(-1) ?? 0 }
 }
 
 /** Writes `report.md` and `report.json`; gives their paths. */

@@ -53,7 +53,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
   home.say('load is over: waiting for what was asked for')
   const silent = await arena.answered(ANSWER_MS)
   const judging = { bound_ms: 1_000 + options.slack_ms, cascade_ms: 2_000 + options.slack_ms, troubles: troublemaker.troubles() }
-  const verdict = await judged({ servers: arena.servers, histories: arena.historyDir, options: judging, say: home.say })
+  const { verdict, returned } = await judged({ servers: arena.servers, histories: arena.historyDir, options: judging, say: home.say })
   const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
   const { dir, ...asked } = options
   return {
@@ -67,7 +67,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
     machine: machineOf(arena, home),
     left_out: leftOut(arena, options, home.world),
     faults: countFaults(troublemaker.done),
-    recovery: recoveries(troublemaker.done),
+    recovery: recoveries(troublemaker.done, returned),
     verdict,
     failures,
     ...(soak && { soak: soak.report() }),
