@@ -95,6 +95,7 @@ export const EVENT_KINDS = [
   'settled',
   'violation',
   'undelivered',
+  'expired',
 ] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
 

@@ -238,6 +238,8 @@ export {
   type DecisionBody,
   deadLetterBody,
   decisionBody,
+  type ExpiredBody,
+  expiredBody,
   type HeldEnvelope,
   heldEnvelope,
   type LateBody,

@@ -46,7 +46,7 @@ export type ReturnNotice = z.infer<typeof returnNotice>
 export const approvalNotice = z.object({
   ...common,
   event: z.literal('approval'),
-  item: z.enum(['dispatch', 'return']),
+  item: z.enum(['dispatch', 'return', 'apply']),
   /** Of what is to be decided about. */
   digest: z.string(),
   expires_at: z.number(),

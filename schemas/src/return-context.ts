@@ -11,6 +11,7 @@ export const PASS_STATUSES = [
   'waiting_for_return',
   'returned',
   'awaiting_release',
+  'expired',
   'processed',
   'refused',
   'timed_out',

@@ -80,6 +80,7 @@ const BODIES: [name: string, schema: z.ZodType, full: object][] = [
   ['dead letter', s.deadLetterBody, { v: 1, sequence: 7, error, bytes: new Uint8Array([1]), truncated: false }],
   ['settled', s.settledBody, { v: 1, action: 'requeue', requeued_as: 'requeue-0123456789', reason: 'mended' }],
   ['violation', s.violationBody, { v: 1, sequence: 7, what: 'a second return' }],
+  ['expired', s.expiredBody, { v: 1, item: 'return' }],
   ['agent', s.agentBody, { v: 1, name: 'audit', record: e.agent }],
 ]
 

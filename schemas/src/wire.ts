@@ -197,6 +197,8 @@ export const violationBody = z.object({
   sequence: count,
   what: text(LIMITS.path),
 })
+/** Nobody decided in time about what waited for a person: by `passover`, once that time was over. */
+export const expiredBody = z.object({ v: z.literal(WIRE_VERSION), item: z.literal('return') })
 export type CancelBody = z.infer<typeof cancelBody>
 export type StartedBody = z.infer<typeof startedBody>
 export type ProgressBody = z.infer<typeof progressBody>
@@ -204,6 +206,7 @@ export type AppliedBody = z.infer<typeof appliedBody>
 export type LateBody = z.infer<typeof lateBody>
 export type DeadLetterBody = z.infer<typeof deadLetterBody>
 export type ViolationBody = z.infer<typeof violationBody>
+export type ExpiredBody = z.infer<typeof expiredBody>
 
 /** Questions on `ask.<name>` and their answers. */
 export const question = z.discriminatedUnion('op', [

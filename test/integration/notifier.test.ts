@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { verifyWebhook } from '@passover/core'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
+import { sha256 } from '@passover/schemas'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, clockOf } from '../support/auditing.js'
 import { SILENT } from '../support/dispatch.js'
@@ -76,7 +77,15 @@ describe('the notifier', () => {
       applied: false,
       awaits: 'return',
     })
-    for (const { body, headers, notice } of [...both, approval!]) {
+    // Its changes wait from its release on; those of an output that needs none, at once.
+    const stored = await fixture.bus.journal.last(fixture.bus.subjects.return(critical.key, critical.key.subagent))
+    await critical.decides('return', 'maria', 'approve', sha256(stored!.data))
+    const released = (await receiver.got(critical.key.id, 3))[2]
+    expect(released?.notice).toMatchObject({ event: 'approval', item: 'apply', digest: sha256(stored!.data) })
+    const changing = await receiver.got((await story().whole({ artifacts: [CHANGE] })).key.id, 2)
+    expect(changing.map(({ notice }) => ('item' in notice ? notice.item : notice.event)).sort()).toEqual(['apply', 'return'])
+    expect(new Set([...both, ...changing, released].map((one) => one?.notice.id)).size).toBe(5)
+    for (const { body, headers, notice } of [...both, ...changing, released!, approval!]) {
       expect(body).not.toMatch(/the (old|new) content/)
       const signature = String(headers['passover-signature'])
       expect(verifyWebhook({ body, signature, secret: SECRET })).toMatchObject({ ok: true })

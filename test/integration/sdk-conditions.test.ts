@@ -1,5 +1,5 @@
 import { type Bus, encode } from '@passover/bus'
-import { HEADER, type PassKey, sha256 } from '@passover/schemas'
+import { type AnsweredPass, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import type { Agent, PassOverOptions } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
@@ -96,6 +96,16 @@ describe('a return that waits', () => {
     const { bus } = world.world
     const handle = ask('brief', 'critical')
     await expect(handle).rejects.toMatchObject({ code: 'E013', context: { approval: 'expired' } })
+    // The stream says so, too: list, show and the record agree with what its originator got.
+    await until(async () => (await handle.status()) === 'expired', { what: 'it is recorded as expired' })
+    const { passes } = (await bus.ask({ op: 'pass', id: handle.id })) as { passes: AnsweredPass[] }
+    expect(passes[0]).toMatchObject({
+      status: 'expired',
+      row: { status: 'expired', code: 'E013' },
+      record: { status: 'expired', error: { code: 'E013', details: { approval: 'expired' } } },
+    })
+    const listed = (await bus.ask({ op: 'list', status: 'expired' })) as { passes: { id: string }[] }
+    expect(listed.passes.map(({ id }) => id)).toEqual([handle.id])
     await decide(bus, keyOf(handle.id, 'brief'), 'approve')
     await expect(alice.handle(handle.id, 'brief')).rejects.toMatchObject({ code: 'E013', context: { approval: 'expired' } })
   })

@@ -172,7 +172,7 @@ function auditGrants(context: PermissionContext): Grant[] {
   const { subjects, agents } = context
   const { stream } = subjects
   return [
-    ...['violation', 'dead_letter', 'undelivered'].map((kind) =>
+    ...['violation', 'dead_letter', 'undelivered', 'expired'].map((kind) =>
       publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`),
     ),
     ...readStream(stream, 'project and archive'),

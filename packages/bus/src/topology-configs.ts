@@ -136,7 +136,7 @@ export function notifierConfig(subjects: Subjects): Config {
     deliver_policy: 'new',
     ack_policy: 'explicit',
     replay_policy: 'instant',
-    filter_subjects: [subjects.all('held'), subjects.all('return')],
+    filter_subjects: [subjects.all('held'), subjects.all('return'), subjects.allDecisions('return')],
     ack_wait: NOTIFIER_ACK_WAIT_MS * NS_PER_MS,
     max_deliver: -1,
     max_ack_pending: 4096,

@@ -98,9 +98,16 @@ export function ensureDispatcher(api: JetStreamApi, subjects: Subjects, from?: n
   return ensureConsumer(api, subjects.stream, begins(dispatcherConfig(subjects), from))
 }
 
-/** The notifiers' durable. Idempotent. */
-export function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
-  return ensureConsumer(api, subjects.stream, begins(notifierConfig(subjects), from))
+/** The notifiers' durable. Idempotent. One that was made when less was told goes on where it is. */
+export async function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
+  const wanted = notifierConfig(subjects)
+  const name = String(wanted.durable_name)
+  const found = await infoOf(api, `CONSUMER.INFO.${subjects.stream}.${name}`)
+  if (found && !sameList(found.filter_subjects, wanted.filter_subjects as string[])) {
+    const config = { ...found, name, filter_subjects: wanted.filter_subjects }
+    await api.must(`CONSUMER.CREATE.${subjects.stream}.${name}`, { stream_name: subjects.stream, config, action: 'update' })
+  }
+  await ensureConsumer(api, subjects.stream, begins(wanted, from))
 }
 
 function begins(config: Config, from: number | undefined): Config {

@@ -50,7 +50,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
     const happening = happeningOf(stored, fact, bus)
     if (!happening || !wanted(happening, request)) return
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
-    if (fact.type !== 'step' || (fact.kind !== 'held' && fact.kind !== 'return')) return
+    if (!(await import('@passover/notifier')).mayBeTold(fact)) return
     // Each costs reads: of what is long past only who wants notifications is told them.
     if (stored.sequence <= last && !request.notifications) return
     // The next message waits for it, so that a notification stands behind what it is about.
@@ -90,8 +90,8 @@ class Shown {
   }
 }
 
-/** What people are to be told of a step; nothing where the pass cannot be read any more. */
-async function noticesFor(bus: Bus, step: Step, about: Happening): Promise<(Happening & { notice: Notice })[]> {
+/** What people are to be told of a message; nothing where the pass cannot be read any more. */
+async function noticesFor(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, about: Happening): Promise<(Happening & { notice: Notice })[]> {
   const { readNotices } = await import('@passover/notifier')
   const notices = await readNotices(bus, step, { id_window_ms: ID_WINDOW_MS }).catch(() => [])
   return notices.map((notice) => ({ ...about, kind: 'notification', notice }))
@@ -106,8 +106,11 @@ function noticeLine({ time, originator, subagent, id, notice }: Happening & { no
 export function sayNotice(notice: Notice): string {
   const { id } = notice.pass
   if (notice.event === 'approval') {
-    const what =
-      notice.item === 'dispatch' ? 'waits for a person to let it start' : `waits for its release${notice.why ? ` (${notice.why})` : ''}`
+    const what = {
+      dispatch: 'waits for a person to let it start',
+      return: `waits for its release${notice.why ? ` (${notice.why})` : ''}`,
+      apply: 'has changes that wait for a person',
+    }[notice.item]
     return `${what}: passover approve ${id} --item ${notice.item}`
   }
   const { outcome, code, summary, findings, changes, issues } = notice

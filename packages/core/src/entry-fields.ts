@@ -20,6 +20,8 @@ export interface Told {
   journal: JournalState
   decisions: RecordedDecision[]
   awaiting_release: boolean
+  /** Why it had to be released, where nobody did in time. */
+  expired?: string
   output?: WorkOutput
   error?: PassError
 }

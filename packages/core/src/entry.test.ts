@@ -247,6 +247,24 @@ describe('auditRecord', () => {
     expect(record({ returned: blocked, control: undefined }).status).toBe('returned')
   })
 
+  it('that nobody released in time is expired, once the system said so after that time', () => {
+    const returned = { v: 1 as const, output: output({ status: 'partial' }) }
+    const over = T0 + 700 + 86_400_000
+    const expired = (time: number, sender = 'passover') => ({ ...event('expired', 20, { v: 1, item: 'return' }), sender, time })
+    const told = record({ returned, events: [expired(over)] })
+    expect(told).toMatchObject({
+      status: 'expired',
+      error: { code: 'E013', message: expect.stringContaining('in time'), details: { approval: 'expired' } },
+    })
+    expect(told).not.toHaveProperty('awaits')
+    expect(record({ returned, events: [expired(over)], acknowledged_at: over + 9 }).status).toBe('expired')
+    expect(record({ returned, events: [expired(over - 1)] }).status).toBe('awaiting_release')
+    expect(record({ returned, events: [expired(over, 'audit')] }).status).toBe('awaiting_release')
+    const approval = decision(16, { item: 'return', digest: 'r' })
+    expect(record({ returned, events: [expired(over)], decisions: [approval], return_digest: 'r' }).status).toBe('returned')
+    expect(record({ events: [expired(over)] }).status).toBe('returned')
+  })
+
   it('reads a stored return that is not acceptable as E021 or E013', () => {
     expect(record({ returned: { v: 1, output: { status: 'fine' } } })).toMatchObject({
       error: { code: 'E021' },

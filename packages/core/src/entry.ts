@@ -1,12 +1,12 @@
 import { type PassError, type PassRecord, type RecordedDecision, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { applicationOf } from './application.js'
-import { awaitsOf } from './awaits.js'
+import { awaitsOf, decidableUntil } from './awaits.js'
 import { countedDecisions } from './decisions.js'
 import { auditEntry, metadataOf, type Told } from './entry-fields.js'
 import { type PassHistory, sorted } from './history.js'
 import { foldJournal, type JournalRules, type JournalState } from './lifecycle.js'
 import { present } from './present.js'
-import { releaseDenied, releaseOf } from './release.js'
+import { releaseDenied, releaseExpired, releaseOf } from './release.js'
 import { acceptError, acceptReturn } from './return.js'
 import { settlementOf } from './settlement.js'
 import { passStatus } from './status.js'
@@ -23,7 +23,11 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
   return {
     v: 1,
     key: pass.key,
-    status: passStatus(journal, { awaiting_release: told.awaiting_release, processed: pass.acknowledged_at !== undefined }),
+    status: passStatus(journal, {
+      awaiting_release: told.awaiting_release,
+      expired: told.expired !== undefined,
+      processed: pass.acknowledged_at !== undefined,
+    }),
     attempt: 'attempt' in journal ? journal.attempt : 0,
     ...identityOf(told),
     ...timesOf(told),
@@ -32,7 +36,10 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
     ...present({ error: told.error ?? withheld(told) }),
     decisions: told.decisions,
     ...present({
-      awaits: awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions }),
+      awaits:
+        told.expired === undefined
+          ? awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions })
+          : undefined,
       application: applicationOf(pass).record,
       settlement: settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
     }),
@@ -50,16 +57,27 @@ function tell(pass: PassHistory, journal: JournalState): Told {
   if ('error' in returned) return { ...told, error: acceptError(returned.error, ended.by).error }
   const accepted = acceptReturn(returned.output, pass.key, { rights: pass.control?.rights, schema_faults: pass.schema_faults })
   if (!accepted.ok) return { ...told, error: accepted.error }
-  return { ...told, output: accepted.output, awaiting_release: awaits(accepted.output, told) }
+  const why = awaitsFor(accepted.output, told)
+  if (why !== undefined && isExpired(told)) return { ...told, output: accepted.output, expired: why }
+  return { ...told, output: accepted.output, awaiting_release: why !== undefined }
 }
 
-function awaits(output: WorkOutput, { pass, decisions }: Told): boolean {
-  if (!pass.control || releaseDecision(decisions)) return false
-  return !releaseOf(output, pass.control.policy, false).deliver
+/** Why it must be released and is not; undefined: it need not, or somebody decided. */
+function awaitsFor(output: WorkOutput, { pass, decisions }: Told): string | undefined {
+  if (!pass.control || releaseDecision(decisions)) return undefined
+  const release = releaseOf(output, pass.control.policy, false)
+  return release.deliver ? undefined : release.why
 }
 
-/** What the originator gets instead, where a person did not release the output. */
-function withheld({ decisions, output }: Told): PassError | undefined {
+/** The system said so when the time was over, by the server's clock; said earlier it says nothing. */
+function isExpired({ pass, journal, decisions }: Told): boolean {
+  const until = decidableUntil({ journal, control: pass.control, decisions }, 'return')
+  return pass.events.some(({ kind, sender, time }) => kind === 'expired' && sender === SYSTEM && time >= until)
+}
+
+/** What the originator gets instead, where a person did not release the output, or nobody did in time. */
+function withheld({ decisions, output, expired }: Told): PassError | undefined {
+  if (expired !== undefined) return releaseExpired(expired)
   const release = output && releaseDecision(decisions)
   return release?.verdict === 'deny' ? releaseDenied(release) : undefined
 }

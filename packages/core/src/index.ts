@@ -54,7 +54,17 @@ export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel
 export { openPolicy, packPolicy } from './policy-frame.js'
 export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-place.js'
 export type { KnownAgents } from './policy-rules-agents.js'
-export { hasBlocker, hasCritical, hasIssue, mayAutoApply, type Release, releaseDenied, releaseOf, shouldNotify } from './release.js'
+export {
+  hasBlocker,
+  hasCritical,
+  hasIssue,
+  mayAutoApply,
+  type Release,
+  releaseDenied,
+  releaseExpired,
+  releaseOf,
+  shouldNotify,
+} from './release.js'
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
 export { deliveredStatus, type Sent, sendStatus } from './send-status.js'

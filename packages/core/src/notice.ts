@@ -64,9 +64,9 @@ function returnOf(pass: NoticedPass, sequence: number): ReturnNotice {
 
 function approvalOf(pass: NoticedPass): ApprovalNotice | undefined {
   const { record, control, output, return_digest } = pass
-  const { awaits, sequences } = record
-  if (!awaits || awaits.item === 'apply' || !control) return undefined
-  const sequence = awaits.item === 'dispatch' ? sequences.held : sequences.return
+  const { awaits } = record
+  if (!awaits || !control) return undefined
+  const sequence = dueSince(record, awaits.item)
   const digest = awaits.item === 'dispatch' ? control.digest : return_digest
   if (sequence === undefined || digest === undefined) return undefined
   const release = output && awaits.item === 'return' ? releaseOf(output, control.policy, false) : undefined
@@ -82,6 +82,13 @@ function approvalOf(pass: NoticedPass): ApprovalNotice | undefined {
     expires_at: awaits.expires_at,
     ...present({ why: release && !release.deliver ? release.why : undefined, approvers: control.policy.approvers }),
   }
+}
+
+/** The message by which an item fell due: changes of an output that had to be released wait from its release on. */
+function dueSince({ sequences, decisions }: PassRecord, item: ApprovalNotice['item']): number | undefined {
+  if (item === 'dispatch') return sequences.held
+  const release = item === 'apply' ? decisions.find((one) => one.item === 'return' && one.counts !== false) : undefined
+  return release?.sequence ?? sequences.return
 }
 
 function aboutOf({ record, control }: NoticedPass): Pick<Notice, 'pass' | 'root' | 'reason'> & { session_id?: string } {

@@ -49,6 +49,11 @@ export function releaseDenied({ person, reason }: Pick<RecordedDecision, 'person
   return passError('E013', `${person} did not release the output${said}`, { approval: 'denied', person })
 }
 
+/** What the originator gets in place of an output that nobody released in time. */
+export function releaseExpired(why: string): PassError {
+  return passError('E013', `nobody released the output in time (${why})`, { approval: 'expired' })
+}
+
 /** Whether the originator is told of the return beyond getting it. */
 export function shouldNotify(output: Judged, policy: Pick<EffectivePolicy, 'notify_on_return'>): boolean {
   if (policy.notify_on_return === 'only_issues') return hasIssue(output)

@@ -4,7 +4,7 @@ import { RULES, step } from '../testing/samples.js'
 import { foldJournal } from './lifecycle.js'
 import { passStatus, type StatusEvent, transition } from './status.js'
 
-const EVENTS: StatusEvent[] = ['hold', 'admit', 'refuse', 'return', 'time_out', 'cancel', 'await_release', 'process']
+const EVENTS: StatusEvent[] = ['hold', 'admit', 'refuse', 'return', 'time_out', 'cancel', 'await_release', 'expire', 'process']
 
 /** DESIGN §3, written out. */
 const POSSIBLE: [PassStatus, StatusEvent, PassStatus][] = [
@@ -23,6 +23,7 @@ const POSSIBLE: [PassStatus, StatusEvent, PassStatus][] = [
   ['returned', 'await_release', 'awaiting_release'],
   ['returned', 'process', 'processed'],
   ['awaiting_release', 'process', 'processed'],
+  ['awaiting_release', 'expire', 'expired'],
 ]
 
 describe('transition', () => {
@@ -45,6 +46,7 @@ describe('passStatus', () => {
     ['returned', [work, step('return', 3)], {}],
     ['awaiting_release', [work, step('return', 3)], { awaiting_release: true }],
     ['processed', [work, step('return', 3)], { awaiting_release: true, processed: true }],
+    ['expired', [work, step('return', 3)], { expired: true, processed: true }],
     ['returned', [work, system('E011')], {}],
     ['refused', [system('E003')], {}],
     ['refused', [step('held', 1), system('E013')], {}],

@@ -2,7 +2,7 @@ import { type PassStatus, SYSTEM } from '@passover/schemas'
 import type { JournalState } from './lifecycle.js'
 
 /** What can happen to a pass, as its status sees it. */
-export type StatusEvent = 'hold' | 'admit' | 'refuse' | 'return' | 'time_out' | 'cancel' | 'await_release' | 'process'
+export type StatusEvent = 'hold' | 'admit' | 'refuse' | 'return' | 'time_out' | 'cancel' | 'await_release' | 'expire' | 'process'
 
 /** The transition table of DESIGN §3. What is not in it is impossible. */
 const TRANSITIONS: Record<PassStatus, Partial<Record<StatusEvent, PassStatus>>> = {
@@ -10,8 +10,9 @@ const TRANSITIONS: Record<PassStatus, Partial<Record<StatusEvent, PassStatus>>> 
   held: { admit: 'waiting_for_return', refuse: 'refused', time_out: 'timed_out', cancel: 'cancelled' },
   waiting_for_return: { return: 'returned', time_out: 'timed_out', cancel: 'cancelled' },
   returned: { await_release: 'awaiting_release', process: 'processed' },
-  awaiting_release: { process: 'processed' },
+  awaiting_release: { process: 'processed', expire: 'expired' },
   processed: {},
+  expired: {},
   refused: {},
   timed_out: {},
   cancelled: {},
@@ -28,6 +29,8 @@ export function transition(from: PassStatus, event: StatusEvent): Transition {
 export interface Delivery {
   /** The output waits for a person (spec 0 §4.2). */
   awaiting_release?: boolean
+  /** Nobody released it in time: its originator got E013, and will never get the output. */
+  expired?: boolean
   /** The originator has it. */
   processed?: boolean
 }
@@ -41,6 +44,7 @@ export function passStatus(journal: JournalState, delivery: Delivery = {}): Pass
   if (by === SYSTEM && code === 'E010') return 'timed_out'
   if (by === SYSTEM && code === 'E043') return 'cancelled'
   if (!journal.work) return 'refused'
+  if (delivery.expired) return 'expired'
   if (delivery.processed) return 'processed'
   return delivery.awaiting_release ? 'awaiting_release' : 'returned'
 }

@@ -1,4 +1,4 @@
-import { PassOverError, releaseDenied } from '@passover/core'
+import { PassOverError, releaseDenied, releaseExpired } from '@passover/core'
 import { keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
@@ -112,7 +112,8 @@ function denied({ key }: HeldBack, decision: { person: string; reason?: string |
 }
 
 function expired(held: HeldBack): PassOverError {
-  return new PassOverError('E013', `nobody released the output in time (${held.why})`, { ...held.key, approval: 'expired' })
+  const { code, message, details } = releaseExpired(held.why)
+  return new PassOverError(code, message, { ...held.key, ...details })
 }
 
 function closed(key: PassKey): PassOverError {

@@ -7,6 +7,7 @@ import { Archive } from './archive-read.js'
 import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
 import { createdAt, describeChecked, rowOf } from './describe.js'
+import { Expiries } from './expiries.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
 import { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
@@ -107,6 +108,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     hasRecord: (key) => hasRecord(table, key),
     onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, options }, loaded),
   })
+  const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
@@ -118,7 +120,22 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
     start,
   )
-  return { deps, options, projector, archiver, records, reloads, violations, schemas, manifest, agents, rows, inbox, acknowledged }
+  return {
+    deps,
+    options,
+    projector,
+    archiver,
+    records,
+    reloads,
+    violations,
+    schemas,
+    manifest,
+    agents,
+    rows,
+    inbox,
+    expiries,
+    acknowledged,
+  }
 }
 
 /** A pass that began has its record, whatever later requests for its id were told (rule 5). */

@@ -87,6 +87,15 @@ export class Inbox {
     return found.sort((a, b) => a.since - b.since || (cursorOf(a) < cursorOf(b) ? -1 : 1))
   }
 
+  /** Of one item, those whose time was over by then (server ms). */
+  over(item: Waiting['item'], by: number): Waiting[] {
+    const found: Waiting[] = []
+    if (this.counts[item] === 0) return found
+    for (const entries of this.waiting.values())
+      for (const entry of entries) if (entry.item === item && entry.expires_at <= by) found.push(entry)
+    return found
+  }
+
   /** It was looked at, and waits no longer. */
   drop(entry: Waiting): void {
     const known = this.waiting.get(entry.key.id) ?? []

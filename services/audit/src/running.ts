@@ -5,6 +5,7 @@ import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
+import type { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
 import type { Manifest } from './manifest.js'
 import type { AuditOptions } from './options.js'
@@ -70,6 +71,7 @@ export interface Parts {
   agents: Map<string, AgentRecord>
   rows: Rows
   inbox: Inbox
+  expiries: Expiries
   acknowledged: Acknowledged
 }
 
@@ -97,6 +99,7 @@ export class RunningAudit {
     })
     this.every(SWEEP_MS, () => this.sweep())
     this.every(LOOK_MS, () => void this.look())
+    this.every(LOOK_MS, () => void this.parts.expiries.look())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
       this.caughtUp = true

@@ -5,7 +5,8 @@ import type { Logger } from 'pino'
 import { again } from './backoff.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
 import { type Posted, post } from './post.js'
-import { readNotices } from './read-notices.js'
+import { mayBeTold, readNotices } from './read-notices.js'
+import { Taken } from './taken.js'
 
 export interface NotifierDeps {
   /** Connected as `passover`. */
@@ -26,6 +27,9 @@ export interface Notifier extends AsyncDisposable {
 
 const UNREADABLE_WAIT_MS = 1_000
 
+/** The message that notices are about. */
+type Told = Pick<Step, 'key' | 'sequence'>
+
 /** Starts telling whatever is stored from its first start on. Any number may run: they share the work. */
 export async function startNotifier(deps: NotifierDeps, settings: NotifierSettings): Promise<Notifier> {
   const options = notifierOptions.parse(settings)
@@ -38,8 +42,7 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 
 class RunningNotifier implements Notifier {
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
-  /** Notices of steps under way that were taken already: those of a step are told each on its own. */
-  readonly #taken = new Map<number, Set<string>>()
+  readonly #taken = new Taken()
   #consumption: Consumption | undefined
   /** Why the receiver did not take the last notice. */
   #refused: string | undefined
@@ -82,7 +85,7 @@ class RunningNotifier implements Notifier {
 
   async #handle(delivery: Delivery): Promise<Verdict> {
     const fact = this.deps.bus.subjects.toFact(delivery)
-    if (fact.type !== 'step') return { ok: true }
+    if (!mayBeTold(fact)) return { ok: true }
     let notices: Notice[]
     try {
       notices = await readNotices(this.deps.bus, fact, { id_window_ms: this.options.id_window_ms })
@@ -94,24 +97,21 @@ class RunningNotifier implements Notifier {
   }
 
   /** I1: acknowledged when every notice was taken, or given up. */
-  async #tell(delivery: Delivery, step: Step, notices: Notice[]): Promise<Verdict> {
-    const taken = this.#taken.get(delivery.sequence) ?? new Set<string>()
+  async #tell(delivery: Delivery, step: Told, notices: Notice[]): Promise<Verdict> {
     for (const notice of notices) {
-      if (taken.has(notice.id)) continue
+      if (this.#taken.has(delivery.sequence, notice.id)) continue
       const posted = await post(this.options, notice, Date.now())
-      if (!posted.ok) {
-        this.#taken.set(delivery.sequence, taken)
-        return await this.#failed(delivery, step, { notice, posted })
-      }
-      taken.add(notice.id)
+      if (!posted.ok) return await this.#failed(delivery, step, { notice, posted })
       this.#refused = undefined
       this.counts.posted++
+      // Only one of several is worth remembering.
+      if (notices.length > 1) this.#taken.add(delivery.sequence, notice.id)
     }
     this.#taken.delete(delivery.sequence)
     return { ok: true }
   }
 
-  async #failed(delivery: Delivery, step: Step, of: { notice: Notice; posted: Extract<Posted, { ok: false }> }): Promise<Verdict> {
+  async #failed(delivery: Delivery, step: Told, of: { notice: Notice; posted: Extract<Posted, { ok: false }> }): Promise<Verdict> {
     const { notice, posted } = of
     this.counts.failed++
     this.#refused = `the webhook does not take notices: ${posted.why}`
@@ -131,7 +131,7 @@ class RunningNotifier implements Notifier {
   }
 
   /** What nobody took is an event of its pass. */
-  async #bury(step: Step, why: string): Promise<boolean> {
+  async #bury(step: Told, why: string): Promise<boolean> {
     const { bus } = this.deps
     const body: DeadLetterBody = { v: WIRE_VERSION, sequence: step.sequence, error: passError('E040', why) }
     const outcome = await bus.publish({

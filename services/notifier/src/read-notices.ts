@@ -12,21 +12,36 @@ import {
   type ReturnedBody,
   withStandIns,
 } from '@passover/core'
-import { type ControlFrame, HEADER, type Notice, type PassKey, type Step, sha256, type WorkControl } from '@passover/schemas'
+import {
+  type ControlFrame,
+  type DecisionFact,
+  type Fact,
+  HEADER,
+  type Notice,
+  type PassKey,
+  type Step,
+  sha256,
+  type WorkControl,
+} from '@passover/schemas'
 
 type Json = Record<string, unknown>
 
+/** What a notice may be about: a held or return step, or a decision that released an output, whose changes may wait from then on. */
+export function mayBeTold(fact: Fact): fact is Step | DecisionFact {
+  return fact.type === 'step' ? fact.kind === 'held' || fact.kind === 'return' : fact.type === 'decision' && fact.item === 'return'
+}
+
 /**
- * What is to be told about a stored held or return step: [] where the step counts for nothing, or nobody wants it told (I2). Reads the
+ * What is to be told about such a message: [] where it counts for nothing, or nobody wants it told (I2). Reads the
  * pass at the leader. Throws BusReadError where it cannot be read now.
  */
-export async function readNotices(bus: Bus, step: Step, rules: JournalRules): Promise<Notice[]> {
+export async function readNotices(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, rules: JournalRules): Promise<Notice[]> {
   const stored = await bus.journal.history(step.key)
   const pass = tell(bus, step, { stored, rules })
   return pass ? noticesOf(pass).filter(({ sequence }) => sequence === step.sequence) : []
 }
 
-function tell(bus: Bus, { key }: Step, { stored, rules }: { stored: Stored[]; rules: JournalRules }): NoticedPass | undefined {
+function tell(bus: Bus, { key }: Pick<Step, 'key'>, { stored, rules }: { stored: Stored[]; rules: JournalRules }): NoticedPass | undefined {
   const facts = stored.map((message) => ({ message, fact: bus.subjects.toFact(message) }))
   const steps = facts.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : []))
   const { journal } = foldJournal(steps, rules)

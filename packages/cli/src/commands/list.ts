@@ -8,6 +8,7 @@ const STATUSES = [
   'waiting_for_return',
   'returned',
   'awaiting_release',
+  'expired',
   'processed',
   'refused',
   'timed_out',

@@ -19,7 +19,7 @@ export function isOpen(row: Pick<PassRow, 'status'>): boolean {
 }
 
 export function colorOf(row: Pick<PassRow, 'status' | 'output_status'>, colors: Terminal['colors']): (text: string) => string {
-  if (['refused', 'timed_out', 'cancelled'].includes(row.status) || row.output_status === 'failed') return colors.red
+  if (['refused', 'timed_out', 'cancelled', 'expired'].includes(row.status) || row.output_status === 'failed') return colors.red
   if (['held', 'awaiting_release'].includes(row.status)) return colors.yellow
   return isOpen(row) ? colors.cyan : colors.green
 }

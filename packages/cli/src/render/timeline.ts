@@ -98,6 +98,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   late: ({ by }) => `${by} returns too late; kept, not delivered`,
   dead_letter: () => 'kept as a dead letter',
   settled: ({ by }) => `${by} settles the dead letter`,
+  expired: () => 'nobody released it in time (E013)',
   violation: () => 'a step that cannot be',
   acknowledged: ({ by }) => `${by} has it`,
   undelivered: () => 'not acknowledged in time (E022); it can still be asked for by its id',
