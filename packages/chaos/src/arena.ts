@@ -8,6 +8,7 @@ import { LOAD_AGENTS } from './load-plan.js'
 import { LoopbackNetwork } from './loopback.js'
 import { NamespaceNetwork } from './namespaces.js'
 import type { Network } from './network.js'
+import type { OwnWorld } from './own-world.js'
 import { SmallDisks } from './small-disk.js'
 import { eventually } from './wait.js'
 
@@ -30,6 +31,8 @@ export interface ArenaOptions {
   /** Whether this process is in a world of its own (own-world.ts), and may mount there. */
   namespaces: boolean
   mounts: boolean
+  /** Whether traffic can be slowed there. */
+  shaping: OwnWorld['shaping']
 }
 
 /** Whom the schedule may hurt, by kind. */

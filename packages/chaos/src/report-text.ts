@@ -42,7 +42,12 @@ export function reportText(report: ChaosReport): string {
     report.left_out.length > 0 ? report.left_out.map((what) => `- ${what}`).join('\n') : 'Nothing.',
     ...(report.soak ? ['## What grows', ...report.soak.lines] : []),
     '## Schedule, as it was',
-    report.done.map(({ began, what }) => `- ${((began - Date.parse(report.started_at)) / 1_000).toFixed(1)} s: ${what}`).join('\n'),
+    report.done
+      .map(
+        ({ began, what, skipped }) =>
+          `- ${((began - Date.parse(report.started_at)) / 1_000).toFixed(1)} s: ${skipped ? 'left out: ' : ''}${what}`,
+      )
+      .join('\n'),
   ]
   return `${sections.filter(Boolean).join('\n\n')}\n`
 }

@@ -40,6 +40,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
     dir: options.dir,
     namespaces: own,
     mounts: own && home.world.mounts,
+    shaping: home.world.shaping,
   })
   using time = timeUp(options.length_ms, home.stop)
   const over = time.signal
@@ -125,7 +126,7 @@ function machineOf(arena: Arena, { world, server }: RunHome): Machine {
 }
 
 /** What this machine cannot do, or was not asked to (I3). */
-function leftOut(arena: Arena, { faults, nodes, network }: ChaosOptions, world: OwnWorld): string[] {
+function leftOut(arena: Arena, { faults, nodes, network, soak }: ChaosOptions, world: OwnWorld): string[] {
   const left = FAULTS.filter((fault) => !faults.includes(fault)).map((fault) => `${fault}: not asked for`)
   if (nodes === 1) left.push('leader-kill, disk-full, flip: there is one server, nobody else has what it loses')
   if (arena.network.kind === 'loopback' && network === 'own')
@@ -134,6 +135,8 @@ function leftOut(arena: Arena, { faults, nodes, network }: ChaosOptions, world: 
     left.push('delay of slow links: the kernel has no netem; their throughput alone is limited')
   if (arena.network.kind === 'namespaces' && world.shaping === 'none') left.push('slow links: the kernel can shape no traffic')
   if (arena.disks.means === 'none') left.push('disk-full: nothing may be mounted here, and there is no prlimit')
+  if (soak && process.platform !== 'linux')
+    left.push('memory, descriptors and threads of processes: they are read from /proc, which is not here')
   return left
 }
 

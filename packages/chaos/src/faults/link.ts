@@ -16,6 +16,7 @@ export const partition: Fault = async (arena, { target, for_ms }, stop) => {
 
 /** A link with a long way and little room. */
 export const slow: Fault = async (arena, { target, for_ms, salt }, stop) => {
+  if (arena.network.kind === 'namespaces' && arena.options.shaping === 'none') return { skipped: 'no traffic can be slowed here' }
   const [one, others] = endsOf(target)
   const chosen = seeded(salt)
   const delay_ms = chosen.between(DELAY_MS.least, DELAY_MS.most)
