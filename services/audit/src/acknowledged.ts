@@ -27,6 +27,8 @@ interface Dirty {
  * and rebuilds come to the same bytes in whatever order they read.
  */
 export class Acknowledged {
+  /** Told of each list. */
+  onTaken: (originator: string, sequences: readonly number[]) => void = () => undefined
   private readonly known: LRUCache<string, Chunk>
   private dirty = new Map<string, Dirty>()
   private writing = new Map<string, Dirty>()
@@ -49,13 +51,15 @@ export class Acknowledged {
     if (!decoded.ok) return
     let number = -1
     let dirty: Dirty | undefined
-    for (const sequence of sequencesIn(decoded.value, fact.sequence)) {
+    const sequences = sequencesIn(decoded.value, fact.sequence)
+    for (const sequence of sequences) {
       if (chunkOf(sequence) !== number) {
         number = chunkOf(sequence)
         dirty = this.dirtyOf(keyOf(fact.originator, number), fact.sequence)
       }
       if (dirty) setBit(dirty.bits, sequence)
     }
+    this.onTaken(fact.originator, sequences)
   }
 
   /** Whether an originator acknowledged a return of its own; a promise where the bucket must be asked. */

@@ -20,6 +20,7 @@ import { MAX_ROWS, Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
 import { sessionOf } from './session.js'
+import { Undelivered } from './undelivered.js'
 import { Violations } from './violations.js'
 
 /** How long an answer that must be of now waits for the reader. */
@@ -55,6 +56,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   })
   const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
+  void parts.undelivered.scan(from)
   const reader = await bus.follow({ from }, (stored, fact) => {
     const busy = parts.projector.take(stored, fact)
     const sealing = parts.archiver.take(stored, fact, sessionOf(stored, fact))
@@ -106,13 +108,16 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key),
-    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, options }, loaded),
+    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, undelivered, options }, loaded),
   })
   const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
+  const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
+  const undelivered = new Undelivered({ ...waiting, untilRead: (sequence) => untilRead({ deps, projector }, sequence) })
+  acknowledged.onTaken = (originator, sequences) => undelivered.acknowledged(originator, sequences)
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, reloads, violations, schemas, inbox, acknowledged, isAgent },
+    { log, rules, records, rows, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent },
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
@@ -135,6 +140,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     inbox,
     expiries,
     acknowledged,
+    undelivered,
   }
 }
 
@@ -148,11 +154,11 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolea
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
 async function keepLoaded(
-  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'options'>,
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'options'>,
   loaded: Loaded,
 ): Promise<boolean> {
   const { memory } = loaded
-  const { records, rows, violations, schemas, inbox, options } = parts
+  const { records, rows, violations, schemas, inbox, undelivered, options } = parts
   for (const { sequence, what } of memory.ignored) {
     const unknown = memory.journal.state === 'none' && what.startsWith('a return')
     violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
@@ -162,6 +168,7 @@ async function keepLoaded(
   const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)
   rows.put(row)
   inbox.note(record, memory.first)
+  undelivered.note(memory)
   if (!options.log_all_passes) return true
   return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, record)
 }
@@ -182,7 +189,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead:
   }
 }
 
-async function untilRead({ deps, projector }: Parts, sequence: number): Promise<void> {
+async function untilRead({ deps, projector }: Pick<Parts, 'deps' | 'projector'>, sequence: number): Promise<void> {
   for (let waited = 0; projector.position < sequence; waited += LAG_STEP_MS) {
     if (waited >= MOST_LAG_MS) throw new Error(`the audit has read up to ${projector.position}, not ${sequence}`)
     await new Promise<void>((done) => deps.clock.after(LAG_STEP_MS, done))

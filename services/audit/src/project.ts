@@ -13,6 +13,7 @@ import type { Reloads } from './reload.js'
 import { noteKey, RequestNotes } from './request-notes.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
+import type { Undelivered } from './undelivered.js'
 import type { Violations } from './violations.js'
 
 export interface ProjectorDeps {
@@ -24,6 +25,7 @@ export interface ProjectorDeps {
   violations: Violations
   schemas: SchemaChecks
   inbox: Inbox
+  undelivered: Pick<Undelivered, 'note'>
   acknowledged: Pick<Acknowledged, 'take' | 'busy' | 'lowest'>
   isAgent: (name: string) => boolean
 }
@@ -199,6 +201,7 @@ export class Projector {
       this.young.delete(text)
       this.old.delete(text)
       this.save(tracked)
+      this.deps.undelivered.note(tracked.memory)
       this.ended.set(text, tracked)
       return
     }

@@ -14,6 +14,7 @@ import type { Records } from './records.js'
 import type { Reloads } from './reload.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
+import type { Undelivered } from './undelivered.js'
 import type { Violations } from './violations.js'
 
 /** What the audit is given: only a main constructs these. */
@@ -73,6 +74,7 @@ export interface Parts {
   inbox: Inbox
   expiries: Expiries
   acknowledged: Acknowledged
+  undelivered: Undelivered
 }
 
 /** An audit that reads. */
@@ -169,6 +171,7 @@ export class RunningAudit {
     parts.records.stop()
     parts.inbox.stop()
     parts.acknowledged.stop()
+    parts.undelivered.stop()
     const begun = Promise.all([flushed, parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
@@ -179,9 +182,11 @@ export class RunningAudit {
 
   /** A reader that lags is not told by the clock how old a pass is, but by what it reads. */
   private sweep(): void {
-    const { projector, deps, acknowledged } = this.parts
+    const { projector, deps, acknowledged, undelivered } = this.parts
+    const now = projector.position >= this.last ? deps.clock.now() : projector.time
     acknowledged.sweep()
-    projector.sweep(projector.position >= this.last ? deps.clock.now() : projector.time)
+    undelivered.sweep(now)
+    projector.sweep(now)
   }
 
   private async look(): Promise<void> {
