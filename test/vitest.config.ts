@@ -38,7 +38,7 @@ export default defineConfig({
         test: {
           ...common,
           name: 'integration',
-          include: ['test/{integration,contract}/**/*.test.ts'],
+          include: ['test/{integration,contract,simulation}/**/*.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
         },

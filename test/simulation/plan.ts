@@ -57,10 +57,10 @@ const MINUTE = 60_000
 export function makePlan(seed: number): Plan {
   const dice = new Dice(seed, 'plan')
   const quiet = dice.hits(0.08)
-  const long = dice.hits(0.25)
+  const long = dice.hits(0.2)
   const dispatchers = dice.pick([1, 2, 2, 3])
-  const workers = dice.pick([1, 1, 2])
-  const id_window_ms = long ? 15_000 : 60_000
+  const workers = dice.pick([1, 2, 2])
+  const id_window_ms = long ? 9_000 : 60_000
   const passes = Array.from({ length: dice.whole(2, 6) }, (_, n) => root(dice, `p${n}`, { long, id_window_ms }))
   const roles = rolesOf({ dispatchers, workers })
   return {
@@ -69,13 +69,13 @@ export function makePlan(seed: number): Plan {
     dispatchers,
     workers,
     id_window_ms,
-    calm_at: 16_000,
-    until: long ? 80_000 : 46_000,
+    calm_at: 12_000,
+    until: long ? 62_000 : 37_000,
     deletes: long,
     evil: !quiet && dice.hits(0.1) ? [dice.between(500, 9_000), dice.between(500, 9_000)] : [],
     skew: Object.fromEntries(roles.map((role) => [role, quiet || dice.hits(0.6) ? 0 : Math.round(dice.between(-5 * MINUTE, 5 * MINUTE))])),
     passes,
-    faults: quiet ? [] : Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles)).sort((a, b) => a.at - b.at),
+    faults: quiet ? [] : Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles, dice.pick(passes))).sort((a, b) => a.at - b.at),
   }
 }
 
@@ -103,12 +103,12 @@ export function rolesOf({ dispatchers, workers }: Pick<Plan, 'dispatchers' | 'wo
 
 function root(dice: Dice, name: string, about: { long: boolean; id_window_ms: number }): PassPlan {
   const pass = common(dice, name, { from: dice.pick(['alice', 'bob']), above: [] })
-  pass.at = dice.between(200, 9_000)
+  pass.at = dice.between(200, 7_000)
   pass.given = dice.hits(0.35)
   if (dice.hits(0.3)) pass.children = children(dice, pass, [])
   if (pass.children.length > 0 && dice.hits(0.3)) pass.budget = dice.whole(1, 2)
   if (dice.hits(0.3)) pass.again.push({ after: dice.between(1, 6_000), same: dice.hits(0.7) })
-  if (about.long && dice.hits(0.4)) pass.again.push({ after: dice.between(10_000, about.id_window_ms * 3), same: dice.hits(0.8) })
+  if (about.long && dice.hits(0.4)) pass.again.push({ after: dice.between(8_000, about.id_window_ms * 4), same: dice.hits(0.8) })
   return pass
 }
 
@@ -147,11 +147,13 @@ function children(dice: Dice, parent: PassPlan, above: string[]): PassPlan[] {
   })
 }
 
-function fault(dice: Dice, roles: string[]): FaultPlan {
-  const at = dice.between(100, 14_000)
-  const who = dice.pick(roles)
-  const consumer = dice.hits(0.5) ? 'dispatcher' : `work_${dice.pick(SUBAGENTS)}_medium`
-  switch (dice.pick(['die', 'die', 'die', 'stop', 'cut', 'storm', 'restart', 'remove'] as const)) {
+/** Mostly where and when something is under way. */
+function fault(dice: Dice, roles: string[], pass: PassPlan): FaultPlan {
+  const near = dice.hits(0.6)
+  const at = near ? Math.max(50, pass.at + dice.between(-300, Math.max(300, pass.ms))) : dice.between(100, 10_000)
+  const who = near && dice.hits(0.6) ? dice.pick(roles.filter((role) => role.startsWith(pass.to))) : dice.pick(roles)
+  const consumer = dice.hits(0.5) ? 'dispatcher' : `work_${near ? pass.to : dice.pick(SUBAGENTS)}_medium`
+  switch (dice.pick(['die', 'die', 'die', 'stop', 'stop', 'cut', 'storm', 'restart', 'remove'] as const)) {
     case 'die':
       return { kind: 'die', at, who, n: dice.whole(0, 30), back_ms: dice.between(50, 4_000) }
     case 'stop':

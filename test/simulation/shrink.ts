@@ -8,15 +8,25 @@ export interface Shrunk {
   tries: number
 }
 
+interface ShrinkOptions {
+  run?: (plan: Plan) => Promise<{ violations: Violation[] }>
+  /** Tries at most. */
+  most?: number
+}
+
+function really(plan: Plan): Promise<{ violations: Violation[] }> {
+  return new Simulation(plan).run()
+}
+
 /** Takes out of a failing plan whatever the violation does not need: faults, passes, children, replicas, skews, decisions. */
-export async function shrink(plan: Plan, violation: Violation, most = 400): Promise<Shrunk> {
+export async function shrink(plan: Plan, violation: Violation, { run = really, most = 400 }: ShrinkOptions = {}): Promise<Shrunk> {
   let best: Shrunk = { plan, violation, tries: 0 }
   for (let progress = true; progress; ) {
     progress = false
     for (const smaller of smallerOnes(best.plan)) {
       if (best.tries >= most) return best
       best.tries += 1
-      const { violations } = await new Simulation(smaller).run()
+      const { violations } = await run(smaller)
       const same = violations.find(({ kind }) => kind === violation.kind)
       if (!same) continue
       best = { ...best, plan: smaller, violation: same }

@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { MUTANTS } from './mutants.js'
+import { mutated } from './mutate-hooks.js'
+import { makePlan, type Plan } from './plan.js'
+import { runSeeds } from './pool.js'
+import { shrink } from './shrink.js'
+import { type Result, Simulation } from './simulation.js'
+
+const SEEDS = 200
+
+async function results(from: number, count: number, mutant?: string): Promise<Result[]> {
+  const found: Result[] = []
+  const onResult = (result: Result) => {
+    found.push(result)
+    return result.violations.length === 0
+  }
+  await runSeeds({ from, count, processes: 2, mutant, onResult })
+  return found
+}
+
+describe('the simulation', () => {
+  test(`${SEEDS} seeded schedules break no promise, and are not idle`, async () => {
+    const found = await results(1, SEEDS)
+    expect(found.flatMap(({ seed, violations }) => violations.map(({ text }) => `seed ${seed}: ${text}`))).toEqual([])
+    const sum = (what: string) => found.reduce((all, { tally }) => all + (tally[what] ?? 0), 0)
+    for (const what of ['deaths', 'stop', 'cut', 'restart', 'remove', 'lost', 'unanswered', 'held_up', 'delayed'])
+      expect(sum(what), what).toBeGreaterThan(10)
+    expect(found.reduce((all, { passes }) => all + passes, 0)).toBeGreaterThan(SEEDS * 3)
+  }, 600_000)
+
+  test('the same seed has the same history, whatever ran before it and in whichever process', async () => {
+    const [before] = await results(12, 1)
+    for (const seed of [11, 12]) {
+      const result = await new Simulation(makePlan(seed)).run()
+      if (seed === 12) expect({ digest: result.digest, steps: result.steps }).toEqual({ digest: before?.digest, steps: before?.steps })
+    }
+  }, 300_000)
+
+  test('a failing plan is shrunk to what it needs', async () => {
+    const violation = { promise: 'P1' as const, kind: 'made_up', text: '', at: 0 }
+    const needs = (plan: Plan) => plan.faults.some(({ kind }) => kind === 'restart') && plan.passes.some(({ hold }) => hold)
+    const run = async (plan: Plan) => ({ violations: needs(plan) ? [violation] : [] })
+    const plan = Array.from({ length: 200 }, (_, seed) => makePlan(seed)).find((one) => needs(one) && one.faults.length > 3)
+    const small = await shrink(plan as Plan, violation, { run })
+    expect(small.plan.faults.map(({ kind }) => kind)).toEqual(['restart'])
+    expect(small.plan.passes).toHaveLength(1)
+    expect(small.plan.passes[0]).toMatchObject({ children: [], ms: 0, does: 'returns', again: [] })
+  })
+})
+
+describe('mutants', () => {
+  test.each(Object.entries(MUTANTS))('%s can be put in', (_, mutant) => {
+    const path = fileURLToPath(new URL(`../../${mutant.file}`, import.meta.url))
+    expect(mutated(readFileSync(path, 'utf8'), mutant)).not.toBe(readFileSync(path, 'utf8'))
+  })
+
+  test.each(Object.entries(MUTANTS).filter(([, { quick }]) => quick))(
+    '%s is caught',
+    async (name) => {
+      const found = await results(1, 60, name)
+      expect(found.at(-1)?.violations.length, `seeds 1 to ${found.length}`).toBeGreaterThan(0)
+    },
+    300_000,
+  )
+})
