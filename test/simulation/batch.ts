@@ -1,4 +1,4 @@
-import { makePlan } from './plan.js'
+import { planOf } from './configs.js'
 import { type Result, Simulation } from './simulation.js'
 
 /** A child of run.ts: runs the seeds that it is sent, one answer each, so that it can be taken up where it was left. */
@@ -12,7 +12,7 @@ async function runAll(seeds: number[]): Promise<void> {
 
 async function runSeed(seed: number): Promise<Result> {
   try {
-    return await new Simulation(makePlan(seed)).run()
+    return await new Simulation(planOf(seed, process.env.SIMULATION_CONFIG || undefined)).run()
   } catch (error) {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
     return { seed, digest: '', steps: 0, passes: 0, violations: [{ promise: 'P2', kind: 'broken', text, at: 0 }], tally: {} }

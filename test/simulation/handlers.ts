@@ -10,7 +10,8 @@ export function performer(simulation: Simulation, process: Process): Handler {
     simulation.checks.began(pass.key, pass.attempt)
     if (!plan) return 'unplanned'
     const below = Promise.all(plan.children.map((child) => askChild(simulation, process, { pass, child })))
-    await sleep(process, plan.ms, plan.does === 'stubborn' ? undefined : pass.signal)
+    // No two runs take equally long.
+    await sleep(process, plan.ms * process.dice.between(0.3, 1), plan.does === 'stubborn' ? undefined : pass.signal)
     await deed(process, plan)
     if (plan.does !== 'stubborn') await Promise.race([below, aborted(pass.signal)])
     return `${plan.name} by attempt ${pass.attempt}`

@@ -2,6 +2,8 @@
 export interface Mutant {
   /** The rule of DESIGN §2 that it breaks, or the model's mutant that it is. */
   breaks: string
+  /** The configuration of configs.ts in which it is looked for. */
+  config: string
   file: string
   find: string
   put: string
@@ -18,107 +20,107 @@ const JOURNAL = 'packages/bus/dist/journal.js'
 
 /** Every one must be caught: by its name in the model where it is one of the model's. */
 export const MUTANTS: Record<string, Mutant> = {
-  '-first_lost': { breaks: 'rule 1', file: ATTEMPT, find: 'if (first && view.fence)', put: 'if (false)' },
-  '-find_work': { breaks: 'rule 1', file: ATTEMPT, find: 'if (view.work?.sequence !== facts.sequence)', put: 'if (false)' },
-  own_by_agent: { breaks: 'rule 1', file: ATTEMPT, find: 'view.fence.nonce === facts.nonce', put: 'facts.delivered > 1' },
-  own_by_process: { breaks: 'rule 1', file: 'packages/sdk/dist/nonce.js', find: '(count++)', put: '(0)' },
-  '-connection': { breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > facts.connected_at', put: 'true' },
-  '-consumer': { breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > consumer_created_at', put: 'true' },
+  '-first_lost': { config: 'attempts', breaks: 'rule 1', file: ATTEMPT, find: 'if (first && view.fence)', put: 'if (first && view.fence) return { kind: "run", attempt: view.attempt, guard: view.last, proof: view.valid }; if (false)' },
+  '-find_work': { config: 'attempts_unknown', breaks: 'rule 1', file: ATTEMPT, find: 'if (view.work?.sequence !== facts.sequence)', put: 'if (false)' },
+  own_by_agent: { config: 'attempts', breaks: 'rule 1', file: ATTEMPT, find: 'view.fence.nonce === facts.nonce', put: 'facts.delivered > 1' },
+  own_by_process: { config: 'attempts', breaks: 'rule 1', file: 'packages/sdk/dist/nonce.js', find: '(count++)', put: '(0)' },
+  '-connection': { config: 'counts_lost', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > facts.connected_at', put: 'true' },
+  '-consumer': { config: 'recreated', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > consumer_created_at', put: 'true' },
   skip_fence: {
-    breaks: 'rule 2',
+    config: 'attempts', breaks: 'rule 2',
     file: ATTEMPT,
     find: "return { kind: 'fence', attempt: view.attempt + 1, guard: view.last };",
     put: "return { kind: 'run', attempt: view.attempt, guard: view.last, proof: view.valid };",
   },
-  '-proof_at_seq': { breaks: 'rule 3', file: OPEN_PASS, find: 'parent.journal.valid === step.proof', put: 'true' },
-  no_cascade: { breaks: 'rule 3', file: OPEN_PASS, find: 'if (!step.parent)', put: 'if (true)' },
+  '-proof_at_seq': { config: 'child', breaks: 'rule 3', file: OPEN_PASS, find: 'parent.journal.valid === step.proof', put: 'true' },
+  no_cascade: { config: 'child', breaks: 'rule 3', file: OPEN_PASS, find: 'if (!step.parent)', put: 'if (true)' },
   '-del_order': {
-    breaks: 'rule 4',
+    config: 'deleted', breaks: 'rule 4',
     file: 'services/audit/dist/retention.js',
     find: 'rank(a) - rank(b) || a.sequence - b.sequence',
     put: 'rank(b) - rank(a) || a.sequence - b.sequence',
   },
-  '-late': { breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
+  '-late': { config: 'stalled', breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
   '-caller': {
-    breaks: 'rule 6',
+    config: 'again', breaks: 'rule 6',
     file: VIEW,
     find: '[seen.held, seen.work, seen.fence].some((named) => named?.sequence === before)',
     put: 'true',
   },
-  '-digest': { breaks: 'rule 6', file: 'packages/sdk/dist/look.js', find: 'differs(view, pass.digest)', put: 'false' },
+  '-digest': { config: 'again', breaks: 'rule 6', file: 'packages/sdk/dist/look.js', find: 'differs(view, pass.digest)', put: 'false' },
   ack_first_dispatcher: {
-    breaks: 'rule 7',
+    config: 'admission', breaks: 'rule 7',
     file: 'services/dispatcher/dist/admission.js',
     find: 'const verdict = await dispatch(context, delivery);',
     put: 'delivery.ack(); const verdict = await dispatch(context, delivery);',
   },
   ack_first_worker: {
-    breaks: 'rule 7',
+    config: 'attempts', breaks: 'rule 7',
     file: 'packages/sdk/dist/worker-loop.js',
     find: 'this.#leases.shorten(envelope.control.lease_ms);',
     put: 'this.#leases.shorten(envelope.control.lease_ms); delivery.ack();',
   },
   no_guard: {
-    breaks: 'the guards',
+    config: 'admission', breaks: 'the guards',
     file: JOURNAL,
     find: 'this.#publisher.send(first.publish,',
     put: 'this.#publisher.send({ ...first.publish, guard: undefined },',
   },
   wrong_expected: {
-    breaks: 'the guards',
+    config: 'attempts', breaks: 'the guards',
     file: 'packages/sdk/dist/give-back.js',
     find: 'sequence: run.guard }',
     put: 'sequence: run.delivery.sequence }',
   },
   unknown_is_won: {
-    breaks: 'outcomes',
+    config: 'admission', breaks: 'outcomes',
     file: JOURNAL,
     find: "if (outcome.kind === 'refused' && outcome.reason !== 'closed')",
     put: "if (outcome.kind === 'unknown') return { ok: true, value: options.known === undefined ? plan([], 0).stored?.(1) : plan(options.known, 0).stored?.(1) }; if (outcome.kind === 'refused' && outcome.reason !== 'closed')",
   },
   stale_goes_on: {
-    breaks: 'outcomes',
+    config: 'attempts', breaks: 'outcomes',
     file: 'packages/sdk/dist/give-back.js',
     find: 'return settled ? { done: settled }',
     put: "if (settled === 'lost') { message.guard.sequence = steps.at(-1).sequence; return { publish: message, stored: () => 'returned' }; } return settled ? { done: settled }",
   },
   dispatch_held: {
-    breaks: 'holds',
+    config: 'hold', breaks: 'holds',
     file: 'services/dispatcher/dist/decisions.js',
     find: "if (body.verdict === 'deny')",
     put: 'if (false)',
   },
   any_digest: {
-    breaks: 'holds',
+    config: 'hold', breaks: 'holds',
     file: 'packages/core/dist/decisions.js',
     find: 'if (rules.digest !== undefined && digest !== rules.digest)',
     put: 'if (false)',
   },
-  no_requests: { breaks: 'the timekeeper', file: OPEN, find: 'this.#pending.add(asked);', put: '' },
+  no_requests: { config: 'stalled', breaks: 'the timekeeper', file: OPEN, find: 'this.#pending.add(asked);', put: '' },
   no_expiry: {
-    breaks: 'the timekeeper',
+    config: 'hold', breaks: 'the timekeeper',
     file: OPEN_PASS,
     find: 'const approval = journal.held.time +',
     put: 'const approval = Number.POSITIVE_INFINITY +',
   },
   literal_go_on: {
-    breaks: 'the timekeeper',
+    config: 'attempts_unknown', breaks: 'the timekeeper',
     file: OPEN_PASS,
     find: 'return at <= now ?',
     put: "return journal.state === 'open' ? { code: 'E010', why: 'deadline passed' } : at <= now ?",
   },
-  no_loop_check: { breaks: 'P3', file: 'packages/core/dist/chain.js', find: 'if (new Set(chain).size < chain.length)', put: 'if (false)' },
+  no_loop_check: { config: 'chains', breaks: 'P3', file: 'packages/core/dist/chain.js', find: 'if (new Set(chain).size < chain.length)', put: 'if (false)' },
   no_proof_check: {
-    breaks: 'P3',
+    config: 'child', breaks: 'P3',
     file: 'packages/core/dist/admit-parent.js',
     find: 'if (parent.journal.valid !== named.proof)',
     put: 'if (false)',
   },
   no_budget: {
-    breaks: 'P5',
+    config: 'chains', breaks: 'P5',
     file: 'services/dispatcher/dist/budgets.js',
     find: 'if (!charged)',
     put: 'charged = { ok: true, rest: undefined }; if (!charged)',
   },
-  no_cancel: { breaks: 'P5', file: OPEN_PASS, find: 'if (known.cancelled)', put: 'if (false)' },
+  no_cancel: { config: 'child', breaks: 'P5', file: OPEN_PASS, find: 'if (known.cancelled)', put: 'if (false)' },
 }

@@ -1,13 +1,13 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { makePlan } from './plan.js'
+import { planOf } from './configs.js'
 import { runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
 
 /**
  * `npm run simulate`: the real dispatcher, timekeeper, worker, originator and audit over a simulated server, network and clock.
- * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --mutant NAME, --processes P.
+ * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --mutant NAME and --config NAME (mutants.ts, configs.ts), --processes P.
  */
 const { values } = parseArgs({
   options: {
@@ -15,6 +15,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
     mutant: { type: 'string' },
+    config: { type: 'string' },
     processes: { type: 'string', default: String(Math.min(2, availableParallelism())) },
   },
 })
@@ -43,8 +44,8 @@ async function many(): Promise<number> {
     }
     return true
   }
-  const { from, seeds, processes, mutant } = values
-  await runSeeds({ from: Number(from), count: Number(seeds), processes: Number(processes), mutant, onResult })
+  const { from, seeds, processes, mutant, config } = values
+  await runSeeds({ from: Number(from), count: Number(seeds), processes: Number(processes), mutant, config, onResult })
   const seconds = (Date.now() - began) / 1000
   say(`${totals.seeds} seeded schedules, ${totals.steps} steps, ${totals.passes} passes in ${seconds.toFixed(1)} s`)
   say(
@@ -58,7 +59,7 @@ async function many(): Promise<number> {
 }
 
 async function one(seed: number): Promise<number> {
-  const plan = makePlan(seed)
+  const plan = planOf(seed, values.config)
   const result = await new Simulation(plan).run()
   say(JSON.stringify(result, null, 2))
   const [violation] = result.violations
