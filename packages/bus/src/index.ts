@@ -12,6 +12,7 @@
 
 export { API_ERROR, type ApiReply } from './api.js'
 export type {
+  AccountLimits,
   Advanced,
   AdvanceOptions,
   Bus,

@@ -1,6 +1,7 @@
 import { SLOTS } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
-import type { Inspection, SlotLoad } from './bus.js'
+import type { AccountLimits, Inspection, SlotLoad } from './bus.js'
+import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Subjects } from './subjects.js'
 import { topologyDifferences } from './topology.js'
@@ -10,6 +11,13 @@ interface ConsumerInfo {
   num_waiting: number
   num_pending: number
   num_ack_pending: number
+}
+
+interface AccountInfo {
+  streams: number
+  consumers: number
+  domain?: string
+  limits: Omit<AccountLimits, 'streams' | 'consumers'>
 }
 
 interface StreamInfo {
@@ -24,7 +32,10 @@ interface StreamInfo {
     allow_direct?: boolean
     republish?: unknown
     sealed?: boolean
+    storage: string
   }
+  ts: string
+  cluster?: { leader?: string; replicas?: { name: string; current: boolean; offline?: boolean }[] }
   state: { messages: number; bytes: number; first_seq: number; last_seq: number }
 }
 
@@ -55,6 +66,7 @@ export async function inspect(context: { link: Link; api: JetStreamApi; subjects
   const info = link.nc.info
   const rtt_ms = await link.nc.rtt()
   const stream = await api.call<StreamInfo>(`STREAM.INFO.${subjects.stream}`)
+  const account = await accountOf(api)
   const names = stream.ok ? await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers') : []
   const streams = await listed<StreamInfo>(api, 'STREAM.LIST', 'streams')
   const ours = subjects.bucket('x').slice(0, -1)
@@ -70,13 +82,49 @@ export async function inspect(context: { link: Link; api: JetStreamApi; subjects
     },
     clock_skew_ms: context.skew(),
     ...(stream.ok ? { stream: streamView(stream.value) } : {}),
+    ...account,
+    clocks: await clocksOf(
+      api,
+      streams.map(({ config }) => config.name).filter((name) => isOurs(name, subjects.stream, ours)),
+    ),
     differences: await topologyDifferences(api, subjects),
     consumers: names,
-    buckets: streams.flatMap(({ config, state }) => bucketView(config.name, state, ours)),
+    buckets: streams.flatMap((one) => bucketView(one, ours)),
   }
 }
 
-function streamView({ config, state }: StreamInfo): NonNullable<Inspection['stream']> {
+/** Undefined where these permissions do not show it. */
+async function accountOf(api: JetStreamApi): Promise<Pick<Inspection, 'account' | 'domain'>> {
+  try {
+    const { streams, consumers, domain, limits } = await api.must<AccountInfo>('INFO')
+    const { max_streams, max_consumers, max_storage, max_ack_pending, storage_max_stream_bytes, max_bytes_required } = limits
+    const bounds = { max_streams, max_consumers, max_storage, max_ack_pending, storage_max_stream_bytes, max_bytes_required }
+    return { account: { streams, consumers, ...bounds }, ...(domain ? { domain } : {}) }
+  } catch (error) {
+    if (error instanceof BusReadError && error.reason === 'permission') return {}
+    throw error
+  }
+}
+
+const MOST_CLOCKS = 16
+
+/** Leaders answer with their own clocks: what they say is compared with the moment between question and answer. */
+async function clocksOf(api: JetStreamApi, streams: readonly string[]): Promise<Inspection['clocks']> {
+  const found = new Map<string, number>()
+  for (const name of streams.slice(0, MOST_CLOCKS)) {
+    const asked = Date.now()
+    const reply = await api.call<StreamInfo>(`STREAM.INFO.${name}`)
+    const leader = reply.ok ? reply.value.cluster?.leader : undefined
+    if (reply.ok && leader !== undefined) found.set(leader, Date.parse(reply.value.ts) - (asked + Date.now()) / 2)
+  }
+  return [...found].map(([server, skew_ms]) => ({ server, skew_ms: Math.round(skew_ms) }))
+}
+
+function isOurs(name: string, stream: string, ours: string): boolean {
+  return name === stream || name.startsWith(`KV_${ours}`) || name.startsWith(`OBJ_${ours}`)
+}
+
+function streamView({ config, state, cluster }: StreamInfo): NonNullable<Inspection['stream']> {
   return {
     name: config.name,
     messages: state.messages,
@@ -91,14 +139,18 @@ function streamView({ config, state }: StreamInfo): NonNullable<Inspection['stre
     allow_direct: config.allow_direct === true,
     republish: config.republish !== undefined,
     sealed: config.sealed === true,
+    storage: config.storage,
+    peers: (cluster?.replicas ?? []).map(({ name, current, offline }) => ({ name, current, offline: offline === true })),
     subjects: config.subjects ?? [],
   }
 }
 
-function bucketView(name: string, state: StreamInfo['state'], ours: string): Inspection['buckets'] {
-  const [, kind, bucket = ''] = /^(KV|OBJ)_(.+)$/.exec(name) ?? []
+function bucketView({ config, state }: StreamInfo, ours: string): Inspection['buckets'] {
+  const [, kind, bucket = ''] = /^(KV|OBJ)_(.+)$/.exec(config.name) ?? []
   if (!kind || !bucket.startsWith(ours)) return []
-  return [{ name: bucket.slice(ours.length), kind: kind === 'KV' ? 'kv' : 'object', messages: state.messages, bytes: state.bytes }]
+  const { messages, bytes } = state
+  const { storage, num_replicas: replicas } = config
+  return [{ name: bucket.slice(ours.length), kind: kind === 'KV' ? 'kv' : 'object', messages, bytes, storage, replicas }]
 }
 
 /** All pages of a listing. */

@@ -139,7 +139,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...readStream(subjects.stream, 'show and watch passes'),
     ...['agents', 'policy', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
     ...readParts(context, 'show large parts'),
-    ...['STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
+    ...['INFO', 'STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
     ),
     ...leaveAlone([DISPATCHER, NOTIFIER, ...agentsConsumers(context)], subjects.stream),

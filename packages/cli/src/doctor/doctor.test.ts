@@ -2,9 +2,13 @@ import type { Inspection } from '@passover/bus'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import type { Check } from './check.js'
+import { checkDurability } from './durability.js'
+import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCommands, checkCredentials, checkNode, checkProject } from './machine.js'
 import { renderChecks } from './run.js'
-import { checkDurability, checkServer, checkTopology } from './server.js'
+import { checkServer, checkTopology } from './server.js'
+import { doubtfulFileSystem } from './settings.js'
+import { renderHealth } from './up.js'
 
 const NOW = 1_800_000_000_000
 
@@ -22,6 +26,8 @@ const stream: NonNullable<Inspection['stream']> = {
   allow_direct: true,
   republish: true,
   sealed: false,
+  storage: 'file',
+  peers: [],
   subjects: [],
 }
 const inspection: Inspection = {
@@ -30,7 +36,8 @@ const inspection: Inspection = {
   stream,
   differences: [],
   consumers: ['dispatcher'],
-  buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0 }],
+  clocks: [],
+  buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0, storage: 'file', replicas: 1 }],
 }
 const states = (checks: { state: string }[]) => checks.map(({ state }) => state)
 
@@ -123,11 +130,90 @@ describe('the server', () => {
   })
 
   it('loses nothing that was acknowledged', () => {
-    expect(states(checkDurability(stream, '2m'))).toEqual(['look'])
-    expect(states(checkDurability(stream, undefined))).toEqual(['look'])
-    expect(states(checkDurability(stream, 'always'))).toEqual(['ok'])
-    expect(states(checkDurability({ ...stream, replicas: 3 }, undefined))).toEqual(['ok'])
-    expect(states(checkDurability({ ...stream, max_age_ms: 1, discard: 'old' }, 'always'))).toEqual(['broken', 'broken', 'ok'])
-    expect(checkDurability(undefined, 'always')).toEqual([])
+    const check = (change: Partial<typeof stream>, sync_ms?: number) =>
+      states(checkDurability({ ...inspection, stream: { ...stream, ...change } }, { sync_ms }))
+    expect(check({}, 120_000)).toEqual(['look'])
+    expect(check({})).toEqual(['look'])
+    expect(check({}, 0)).toEqual(['ok'])
+    expect(check({}, 2_000_000_000)).toEqual(['broken'])
+    expect(check({ replicas: 3 }).at(-1)).toBe('ok')
+    expect(check({ replicas: 3 }, 2_000_000_000).at(-1)).toBe('broken')
+    expect(check({ max_age_ms: 1, discard: 'old' }, 0)).toEqual(['broken', 'broken', 'ok'])
+    expect(check({ storage: 'memory' }, 0)).toEqual(['broken', 'ok'])
+    const { stream: _stream, ...bare } = inspection
+    expect(checkDurability(bare, {})).toEqual([])
+  })
+
+  it('has its replicas', () => {
+    const peers = [
+      { name: 'n2', current: true, offline: true },
+      { name: 'n3', current: false, offline: false },
+    ]
+    const cluster = { ...inspection, server: { ...inspection.server, cluster: 'c' }, stream: { ...stream, replicas: 3, peers } }
+    expect(checkDurability(cluster, { sync_ms: 0 }).map(({ name, state }) => `${name} ${state}`)).toEqual([
+      'replicas broken',
+      'replicas look',
+      'replicas look',
+      'durability ok',
+    ])
+    expect(states(checkDurability({ ...cluster, stream }, { sync_ms: 0 }))).toEqual(['look', 'ok'])
+  })
+
+  it('keeps its files on a local disk', () => {
+    expect(doubtfulFileSystem(0xef53)).toBeUndefined()
+    expect([0x6969, 0xfe534d42, -11317950, 0x01021994].map(doubtfulFileSystem)).toEqual(['NFS', 'SMB', 'CIFS', 'tmpfs'])
+    const store = (file_system: string) => checkDurability(inspection, { sync_ms: 0, store: '/s', file_system }).at(-1)
+    expect(store('NFS')).toMatchObject({ name: 'disk', state: 'look' })
+    expect(store('tmpfs')).toMatchObject({ name: 'disk', state: 'broken' })
+  })
+
+  it('has room to grow', () => {
+    const account = {
+      streams: 12,
+      consumers: 3,
+      max_streams: -1,
+      max_consumers: -1,
+      max_storage: -1,
+      max_ack_pending: -1,
+      storage_max_stream_bytes: -1,
+      max_bytes_required: false,
+    }
+    const bounded = { ...stream, max_bytes: 1024 ** 3 }
+    const check = (change: Partial<typeof account>) => states(checkLimits({ stream: bounded, account: { ...account, ...change } }, {}))
+    expect(check({})).toEqual(['ok'])
+    expect(check({ max_streams: 20, max_consumers: 20 })).toEqual(['look', 'look'])
+    expect(check({ max_ack_pending: 1_000 })).toEqual(['broken'])
+    expect(check({ max_bytes_required: true })).toEqual(['broken'])
+    expect(check({ max_storage: 1_000 })).toEqual(['broken', 'ok'])
+    expect(states(checkLimits({ stream: bounded }, { max_storage: 1024 }))).toEqual(['broken', 'look'])
+    expect(checkLimits({ stream, account }, { max_storage: 1024 ** 3 })[0]?.text).toContain('1.0 GiB')
+    expect(checkLimits({ account }, {})).toEqual([])
+  })
+
+  it('is of one domain and one time', () => {
+    expect(checkDomain({})).toEqual([])
+    expect(checkDomain({ domain: 'leaf' })).toMatchObject([{ state: 'look', text: expect.stringContaining('leaf') }])
+    const clocks = (...skews: number[]) => states(checkClocks(skews.map((skew_ms, n) => ({ server: `n${n}`, skew_ms }))))
+    expect([clocks(5_000), clocks(3, 9), clocks(0, 400), clocks(-900, 400)]).toEqual([[], ['ok'], ['look'], ['broken']])
+  })
+})
+
+describe('a running up', () => {
+  const check = { name: 'dispatcher.stream', weight: 'needed', state: 'ok', since: NOW - 5_000, what: '', restart_helps: false } as const
+  const report = (...checks: Parameters<typeof renderHealth>[0]['checks']) =>
+    renderHealth({ v: 1, process: 'up', live: true, ready: true, checks }, NOW)
+
+  it('is ready, and says what it mended', () => {
+    expect(report(check)).toMatchObject([{ state: 'ok', text: 'up is ready' }])
+    const did = { what: 'made policy anew', at: NOW - 60_000, times: 1 }
+    expect(report({ ...check, did })[0]?.text).toBe('up is ready; it mended: dispatcher.stream: made policy anew (1 min ago)')
+  })
+
+  it('tells what is wrong with it', () => {
+    const gone = { ...check, state: 'failed' as const, what: 'it is gone' }
+    expect(report(gone, { ...gone, weight: 'told' as const, restart_helps: true })).toMatchObject([
+      { state: 'broken', text: 'dispatcher.stream: it is gone (since 5 s ago)' },
+      { state: 'look', mend: 'stop it and start it again' },
+    ])
   })
 })

@@ -1,26 +1,30 @@
-import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
 import { askAgents } from '../ask.js'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
-import { findProject } from '../project.js'
+import { findProject, readServerFile } from '../project.js'
 import type { ServerSetting } from '../settings.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
 import { Abilities } from '../work/abilities.js'
 import { cgroupParent } from '../work/cgroup.js'
 import { broken, type Check, look, ok } from './check.js'
+import { checkDurability } from './durability.js'
+import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCommands, checkCredentials, checkNode, checkProject, type HoldFacts, type ProjectFacts } from './machine.js'
-import { checkDurability, checkServer, checkTopology } from './server.js'
+import { checkServer, checkTopology } from './server.js'
+import { monitored, ofProject, type ServerSettings } from './settings.js'
+import { checkUp } from './up.js'
 
 /** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
-export async function runDoctor(context: Context): Promise<number> {
+export async function runDoctor(context: Context, monitor?: string): Promise<number> {
   const folder = findProject(context.directory)
   const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
   checks.push(checkCommands(await holdFacts(context)))
-  const reached = await checkConnection(context, checks)
+  const reached = await checkConnection(context, { checks, monitor })
   const failed = checks.filter(({ state }) => state === 'broken').length
   context.terminal.show({ ok: failed === 0, checks }, () => renderChecks(checks, context.terminal))
   return reached ? (failed > 0 ? 1 : 0) : 5
@@ -51,13 +55,15 @@ function fileSystem(folder: string): ProjectFacts['file_system'] {
 }
 
 /** Adds what can be seen from inside; false when the server cannot be reached. */
-async function checkConnection(context: Context, checks: Check[]): Promise<boolean> {
+async function checkConnection(context: Context, { checks, monitor }: { checks: Check[]; monitor: string | undefined }): Promise<boolean> {
   let server: ServerSetting
   try {
     server = context.server()
     checks.push(checkCredentials(server.credentials, Date.now()))
     await using bus = await connectPerson(context)
-    await lookInside(bus, server, checks)
+    await lookInside(bus, await settingsOf(server, monitor, checks), { server, checks })
+    const health = server.project ? readServerFile(server.project)?.health : undefined
+    checks.push(...(await checkUp(health, Date.now())))
     return true
   } catch (error) {
     if (!(error instanceof CliFailure) || error.code !== 'E040') throw error
@@ -66,27 +72,27 @@ async function checkConnection(context: Context, checks: Check[]): Promise<boole
   }
 }
 
-async function lookInside(bus: Bus, server: ServerSetting, checks: Check[]): Promise<void> {
+async function lookInside(
+  bus: Bus,
+  settings: ServerSettings,
+  { server, checks }: { server: ServerSetting; checks: Check[] },
+): Promise<void> {
   checks.push(ok('address', `${server.url} (${server.origin})`))
   const inspection = await bus.inspect()
   const usage = inspection.stream ? await bus.usage() : undefined
-  checks.push(...checkServer(inspection), ...checkTopology(inspection, usage), ...checkDurability(inspection.stream, syncInterval(server)))
+  checks.push(...checkServer(inspection), ...checkTopology(inspection, usage), ...checkDurability(inspection, settings))
+  checks.push(...checkLimits(inspection, settings), ...checkDomain(inspection), ...checkClocks(inspection.clocks))
   checks.push(await checkService(bus, 'ask'), await checkService(bus, 'register'))
   checks.push(...(await checkAgents(bus, inspection.consumers)))
 }
 
-/** The project's own server says how often it syncs; of others it is not known. */
-function syncInterval({ project }: ServerSetting): string | undefined {
-  if (!project) return undefined
-  try {
-    const config = JSON.parse(readFileSync(join(project, 'nats', 'nats-server.conf'), 'utf8')) as {
-      jetstream?: { sync_interval?: unknown }
-    }
-    const interval = config.jetstream?.sync_interval
-    return typeof interval === 'string' ? interval : undefined
-  } catch {
-    return undefined
-  }
+/** What a client cannot see is read where the operator has it shown, or where it is the project's own. */
+async function settingsOf({ project }: ServerSetting, monitor: string | undefined, checks: Check[]): Promise<ServerSettings> {
+  if (monitor === undefined) return project ? ofProject(project) : {}
+  const told = await monitored(monitor)
+  if (!('unseen' in told)) return told
+  checks.push(look('monitor', told.unseen, 'give --monitor the address of http_port, such as http://127.0.0.1:8222'))
+  return {}
 }
 
 /** The audit is asked the time; the dispatcher a registration that it must refuse, so that nothing is registered. */

@@ -85,25 +85,3 @@ function checkRoom(stream: NonNullable<Inspection['stream']>, usage: StreamUsage
   const text = `${Math.round(used * 100)} % of the stream's ${(stream.max_bytes / 1024 ** 3).toFixed(1)} GiB used`
   return [used < NEARLY_FULL ? ok('room', text) : look('room', text, 'raise max_bytes, or let the audit delete what is archived')]
 }
-
-/** Settings under which acknowledged steps can be lost (DESIGN §2 Fault model). */
-export function checkDurability(stream: Inspection['stream'], sync: string | undefined): Check[] {
-  if (!stream) return []
-  const checks: Check[] = []
-  if (stream.max_age_ms > 0)
-    checks.push(
-      broken('durability', `the stream forgets after ${duration(stream.max_age_ms)}`, 'remove max_age: the audit deletes what may go'),
-    )
-  if (stream.discard !== 'new') checks.push(broken('durability', `a full stream discards ${stream.discard}`, 'set discard to new'))
-  if (stream.replicas >= 3) return [...checks, ok('durability', `${stream.replicas} replicas`)]
-  if (sync === 'always') return [...checks, ok('durability', 'every write is synced')]
-  const how = sync === undefined ? 'one replica, and how often it syncs is not known' : `one replica, synced every ${sync}`
-  return [
-    ...checks,
-    look(
-      'durability',
-      `${how}: a crash loses nothing, but power loss forgets acknowledged steps since the last sync`,
-      'for production: three replicas, or sync_interval: always',
-    ),
-  ]
-}

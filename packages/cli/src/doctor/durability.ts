@@ -1,0 +1,102 @@
+import type { Inspection } from '@passover/bus'
+import { duration } from '../duration.js'
+import { broken, type Check, look, ok } from './check.js'
+import type { ServerSettings } from './settings.js'
+
+type Stream = NonNullable<Inspection['stream']>
+
+/** A time without quotes is read as millions of seconds: nobody means to sync so rarely. */
+const ABSURD_SYNC_MS = 3_600_000
+const ENOUGH_REPLICAS = 3
+const EDIT = 'nats stream edit PASSOVER'
+
+/** Settings under which acknowledged steps can be lost (DESIGN §2 Fault model, infra/production.md). */
+export function checkDurability(
+  { stream, server, buckets }: Pick<Inspection, 'stream' | 'server' | 'buckets'>,
+  settings: ServerSettings,
+): Check[] {
+  if (!stream) return []
+  return [
+    ...checkForgetting(stream),
+    ...checkStorage(stream, buckets),
+    ...checkReplicas(stream, server, buckets),
+    ...checkSync(stream, settings),
+    ...checkStore(settings),
+  ]
+}
+
+function checkForgetting({ max_age_ms, discard }: Stream): Check[] {
+  const checks: Check[] = []
+  if (max_age_ms > 0) {
+    const text = `the stream forgets after ${duration(max_age_ms)} (max_age): passes that are open or held longer, and evidence that is not archived yet, are gone`
+    checks.push(broken('durability', text, `${EDIT} --max-age 0: the audit deletes what may go`))
+  }
+  if (discard !== 'new') {
+    const text = `a full stream drops its oldest messages (discard: ${discard}): open passes and their evidence disappear without a word`
+    checks.push(broken('durability', text, `${EDIT} --discard new`))
+  }
+  return checks
+}
+
+function checkStorage(stream: Stream, buckets: Inspection['buckets']): Check[] {
+  const names = [
+    ...(stream.storage === 'file' ? [] : [stream.name]),
+    ...buckets.filter(({ storage }) => storage !== 'file').map(({ name }) => name),
+  ]
+  if (names.length === 0) return []
+  const text = `kept in memory only: ${names.join(', ')}; a restart of the server forgets all of it`
+  return [broken('storage', text, 'the storage of a stream cannot be changed: back it up, delete it, and restore it with storage: file')]
+}
+
+function checkReplicas(stream: Stream, server: Inspection['server'], buckets: Inspection['buckets']): Check[] {
+  const checks: Check[] = []
+  const offline = stream.peers.filter((peer) => peer.offline).map(({ name }) => name)
+  const behind = stream.peers.filter((peer) => !peer.offline && !peer.current).map(({ name }) => name)
+  if (offline.length > 0) {
+    const text = `replicas offline: ${offline.join(', ')}; one more and nothing is stored any more`
+    checks.push(broken('replicas', text, 'start these servers again; nats server report jetstream'))
+  }
+  if (behind.length > 0)
+    checks.push(look('replicas', `behind: ${behind.join(', ')}`, 'wait until they have caught up before another server is stopped'))
+  if (server.cluster !== undefined && stream.replicas < ENOUGH_REPLICAS) {
+    const text = `a cluster, but the stream has ${stream.replicas === 1 ? 'one replica' : `${stream.replicas} replicas`}: the loss of one server stops every pass, that of its disk loses them`
+    checks.push(look('replicas', text, `${EDIT} --replicas 3, and the same for the buckets (KV_…, OBJ_…)`))
+  }
+  const fewer = buckets.filter(({ replicas }) => replicas < stream.replicas).map(({ name }) => name)
+  if (fewer.length > 0) {
+    const text = `fewer replicas than the stream: ${fewer.join(', ')}; without their server registry, policy or archive cannot be reached`
+    checks.push(look('replicas', text, `nats stream edit <name> --replicas ${stream.replicas} for each`))
+  }
+  return checks
+}
+
+function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
+  if (sync_ms === 0)
+    return [ok('durability', replicas >= ENOUGH_REPLICAS ? `${replicas} replicas, every write is synced` : 'every write is synced')]
+  if (sync_ms !== undefined && sync_ms > ABSURD_SYNC_MS) {
+    const text = `synced every ${duration(sync_ms)}: an unquoted time such as 2m is read as two million seconds, so that power loss forgets nearly everything since the start`
+    return [broken('durability', text, 'put the value in quotes (sync_interval: "2m"), or better: sync_interval: always')]
+  }
+  if (replicas >= ENOUGH_REPLICAS) return [ok('durability', `${replicas} replicas`)]
+  const how =
+    sync_ms === undefined
+      ? 'one replica, and how often it syncs is not visible from here'
+      : `one replica, synced every ${duration(sync_ms)}`
+  const where = sync_ms === undefined ? ' (look at jetstream.sync_interval in its configuration, or give --monitor)' : ''
+  return [
+    look(
+      'durability',
+      `${how}: a crash loses nothing, but power loss forgets acknowledged steps since the last sync`,
+      `for production: three replicas, or sync_interval: always${where}`,
+    ),
+  ]
+}
+
+function checkStore({ file_system, store }: ServerSettings): Check[] {
+  if (file_system === undefined) return []
+  const memory = file_system === 'tmpfs' || file_system === 'ramfs'
+  const text = memory
+    ? `${store} is in memory (${file_system}): a restart of the machine loses everything`
+    : `${store} is on ${file_system}: a network disk may lose what it said was synced, and two servers may write to it at once`
+  return [(memory ? broken : look)('disk', text, 'give the server a store_dir on a local disk')]
+}

@@ -1,0 +1,71 @@
+import type { Inspection } from '@passover/bus'
+import { duration } from '../duration.js'
+import { broken, type Check, look, ok } from './check.js'
+import type { ServerSettings } from './settings.js'
+
+const GIB = 1024 ** 3
+/** Work consumers of an agent ask for so much. */
+const ACK_PENDING = 100_000
+/** Room for some more agents: three consumers and one bucket each. */
+const SPARE_CONSUMERS = 30
+const SPARE_STREAMS = 10
+const SPREAD_LOOK_MS = 250
+const SPREAD_BROKEN_MS = 1_000
+
+/** Limits that stop passes later than today: of the stream, of the account, of the server. */
+export function checkLimits({ stream, account }: Pick<Inspection, 'stream' | 'account'>, settings: ServerSettings): Check[] {
+  if (!stream) return []
+  const checks = checkBytes(stream, account?.max_storage, settings.max_storage)
+  if (!account)
+    return [...checks, look('account', 'its limits are not visible with these permissions', 'nats account info, as a user who may')]
+  return [...checks, ...checkAccount(account)]
+}
+
+function checkBytes({ max_bytes }: NonNullable<Inspection['stream']>, ...told: (number | undefined)[]): Check[] {
+  const around = Math.min(...told.filter((limit) => limit !== undefined && limit > 0).map(Number))
+  const limited = Number.isFinite(around) ? `${(around / GIB).toFixed(1)} GiB of server or account` : 'the disk'
+  if (max_bytes <= 0) {
+    const text = `the stream has no max_bytes: it grows until ${limited} is full, and then returns of running passes do not fit either`
+    return [look('limits', text, 'nats stream edit PASSOVER --max-bytes <less than the disk>: at 90 % of it no new requests are taken')]
+  }
+  if (max_bytes <= around) return []
+  const text = `the stream may have ${(max_bytes / GIB).toFixed(1)} GiB, but only ${limited} is there: that is full before new requests are refused`
+  return [broken('limits', text, 'raise max_file_store or the account’s limit, or lower the stream’s max_bytes')]
+}
+
+function checkAccount(account: NonNullable<Inspection['account']>): Check[] {
+  const { streams, consumers, max_streams, max_consumers, max_ack_pending, max_bytes_required, storage_max_stream_bytes } = account
+  const checks: Check[] = []
+  const few = (what: string, used: number, most: number) =>
+    look('account', `${used} of ${most} ${what} used: new agents cannot get theirs`, `raise the account’s limit of ${what}`)
+  if (max_streams > 0 && streams + SPARE_STREAMS > max_streams) checks.push(few('streams', streams, max_streams))
+  if (max_consumers > 0 && consumers + SPARE_CONSUMERS > max_consumers) checks.push(few('consumers', consumers, max_consumers))
+  if (max_ack_pending > 0 && max_ack_pending < ACK_PENDING) {
+    const text = `max_ack_pending is ${max_ack_pending}: no work consumer can be made, which ask for ${ACK_PENDING}`
+    checks.push(broken('account', text, 'raise or remove the account’s max_ack_pending'))
+  }
+  if (max_bytes_required || storage_max_stream_bytes > 0) {
+    const text = 'the account wants a max_bytes for each stream, or bounds it: an agent’s bucket of large parts cannot be made'
+    checks.push(broken('account', text, 'remove max_bytes_required and the bound on a stream’s bytes from the account'))
+  }
+  return checks.length > 0 ? checks : [ok('account', 'its limits leave room')]
+}
+
+/** Where passes go that connect elsewhere. */
+export function checkDomain({ domain }: Pick<Inspection, 'domain'>): Check[] {
+  if (domain === undefined) return []
+  const text = `JetStream’s domain is ${domain}: who connects at a server of another domain (a leaf node, say) finds another stream of the same name, or none`
+  return [look('domain', text, 'connect every process to servers of one domain')]
+}
+
+/** Deadlines are kept by the leader’s clock: after a change of leader another one counts. */
+export function checkClocks(clocks: Inspection['clocks']): Check[] {
+  if (clocks.length < 2) return []
+  const skews = clocks.map(({ skew_ms }) => skew_ms)
+  const spread = Math.max(...skews) - Math.min(...skews)
+  const text = `the servers’ clocks are ${duration(spread)} apart (${clocks.map(({ server, skew_ms }) => `${server} ${skew_ms} ms`).join(', ')})`
+  if (spread < SPREAD_LOOK_MS) return [ok('clocks', text)]
+  const harm = `${text}: with each change of leader deadlines and leases jump by that`
+  const mend = 'synchronise the servers by NTP (chronyc tracking on each)'
+  return [spread < SPREAD_BROKEN_MS ? look('clocks', harm, mend) : broken('clocks', harm, mend)]
+}

@@ -1,0 +1,101 @@
+import { readFileSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+
+/** What a server is set to, as far as it can be seen: by its monitoring address, or for a project's own server by its configuration. */
+export interface ServerSettings {
+  /** How often its files are synced, ms; 0: every write. */
+  sync_ms?: number | undefined
+  /** Most bytes on disk for streams. */
+  max_storage?: number | undefined
+  /** Kind of file system that its files are on, where they are on this machine. */
+  file_system?: string | undefined
+  store?: string | undefined
+}
+
+const NS_PER_MS = 1_000_000
+const ANSWER_MS = 3_000
+
+const varz = z.object({
+  jetstream: z
+    .object({
+      config: z
+        .object({
+          max_storage: z.number().optional(),
+          store_dir: z.string().optional(),
+          sync_interval: z.number().optional(),
+          sync_always: z.boolean().optional(),
+        })
+        .optional(),
+    })
+    .optional(),
+})
+
+/** Of statfs(2). Names of those on which a write that was synced may be lost or a lock is worth nothing. */
+const FILE_SYSTEMS: Readonly<Record<number, string>> = {
+  26985: 'NFS',
+  4266872130: 'SMB',
+  4283649346: 'CIFS',
+  20859: 'SMB',
+  16914839: '9p',
+  1702057286: 'FUSE',
+  12805120: 'CephFS',
+  16914836: 'tmpfs',
+  2240043254: 'ramfs',
+}
+
+/** Name of a kind of file system that loses what it took; undefined: none that is known for it. */
+export function doubtfulFileSystem(type: number): string | undefined {
+  return FILE_SYSTEMS[type >>> 0]
+}
+
+/** By `/varz`; the text says why nothing can be seen. */
+export async function monitored(address: string): Promise<ServerSettings | { unseen: string }> {
+  try {
+    const answer = await fetch(new URL('/varz', address), { signal: AbortSignal.timeout(ANSWER_MS) })
+    const config = varz.parse(await answer.json()).jetstream?.config ?? {}
+    const every = config.sync_interval === undefined ? undefined : config.sync_interval / NS_PER_MS
+    return {
+      sync_ms: config.sync_always ? 0 : every,
+      max_storage: config.max_storage,
+      store: config.store_dir,
+      file_system: config.store_dir === undefined ? undefined : fileSystemOf(config.store_dir),
+    }
+  } catch (error) {
+    return { unseen: `${address} does not tell: ${error instanceof Error ? error.message : String(error)}` }
+  }
+}
+
+/** By the configuration that `passover up` wrote. */
+export function ofProject(project: string): ServerSettings {
+  const folder = join(project, 'nats')
+  try {
+    const config = JSON.parse(readFileSync(join(folder, 'nats-server.conf'), 'utf8')) as {
+      jetstream?: { sync_interval?: unknown; max_file_store?: unknown }
+    }
+    const { sync_interval, max_file_store } = config.jetstream ?? {}
+    return {
+      sync_ms: typeof sync_interval === 'string' ? spanOf(sync_interval) : undefined,
+      max_storage: typeof max_file_store === 'number' ? max_file_store : undefined,
+      store: folder,
+      file_system: fileSystemOf(folder),
+    }
+  } catch {
+    return {}
+  }
+}
+
+function spanOf(text: string): number | undefined {
+  if (text === 'always') return 0
+  const found = /^(\d+)(s|m|h)$/.exec(text)
+  const unit = { s: 1_000, m: 60_000, h: 3_600_000 }[found?.[2] ?? '']
+  return found?.[1] && unit ? Number(found[1]) * unit : undefined
+}
+
+function fileSystemOf(folder: string): string | undefined {
+  try {
+    return doubtfulFileSystem(statfsSync(folder).type)
+  } catch {
+    return undefined
+  }
+}
