@@ -7,7 +7,8 @@ import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { type RssWatch, startProcess, type TestProcess } from '../support/processes.js'
 import { until } from '../support/until.js'
 
-const ROLES = new URL('../dist/support/roles/', import.meta.url)
+/** Compiled, from wherever this file is run. */
+const ROLES = new URL(import.meta.url.includes('/dist/') ? '../support/roles/' : '../dist/support/roles/', import.meta.url)
 const START_MS = 60_000
 
 export interface FieldOptions {

@@ -11,6 +11,8 @@ export interface AgentWorldOptions {
   /** false: nobody answers questions (default: one audit). */
   audit?: AuditSettings | false
   nodes?: 1 | 3
+  /** The stream's limit. */
+  max_bytes?: number
 }
 
 /** A world with everything that a real installation runs, and agents on connections of their own. */

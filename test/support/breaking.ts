@@ -6,8 +6,11 @@ import { until } from './until.js'
 type Manager = Awaited<ReturnType<typeof jetstreamManager>>
 
 /** Does by hand what an operator should not. */
-export async function byHand<T>(servers: string[], work: (manager: Manager) => Promise<T>): Promise<T> {
-  const nc = await connect({ servers })
+export async function byHand<T>(
+  to: string[] | { servers: string[]; user: string; pass: string },
+  work: (manager: Manager) => Promise<T>,
+): Promise<T> {
+  const nc = await connect(Array.isArray(to) ? { servers: to } : to)
   try {
     return await work(await jetstreamManager(nc))
   } finally {

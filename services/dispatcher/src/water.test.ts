@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { nextState } from './water.js'
+import { lookAfter, nextState } from './water.js'
 
 test.each([
   ['open', 0, 'open'],
@@ -10,4 +10,8 @@ test.each([
   ['closed', 0.79, 'open'],
 ] as const)('%s at %d becomes %s', (requests, used, expected) => {
   expect(nextState(requests, used)).toBe(expected)
+})
+
+test('a stream that fills up is looked at more often', () => {
+  expect([0, 0.69, 0.7, 0.95].map((used) => lookAfter(used, 2_000))).toEqual([2_000, 2_000, 250, 250])
 })

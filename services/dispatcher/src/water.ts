@@ -3,6 +3,9 @@ import type { Context } from './context.js'
 /** Above this part of the stream's byte limit nobody takes requests, so that returns always fit; below the other one they do again. */
 const HIGH = 0.9
 const LOW = 0.8
+/** From here on it is looked more often: what is stored between two looks must fit above the mark. */
+const NEAR = 0.7
+const OFTEN = 8
 
 /**
  * Keeps room for returns (DESIGN §2 Retention): at the high-water mark `request.>` leaves the stream's subjects, so that
@@ -14,13 +17,14 @@ export class WaterMark {
   #stopped = false
   /** Whether requests are taken, as last seen. */
   state: 'open' | 'closed' = 'open'
+  #used = 0
 
   constructor(context: Context) {
     this.#context = context
   }
 
   start(): void {
-    this.#timer = this.#context.deps.clock.after(this.#context.options.water_ms, () => {
+    this.#timer = this.#context.deps.clock.after(lookAfter(this.#used, this.#context.options.water_ms), () => {
       void this.#look().finally(() => {
         if (!this.#stopped) this.start()
       })
@@ -36,7 +40,8 @@ export class WaterMark {
     const { bus, log } = this.#context.deps
     try {
       const { bytes, max_bytes, requests } = await bus.usage()
-      const wanted = nextState(requests, max_bytes === undefined ? 0 : bytes / max_bytes)
+      this.#used = max_bytes === undefined ? 0 : bytes / max_bytes
+      const wanted = nextState(requests, this.#used)
       this.state = requests
       if (wanted === requests) return
       await bus.setRequests(wanted)
@@ -55,4 +60,9 @@ export class WaterMark {
 export function nextState(requests: 'open' | 'closed', used: number): 'open' | 'closed' {
   if (used >= HIGH) return 'closed'
   return used < LOW ? 'open' : requests
+}
+
+/** ms until the next look at a stream of which so much is used. */
+export function lookAfter(used: number, every_ms: number): number {
+  return used >= NEAR ? every_ms / OFTEN : every_ms
 }
