@@ -1,6 +1,6 @@
 import { BUILDER } from '@passover/chaos'
-import { until } from '../support/until.js'
 import { Field } from '../chaos/field.js'
+import { until } from '../support/until.js'
 
 /**
  * Ten times the load that one worker can serve, for a while: what every process holds of it. `npm run bench -- --overload`.
@@ -25,7 +25,8 @@ const after = field.peaks()
 await burst(passes, TIMEOUT_MS)
 await idle()
 console.log('peak resident memory, MiB: at the start, while it kept up, at ten times that')
-for (const [name, peak] of Object.entries(field.peaks())) console.log(`  ${name.padEnd(16)} ${before[name] ?? '-'}  ${after[name] ?? '-'}  ${peak}`)
+for (const [name, peak] of Object.entries(field.peaks()))
+  console.log(`  ${name.padEnd(16)} ${before[name] ?? '-'}  ${after[name] ?? '-'}  ${peak}`)
 console.log(`  server           ${Math.round((await serverMemory()) / (1 << 20))} (now)`)
 if (field.crashes.length > 0) console.log(`crashed: ${field.crashes.join('; ')}`)
 

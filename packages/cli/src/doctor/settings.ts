@@ -1,6 +1,5 @@
 import { readFileSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
-import { z } from 'zod'
 
 /** What a server is set to, as far as it can be seen: by its monitoring address, or for a project's own server by its configuration. */
 export interface ServerSettings {
@@ -16,20 +15,14 @@ export interface ServerSettings {
 const NS_PER_MS = 1_000_000
 const ANSWER_MS = 3_000
 
-const varz = z.object({
-  jetstream: z
-    .object({
-      config: z
-        .object({
-          max_storage: z.number().optional(),
-          store_dir: z.string().optional(),
-          sync_interval: z.number().optional(),
-          sync_always: z.boolean().optional(),
-        })
-        .optional(),
-    })
-    .optional(),
-})
+/** As `/varz` tells it. */
+interface StoreConfig {
+  max_storage?: unknown
+  store_dir?: unknown
+  /** ns */
+  sync_interval?: unknown
+  sync_always?: unknown
+}
 
 /** Of statfs(2). Names of those on which a write that was synced may be lost or a lock is worth nothing. */
 const FILE_SYSTEMS: Readonly<Record<number, string>> = {
@@ -53,13 +46,15 @@ export function doubtfulFileSystem(type: number): string | undefined {
 export async function monitored(address: string): Promise<ServerSettings | { unseen: string }> {
   try {
     const answer = await fetch(new URL('/varz', address), { signal: AbortSignal.timeout(ANSWER_MS) })
-    const config = varz.parse(await answer.json()).jetstream?.config ?? {}
-    const every = config.sync_interval === undefined ? undefined : config.sync_interval / NS_PER_MS
+    const told = (await answer.json()) as { jetstream?: { config?: StoreConfig } } | null
+    const { max_storage, store_dir, sync_interval, sync_always } = told?.jetstream?.config ?? {}
+    const every = typeof sync_interval === 'number' ? sync_interval / NS_PER_MS : undefined
+    const store = typeof store_dir === 'string' ? store_dir : undefined
     return {
-      sync_ms: config.sync_always ? 0 : every,
-      max_storage: config.max_storage,
-      store: config.store_dir,
-      file_system: config.store_dir === undefined ? undefined : fileSystemOf(config.store_dir),
+      sync_ms: sync_always === true ? 0 : every,
+      max_storage: typeof max_storage === 'number' ? max_storage : undefined,
+      store,
+      file_system: store === undefined ? undefined : fileSystemOf(store),
     }
   } catch (error) {
     return { unseen: `${address} does not tell: ${error instanceof Error ? error.message : String(error)}` }
