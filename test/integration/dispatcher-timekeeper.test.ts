@@ -149,6 +149,19 @@ describe('requests that no dispatcher admits', () => {
     }
   })
 
+  test('stored while every dispatcher was down, and over when one is back: each has one end, E010, soon', async () => {
+    await using down = await World.start({ dispatchers: [] })
+    await down.agent('audit')
+    const keys = await Promise.all(Array.from({ length: 20 }, () => down.ask({ timeout_ms: 500 })))
+    const over = down.bus.now() + 600
+    await until(() => down.bus.now() > over, { what: 'their time is over' })
+    await down.dispatcher()
+    for (const key of keys) {
+      expect((await down.end(key, 30_000)).error?.code).toBe('E010')
+      expect((await down.bus.journal.read(key)).filter(({ kind }) => kind === 'return')).toHaveLength(1)
+    }
+  })
+
   test('end at once when they are cancelled', async () => {
     const key = await world.ask({ timeout_ms: 20_000 })
     await world.cancel(key)
