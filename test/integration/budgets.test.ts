@@ -1,5 +1,6 @@
 import { type BudgetLedger, budgetLedger, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
+import { checkOf, deleteStreams } from '../support/breaking.js'
 import { type Ask, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
@@ -51,6 +52,19 @@ describe('budgets', () => {
     const kept = await ledger(world, root)
     expect(Object.values(kept?.accounts ?? {})).toMatchObject([{ passes: 50, limit: { passes: 50 } }])
     expect(Object.keys(kept?.charges ?? {})).toHaveLength(50)
+  }, 120_000)
+
+  test('a ledger that somebody deleted grants nothing more to its tree, and new trees are counted', async () => {
+    await using world = await World.start({ dispatchers: [{ stores_ms: 100 }] })
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 5 }, timeout_ms: 120_000 })
+    expect((await children(world, root, 2)).open).toHaveLength(2)
+    await deleteStreams(world.nats.servers, 'KV_budgets')
+    await until(() => checkOf(world.dispatchers[0]!, 'buckets').did !== undefined, { what: 'the bucket is made anew', deadline_ms: 30_000 })
+    const lost = { code: 'E014', details: { field: 'budget', lost: true } }
+    expect(await children(world, root, 1)).toMatchObject({ open: [], errors: [lost] })
+    const young = await world.ask({ budget: { passes: 1 }, timeout_ms: 120_000 })
+    expect((await children(world, young, 2)).open).toHaveLength(1)
   }, 120_000)
 
   test('tokens and time are taken as granted, and never more than is left', async () => {

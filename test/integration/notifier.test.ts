@@ -4,6 +4,7 @@ import { type Notifier, type NotifierSettings, startNotifier } from '@passover/n
 import { sha256 } from '@passover/schemas'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, clockOf } from '../support/auditing.js'
+import { checkOf, deleteConsumers, untilReady } from '../support/breaking.js'
 import { SILENT } from '../support/dispatch.js'
 import { startProcess } from '../support/processes.js'
 import { answers, firstAnswers, Receiver } from '../support/receiver.js'
@@ -49,6 +50,19 @@ describe('the notifier', () => {
     running = await startNotifier({ bus, clock: clockOf(bus), log: SILENT }, settings)
     return running
   }
+
+  it('makes its consumer anew when somebody deleted it, and tells what was stored meanwhile', async () => {
+    const notifier = await start()
+    const first = await story().whole()
+    await receiver.got(first.key.id)
+    // It asks every few seconds up to where all is acknowledged.
+    await new Promise((asked) => setTimeout(asked, 3_500))
+    await deleteConsumers(fixture.nats.servers, (name) => name === 'notifier')
+    const between = await story().whole()
+    await receiver.got(between.key.id)
+    expect(checkOf(notifier, 'consumer').did?.what).toMatch(/made the consumer notifier anew, from \d+/)
+    await untilReady([notifier])
+  })
 
   it('posts returns and what waits for a person, signed, without what is in a file', async () => {
     await start()

@@ -6,6 +6,8 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string
   /** Breaks every connection and takes no new one until `mend`. */
   cut(): void
+  /** Connections that are there stay open and carry nothing any more; new ones work. */
+  silence(): void
   mend(): void
 }
 
@@ -39,6 +41,12 @@ export async function proxyTo(url: string): Promise<Proxy> {
     cut() {
       broken = true
       for (const socket of open) socket.destroy()
+    },
+    silence() {
+      for (const socket of open) {
+        socket.unpipe()
+        socket.resume()
+      }
     },
     mend() {
       broken = false
