@@ -134,12 +134,12 @@ const members = record(z.string(), z.unknown(), LIMITS.keys)
 
 /**
  * Body of a return: a worker's output, or the error that ended the pass. `brief` is an output without what the return's subject and
- * headers and the rest of it imply. In either a large artifact is replaced by `{ part: "artifact:<n>" }`, its bytes (RFC 8785
+ * headers and the rest of it imply, all that `base` (absent: 1) stands for. In either a large artifact is replaced by `{ part: "artifact:<n>" }`, its bytes (RFC 8785
  * JSON) are in `parts`.
  */
 export const returnEnvelope = message(
   z.union([
-    z.object({ v: z.literal(WIRE_VERSION), brief: members, parts: list(part, LIMITS.artifacts).optional() }),
+    z.object({ v: z.literal(WIRE_VERSION), brief: members, base: count.optional(), parts: list(part, LIMITS.artifacts).optional() }),
     z.object({ v: z.literal(WIRE_VERSION), output: members, parts: list(part, LIMITS.artifacts).optional() }),
     z.object({ v: z.literal(WIRE_VERSION), error: passError, raw_output: json.optional() }),
   ]),

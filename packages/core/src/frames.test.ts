@@ -3,10 +3,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { control, KEY, output, T0 } from '../testing/samples.js'
 import { type FramedStep, openControl, packControl } from './control-frame.js'
-import { openOutput, packOutput } from './output-frame.js'
+import { openOutput, outputIn, packOutput } from './output-frame.js'
 import { SYSTEM_DEFAULTS } from './policy-fields.js'
 import { openPolicy, packPolicy } from './policy-frame.js'
-import { completeOutput } from './return.js'
+import { acceptReturn, completeOutput } from './return.js'
 
 const whole = (more: Partial<EffectivePolicy> = {}): EffectivePolicy => ({
   ...SYSTEM_DEFAULTS,
@@ -178,6 +178,14 @@ describe('a control frame', () => {
 })
 
 describe('a brief output', () => {
+  it('of a base that is not known here is no output, and says so', () => {
+    const brief = packOutput(completeOutput('done', facts), KEY) ?? {}
+    expect(acceptReturn(outputIn({ v: 1, brief }, KEY), KEY)).toMatchObject({ ok: true })
+    expect(acceptReturn(outputIn({ v: 1, brief, base: 1 }, KEY), KEY)).toMatchObject({ ok: true })
+    const later = acceptReturn(outputIn({ v: 1, brief, base: 2 }, KEY), KEY)
+    expect(later).toMatchObject({ ok: false, error: { code: 'E021', message: expect.stringContaining('base 2') } })
+  })
+
   const results = fc.record(
     {
       status: fc.constantFrom('completed' as const, 'partial' as const),

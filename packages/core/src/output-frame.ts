@@ -2,10 +2,13 @@ import type { PassKey } from '@passover/schemas'
 
 type Json = Record<string, unknown>
 
-/** The output in a return's body, opened if it is brief. A worker that speaks JSON may send the bare output. */
+/** What a brief output leaves out, by number, as of a policy's frame: stored returns are read by it. One that names none means this one. */
+const BASE = 1
+
+/** The output in a return's body, opened if it is brief. A worker that speaks JSON may send the bare output. One of a base that is not known here opens as no output, and says so. */
 export function outputIn(body: Json, key: PassKey): Json {
   if (!('v' in body)) return body
-  if (isBody(body.brief)) return openOutput(body.brief, key)
+  if (isBody(body.brief)) return body.base === undefined || body.base === BASE ? openOutput(body.brief, key) : { unknown_base: body.base }
   return isBody(body.output) ? body.output : body
 }
 

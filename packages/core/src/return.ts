@@ -12,6 +12,7 @@ import {
 } from '@passover/schemas'
 import { passError } from './errors.js'
 import { issueTexts } from './issues.js'
+import { isBody } from './output-frame.js'
 import { type Terms, termsFault } from './terms.js'
 
 export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
@@ -26,6 +27,12 @@ const ISSUES_SHOWN = 10
 export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}): Acceptance {
   const parsed = workOutput.safeParse(output)
   if (!parsed.success) {
+    const base = isBody(output) ? output.unknown_base : undefined
+    if (base !== undefined)
+      return {
+        ok: false,
+        error: passError('E021', `The return is written for base ${Number(base)}, which is not known here: it is of a newer version`),
+      }
     const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
   }

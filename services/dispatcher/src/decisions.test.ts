@@ -4,7 +4,7 @@ import { HEADER, type PassKey, passOverPreferences } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import type { Context } from './context.js'
-import { driveHeld } from './decisions.js'
+import { decideHeld, driveHeld } from './decisions.js'
 import { heldStep } from './first-step.js'
 import { dispatcherOptions } from './options.js'
 import { readRequest } from './read-request.js'
@@ -20,7 +20,7 @@ function storedAs({ subject, headers = {}, data = new Uint8Array(0) }: Outgoing,
 }
 
 /** A held pass and a decision about it, in a world whose clock the test moves. */
-function scene(decision: { person?: string; headers?: Record<string, string>; registered?: string[] } = {}) {
+function scene(decision: { person?: string; headers?: Record<string, string>; registered?: string[]; base?: number } = {}) {
   const request = {
     id: KEY.id,
     originating_agent_id: 'alice',
@@ -54,7 +54,9 @@ function scene(decision: { person?: string; headers?: Record<string, string>; re
   const admission = admit(input)
   if (admission.kind !== 'hold') throw new Error(`not held: ${JSON.stringify(admission)}`)
   const { digest } = reading.value
-  const held = storedAs(heldStep({ subjects, key: KEY, guard: 0, nonce: 'n' }, admission), 2)
+  const step = heldStep({ subjects, key: KEY, guard: 0, nonce: 'n' }, admission)
+  const { base } = decision
+  const held = storedAs(base === undefined ? step : { ...step, data: withBase(step.data ?? new Uint8Array(0), base) }, 2)
   const { person = 'pat', headers = {}, registered = [] } = decision
   const said = {
     subject: subjects.decision(KEY, 'dispatch', person),
@@ -87,7 +89,21 @@ function scene(decision: { person?: string; headers?: Record<string, string>; re
   return { context, published }
 }
 
+/** A held step as a dispatcher of a later version writes it. */
+function withBase(data: Uint8Array, base: number): Uint8Array {
+  const decoded = decode(data, 'msgpack')
+  const body = (decoded.ok ? decoded.value : undefined) as { control: { policy: object } }
+  return encode({ ...body, control: { ...body.control, policy: { ...body.control.policy, base } } }, 'msgpack')
+}
+
 describe('driveHeld', () => {
+  test('leaves an approval undecided where the policy that the pass is held under cannot be read here', async () => {
+    const { context, published } = scene({ base: 99 })
+    expect(await driveHeld(context, KEY)).toBe('failed')
+    expect(await decideHeld(context, { key: KEY, item: 'dispatch', person: 'pat' })).toMatchObject({ retry: true })
+    expect(published).toEqual([])
+  })
+
   test('decides at each try: an approval that is not stored before its expiry ends the pass', async () => {
     const { context, published } = scene()
     expect(await driveHeld(context, KEY)).toBe('moved on')

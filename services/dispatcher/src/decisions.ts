@@ -56,7 +56,8 @@ export async function decideHeld(context: Context, subject: DecisionSubject): Pr
  */
 export async function driveHeld(context: Context, key: PassKey): Promise<Driven> {
   const pass = await readHeld(context, key)
-  if (pass === undefined) return 'moved on'
+  if (pass === 'moved on') return pass
+  if (pass === 'unreadable') return 'failed'
   const counted = await firstThatCounts(context, pass)
   if (!counted) return 'undecided'
   const ground = await groundOf(context, pass, counted)
@@ -68,8 +69,11 @@ export async function driveHeld(context: Context, key: PassKey): Promise<Driven>
   return 'moved on'
 }
 
-/** Undefined: it is not held, or somebody fills its journal up, so that only its expiry can end it. */
-async function readHeld(context: Context, key: PassKey): Promise<HeldPass | undefined> {
+/**
+ * `moved on`: it is not held, or somebody fills its journal up, so that only its expiry can end it. `unreadable`: what it is held under
+ * cannot be told here, as when a newer dispatcher wrote its policy; the approval stays undecided, for one that can.
+ */
+async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'moved on' | 'unreadable'> {
   const { bus, log } = context.deps
   let cut = false
   const history = await bus.journal.history(key, 1, () => {
@@ -77,15 +81,18 @@ async function readHeld(context: Context, key: PassKey): Promise<HeldPass | unde
   })
   if (cut) {
     log.warn({ ...key }, 'a held journal is too long to be read')
-    return undefined
+    return 'moved on'
   }
   const { journal } = foldJournal(stepsOf(context, history), context.rules)
-  if (journal.state !== 'held') return undefined
+  if (journal.state !== 'held') return 'moved on'
   const step = history.find(({ sequence }) => sequence === journal.held.sequence)
   const body = step && decode(step.data, 'msgpack')
   const held = body?.ok ? (body.value as HeldEnvelope) : undefined
   const control = held?.control?.policy && openControl(held.control, journal.held)
-  if (!held || !control) return undefined
+  if (!held || !control) {
+    log.error({ ...key, base: held?.control?.policy?.base }, 'the policy of a held pass cannot be read: is it of a newer version?')
+    return 'unreadable'
+  }
   return { key, history, journal, control, expires_at: journal.held.time + held.expires_ms }
 }
 
