@@ -1,11 +1,10 @@
-import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Applied } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { change } from '../support/applying.js'
-import { BIN, cli, json, openProject, type Project, run, Spawned, show } from './cli-harness.js'
+import { atTerminal, cli, hasTerminal, json, openProject, type Project, run, type Spawned, show } from './cli-harness.js'
 
 /** Proposes what its objective says. */
 const FIXER = `let text = ''; process.stdin.on('data', (chunk) => (text += chunk)).on('end', () => {
@@ -146,17 +145,7 @@ describe('passover apply', () => {
   })
 })
 
-const SCRIPT = '/usr/bin/script'
-
-describe.skipIf(!existsSync(SCRIPT))('passover apply at a terminal', () => {
-  function atTerminal(args: string[], cwd: string): Spawned {
-    const { CI: _ci, NATS_URL: _url, NO_COLOR: _plain, ...env } = process.env
-    const command = `stty cols 140 rows 50; exec '${process.execPath}' '${BIN}' ${args.join(' ')}`
-    return new Spawned(
-      spawn(SCRIPT, ['-qfec', command, '/dev/null'], { cwd, env: { ...env, TERM: 'xterm' }, stdio: ['pipe', 'pipe', 'pipe'] }),
-    )
-  }
-
+describe.skipIf(!hasTerminal())('passover apply at a terminal', () => {
   it('shows the diff in colour and asks; no is no: nothing is written, and nothing decided', async () => {
     const cwd = folder({ a: 'one\n' })
     const id = await proposed([change('a', 'one\n', 'ONE\n')])

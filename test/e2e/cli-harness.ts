@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -117,6 +117,23 @@ export function cli(args: string[], options: SpawnOptions): Spawned {
   child.stdin?.on('error', () => undefined)
   child.stdin?.end(options.input ?? '')
   return new Spawned(child)
+}
+
+const SCRIPT = '/usr/bin/script'
+
+/** Whether commands can be tested at a terminal: util-linux `script` makes one; it says so where there is none. */
+export function hasTerminal(): boolean {
+  if (existsSync(SCRIPT)) return true
+  process.stderr.write(`Left out: what is asked at a terminal (no ${SCRIPT}, of util-linux, to make one).\n`)
+  return false
+}
+
+/** A command of the built CLI at a terminal of its own. */
+export function atTerminal(args: string[], cwd: string, more: NodeJS.ProcessEnv = {}): Spawned {
+  const { CI: _ci, NO_COLOR: _plain, ...env } = cleanEnvironment()
+  const command = `stty cols 140 rows 50; exec '${process.execPath}' '${BIN}' ${args.join(' ')}`
+  const options = { cwd, env: { ...env, TERM: 'xterm', ...more } }
+  return new Spawned(spawn(SCRIPT, ['-qfec', command, '/dev/null'], { ...options, stdio: ['pipe', 'pipe', 'pipe'] }))
 }
 
 /** Runs a command of the built CLI to its end. */

@@ -1,8 +1,11 @@
 import type { InboxItem } from '@passover/schemas'
 import type { Context } from './context.js'
 import type { ShownReturn } from './decided-return.js'
+import { Finished } from './failure.js'
 import { ABOUT, renderItem } from './render/inbox.js'
 import { count } from './text.js'
+
+const INTERRUPTED = 130
 
 interface Asked {
   verdict: 'approve' | 'deny'
@@ -16,7 +19,9 @@ export function confirmDecision({ terminal, person }: Context, asked: Asked) {
     const { confirm, isCancel } = await import('@clack/prompts')
     terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person }))
     const answer = await confirm({ message: questionOf(due, returned, asked), initialValue: asked.verdict === 'approve' })
-    return !isCancel(answer) && answer
+    // As every question that is left instead of answered.
+    if (isCancel(answer)) throw new Finished(INTERRUPTED)
+    return answer
   }
 }
 

@@ -179,6 +179,7 @@ describe('a control frame', () => {
 
 describe('a brief output', () => {
   it('of a base that is not known here is no output, and says so', () => {
+    const facts = { control: { ...control(), policy_version: 0 }, attempt: 1, started_at: T0 + 5, completed_at: T0 + 7 }
     const brief = packOutput(completeOutput('done', facts), KEY) ?? {}
     expect(acceptReturn(outputIn({ v: 1, brief }, KEY), KEY)).toMatchObject({ ok: true })
     expect(acceptReturn(outputIn({ v: 1, brief, base: 1 }, KEY), KEY)).toMatchObject({ ok: true })

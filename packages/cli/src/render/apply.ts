@@ -43,14 +43,17 @@ function renderSides(path: string, { old_content, current, new_content, encoding
   return `${colors.dim('What is proposed:')}\n${proposed}\n${colors.dim('What was changed since the subagent saw it:')}\n${meanwhile}`
 }
 
+function saySettled({ id, kind, outcome }: Applied['settled'][number]): string {
+  if (outcome === 'ignored') return `.passover/apply has a record of ${plain(id)} that you did not make here: it is ignored (delete it)`
+  const what = kind === 'undo' ? 'an undo' : 'an application'
+  return `${what} of ${id} had been interrupted and was ${outcome === 'finished' ? 'finished' : 'put back'}`
+}
+
 /** What was done. */
 export function renderApplied(applied: Applied, view: View & { id: string }): string {
   const { colors } = view
   const lines = [
-    ...applied.settled.map(
-      ({ id, kind, outcome }) =>
-        `${colors.yellow('!')} ${kind === 'undo' ? 'an undo' : 'an application'} of ${id} had been interrupted and was ${outcome === 'finished' ? 'finished' : 'put back'}`,
-    ),
+    ...applied.settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`),
     ...applied.applied.map((path) => `${colors.green('✓')} ${plain(path)}`),
     ...applied.already.map((path) => `${colors.dim('=')} ${plain(path)} was so already`),
     ...applied.conflicts.map((conflict) => renderConflict(conflict, colors)),

@@ -2,6 +2,7 @@ import { open, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { appliedBody, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
 import { Folder, ignoreMissing } from './folder.js'
+import { isSealed, sealOf } from './seal.js'
 
 /** Where a directory keeps what was changed in it: never part of the project. */
 const HOME = ['.passover', 'apply'] as const
@@ -39,15 +40,18 @@ export type Intent = z.infer<typeof intent>
 export interface StoredSet {
   id: string
   nonce: string
-  /** Undefined: killed before the intent was whole, so that nothing was changed. */
+  /** Undefined: killed before the intent was whole, so that nothing was changed, or `foreign`. */
   intent: Intent | undefined
+  /** It has an intent that this user did not write for this directory: it is never acted upon. */
+  foreign: boolean
   /** Every file is in place. */
   applied: boolean
   /** Its event is stored. */
   told: boolean
 }
 
-export const INTENT = 'intent.json'
+/** Its seal in the first line, then JSON. */
+const INTENT = 'intent'
 export type Mark = 'applied' | 'told'
 
 /** The folder of what was applied in a directory; undefined: none yet. Throws where it cannot be made or is not to be trusted. */
@@ -90,11 +94,19 @@ export async function listSets(directory: string, home: Folder, only?: string): 
 async function readSet(directory: string, { id, nonce }: { id: string; nonce: string }): Promise<StoredSet> {
   await using folder = await openSet(directory, { id, nonce })
   const names = await folder.names()
-  const text = await readFile(folder.at(INTENT), 'utf8').catch(ignoreMissing)
-  const parsed = text === undefined ? undefined : intent.parse(JSON.parse(text))
+  const sealed = await readFile(folder.at(INTENT), 'utf8').catch(ignoreMissing)
+  const [seal, text = ''] = sealed?.split('\n', 2) ?? []
+  const foreign = seal !== undefined && !(await isSealed(directory, text, seal))
+  const parsed = seal === undefined || foreign ? undefined : intent.parse(JSON.parse(text))
   if (parsed && (parsed.nonce !== nonce || parsed.key.id !== id))
     throw new Error(`the record in .passover/apply/${id} is of something else`)
-  return { id, nonce, intent: parsed, applied: names.includes('applied'), told: names.includes('told') }
+  return { id, nonce, intent: parsed, foreign, applied: names.includes('applied'), told: names.includes('told') }
+}
+
+/** Writes an intent down, sealed: from then on a kill is settled by it. */
+export async function writeIntent(directory: string, folder: Folder, made: Intent): Promise<void> {
+  const text = JSON.stringify(made)
+  await writeDurably(folder, INTENT, Buffer.from(`${await sealOf(directory, text)}\n${text}`))
 }
 
 /** A whole file or none, and on disk. */

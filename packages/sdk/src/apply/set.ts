@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { Folder } from './folder.js'
-import { INTENT, type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably } from './journal.js'
+import { type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './journal.js'
 import type { Change } from './plan.js'
 import { makeFolders, NotSwapped, removeFolders, type Swap, stage, stateOf, swapIn, unstage } from './swap.js'
 import { ownerOf } from './view.js'
@@ -31,9 +31,9 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
   const { deps, directory } = home
   const { key } = todo
   await deps.faults?.at('apply:before-intent', key)
-  const intent = await writeIntent(directory, todo)
+  const intent = await begin(directory, todo)
   await deps.faults?.at('apply:after-intent', key)
-  const set: StoredSet = { id: key.id, nonce: todo.nonce, intent, applied: false, told: false }
+  const set: StoredSet = { id: key.id, nonce: todo.nonce, intent, foreign: false, applied: false, told: false }
   try {
     await makeFolders(directory, intent.made)
     const swaps = todo.changes.map((change, index) => forward(directory, intent, { change, index }))
@@ -79,7 +79,7 @@ export async function bytesBefore(directory: string, set: StoredSet, index: numb
   return bytes
 }
 
-async function writeIntent(directory: string, todo: SetToDo): Promise<Intent> {
+async function begin(directory: string, todo: SetToDo): Promise<Intent> {
   const { kind, nonce, undoes, key, at, changes, event } = todo
   await using folder = await openSet(directory, { id: key.id, nonce }, 'make')
   const files: Intent['files'] = []
@@ -93,7 +93,7 @@ async function writeIntent(directory: string, todo: SetToDo): Promise<Intent> {
   }
   const made = await missingFolders(directory, changes)
   const intent: Intent = { v: 1, kind, nonce, ...(undoes !== undefined && { undoes }), key, at, made, files, event }
-  await writeDurably(folder, INTENT, Buffer.from(JSON.stringify(intent)))
+  await writeIntent(directory, folder, intent)
   return intent
 }
 

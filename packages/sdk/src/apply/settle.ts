@@ -20,7 +20,8 @@ export interface ApplyHome {
 export interface Settled {
   id: string
   kind: 'apply' | 'undo'
-  outcome: 'finished' | 'put_back'
+  /** `ignored`: this user did not write it for this directory, whoever did. */
+  outcome: 'finished' | 'put_back' | 'ignored'
 }
 
 /** An applied set that can be undone is kept for so long; what the output says of it stays in the archive. */
@@ -34,6 +35,10 @@ export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<
   const { directory } = home
   const settled: Settled[] = []
   for (const set of await listSets(directory, folder)) {
+    if (set.foreign) {
+      settled.push({ id: set.id, kind: 'apply', outcome: 'ignored' })
+      continue
+    }
     const whole = await settleOne(directory, set)
     if (set.intent && !set.applied)
       settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? ('finished' as const) : ('put_back' as const) })

@@ -1,0 +1,62 @@
+import type { InboxItem, PassRow } from '@passover/schemas'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { atTerminal, hasTerminal, json, openProject, type Project, run, show, until } from './cli-harness.js'
+
+const CTRL_C = '\u0003'
+const QUESTION = 'Approve the start'
+
+describe.skipIf(!hasTerminal())('passover approve at a terminal', () => {
+  let project: Project
+  let cwd: string
+  beforeAll(async () => {
+    project = await openProject()
+    cwd = project.cwd
+    await run(['agents', 'add', 'echo'], { cwd })
+  })
+  afterAll(() => project?.[Symbol.asyncDispose]())
+
+  /** A pass that is held for a person. */
+  async function held(): Promise<string> {
+    const asked = await json<PassRow>(['request', '--from', 'alice', '--to', 'echo', '--objective', 'may I', '--hold', '--no-wait'], {
+      cwd,
+    })
+    const { id } = asked.document
+    await until('it waits', async () => (await json<InboxItem[]>(['inbox'], { cwd })).document.some((item) => item.id === id))
+    return id
+  }
+  const decisions = async (id: string) => (await show(id, cwd)).decisions
+  const approve = (id: string, more: string[] = [], env: NodeJS.ProcessEnv = {}) =>
+    atTerminal(['approve', id, '--as', 'maria', ...more], cwd, env)
+
+  it('shows what is asked for and asks: n decides nothing, Ctrl-C leaves with 130, y approves', async () => {
+    const id = await held()
+    await using no = approve(id)
+    await no.printed(QUESTION)
+    expect(no.stdout).toContain('may I')
+    no.child.stdin?.write('n')
+    expect((await no.ended).code).toBe(1)
+    await using left = approve(id)
+    await left.printed(QUESTION)
+    left.child.stdin?.write(CTRL_C)
+    expect((await left.ended).code).toBe(130)
+    expect(await decisions(id)).toEqual([])
+    await using yes = approve(id)
+    await yes.printed(QUESTION)
+    yes.child.stdin?.write('y')
+    expect((await yes.ended).code).toBe(0)
+    expect(await decisions(id)).toMatchObject([{ item: 'dispatch', verdict: 'approve', person: 'maria' }])
+  })
+
+  it.each([
+    ['--no-input', ['--no-input'], {}],
+    ['CI set', [], { CI: 'true' }],
+    ['--yes', ['--yes'], {}],
+  ] as const)('asks nothing with %s', async (_, more, env) => {
+    const id = await held()
+    await using asked = approve(id, [...more], env)
+    const { code, stdout } = await asked.ended
+    expect(code).toBe(0)
+    expect(stdout).not.toContain(QUESTION)
+    expect(await decisions(id)).toMatchObject([{ verdict: 'approve', person: 'maria' }])
+  })
+})
