@@ -145,7 +145,7 @@ describe('two processes in one directory', () => {
     }
     expect((await readdir(place.in('.passover', 'apply'))).filter((name) => name.startsWith('lock-'))).toEqual([])
     expect(wins.one + wins.two).toBe(ROUNDS)
-  })
+  }, 180_000)
 
   it('apply the same pass: it is applied and told once', async () => {
     await writeFile(place.in('a'), 'a')
