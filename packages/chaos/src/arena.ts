@@ -69,6 +69,8 @@ export class Arena implements AsyncDisposable {
     const disks = await SmallDisks.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
     const cluster = await Cluster.start(servers, network, (name) => disks.dirOf(name))
     const arena = new Arena(options, { network, cluster, disks })
+    // Who stands still does not hear that it is to end.
+    process.once('exit', () => arena.#thaw())
     try {
       await arena.#begin()
       return arena
@@ -157,6 +159,11 @@ export class Arena implements AsyncDisposable {
     const all = await Promise.all([...this.actors.values()].map(async (one) => ((await one.ready()) ? [] : [one.name])))
     const late = all.flat()
     if (late.length > 0) throw new Error(`not ready: ${late.join(', ')} (their logs are in ${this.options.dir}/logs)`)
+  }
+
+  #thaw(): void {
+    for (const node of this.cluster.nodes) node.thaw()
+    for (const actor of this.actors.values()) actor.thaw()
   }
 
   actor(name: string): Actor | undefined {

@@ -57,7 +57,7 @@ const LENGTHS: Record<FaultName, { least: number; most: number }> = {
   partition: { least: 1_000, most: 8_000 },
   slow: { least: 2_000, most: 8_000 },
   'disk-full': { least: 1_000, most: 4_000 },
-  flip: { least: 0, most: 500 },
+  flip: { least: 0, most: 2_000 },
 }
 
 /** The whole schedule, in order. The same options give the same one (I1). */

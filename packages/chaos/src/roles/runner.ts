@@ -14,8 +14,13 @@ const progress = (text: string) => {
   void note(options.dir, text)
 }
 try {
-  say('report', { report: await run(options, { ...home, say: progress, stop: stop.signal }) })
+  await deliver('report', { report: await run(options, { ...home, say: progress, stop: stop.signal }) })
 } catch (error) {
-  say('failed', { why: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+  await deliver('failed', { why: error instanceof Error ? (error.stack ?? error.message) : String(error) })
 }
 process.disconnect()
+
+/** A report is large: it has left before the channel is closed. */
+function deliver(event: string, fields: object): Promise<void> {
+  return new Promise((sent) => process.send?.({ ...fields, event }, undefined, undefined, () => sent()))
+}
