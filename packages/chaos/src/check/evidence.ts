@@ -53,7 +53,9 @@ export function checkEvidence(records: readonly StoredMessage[], judgement: Judg
   }
   broken.push(...wrongRecords(judgement, evidence.passes))
   const violations = broken.map((what): Violation => ({ promise: 'P4', what }))
-  return { counts: { P4: { segments: segments.length, 'archived events': events, records: evidence.passes.size } }, violations }
+  const due = Math.floor(((records.at(-1)?.sequence ?? 0) + 1) / PER_SEGMENT)
+  const counts = { 'segments sealed': segments.length, 'segments full': due, 'archived events': events, records: evidence.passes.size }
+  return { counts: { P4: counts }, violations }
 }
 
 function segmentsOf(manifest: Evidence['manifest']): Segment[] {
