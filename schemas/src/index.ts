@@ -156,6 +156,7 @@ export {
   agentName,
   idPrefix,
   idTime,
+  isPassId,
   keyText,
   makeId,
   makeInstance,

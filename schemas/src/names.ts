@@ -28,15 +28,22 @@ export const agentName = z
       input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit',
   })
 
+const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
+
 /** A pass id: 9 to 64 token-safe characters; `bad-` names refusals of malformed requests. */
 export const passId = z
   .string()
-  .regex(/^(?!bad-)[A-Za-z0-9_-]{9,64}$/, {
+  .regex(PASS_ID, {
     error: ({ input }) =>
       typeof input === 'string' && input.startsWith('bad-')
         ? 'ids that start with "bad-" are reserved'
         : 'an id has 9 to 64 of A-Z a-z 0-9 _ -',
   })
+
+/** Whether `passId` takes it: every reader asks of every request, and zod makes four objects to say so. */
+export function isPassId(text: string): boolean {
+  return PASS_ID.test(text)
+}
 
 /** An id as it may stand in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
 export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 of A-Z a-z 0-9 _ -')

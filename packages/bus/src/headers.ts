@@ -48,11 +48,18 @@ export class RawHeaders implements MessageHeaders {
 }
 
 const SPACE = 0x20
+const DELETE = 0x7f
 
 /** What stands between two places, trimmed. Mostly that is one space before it, so that one cut will do. */
 export function valueIn(block: string, from: number, to: number): string {
   const start = block.charCodeAt(from) === SPACE ? from + 1 : from
-  return block.slice(start, to).trim()
+  const value = block.slice(start, to)
+  return start < to && isInk(block.charCodeAt(start)) && isInk(block.charCodeAt(to - 1)) ? value : value.trim()
+}
+
+/** A character that is no white space, as far as ASCII goes. */
+function isInk(code: number): boolean {
+  return code > SPACE && code < DELETE
 }
 
 /** Headers from the block that `text()` gave. */

@@ -42,8 +42,11 @@ interface RawConnection {
 }
 
 const WHITE_SPACE = /\s/
-/** After a write of so many messages the next one is in no hurry: more are gathered for so long, or until they are so many bytes. */
+/** After a write of so many messages the next ones are in no hurry: more are gathered for so long, or until they are so many bytes. */
 const MANY = 16
+/** They are again when writes have had fewer than this, as far as the last ones tell: a dozen passes in flight make seven a write. */
+const FEW = 8
+const LAST_WRITES = 8
 const GATHER_MS = 2
 const GATHERED_BYTES = 64 * 1024
 /** After a pause as long as this nobody is made to wait. */
@@ -65,7 +68,7 @@ export class Link {
   readonly #flush = () => this.flush()
   readonly #outbox = new Outbox()
   readonly #raw: RawConnection['protocol']
-  /** Messages of the last write, and when it was (monotonic ms). */
+  /** Messages of the last writes, the newest counting most (at most MANY), and when the last one was (monotonic ms). */
   #written = 0
   #wroteAt = 0
   #connected = true
@@ -120,7 +123,8 @@ export class Link {
   /** Hands everything sent so far to the client. */
   flush(): void {
     if (this.#outbox.messages === 0) return
-    this.#written = this.#outbox.messages
+    const { messages } = this.#outbox
+    this.#written = messages >= MANY ? MANY : this.#written + (messages - this.#written) / LAST_WRITES
     this.#wroteAt = performance.now()
     const taken = this.#outbox.take()
     // A broken connection has settled them as unknown already.
@@ -129,7 +133,7 @@ export class Link {
   }
 
   #flushSoon(): void {
-    const inNoHurry = this.#written >= MANY && performance.now() - this.#wroteAt < PAUSE_MS
+    const inNoHurry = this.#written >= FEW && performance.now() - this.#wroteAt < PAUSE_MS
     if (inNoHurry) setTimeout(this.#flush, GATHER_MS)
     else setImmediate(this.#flush)
   }

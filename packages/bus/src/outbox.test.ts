@@ -76,7 +76,7 @@ describe('a connection', () => {
     expect(sent).toEqual(['PUB a.b r 0\r\n\r\nPUB c 1\r\nx\r\n'])
   })
 
-  it('gathers more after a write of many messages, for a moment or until it is enough, and after a pause no more', async () => {
+  it('gathers more while writes are of many messages, for a moment or until it is enough; not after a pause, nor for a dozen in flight', async () => {
     const sent: number[] = []
     const nc = { ...silent, protocol: { sendCommand: (bytes: Uint8Array) => sent.push(bytes.length) } }
     const link = new Link(nc as unknown as NatsConnection, '_INBOX', () => undefined)
@@ -98,13 +98,24 @@ describe('a connection', () => {
       expect(sent.length).toBe(3)
       send(1, 70_000)
       expect(sent.length).toBe(4)
+      vi.advanceTimersByTime(20)
       send(16)
       await turn()
       expect(sent.length).toBe(5)
-      vi.advanceTimersByTime(20)
-      send(1)
-      await turn()
-      expect(sent.length).toBe(6)
+      // A dozen a write go on being gathered, seven soon are not.
+      const gathered = async (messages: number) => {
+        const before = sent.length
+        send(messages)
+        await turn()
+        const waited = sent.length === before
+        vi.advanceTimersByTime(2)
+        return waited
+      }
+      for (let i = 0; i < 40; i += 1) expect(await gathered(12)).toBe(true)
+      let few = 0
+      while (await gathered(7)) few += 1
+      expect(few).toBeLessThan(20)
+      expect(await gathered(15)).toBe(false)
     } finally {
       vi.useRealTimers()
     }

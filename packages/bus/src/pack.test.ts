@@ -30,6 +30,14 @@ const value = fc.letrec((tie) => ({
   ),
 })).node
 
+describe('packed bodies', () => {
+  it('share no bytes, small and large', () => {
+    const values = Array.from({ length: 200 }, (_, n) => ({ text: String(n % 10).repeat(n * 20) }))
+    const bodies = values.map((one) => pack(one))
+    expect(bodies.map((body) => body && unpack(body))).toEqual(values)
+  })
+})
+
 describe('unpack', () => {
   it('says what the general decoder says, or nothing', () => {
     let plain = 0

@@ -8,9 +8,7 @@ export function pack(value: unknown): Uint8Array | undefined {
   at = 0
   try {
     write(value, 0)
-    const packed = new Uint8Array(at)
-    packed.set(target.subarray(0, at))
-    return packed
+    return copyOf(at)
   } catch (error) {
     if (error === NOT_PLAIN || error instanceof RangeError) return undefined
     throw error
@@ -27,6 +25,9 @@ const LONGEST_NAME = 40
 const TARGET_BYTES = 64 * 1024
 /** Bytes that any head or number may take. */
 const ROOM = 16
+/** What outlives the rest of its block keeps all of it. */
+const BLOCK_BYTES = 16 * 1024
+const SMALL_BYTES = 2 * 1024
 /** 2^32. */
 const HIGH = 4_294_967_296
 
@@ -34,6 +35,21 @@ const target = Buffer.allocUnsafeSlow(TARGET_BYTES)
 /** Where it writes. There is one writer at a time, and it never waits. */
 let at = 0
 const names = new Map<string, Uint8Array>()
+let block = new Uint8Array(BLOCK_BYTES)
+let used = 0
+
+/** Memory of its own costs a small body more than its encoding: many lie in one block, as the client's and node's own do. */
+function copyOf(bytes: number): Uint8Array {
+  if (bytes > SMALL_BYTES) return Uint8Array.from(target.subarray(0, bytes))
+  if (used + bytes > BLOCK_BYTES) {
+    block = new Uint8Array(BLOCK_BYTES)
+    used = 0
+  }
+  const packed = block.subarray(used, used + bytes)
+  packed.set(target.subarray(0, bytes))
+  used += bytes
+  return packed
+}
 
 function write(value: unknown, depth: number): void {
   if (at + ROOM > TARGET_BYTES || depth > MAX_DEPTH) throw NOT_PLAIN

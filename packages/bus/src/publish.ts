@@ -75,8 +75,39 @@ function unanswered(none: NoReply, subject: string): Outcome {
   }
 }
 
+const STREAM = Buffer.from('{"stream":"')
+const SEQUENCE = Buffer.from('","seq":')
+const QUOTE = 0x22
+const ZERO = 0x30
+const MOST_DIGITS = 15
+const END = 0x7d
+
+/** The sequence in `{"stream":"…","seq":123}`, as nearly every acknowledgment is; undefined: it may say more. */
+function plainSequence(data: Uint8Array): number | undefined {
+  const last = data.length - 1
+  if (data[last] !== END) return undefined
+  let value = 0
+  let at = last - 1
+  for (let unit = 1, digits = 0; digits < MOST_DIGITS; digits += 1, unit *= 10, at -= 1) {
+    const digit = (data[at] ?? 0) - ZERO
+    if (digit < 0 || digit > 9) break
+    value += digit * unit
+  }
+  const from = at - SEQUENCE.length + 1
+  if (at === last - 1 || from < STREAM.length || !standsAt(data, STREAM, 0) || !standsAt(data, SEQUENCE, from)) return undefined
+  for (let i = STREAM.length; i < from; i += 1) if (data[i] === QUOTE) return undefined
+  return value
+}
+
+function standsAt(data: Uint8Array, text: Uint8Array, from: number): boolean {
+  for (let i = 0; i < text.length; i += 1) if (data[from + i] !== text[i]) return false
+  return true
+}
+
 /** Reads a publish acknowledgment. */
 export function outcomeOf(data: Uint8Array): Outcome {
+  const sequence = plainSequence(data)
+  if (sequence !== undefined) return { kind: 'stored', sequence }
   const ack = jsonOf(data) as PubAck | undefined
   if (!ack) return { kind: 'unknown', description: 'unreadable acknowledgment' }
   if (!ack.error) {

@@ -31,7 +31,8 @@ const EMPTY = new Uint8Array(0)
 export class Replies implements AsyncDisposable {
   readonly #link: Link
   readonly #base: string
-  readonly #waiting = new Map<string, Waiting>()
+  /** By number: those of texts made anew have to be hashed. */
+  readonly #waiting = new Map<number, Waiting>()
   readonly #undo: (() => void)[]
   #next = 0
   #sweep: NodeJS.Timeout | undefined
@@ -54,10 +55,10 @@ export class Replies implements AsyncDisposable {
       settle({ none: this.#closed ? 'closed' : 'disconnected' })
       return
     }
-    const token = (this.#next++).toString(36)
+    const token = this.#next++
     const { subject, data, headers, timeout_ms } = question
     this.#waiting.set(token, { subject, sweeps: Math.ceil(timeout_ms / SWEEP_MS) + 1, settle })
-    if (!this.#link.send(subject, data, { reply: this.#base + token, headers })) this.#settle(token, { none: this.#whyUnsent(data) })
+    if (!this.#link.send(subject, data, { reply: `${this.#base}${token}`, headers })) this.#settle(token, { none: this.#whyUnsent(data) })
     this.#sweep ??= setInterval(() => this.#tick(), SWEEP_MS).unref()
   }
 
@@ -83,13 +84,13 @@ export class Replies implements AsyncDisposable {
   }
 
   #onMessage(message: Msg): void {
-    const token = message.subject.slice(this.#base.length)
+    const token = Number(message.subject.slice(this.#base.length))
     const empty = message.data.length === 0
     const none = empty && headersOf(message).status.code === 503
     this.#settle(token, none ? { none: 'no_responders' } : { message })
   }
 
-  #settle(token: string, reply: Reply): void {
+  #settle(token: number, reply: Reply): void {
     const waiting = this.#waiting.get(token)
     if (!waiting) return
     this.#waiting.delete(token)

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ServerClock } from './clock.js'
 import { parseAck } from './delivery.js'
@@ -21,6 +22,17 @@ describe('a publish acknowledgment', () => {
     expect(refused(10054, 'message size exceeds maximum allowed')).toMatchObject({ kind: 'refused', reason: 'too_large' })
     expect(refused(10008, 'JetStream system temporarily unavailable', 503)).toMatchObject({ kind: 'unknown' })
     expect(refused(10060, 'expected stream does not match')).toMatchObject({ kind: 'refused', reason: 'other' })
+  })
+
+  it('means stored under its sequence, in whatever order it says what', () => {
+    const more = fc.record({ domain: fc.string(), duplicate: fc.boolean(), val: fc.string() }, { requiredKeys: [] })
+    fc.assert(
+      fc.property(fc.string(), fc.maxSafeInteger().map(Math.abs), more, fc.boolean(), (stream, seq, rest, last) => {
+        const said = last ? { stream, ...rest, seq } : { stream, seq, ...rest }
+        expect(ack(said)).toEqual({ kind: 'stored', sequence: seq })
+        expect(ack({ stream, error: { err_code: 10071 }, seq })).toEqual({ kind: 'lost' })
+      }),
+    )
   })
 
   it('that cannot be read proves nothing', () => {

@@ -19,7 +19,7 @@ export function requestTime(step: Step): number | undefined {
 /** Whether a step answers this request: it names it, may do so, and is between the same two agents. */
 export function answersRequest(step: Step, request: Pick<RequestFact, 'originator' | 'subagent' | 'sequence'>): boolean {
   const { originator, subagent } = step.key
-  return requestNamed(step)?.sequence === request.sequence && originator === request.originator && subagent === request.subagent
+  return step.request === request.sequence && isSystems(step) && originator === request.originator && subagent === request.subagent
 }
 
 function isSystems({ kind, by }: Step): boolean {

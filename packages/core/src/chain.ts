@@ -16,6 +16,8 @@ export type ChainVerdict = { ok: true; depth: number } | { ok: false; error: Pas
  * E002 above max_chain_depth, which counts the passes in the chain, this one included.
  */
 export function validateChain(input: ChainInput): ChainVerdict {
+  // A root pass, as nearly all are, has nothing to be searched.
+  if (input.ancestors.length === 0 && input.originator !== input.subagent && input.max_chain_depth >= 1) return { ok: true, depth: 1 }
   const above = [...input.ancestors, input.originator]
   const depth = above.length
   const chain = [...above, input.subagent]

@@ -1,4 +1,4 @@
-import { type EventFact, type Fact, keyText, type PassKey, passId, type RequestFact, type Step } from '@passover/schemas'
+import { type EventFact, type Fact, isPassId, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
 import { answersRequest } from './answers.js'
 import { Cancels } from './cancels.js'
 import { type Due, type DueEnd, lastResort, type OpenRules, type Settled, since } from './due.js'
@@ -204,8 +204,7 @@ export class OpenPasses {
   }
 
   #request(fact: RequestFact): void {
-    const id = passId.safeParse(fact.id)
-    const key = id.success ? askedKey(fact, id.data) : undefined
+    const key = fact.id !== undefined && isPassId(fact.id) ? askedKey(fact, fact.id) : undefined
     const text = key && keyText(key)
     if (text !== undefined && this.#passes.has(text)) return
     this.#ask({ kind: 'asked', fact, key, text, cancelled: text !== undefined && this.#cancels.has(text, fact.time) })

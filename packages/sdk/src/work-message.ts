@@ -1,4 +1,4 @@
-import { type Delivery, decode, decodeTrusted, type Heard } from '@passover/bus'
+import { type Delivery, decode, decodeTrusted, HeaderIndex, type Heard } from '@passover/bus'
 import { type FramedStep, openControl, PassOverError } from '@passover/core'
 import { HEADER, type Part, type PassKey, parseKey, type Slot, type WorkControl, type WorkEnvelope } from '@passover/schemas'
 
@@ -8,28 +8,42 @@ export interface Work {
   parts: Part[]
 }
 
+/** What is read of every work step. */
+const READ = new HeaderIndex({
+  content: HEADER.contentType,
+  digest: HEADER.digest,
+  request: HEADER.request,
+  requested_at: HEADER.requestedAt,
+  timeout: HEADER.timeout,
+  parent: HEADER.parent,
+  proof: HEADER.proof,
+  reply: HEADER.reply,
+})
+const { at: AT } = READ
+
 /** The body of a work step; undefined when it is not one of this pass. Only `passover` writes it, so its form is not checked. */
 export function workOf(delivery: Delivery, key: PassKey, slot: Slot): Work | undefined {
-  const envelope = decodeTrusted(delivery.data, delivery.headers.get(HEADER.contentType)) as Partial<WorkEnvelope> | undefined | null
+  const headers = READ.firsts(delivery.headers)
+  const envelope = decodeTrusted(delivery.data, headers[AT.content]) as Partial<WorkEnvelope> | undefined | null
   if (!envelope) return undefined
   const { control: frame, parts } = envelope
-  const control = frame?.policy && openControl(frame, framedStep(delivery, key, slot))
+  const control = frame?.policy && openControl(frame, framedStep(headers, key, slot))
   return control?.id === key.id && control.subagent_id === key.subagent && Array.isArray(parts) ? { control, parts } : undefined
 }
 
-function framedStep({ headers }: Delivery, key: PassKey, slot: Slot): FramedStep {
-  const parent = headers.get(HEADER.parent)
-  const proof = headers.get(HEADER.proof)
+function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): FramedStep {
+  const parent = headers[AT.parent]
+  const proof = headers[AT.proof]
   return {
     key,
     by: slot,
-    digest: headers.get(HEADER.digest),
-    request: Number(headers.get(HEADER.request)),
-    requested_at: Number(headers.get(HEADER.requestedAt)),
-    timeout_ms: Number(headers.get(HEADER.timeout)),
+    digest: headers[AT.digest],
+    request: Number(headers[AT.request]),
+    requested_at: Number(headers[AT.requested_at]),
+    timeout_ms: Number(headers[AT.timeout]),
     parent: parent === undefined ? undefined : parseKey(parent),
     proof: proof === undefined ? undefined : Number(proof),
-    reply: headers.get(HEADER.reply) === 'json' ? 'json' : undefined,
+    reply: headers[AT.reply] === 'json' ? 'json' : undefined,
   }
 }
 

@@ -100,6 +100,7 @@ function disagreement(
 }
 
 function sameName(parts: Part[]): string | undefined {
+  if (parts.length < 2) return undefined
   const names = new Set<string>()
   for (const { name } of parts) {
     if (names.has(name)) return `two parts have the name "${clip(name)}"`
