@@ -6,6 +6,10 @@ import { CONTEXT, World } from '../support/dispatch.js'
 import { admittedPasses, peopleOf, publishPolicy, publishUpon, storeOf } from '../support/policies.js'
 import { until } from '../support/until.js'
 
+/** More of both makes a measurement of it: PASSOVER_IN_FLIGHT=256 PASSOVER_PER_VERSION=2000. */
+const IN_FLIGHT = Number(process.env.PASSOVER_IN_FLIGHT ?? 32)
+const PER_VERSION = Number(process.env.PASSOVER_PER_VERSION ?? 100)
+
 describe('many at once', () => {
   test('of fifty who publish upon the same version one wins, and all others hear who', async () => {
     await using world = await World.start({ dispatchers: [] })
@@ -39,7 +43,8 @@ describe('many at once', () => {
     const documents = new Map<number, PassOverPreferences>([[0, {}]])
     let passing = true
     let asked = 0
-    const load = Array.from({ length: 32 }, async () => {
+    const began = performance.now()
+    const load = Array.from({ length: IN_FLIGHT }, async () => {
       while (passing) {
         // A session of its own each, so that the loop breaker is none of this.
         await world.ask({ timeout_ms: 60_000, work_context: { ...CONTEXT, session_id: `s${asked++}` } })
@@ -54,11 +59,14 @@ describe('many at once', () => {
       }
       const { version, document: stored } = await publishPolicy(world, document)
       documents.set(version, stored)
-      await until(() => asked > before + 100, { what: 'more passes' })
+      await until(() => asked > before + PER_VERSION, { what: 'more passes', deadline_ms: 60_000 })
     }
     passing = false
     await Promise.all(load)
+    const rate = (count: number) => Math.round((count * 1_000) / (performance.now() - began))
+    const requested = rate(asked)
     await world.untilAcknowledged(60_000)
+    process.stdout.write(`policy changed 12 times under ${requested} requests/s: ${asked} passes, admitted at ${rate(asked)}/s\n`)
     const agents = await world.bus.table('agents', agentRecord)
     const agent = (await agents.get('audit'))?.value
     const passes = await admittedPasses(world)
