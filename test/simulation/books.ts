@@ -1,4 +1,4 @@
-import { decode } from '@msgpack/msgpack'
+import { decode } from '@passover/bus'
 import type { Kept } from './sim-stream.js'
 
 /** A pass as the stream shows it, deleted messages included: folded here anew, without the product's code. */
@@ -124,13 +124,18 @@ interface Control {
   budget?: { passes?: number }
 }
 
+function bodyOf(kept: Kept): unknown {
+  const decoded = decode(kept.data, 'msgpack')
+  return decoded.ok ? decoded.value : {}
+}
+
 /** The reason that a request gives. */
 export function reasonIn(kept: Kept): string | undefined {
-  return (decode(kept.data) as { request?: { reason?: string } }).request?.reason
+  return (bodyOf(kept) as { request?: { reason?: string } }).request?.reason
 }
 
 export function controlIn(kept: Kept): Control | undefined {
-  return (decode(kept.data) as { control?: Control }).control
+  return (bodyOf(kept) as { control?: Control }).control
 }
 
 export function header(kept: Kept, name: string): string | undefined {

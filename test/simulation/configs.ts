@@ -79,7 +79,11 @@ const CHANGES: Record<string, Change> = {
     return { workers: 2, clustered: false, passes: own, faults: stopWorkers(own.slice(0, 2), dice) }
   },
   again: ({ passes }, dice) => {
-    const own = passes.map((pass) => ({ ...plain(pass, dice), given: true, again: [{ after: dice.between(1, 3_000), same: dice.hits(0.3) }] }))
+    const own = passes.map((pass) => ({
+      ...plain(pass, dice),
+      given: true,
+      again: [{ after: dice.between(1, 3_000), same: dice.hits(0.3) }],
+    }))
     return { workers: 2, clustered: true, passes: own, faults: stopWorkers(own, dice) }
   },
   deleted: ({ passes }, dice) => {

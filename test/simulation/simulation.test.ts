@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { CONFIGS, planOf } from './configs.js'
 import { MUTANTS } from './mutants.js'
 import { mutated } from './mutate-hooks.js'
 import { makePlan, type Plan } from './plan.js'
@@ -8,15 +9,15 @@ import { runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
 
-const SEEDS = 200
+const SEEDS = 120
 
-async function results(from: number, count: number, mutant?: string): Promise<Result[]> {
+async function results(from: number, count: number, how: { mutant?: string; config?: string } = {}): Promise<Result[]> {
   const found: Result[] = []
   const onResult = (result: Result) => {
     found.push(result)
     return result.violations.length === 0
   }
-  await runSeeds({ from, count, processes: 2, mutant, onResult })
+  await runSeeds({ from, count, processes: 2, ...how, onResult })
   return found
 }
 
@@ -29,6 +30,17 @@ describe('the simulation', () => {
       expect(sum(what), what).toBeGreaterThan(10)
     expect(found.reduce((all, { passes }) => all + passes, 0)).toBeGreaterThan(SEEDS * 3)
   }, 600_000)
+
+  test.each(CONFIGS)(
+    'the configuration %s holds',
+    async (config) => {
+      for (const seed of [1, 2]) {
+        const { violations } = await new Simulation(planOf(seed, config)).run()
+        expect(violations.map(({ text }) => text)).toEqual([])
+      }
+    },
+    300_000,
+  )
 
   test('the same seed has the same history, whatever ran before it and in whichever process', async () => {
     const [before] = await results(12, 1)
@@ -58,8 +70,8 @@ describe('mutants', () => {
 
   test.each(Object.entries(MUTANTS).filter(([, { quick }]) => quick))(
     '%s is caught',
-    async (name) => {
-      const found = await results(1, 60, name)
+    async (mutant, { config }) => {
+      const found = await results(1, 8, { mutant, config })
       expect(found.at(-1)?.violations.length, `seeds 1 to ${found.length}`).toBeGreaterThan(0)
     },
     300_000,
