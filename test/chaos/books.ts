@@ -1,8 +1,8 @@
-import { ARCHIVE_BUCKET, Manifest, PASSES_BUCKET, readSegment, SEGMENT_SIZE, verifyChain } from '@passover/audit'
+import { ARCHIVE_BUCKET, Manifest, PASSES_BUCKET, readSegment, SEGMENT_SIZE, storedRecord, verifyChain } from '@passover/audit'
 import type { Bus } from '@passover/bus'
 import type { Judgement } from '@passover/chaos'
 import { checkStream } from '@passover/chaos'
-import { type PassRecord, passRecord } from '@passover/schemas'
+import type { PassRecord } from '@passover/schemas'
 import { until } from '../support/until.js'
 import type { Field } from './field.js'
 
@@ -41,7 +41,7 @@ export function misbegun(begun: readonly string[], { passes }: Judgement): strin
 
 /** Passes whose record is missing or says something else than the stream, once the audit has caught up. */
 export async function wrongRecords(bus: Bus, { passes }: Judgement, deadline_ms: number): Promise<string[]> {
-  const table = await bus.table(PASSES_BUCKET, passRecord)
+  const table = await bus.table(PASSES_BUCKET, storedRecord)
   let wrong: string[] = []
   await until(
     async () => {

@@ -1,5 +1,6 @@
+import { storedRecord } from '@passover/audit'
 import { encode } from '@passover/bus'
-import { listAnswer, type PassRow, passAnswer, passRecord } from '@passover/schemas'
+import { listAnswer, type PassRow, passAnswer } from '@passover/schemas'
 import type { Agent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -95,7 +96,7 @@ describe('send status', () => {
     const again = await all.audit({ answers: false })
     await again.settled()
     expect(await entriesOf()).toEqual(entries)
-    const passes = await bus.table('passes', passRecord)
+    const passes = await bus.table('passes', storedRecord)
     let records = 0
     for await (const { value } of passes.entries()) records += value.key.subagent === 'many' ? 1 : 0
     expect(records).toBe(900)

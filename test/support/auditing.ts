@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect as connectClient } from '@nats-io/transport-node'
-import { type AuditRunning, type AuditSettings, PASSES_BUCKET, startAudit } from '@passover/audit'
+import { type AuditRunning, type AuditSettings, PASSES_BUCKET, startAudit, storedRecord } from '@passover/audit'
 import { type Bus, type BusOptions, openBus } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { agentRecord, type PassRecord, passRecord } from '@passover/schemas'
+import { agentRecord, type PassRecord } from '@passover/schemas'
 import { pino } from 'pino'
 import { type NatsFixture, natsFixture } from './nats.js'
 
@@ -103,7 +103,7 @@ export async function auditFixture(): Promise<AuditFixture> {
       }
     },
     async records() {
-      const table = await bus.table(PASSES_BUCKET, passRecord)
+      const table = await bus.table(PASSES_BUCKET, storedRecord)
       const found = new Map<string, PassRecord>()
       for await (const { key, value } of table.entries()) found.set(key, value)
       return found

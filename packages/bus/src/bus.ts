@@ -217,8 +217,8 @@ export interface Table<T> {
   create(key: string, value: T): Promise<number | undefined>
   /** Compare-and-set; undefined: someone was faster. */
   update(key: string, value: T, revision: number): Promise<number | undefined>
-  /** `update`, or with revision 0 `create`, for who writes many: encoded already, without a promise, and told how it went as it went. */
-  send(key: string, data: Uint8Array, revision: number, settle: (outcome: Outcome) => void): void
+  /** `update`, with revision 0 `create`, without one `put`, for who writes many: encoded already, without a promise, and told how it went as it went. */
+  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void
   delete(key: string): Promise<void>
   /** Entries whose key matches the filter (default all), newest value each. */
   entries(filter?: string): AsyncIterable<Entry<T>>

@@ -70,9 +70,10 @@ export class KvTable<T> implements Table<T> {
     return this.#guarded(key, value, revision)
   }
 
-  send(key: string, data: Uint8Array, revision: number, settle: (outcome: Outcome) => void): void {
+  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void {
     const subject = this.#subject(key)
-    this.#context.publisher.send({ subject, data, guard: { subject, sequence: revision } }, settle)
+    const message = revision === undefined ? { subject, data } : { subject, data, guard: { subject, sequence: revision } }
+    this.#context.publisher.send(message, settle)
   }
 
   async delete(key: string): Promise<void> {

@@ -1,9 +1,10 @@
 import type { Bus, ObjectStore, Table } from '@passover/bus'
-import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, type PassRecord, passRecord, SYSTEM } from '@passover/schemas'
+import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, type PassRecord, SYSTEM } from '@passover/schemas'
 import { ACKNOWLEDGED_BUCKET, Acknowledged, reread } from './acknowledged.js'
 import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { Archive } from './archive-read.js'
+import { briefOf, storedRecord } from './brief.js'
 import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
 import { createdAt, describeChecked, rowOf } from './describe.js'
@@ -35,7 +36,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const { bus, log } = deps
   const rules = { id_window_ms: options.id_window_ms }
   const [table, manifest, objects, waiting, chunks] = await Promise.all([
-    bus.table(PASSES_BUCKET, passRecord),
+    bus.table(PASSES_BUCKET, storedRecord),
     Manifest.open(bus),
     bus.objects(ARCHIVE_BUCKET),
     bus.table(INBOX_BUCKET, inboxEntry),
@@ -170,7 +171,7 @@ async function keepLoaded(
   inbox.note(record, memory.first)
   undelivered.note(memory)
   if (!options.log_all_passes) return true
-  return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, record)
+  return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, briefOf(memory)?.stored ?? record)
 }
 
 function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead: DeadLetters }): AnswerDeps {

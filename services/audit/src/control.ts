@@ -5,7 +5,8 @@ import { sliceOf } from './slice.js'
 /** A control frame as it is remembered, and its bytes in the step's body. */
 export interface Framed {
   frame: ControlFrame
-  size: number
+  /** A copy, so that they do not keep the chunk alive that they came in. */
+  bytes: Uint8Array
 }
 
 /** The body looked into last: projector and archiver both want to know. */
@@ -22,5 +23,5 @@ function framedIn(body: Uint8Array): Framed | undefined {
   const decoded = bytes && decode(bytes, 'msgpack')
   const frame = decoded?.ok ? (decoded.value as Partial<ControlFrame> | null) : undefined
   const whole = bytes && typeof frame?.policy === 'object' && frame.policy !== null
-  return whole ? { frame: frame as ControlFrame, size: bytes.length } : undefined
+  return whole ? { frame: frame as ControlFrame, bytes: Buffer.from(bytes) } : undefined
 }

@@ -1,8 +1,8 @@
 import { auditRecord, type CheckSchema, type JournalRules, type PassHistory, schemaFor } from '@passover/core'
-import { keyText, type PassRecord, type PassRow } from '@passover/schemas'
+import { keyText, type PassOverAuditEntry, type PassRecord, type PassRow } from '@passover/schemas'
 import { isWhole, toHistory } from './history.js'
 import type { PassMemory } from './pass-memory.js'
-import { plainRecord } from './plain.js'
+import { plainPass, plainRecord } from './plain.js'
 
 export interface Described {
   record: PassRecord
@@ -13,7 +13,8 @@ export interface Described {
 
 /** Record and row of a pass as they follow from its messages alone. */
 export function describe(memory: PassMemory, rules: JournalRules): Described {
-  const plain = plainRecord(memory)
+  const pass = plainPass(memory)
+  const plain = pass && plainRecord(pass)
   if (plain) return { record: plain, row: rowOf(plain) }
   const history = toHistory(memory)
   const record = auditRecord(history, rules)
@@ -37,8 +38,26 @@ export async function describeChecked(memory: PassMemory, rules: JournalRules, c
   return describe(memory, rules)
 }
 
+type Told =
+  | 'key'
+  | 'status'
+  | 'session_id'
+  | 'reason'
+  | 'priority'
+  | 'deadline'
+  | 'ended_at'
+  | 'attempt'
+  | 'parent'
+  | 'chain_depth'
+  | 'retry_of'
+type Times = 'requested_at' | 'held_at' | 'admitted_at' | 'ended_at'
+/** What `list` shows of a record. */
+type Shown = Pick<PassRecord, Told | Times | 'sequences' | 'error' | 'settlement' | 'undelivered_at'> & {
+  entry?: (Pick<PassOverAuditEntry, 'status'> & Partial<Pick<PassOverAuditEntry, 'reason'>>) | undefined
+}
+
 /** A record as one line of `list`. One shape for all: there are many, and what is undefined is not sent. */
-export function rowOf(record: PassRecord): PassRow {
+export function rowOf(record: Shown): PassRow {
   const { key, sequences, entry, error, parent } = record
   return {
     originator: key.originator,
@@ -66,6 +85,6 @@ export function rowOf(record: PassRecord): PassRow {
 }
 
 /** When it was asked for: stands in the record's key, so the same for every record of a pass. */
-export function createdAt(record: PassRecord): number {
+export function createdAt(record: Pick<PassRecord, Times>): number {
   return record.requested_at ?? record.held_at ?? record.admitted_at ?? record.ended_at ?? 0
 }

@@ -1,6 +1,6 @@
 import { decode } from '@passover/bus'
 import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withStandIns } from '@passover/core'
-import { type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
+import { type PassKey, type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
 import type { Noted, PassMemory, RequestNote } from './pass-memory.js'
 
 type Json = Record<string, unknown>
@@ -90,10 +90,15 @@ function bytesOf(parts: unknown): number | undefined {
  * an empty one of its kind, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
  */
 export function returnedOf(noted: Noted): ReturnedBody {
-  const body = decodedJson(noted.body, noted.content_type)
+  const body = bodyOf(noted)
   if (!body) return { v: 1, output: {} }
   if ('error' in body) return errorOf(body)
-  return { v: 1, output: withStandIns(outputIn(body, noted.fact.key)) }
+  return { v: 1, output: outputOf(body, noted.fact.key) }
+}
+
+/** The output in a return's body, whole as far as it is in its message. */
+export function outputOf(body: Json, key: PassKey): Json {
+  return withStandIns(outputIn(body, key))
 }
 
 /** As its originator reads it: whatever stands there as an error, and whatever beside it, it is no output. */
@@ -103,7 +108,7 @@ function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
 
 /** Whether all that a return says stands in its message. */
 export function isWhole(noted: Noted): boolean {
-  const parts = decodedJson(noted.body, noted.content_type)?.parts
+  const parts = bodyOf(noted)?.parts
   return !Array.isArray(parts) || parts.length === 0
 }
 
@@ -112,7 +117,8 @@ export function controlOf(noted: Noted): WorkControl | undefined {
   return noted.framed && noted.fact.type === 'step' ? openControl(noted.framed.frame, noted.fact) : undefined
 }
 
-function bodyOf({ body, content_type }: Noted): Json | undefined {
+/** The body of what was noted, decoded. */
+export function bodyOf({ body, content_type }: Pick<Noted, 'body' | 'content_type'>): Json | undefined {
   return decodedJson(body, content_type)
 }
 

@@ -25,6 +25,9 @@ const BUILT = 'built'
 export const inboxEntry = z.union([waitingEntry, builtEntry])
 export type InboxTable = Table<z.infer<typeof inboxEntry>>
 
+/** What the inbox asks of a record. */
+type Noted = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
+
 /** Of each item; who has more to decide is told of the older ones first. Whatever it is, its pass can be decided by id. */
 const MOST = 50_000
 const MOST_WRITES = 256
@@ -65,7 +68,7 @@ export class Inbox {
   }
 
   /** What a pass's record says; `first` is the sequence from which on it would have to be read again. */
-  note(record: PassRecord, first: number): void {
+  note(record: Noted, first: number): void {
     const { awaits, key } = record
     const known = this.waiting.get(key.id)
     if (!awaits && !known) return
@@ -165,7 +168,7 @@ function isOf(entry: Waiting, key: PassKey): boolean {
 }
 
 /** An item that has been due and is not: a pass only goes on, from its dispatch to its return and to its application. */
-function isOver({ item }: Waiting, { awaits, sequences }: PassRecord): boolean {
+function isOver({ item }: Waiting, { awaits, sequences }: Noted): boolean {
   if (awaits) return ITEMS.indexOf(item) < ITEMS.indexOf(awaits.item)
   return sequences.return !== undefined || item === 'dispatch'
 }

@@ -14,6 +14,7 @@
  * I7  Memory is bounded by what is open: what ended leaves it, bodies and segments have limits, and the reader waits for its writes.
  */
 export { Archive, readSegment, type Verified, verifyChain } from './archive-read.js'
+export { storedRecord } from './brief.js'
 export { startAudit } from './healing.js'
 export { INBOX_BUCKET } from './inbox.js'
 export { runAudit } from './main.js'

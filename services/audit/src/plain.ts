@@ -1,5 +1,7 @@
-import { acceptReturn, awaitsApproval, passStatus, releaseOf, requestNamed, schemaFor } from '@passover/core'
+import { acceptReturn, awaitsApproval, type FramedStep, openControl, releaseOf, requestNamed, schemaFor } from '@passover/core'
 import {
+  type ControlFrame,
+  type PassKey,
   type PassOverAuditEntry,
   type PassOverMetadata,
   type PassRecord,
@@ -8,16 +10,25 @@ import {
   type WorkControl,
   type WorkOutput,
 } from '@passover/schemas'
-import { controlOf, returnedOf } from './history.js'
+import { bodyOf, outputOf } from './history.js'
 import type { PassMemory } from './pass-memory.js'
 
-/** What a plain pass's messages say. */
-interface Plain {
-  memory: PassMemory
-  work: Step
-  returned: Step
+type Json = Record<string, unknown>
+
+/** What the messages of a pass say of which there is nothing but request, work and a worker's output: as they came, or as its brief kept them. */
+export interface PlainPass {
+  key: PassKey
+  work: FramedStep & Pick<Step, 'sequence' | 'time'>
+  returned: Pick<Step, 'sequence' | 'time' | 'digest'>
   /** Its request: sequence and time. */
   asked: { sequence: number; time: number }
+  frame: ControlFrame
+  /** The return's body, decoded. */
+  body: Json
+}
+
+/** The same, opened. */
+interface Plain extends PlainPass {
   control: WorkControl
   output: WorkOutput
 }
@@ -25,18 +36,17 @@ interface Plain {
 const SUMMARY_LENGTH = 2_000
 
 /**
- * The record of a pass of which there is nothing but request, work and an acceptable return, as nearly all are: exactly what auditRecord
- * makes of its history, at an eighth of the cost. Undefined: it is no such pass. Fields stand in auditRecord's order, so that bytes agree (I2);
- * they are assigned one by one, since objects made by spreading are slow to make and to encode.
+ * The record of a plain pass, as nearly all are: exactly what auditRecord makes of its history, at an eighth of the cost. Undefined: it is no
+ * such pass after all. Fields stand in auditRecord's order, so that bytes agree (I2); they are assigned one by one, since objects
+ * made by spreading are slow to make and to encode.
  */
-export function plainRecord(memory: PassMemory): PassRecord | undefined {
-  const plain = plainly(memory)
+export function plainRecord(pass: PlainPass): PassRecord | undefined {
+  const plain = opened(pass)
   if (!plain) return undefined
-  const { control, work, returned, asked, output } = plain
-  const { journal, key } = memory
+  const { key, control, work, returned, asked, output } = plain
   // What a person must decide about is rare, and told by the whole rule.
   if (!releaseOf(output, control.policy, false).deliver || awaitsApproval(output, control.policy)) return undefined
-  const record: Partial<PassRecord> = { v: 1, key, status: passStatus(journal), attempt: 1 }
+  const record: Partial<PassRecord> = { v: 1, key, status: 'returned', attempt: 1 }
   put(record, 'session_id', control.session_id ?? undefined)
   put(record, 'reason', control.reason ?? undefined)
   put(record, 'priority', control.priority ?? undefined)
@@ -59,19 +69,25 @@ export function plainRecord(memory: PassMemory): PassRecord | undefined {
   return record as PassRecord
 }
 
-function plainly(memory: PassMemory): Plain | undefined {
-  const { journal, noted } = memory
-  if (journal.state !== 'done' || journal.held || journal.return.by === SYSTEM || noted.length !== 2) return undefined
+/** Undefined: it has more messages than a plain pass, or others. */
+export function plainPass({ journal, noted, key, request }: PassMemory): PlainPass | undefined {
+  if (journal.state !== 'done' || !journal.work || journal.held || journal.return.by === SYSTEM || noted.length !== 2) return undefined
   const [first, second] = noted
   if (!first?.framed || !second || first.fact !== journal.work || second.fact !== journal.return) return undefined
   const named = requestNamed(journal.work)
-  const control = named && controlOf(first)
-  const body = control && returnedOf(second)
-  if (!named || !control || !body || 'error' in body) return undefined
-  const accepted = acceptReturn(body.output, memory.key)
+  const body = named && bodyOf(second)
+  if (!named || !body || 'error' in body) return undefined
+  const asked = { sequence: named.sequence, time: named.time ?? request?.time ?? journal.work.time }
+  return { key, work: journal.work, returned: journal.return, asked, frame: first.framed.frame, body }
+}
+
+function opened(pass: PlainPass): Plain | undefined {
+  const { key, work, returned, asked, frame, body } = pass
+  const control = openControl(frame, work)
+  if (!control) return undefined
+  const accepted = acceptReturn(outputOf(body, key), key)
   if (!accepted.ok || hasTerms(accepted.output, control.policy)) return undefined
-  const asked = { sequence: named.sequence, time: named.time ?? memory.request?.time ?? journal.work.time }
-  return { memory, work: journal.work, returned: journal.return, asked, control, output: accepted.output }
+  return { key, work, returned, asked, frame, body, control, output: accepted.output }
 }
 
 /** Whether more than the output itself decides if it is acceptable: an output_schema, or rights that it may have broken. */
@@ -80,14 +96,14 @@ function hasTerms(output: WorkOutput, policy: WorkControl['policy']): boolean {
 }
 
 function entryOf(plain: Plain): PassOverAuditEntry {
-  const { memory, returned, control, output } = plain
+  const { key, returned, control, output } = plain
   const { started_at, completed_at } = output.metadata
   const entry: PassOverAuditEntry = {
-    pass_over_id: memory.key.id,
+    pass_over_id: key.id,
     session_id: control.session_id ?? '',
     timestamp: requestedAt(plain),
-    originating_agent: memory.key.originator,
-    subagent: memory.key.subagent,
+    originating_agent: key.originator,
+    subagent: key.subagent,
     reason: control.reason ?? '',
     work_context_size_bytes: control.context_bytes ?? 0,
     expected_output_type: control.expected_output_type ?? '',
@@ -110,15 +126,17 @@ function entryOf(plain: Plain): PassOverAuditEntry {
 }
 
 function metadataOf(plain: Plain): PassOverMetadata {
-  const { memory, returned, control, output } = plain
+  const { key, returned, control, output } = plain
   const created_at = requestedAt(plain)
   const metadata: PassOverMetadata = {
     created_at,
-    pass_over_id: memory.key.id,
+    pass_over_id: key.id,
     chain_depth: control.chain_depth ?? 0,
-    origination_chain: (
-      control.origination_chain ?? [{ agent_id: memory.key.originator, timestamp: created_at, action: 'initiated' }]
-    ).concat({ agent_id: memory.key.subagent, timestamp: returned.time, action: 'returned' }),
+    origination_chain: (control.origination_chain ?? [{ agent_id: key.originator, timestamp: created_at, action: 'initiated' }]).concat({
+      agent_id: key.subagent,
+      timestamp: returned.time,
+      action: 'returned',
+    }),
     wall_time_ms: Math.max(0, returned.time - created_at),
     subagent_compute_ms: output.metadata.subagent_compute_ms ?? 0,
     applied: false,

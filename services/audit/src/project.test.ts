@@ -21,7 +21,7 @@ function projector() {
     log: pino({ level: 'silent' }),
     rules: { id_window_ms: 3_600_000 },
     records: idle,
-    rows: {},
+    rows: { get: () => undefined },
     reloads,
     violations: idle,
     schemas: idle,

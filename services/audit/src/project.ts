@@ -1,30 +1,19 @@
 import type { Stored } from '@passover/bus'
-import { answersRequest, type JournalRules } from '@passover/core'
+import { answersRequest } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
-import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
-import { type Described, describe } from './describe.js'
-import type { Inbox } from './inbox.js'
+import { Keeper, type KeeperDeps, type Tracked } from './keeper.js'
 import { isExpired, isFirst } from './load.js'
 import { isRecorded, PassMemory, type RequestNote } from './pass-memory.js'
-import { type Records, recordKey, type Slot } from './records.js'
 import type { Reloads } from './reload.js'
 import { noteKey, RequestNotes } from './request-notes.js'
-import type { Rows } from './rows.js'
-import type { SchemaChecks } from './schema-checks.js'
 import type { Undelivered } from './undelivered.js'
 import type { Violations } from './violations.js'
 
-export interface ProjectorDeps {
-  log: Logger
-  rules: JournalRules
-  records: Records
-  rows: Rows
+export interface ProjectorDeps extends KeeperDeps {
   reloads: Reloads
   violations: Violations
-  schemas: SchemaChecks
-  inbox: Inbox
   undelivered: Pick<Undelivered, 'note'>
   acknowledged: Pick<Acknowledged, 'take' | 'busy' | 'lowest'>
   isAgent: (name: string) => boolean
@@ -38,14 +27,6 @@ export interface ProjectorOptions {
   request_ms: number
   /** Bytes of bodies that ended passes may hold, for what still happens to them. */
   ended_bytes: number
-}
-
-/** A pass in memory, and how far its record is written. */
-export interface Tracked {
-  memory: PassMemory
-  slot: Slot | undefined
-  /** `again`: something came while it was being written. */
-  writing: 'no' | 'yes' | 'again'
 }
 
 const ENDED_OVERHEAD = 2048
@@ -64,8 +45,7 @@ export class Projector {
   readonly young = new Map<string, Tracked>()
   readonly old = new Map<string, Tracked>()
   private readonly ended: LRUCache<string, Tracked>
-  /** Whatever is being written: not done with, though it may have left memory. */
-  private readonly unwritten = new Set<Tracked>()
+  private readonly keeper: Keeper
   /** Sequence and time of the last message taken. */
   position = 0
   time = 0
@@ -74,6 +54,7 @@ export class Projector {
     private readonly deps: ProjectorDeps,
     private readonly options: ProjectorOptions,
   ) {
+    this.keeper = new Keeper(deps, options)
     this.ended = new LRUCache({ maxSize: options.ended_bytes, sizeCalculation: ({ memory }) => memory.bytes + ENDED_OVERHEAD })
   }
 
@@ -116,7 +97,7 @@ export class Projector {
       lowest = Math.min(lowest, memory.first)
       break
     }
-    for (const { memory } of this.unwritten) lowest = Math.min(lowest, memory.first)
+    for (const { memory } of this.keeper.unwritten) lowest = Math.min(lowest, memory.first)
     return Number.isFinite(lowest) ? lowest : undefined
   }
 
@@ -132,7 +113,7 @@ export class Projector {
       if (now - tracked.memory.begun < this.options.open_ms || writes >= WRITES_A_SWEEP) break
       this.young.delete(text)
       this.old.set(text, tracked)
-      this.save(tracked)
+      this.keeper.save(tracked)
       writes++
     }
     for (const note of this.notes.values()) {
@@ -144,7 +125,8 @@ export class Projector {
   }
 
   private onRequest(stored: Stored, fact: RequestFact): void {
-    const known = fact.id !== undefined && this.find(keyText({ originator: fact.originator, subagent: fact.subagent, id: fact.id }))
+    const text = fact.id === undefined ? undefined : keyText({ originator: fact.originator, subagent: fact.subagent, id: fact.id })
+    const known = text !== undefined && (this.find(text) ?? this.deps.rows.get(text))
     if (!known) this.notes.add(stored, fact)
   }
 
@@ -200,72 +182,18 @@ export class Projector {
     if (tracked.memory.ended) {
       this.young.delete(text)
       this.old.delete(text)
-      this.save(tracked)
+      const kept = this.keeper.save(tracked)
       this.deps.undelivered.note(tracked.memory)
-      this.ended.set(text, tracked)
+      // Hardly anything ever happens to a plain pass again; then it is read from the stream.
+      if (kept !== 'brief') this.ended.set(text, tracked)
       return
     }
     if (this.old.has(text)) {
-      this.save(tracked)
+      this.keeper.save(tracked)
       return
     }
     this.young.set(text, tracked)
     // What waits for a person is in the inbox at once, not when its record is worth a write.
-    if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.noteHeld(tracked.memory)
-  }
-
-  private save(tracked: Tracked): void {
-    if (tracked.writing !== 'no') {
-      tracked.writing = 'again'
-      return
-    }
-    const described = this.describe(tracked.memory)
-    if (!described) return
-    const { record, row } = described
-    this.deps.rows.put(row)
-    if (described.unchecked && this.deps.schemas.check) {
-      this.saveChecked(tracked, described.unchecked)
-      return
-    }
-    this.deps.inbox.note(record, tracked.memory.first)
-    if (!this.options.writes) return
-    tracked.slot ??= { key: recordKey(tracked.memory.key, row.created_at, row.session_id) }
-    tracked.writing = 'yes'
-    this.unwritten.add(tracked)
-    this.deps.records.send(tracked.slot, record, (written) => this.onWritten(tracked, written))
-  }
-
-  /** Its record says what its output_schema says: that is asked first. */
-  private saveChecked(tracked: Tracked, unchecked: NonNullable<Described['unchecked']>): void {
-    tracked.writing = 'yes'
-    this.unwritten.add(tracked)
-    this.deps.schemas.begin(tracked.memory, unchecked, () => {
-      tracked.writing = 'no'
-      this.unwritten.delete(tracked)
-      this.save(tracked)
-    })
-  }
-
-  private noteHeld(memory: PassMemory): void {
-    const described = this.describe(memory)
-    if (described) this.deps.inbox.note(described.record, memory.first)
-  }
-
-  private onWritten(tracked: Tracked, written: boolean): void {
-    const again = tracked.writing === 'again'
-    tracked.writing = 'no'
-    if (!written) return
-    this.unwritten.delete(tracked)
-    if (again) this.save(tracked)
-  }
-
-  /** A record that cannot be made is a bug; it must not stop the others. */
-  private describe(memory: PassMemory): Described | undefined {
-    try {
-      return describe(memory, this.deps.rules)
-    } catch (error) {
-      this.deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be made')
-      return undefined
-    }
+    if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.keeper.noteHeld(tracked.memory)
   }
 }

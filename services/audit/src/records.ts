@@ -3,6 +3,7 @@ import { encode, type Table, TableError } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
+import type { StoredRecord } from './brief.js'
 import { MAX_TRIES, mayPass } from './failures.js'
 
 /** KV bucket of the projection (DESIGN §4). */
@@ -59,7 +60,7 @@ export interface Slot {
 /** A record under way: what is to be written where, and whom to tell. */
 interface Writing {
   slot: Slot
-  record: PassRecord
+  record: StoredRecord
   tries: number
   done: (written: boolean) => void
 }
@@ -81,12 +82,12 @@ export class Records {
   ) {}
 
   /** Settles when a record at least as new stands; false when the process ended before. */
-  write(slot: Slot, record: PassRecord): Promise<boolean> {
+  write(slot: Slot, record: StoredRecord): Promise<boolean> {
     return new Promise((resolve) => this.send(slot, record, resolve))
   }
 
   /** The same without a promise: it is done for every pass. `done` is called exactly once, perhaps before this returns. */
-  send(slot: Slot, record: PassRecord, done: (written: boolean) => void): void {
+  send(slot: Slot, record: StoredRecord, done: (written: boolean) => void): void {
     this.inFlight++
     this.attempt({ slot, record, tries: 0, done })
   }
@@ -115,14 +116,14 @@ export class Records {
     for (const waiter of this.waiters.splice(0)) waiter()
   }
 
-  private attempt(writing: Writing): void {
+  private attempt(writing: Writing, over: number | 'anything' = writing.slot.revision ?? 0): void {
     const { slot, record } = writing
     if (slot.sequence !== undefined && slot.sequence >= record.sequences.last) {
       this.end(writing, true)
       return
     }
     try {
-      this.table.send(slot.key, encode(record), slot.revision ?? 0, (outcome) => {
+      this.table.send(slot.key, encode(record), over === 'anything' ? undefined : over, (outcome) => {
         if (outcome.kind === 'stored') this.onStored(writing, outcome.sequence)
         else if (outcome.kind === 'lost') void this.onLost(writing)
         else this.onFailed(writing, new TableError(`${slot.key} was not written: ${outcome.kind}`, outcome))
@@ -146,7 +147,7 @@ export class Records {
     try {
       const found = await this.table.get(slot.key)
       // There is one, but none that can be read: nothing is lost by writing over it.
-      if (!found && slot.revision === undefined) return this.onStored(writing, await this.table.put(slot.key, record))
+      if (!found && slot.revision === undefined) return this.attempt(writing, 'anything')
       slot.revision = found?.revision
       slot.sequence = found?.value.sequences.last
       if (found && !supersedes(record, found.value)) return this.end(writing, true)
@@ -179,7 +180,8 @@ export class Records {
 }
 
 /** An "expired" that answers a request for a pass long ended says nothing about that pass (rule 5). */
-function supersedes(record: PassRecord, standing: PassRecord): boolean {
-  const expired = record.error?.code === 'E005' && record.sequences.work === undefined && record.sequences.held === undefined
+function supersedes(record: StoredRecord, standing: PassRecord): boolean {
+  const expired =
+    record.v === 1 && record.error?.code === 'E005' && record.sequences.work === undefined && record.sequences.held === undefined
   return !expired || standing.sequences.return === undefined || standing.sequences.return === record.sequences.return
 }

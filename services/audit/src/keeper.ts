@@ -1,0 +1,110 @@
+import type { JournalRules } from '@passover/core'
+import { keyText, type PassRow } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { briefOf, type StoredRecord } from './brief.js'
+import { type Described, describe } from './describe.js'
+import type { Inbox } from './inbox.js'
+import type { PassMemory } from './pass-memory.js'
+import { type Records, recordKey, type Slot } from './records.js'
+import type { Rows } from './rows.js'
+import type { SchemaChecks } from './schema-checks.js'
+
+export interface KeeperDeps {
+  log: Logger
+  rules: JournalRules
+  records: Records
+  rows: Rows
+  schemas: SchemaChecks
+  inbox: Inbox
+}
+
+/** A pass in memory, and how far its record is written. */
+export interface Tracked {
+  memory: PassMemory
+  slot: Slot | undefined
+  /** `again`: something came while it was being written. */
+  writing: 'no' | 'yes' | 'again'
+}
+
+/** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
+export class Keeper {
+  /** Whatever is being written: not done with, though it may have left memory. */
+  readonly unwritten = new Set<Tracked>()
+
+  /** `writes` false (`log_all_passes: false`): nothing goes to KV. */
+  constructor(
+    private readonly deps: KeeperDeps,
+    private readonly options: { writes: boolean },
+  ) {}
+
+  /** `brief`: a plain pass, of which nothing need be remembered. */
+  save(tracked: Tracked): 'brief' | 'record' {
+    if (tracked.writing !== 'no') {
+      tracked.writing = 'again'
+      return 'record'
+    }
+    const brief = this.made(tracked.memory, briefOf)
+    if (brief) this.put(tracked, brief.stored, brief.row)
+    else this.saveRecord(tracked)
+    return brief ? 'brief' : 'record'
+  }
+
+  noteHeld(memory: PassMemory): void {
+    const described = this.describe(memory)
+    if (described) this.deps.inbox.note(described.record, memory.first)
+  }
+
+  private saveRecord(tracked: Tracked): void {
+    const described = this.describe(tracked.memory)
+    if (!described) return
+    const { record, row, unchecked } = described
+    if (unchecked && this.deps.schemas.check) {
+      this.deps.rows.put(row)
+      this.saveChecked(tracked, unchecked)
+    } else this.put(tracked, record, row)
+  }
+
+  private put(tracked: Tracked, stored: StoredRecord, row: PassRow): void {
+    const { memory } = tracked
+    this.deps.rows.put(row)
+    this.deps.inbox.note(stored, memory.first)
+    if (!this.options.writes) return
+    tracked.slot ??= { key: recordKey(memory.key, row.created_at, row.session_id) }
+    tracked.writing = 'yes'
+    this.unwritten.add(tracked)
+    this.deps.records.send(tracked.slot, stored, (written) => this.onWritten(tracked, written))
+  }
+
+  /** Its record says what its output_schema says: that is asked first. */
+  private saveChecked(tracked: Tracked, unchecked: NonNullable<Described['unchecked']>): void {
+    tracked.writing = 'yes'
+    this.unwritten.add(tracked)
+    this.deps.schemas.begin(tracked.memory, unchecked, () => {
+      tracked.writing = 'no'
+      this.unwritten.delete(tracked)
+      this.save(tracked)
+    })
+  }
+
+  private onWritten(tracked: Tracked, written: boolean): void {
+    const again = tracked.writing === 'again'
+    tracked.writing = 'no'
+    if (!written) return
+    this.unwritten.delete(tracked)
+    if (again) this.save(tracked)
+  }
+
+  private describe(memory: PassMemory): Described | undefined {
+    return this.made(memory, (one) => describe(one, this.deps.rules))
+  }
+
+  /** A record that cannot be made is a bug; it must not stop the others. */
+  private made<T>(memory: PassMemory, make: (memory: PassMemory) => T): T | undefined {
+    try {
+      return make(memory)
+    } catch (error) {
+      this.deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be made')
+      return undefined
+    }
+  }
+}
