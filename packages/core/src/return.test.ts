@@ -32,6 +32,8 @@ describe('acceptReturn', () => {
     ['an unknown status', { ...output(), status: 'fine' }, 'status: '],
     ['a broken artifact', { ...output(), artifacts: [{ type: 'finding' }] }, 'artifacts.0.'],
     ['no metadata', { ...output(), metadata: undefined }, 'metadata: '],
+    // Number() of it throws.
+    ['a base that is no number', { unknown_base: { valueOf: 1, toString: 1 } }, ': '],
   ])('refuses %s with E021', (_, given, where) => {
     const accepted = acceptReturn(given, KEY)
     expect(accepted).toMatchObject({ ok: false, error: { code: 'E021' } })

@@ -28,10 +28,11 @@ export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}):
   const parsed = workOutput.safeParse(output)
   if (!parsed.success) {
     const base = isBody(output) ? output.unknown_base : undefined
-    if (base !== undefined)
+    // A worker may send anything here; only a number is a base.
+    if (typeof base === 'number')
       return {
         ok: false,
-        error: passError('E021', `The return is written for base ${Number(base)}, which is not known here: it is of a newer version`),
+        error: passError('E021', `The return is written for base ${base}, which is not known here: it is of a newer version`),
       }
     const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }

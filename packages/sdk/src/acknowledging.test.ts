@@ -61,3 +61,11 @@ it('says again what was not stored, and the last when it ends', async () => {
   await made[Symbol.asyncDispose]()
   expect(said).toEqual([[5, 7]])
 })
+
+it('says at once what is done while the agent closes, and gives up what cannot be said', async () => {
+  const { made, said } = acknowledging(['stored', 'stored', 'unknown'])
+  await made[Symbol.asyncDispose]()
+  await Promise.all([made.said(5), made.said(6)])
+  expect(said).toEqual([[5], [6]])
+  await expect(made.said(7)).rejects.toThrow('closed')
+})

@@ -35,6 +35,8 @@ export class Acknowledging implements AsyncDisposable {
   said(sequence: number): Promise<void> {
     const stored = new Promise<void>((resolve, reject) => this.#unstored.set(sequence, { resolve, reject }))
     this.note(sequence)
+    // A listener that was not done when the agent began to close: there is no next second to wait for.
+    if (this.#closed) void this.#send().then(() => this.#abandon([sequence]))
     return stored
   }
 
@@ -47,9 +49,17 @@ export class Acknowledging implements AsyncDisposable {
     if (this.#closed) return
     this.#closed = true
     this.#timer?.[Symbol.dispose]()
+    const unstored = [...this.#unstored.keys()]
     await within(this.#deps.clock, LAST_MS, this.#last())
-    for (const { reject } of this.#unstored.values()) reject(new Error('the agent was closed'))
-    this.#unstored.clear()
+    this.#abandon(unstored)
+  }
+
+  /** What is not stored by now is not waited for any longer. */
+  #abandon(sequences: readonly number[]): void {
+    for (const sequence of sequences) {
+      this.#unstored.get(sequence)?.reject(new Error('the agent was closed'))
+      this.#unstored.delete(sequence)
+    }
   }
 
   async #last(): Promise<void> {

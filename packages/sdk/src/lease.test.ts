@@ -36,10 +36,21 @@ describe('Leases', () => {
     expect(leases.sweep(15_900)).toEqual({ lapsed: true })
     // What may be another attempt's by now is renewed only after a look.
     expect(one.renewals).toBe(1)
+    // Nor while no look succeeds, as with a connection that was lost meanwhile.
+    const later = delivery()
+    leases.hold(later)
+    expect(leases.sweep(17_000)).toEqual({ lapsed: true })
+    expect([one.renewals, leases.isUnsure(one), later.renewals, leases.isUnsure(later)]).toEqual([1, true, 1, false])
     leases.renew(one)
+    expect(leases.sweep(18_000)).toEqual({ lapsed: false })
+    // What has not begun is renewed again after that.
+    leases.sweep(22_000)
+    leases.doubtOnly(new Set([one]))
+    leases.sweep(23_000)
+    expect([one.renewals, later.renewals]).toEqual([3, 3])
     leases.release(one)
     leases.renew(one)
-    expect(one.renewals).toBe(2)
+    expect(one.renewals).toBe(3)
   })
 
   it('goes by the shortest lease', () => {

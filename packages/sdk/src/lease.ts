@@ -9,6 +9,8 @@ const RENEWALS = 3
  */
 export class Leases {
   readonly #held = new Set<Delivery>()
+  /** Of these it is not known whether they are still this worker's. */
+  readonly #unsure = new Set<Delivery>()
   #lease_ms: number
   #renewed_at: number
 
@@ -32,24 +34,37 @@ export class Leases {
 
   release(delivery: Delivery): void {
     this.#held.delete(delivery)
+    this.#unsure.delete(delivery)
   }
 
   /**
    * Renews when it is time. `lapsed`: it was so late (the process was stopped, its loop blocked) that leases may be lost:
-   * whoever runs must read whether a newer attempt began, and only then renew. The server knows a lease by its message alone: renewing
-   * one that was lost would keep the newer attempt's.
+   * whoever runs must read whether a newer attempt began, and only then renew; until a look succeeds it is said again. The server knows a
+   * lease by its message alone: renewing one that was lost would keep the newer attempt's.
    */
   sweep(now: number): { lapsed: boolean } {
     const since = now - this.#renewed_at
     if (since < this.#lease_ms / RENEWALS) return { lapsed: false }
     this.#renewed_at = now
-    const lapsed = since >= this.#lease_ms && this.#held.size > 0
-    if (!lapsed) for (const delivery of this.#held) delivery.working()
-    return { lapsed }
+    for (const delivery of this.#held) {
+      if (since >= this.#lease_ms) this.#unsure.add(delivery)
+      if (!this.#unsure.has(delivery)) delivery.working()
+    }
+    return { lapsed: this.#unsure.size > 0 }
+  }
+
+  /** Whoever has not begun reads its journal before it does: only of these it must be found out. */
+  doubtOnly(running: ReadonlySet<Delivery>): void {
+    for (const delivery of this.#unsure) if (!running.has(delivery)) this.#unsure.delete(delivery)
+  }
+
+  isUnsure(delivery: Delivery): boolean {
+    return this.#unsure.has(delivery)
   }
 
   /** After a look: it is still this attempt's. */
   renew(delivery: Delivery): void {
+    this.#unsure.delete(delivery)
     if (this.#held.has(delivery)) delivery.working()
   }
 }

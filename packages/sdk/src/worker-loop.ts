@@ -224,10 +224,11 @@ export class WorkerLoop implements Worker {
     }
     this.#options.presence.tick(this.running)
     const { lapsed } = this.#leases.sweep(clock.monotonic())
+    if (lapsed) this.#leases.doubtOnly(new Set([...this.#active].flatMap(({ run, delivery }) => (run ? [delivery] : []))))
     const now = clock.now()
     for (const { run } of this.#active) {
       if (!run) continue
-      if (lapsed) void this.#lookWhetherLost(run)
+      if (lapsed && this.#leases.isUnsure(run.delivery)) void this.#lookWhetherLost(run)
       if (now >= run.deadline) stopRun(run, 'deadline', new PassOverError('E010', `the deadline of ${run.control.timeout_ms} ms passed`))
       else if (now >= run.compute_until) this.#computeTimeOver(run)
       tellProgress(this.#context, run, now)
@@ -245,6 +246,8 @@ export class WorkerLoop implements Worker {
   async #lookWhetherLost(run: Run): Promise<void> {
     const steps = await this.#context.deps.bus.journal.glimpse(run.key).catch(() => [])
     const view = viewJournal(steps, this.#context.rules)
+    // Nothing was read: it is looked at again, and not renewed until then.
+    if (view.last === 0) return
     if (view.ending.kind === 'return') stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
     else if (view.last > run.guard) {
       // However long its handler goes on: the lease is the newer attempt's.

@@ -1,4 +1,4 @@
-import { DISPATCHER, type Stored } from '@passover/bus'
+import { DISPATCHER, JournalTooLong, type Stored } from '@passover/bus'
 import { foldJournal, passError } from '@passover/core'
 import {
   type DeadLetter,
@@ -39,7 +39,8 @@ export async function answerDeadLetters(
 ): Promise<DeadLettersAnswer> {
   const { limit = DEFAULT_LIMIT, before, ...filter } = asked
   await deps.dead.caughtUp
-  const known = deps.dead.newest().map((letter) => told(deps, letter))
+  const mine = deps.dead.newest().filter(({ key }) => mayBeTold(deps, asker, key))
+  const known = mine.map((letter) => told(deps, letter))
   const pending = filter.state === undefined || filter.state === 'pending' ? await pendingLetters(deps) : []
   const all = [...pending, ...known].filter((letter) => mayBeTold(deps, asker, letter) && fits(letter, { ...filter, before }))
   all.sort((a, b) => b.sequence - a.sequence)
@@ -171,7 +172,12 @@ async function pendingLetter({ bus, rules }: DeadLetterDeps, advised: Advised): 
   if (!isWork && !(subject.kind === 'request' && advised.consumer === DISPATCHER)) return undefined
   const key = subject.kind === 'step' ? subject.key : requestKey(bus.subjects.toFact(dead), dead)
   if (!key) return undefined
-  const { journal } = foldJournal(await bus.journal.read(key), rules)
+  // One that somebody fills up must not keep the others from being told.
+  const steps = await bus.journal.read(key).catch((error: unknown) => {
+    if (error instanceof JournalTooLong) return error.steps
+    throw error
+  })
+  const { journal } = foldJournal(steps, rules)
   // A fence after the advisory: a consumer made anew has found it a worker.
   if (isWork ? journal.state !== 'open' || journal.valid > advised.sequence : journal.state !== 'none') return undefined
   const { sequence, time, dead_sequence, deliveries } = advised

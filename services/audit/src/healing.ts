@@ -128,10 +128,16 @@ class HealingAudit implements AuditRunning {
       this.renewed.clear()
       try {
         if (renewed.some((name) => ARCHIVES.includes(name))) await (await Manifest.open(deps.bus)).clear()
-        this.take(await beginAudit(deps, this.options, { rebuild: renewed.length > 0 }))
-        this.trouble = undefined
+        const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
+        this.take(begun)
         this.health_.did('reading', `began anew, since another was found of: ${renewed.join(', ')}`)
-        return
+        if (this.renewed.size === 0) {
+          this.trouble = undefined
+          return
+        }
+        // One more was lost meanwhile.
+        this.inner = undefined
+        await begun.drain(AGAIN_MS)
       } catch (error) {
         for (const name of renewed) this.renewed.add(name)
         this.trouble = error instanceof Error ? error.message : String(error)

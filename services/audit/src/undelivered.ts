@@ -28,7 +28,7 @@ const MOST = 200_000
 const RETRY_MS = 1_000
 /** An output that a person must release first has not gone out: it is looked at again after this. */
 const RELEASE_MS = 60_000
-const AT_ONCE = 16
+const AT_ONCE = 64
 
 /**
  * Records E022: a return whose originator asks for delivery was not acknowledged by its deadline (`return_deadline_ms` of the policy

@@ -3,13 +3,16 @@ import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
 import { refused, tell } from './tell-agent.js'
 
+/** A record that cannot be read, as of a newer version, is never gone past: each try stores an event. */
+const TRIES = 5
+
 /**
  * An agent asks that returns wait for it while it is away. That stands in the registry, so that everybody knows for whom a return may
  * be late (E022), whichever of its processes asked: where registration is open by its own word, else by a person's.
  */
 export async function registerDelivery(context: Context, name: string): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
-  for (;;) {
+  for (let tries = 0; tries < TRIES; tries++) {
     const entry = await registry.table.get(name)
     if (entry?.value.durable_returns) {
       await deps.bus.ensureReturns(name, entry.value.durable_returns.from)
@@ -27,6 +30,7 @@ export async function registerDelivery(context: Context, name: string): Promise<
     if (entry) await registry.table.update(name, record, entry.revision)
     else await registry.table.create(name, record)
   }
+  return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }
 
 /** Nobody passes over to it yet; it goes on passing over as whoever is not registered. */
