@@ -107,7 +107,15 @@ export function openBrief(stored: Brief): PassRecord | undefined {
 function isOrdinary({ frame, body }: PlainPass): boolean {
   const { brief: said } = body
   const policy = openPolicy(frame.policy)
-  if (!('v' in body) || !policy || schemaToCheck({ policy }) !== undefined || !isBody(said) || !isBody(said.metadata)) return false
+  if (
+    !('v' in body) ||
+    body.base !== undefined ||
+    !policy ||
+    schemaToCheck({ policy }) !== undefined ||
+    !isBody(said) ||
+    !isBody(said.metadata)
+  )
+    return false
   for (const name in said) if (name !== 'metadata' && (name !== 'output' || typeof said.output !== 'string')) return false
   for (const name in said.metadata) if (!TIMES.has(name) && name !== 'policy_name') return false
   const { created_at, started_at, completed_at, policy_name } = said.metadata
