@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Judgement } from '@passover/chaos'
 import { checkStream } from '@passover/chaos'
-import type { PassKey } from '@passover/schemas'
+import type { PassKey, PassOverPreferences } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
 import { World } from './dispatch.js'
 import { type Said, startProcess, type TestProcess } from './processes.js'
@@ -19,7 +19,7 @@ export interface InstallationOptions {
   dispatchers?: number
   audit?: boolean
   /** The whole system's policy; its lease is short here, so that lost workers are not waited for long. */
-  defaults?: Record<string, unknown>
+  defaults?: PassOverPreferences['defaults']
 }
 
 /** What an originator said of one pass. */
@@ -38,12 +38,15 @@ const TIMEOUT_MS = 120_000
 /** A server, and dispatchers, audit, workers and originators as processes of their own. `world` plays everybody else by hand. */
 export class Installation implements AsyncDisposable {
   readonly world: World
+  /** The policy that its processes start with. */
+  readonly document: PassOverPreferences
   readonly #directory: string
   readonly #env: Record<string, string>
   readonly #processes: TestProcess[] = []
 
-  private constructor(world: World, directory: string) {
+  private constructor(world: World, directory: string, document: PassOverPreferences) {
     this.world = world
+    this.document = document
     this.#directory = directory
     this.#env = {
       NATS_URL: world.nats.url,
@@ -56,7 +59,7 @@ export class Installation implements AsyncDisposable {
     const directory = await mkdtemp(join(tmpdir(), 'passover-installation-'))
     const policy = { defaults: { lease_ms: LEASE_MS, timeout_ms: TIMEOUT_MS, ...options.defaults } }
     await writeFile(join(directory, 'policy.json'), JSON.stringify(policy))
-    const made = new Installation(await World.start({ dispatchers: [] }), directory)
+    const made = new Installation(await World.start({ dispatchers: [] }), directory, policy)
     const dispatchers = Array.from({ length: options.dispatchers ?? 1 }, () => made.dispatcher())
     await Promise.all(options.audit === false ? dispatchers : [...dispatchers, made.audit()])
     return made
@@ -92,6 +95,13 @@ export class Installation implements AsyncDisposable {
     const started = this.#start('originator', { PASSOVER_AGENT: agent, ...env })
     await started.heard('ready', READY_MS)
     return new OriginatorProcess(started, agent)
+  }
+
+  /** Publishes what it is told to `ask`: { passes, to }. `env`: IN_FLIGHT. */
+  async requester(agent: string, env: Record<string, string> = {}): Promise<TestProcess> {
+    const started = this.#start('requester', { PASSOVER_AGENT: agent, ...env })
+    await started.heard('ready', READY_MS)
+    return started
   }
 
   /** Registers an agent and makes its consumers, without anybody who works. */

@@ -1,3 +1,5 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
 import { decode, openBus, PolicyStore } from '@passover/bus'
 import { openControl } from '@passover/core'
 import type { ControlFrame, PassOverPreferences, PolicyVersion, WorkControl } from '@passover/schemas'
@@ -52,4 +54,14 @@ export async function admittedPasses(world: World): Promise<WorkControl[]> {
   await reader.caughtUp
   await reader[Symbol.asyncDispose]()
   return found
+}
+
+/** Tells how many requests the dispatchers have acknowledged so far, which costs those who are tested next to nothing. */
+export async function acknowledgedOf(world: World): Promise<{ count(): Promise<number> } & AsyncDisposable> {
+  const nc = await connect({ servers: world.nats.servers })
+  const manager = await jetstreamManager(nc)
+  return {
+    count: async () => (await manager.consumers.info('PASSOVER', 'dispatcher')).ack_floor.consumer_seq,
+    [Symbol.asyncDispose]: () => nc.close(),
+  }
 }
