@@ -354,6 +354,7 @@ export const agent: AgentRecord = {
   description: 'reviews code',
   skills: ['typescript'],
   defaults: { output_schema: { type: 'object' }, max_attempts: 2 },
+  durable_returns: { from: 17 },
   registered_by: 'maria',
   updated_at: NOW,
 }
@@ -384,6 +385,8 @@ export const record: PassRecord = {
   entry: auditEntry,
   metadata,
   error: { code: 'E011', message: 'the worker was lost', details: { attempts: 3 } },
+  undelivered_at: NOW + 1_000,
+  acknowledged_at: NOW + 2_000,
   decisions: [
     { item: 'dispatch', person: 'maria', verdict: 'approve', digest: HASH, sequence: 13, time: NOW, reason: 'fine', counts: true },
   ],
