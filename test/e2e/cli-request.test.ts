@@ -133,11 +133,11 @@ describe('list and show', () => {
     const { document: output } = await json<WorkOutput>(['request', '--from', 'lister', '--to', 'echo', '--objective', 'listed'], { cwd })
     let rows: PassRow[] = []
     let detail = await shown(output.work_id)
-    // The acknowledgment of the return may be stored between the two.
-    await until('both were taken at the same time', async () => {
+    // That its originator has the return is stored when the request's command ends, and read a moment later.
+    await until('both know that it was acknowledged', async () => {
       rows = (await json<PassRow[]>(['list', '--from', 'lister'], { cwd })).document
       detail = await shown(output.work_id)
-      return rows[0]?.last_sequence === detail.last_sequence
+      return rows[0]?.send === 'acknowledged' && detail.send === 'acknowledged'
     })
     expect(rows).toHaveLength(1)
     const { stdout: lines } = await run(['list', '--to', 'echo', '--limit', '2', '--jsonl'], { cwd })
@@ -148,7 +148,7 @@ describe('list and show', () => {
         .map((line) => (JSON.parse(line) as PassRow).subagent),
     ).toEqual(['echo', 'echo'])
     for (const [field, value] of Object.entries(rows[0]!)) expect(detail[field as keyof PassRow], field).toEqual(value)
-    expect(detail.timeline.map(({ kind }) => kind)).toEqual(['request', 'work', 'return'])
+    expect(detail.timeline.map(({ kind }) => kind)).toEqual(['request', 'work', 'return', 'acknowledged'])
     expect(detail.output).toMatchObject({ work_id: output.work_id, output: 'listed\n' })
   })
 
