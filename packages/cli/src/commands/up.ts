@@ -1,7 +1,6 @@
 import { Command, Option } from 'commander'
 import { action, type Context } from '../context.js'
 import { usage } from '../failure.js'
-import { askedPort } from '../health.js'
 import type { Local, Started } from '../local.js'
 import { wholeNumber } from '../options.js'
 import { resolvePerson, type ServerSetting } from '../settings.js'
@@ -79,6 +78,7 @@ async function looksUp({ directory }: Context): Promise<boolean> {
 async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
   const { startLocal } = await import('../local.js')
   const { settlePolicy } = await import('../policy/at-start.js')
+  const { askedPort } = await import('../health.js')
   const { dirname } = await import('node:path')
   const { findProject } = await import('../project.js')
   const found = context.flags.directory ? undefined : findProject(context.directory)
