@@ -1,4 +1,4 @@
-import type { NumberedModification } from '@passover/core'
+import { type NumberedModification, PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import { codeOf, type Folder } from './folder.js'
 import { openHome } from './journal.js'
@@ -59,20 +59,27 @@ export async function planChosen(directory: string, { taken, binary }: Pick<ToAp
  */
 export async function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
   if (todo.taken.length === 0) return report(todo, { items: [], changes: [] }, [])
-  let folder: Folder | undefined
-  try {
-    folder = await openHome(home.directory, 'make')
-  } catch (error) {
-    return refuseAll(todo, error)
-  }
-  if (!folder) throw new Error('.passover/apply was made and is not there')
-  await using own = folder
-  await using _lock = await lockDirectory(home.deps, own)
+  const entered = await enter(home).catch((error: unknown) => refuseAll(todo, error))
+  if ('conflicts' in entered) return entered
+  await using own = entered.folder
+  await using _lock = entered.lock
   const settled = await settleDirectory(home, own)
   const plan = await planChosen(home.directory, todo)
   if (plan.changes.length === 0) return report(todo, plan, settled)
   // Awaited here: the lock is held until it is done.
   return await write(home, todo, { plan, settled })
+}
+
+/** The directory's records, and the right to change it, for one at a time. */
+async function enter({ deps, directory }: ApplyHome): Promise<{ folder: Folder; lock: AsyncDisposable }> {
+  const folder = await openHome(directory, 'make')
+  if (!folder) throw new Error('.passover/apply was made and is not there')
+  try {
+    return { folder, lock: await lockDirectory(deps, folder) }
+  } catch (error) {
+    await folder[Symbol.asyncDispose]()
+    throw error
+  }
 }
 
 async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: Plan; settled: Settled[] }): Promise<Applied> {
@@ -124,10 +131,12 @@ function failure({ items }: Plan, { path, kind, why, left }: Extract<SetDone, { 
   return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${rest}` }
 }
 
-/** Nothing can be written here at all. */
+/** Nothing can be written here at all. That somebody else is at it passes. */
 function refuseAll(todo: ToApply, error: unknown): Applied {
+  const coded = error instanceof PassOverError
+  if (coded && error.code !== 'E013') throw error
   const code = codeOf(error)
-  const why = code.startsWith('E') ? `nothing can be written into the directory (${code})` : String(error)
+  const why = coded ? error.message : code.startsWith('E') ? `nothing can be written into the directory (${code})` : String(error)
   const conflicts = todo.taken.map(({ number, modification }) => ({ number, path: modification.path, kind: 'refused' as const, why }))
   return { ...report(todo, { items: [], changes: [] }, []), conflicts }
 }

@@ -1,7 +1,8 @@
 import { open, readFile, rename, rm, rmdir } from 'node:fs/promises'
+import { PassOverError } from '@passover/core'
 import { appliedBody, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
-import { Folder, ignoreMissing } from './folder.js'
+import { codeOf, Folder, ignoreMissing } from './folder.js'
 import { isSealed, sealOf } from './seal.js'
 
 /** Where a directory keeps what was changed in it: never part of the project. */
@@ -58,7 +59,7 @@ export type Mark = 'applied' | 'told'
 export async function openHome(directory: string, make: 'make' | 'only_look'): Promise<Folder | undefined> {
   const made: string[] = []
   const reached = await Folder.reach(directory, HOME, make === 'make' ? (path) => made.push(path) : undefined)
-  if (reached.kind === 'refused') throw new Error(`.passover/apply cannot be used: ${reached.why}`)
+  if (reached.kind === 'refused') throw new PassOverError('E013', `.passover/apply cannot be used: ${reached.why}`)
   if (reached.kind === 'absent') return undefined
   if (made.includes(HOME[0])) await ignoreByGit(directory)
   return reached.folder
@@ -94,13 +95,18 @@ export async function listSets(directory: string, home: Folder, only?: string): 
 async function readSet(directory: string, { id, nonce }: { id: string; nonce: string }): Promise<StoredSet> {
   await using folder = await openSet(directory, { id, nonce })
   const names = await folder.names()
-  const sealed = await readFile(folder.at(INTENT), 'utf8').catch(ignoreMissing)
+  const sealed = await readFile(folder.at(INTENT), 'utf8').catch(ignoreUnreadable)
   const [seal, text = ''] = sealed?.split('\n', 2) ?? []
   const foreign = seal !== undefined && !(await isSealed(directory, text, seal))
   const parsed = seal === undefined || foreign ? undefined : intent.parse(JSON.parse(text))
   if (parsed && (parsed.nonce !== nonce || parsed.key.id !== id))
     throw new Error(`the record in .passover/apply/${id} is of something else`)
   return { id, nonce, intent: parsed, foreign, applied: names.includes('applied'), told: names.includes('told') }
+}
+
+/** What another user wrote here is theirs alone to read: it has no seal of this one. */
+function ignoreUnreadable(error: unknown): string | undefined {
+  return codeOf(error) === 'EACCES' ? '' : ignoreMissing(error)
 }
 
 /** Writes an intent down, sealed: from then on a kill is settled by it. */

@@ -3,7 +3,7 @@ import { open, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { PassOverError } from '@passover/core'
 import { type Deps, pause } from '../deps.js'
-import { type Folder, ignoreMissing } from './folder.js'
+import { codeOf, type Folder, ignoreMissing } from './folder.js'
 
 const PREFIX = 'lock-'
 const WAIT_MS = 30_000
@@ -12,7 +12,7 @@ const FOREIGN_MS = 600_000
 
 /**
  * One at a time in a directory. Each contender has a file of its own, whose name is never used again, and holds the lock when it then sees
- * no other living one: so a dead holder's file can be removed by anybody, whatever happens in between. E014 when another holds it for long.
+ * no other living one: so a dead holder's file can be removed by anybody, whatever happens in between. E014 when another holds it for long, E013 without the right to write.
  */
 export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder: Folder): Promise<AsyncDisposable> {
   const until = deps.clock.monotonic() + WAIT_MS
@@ -29,7 +29,7 @@ export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder
 async function contend({ random }: Pick<Deps, 'random'>, folder: Folder): Promise<AsyncDisposable | string> {
   const name = ownName(Buffer.from(random.bytes(12)).toString('hex'))
   const path = folder.at(name)
-  await (await open(path, 'wx', 0o600)).close()
+  await (await open(path, 'wx', 0o600).catch(unwritable)).close()
   const release = () => unlink(folder.at(name)).catch(ignoreMissing)
   try {
     const [other] = await livingOthers(folder, name)
@@ -40,6 +40,10 @@ async function contend({ random }: Pick<Deps, 'random'>, folder: Folder): Promis
     await release()
     throw error
   }
+}
+
+function unwritable(error: unknown): never {
+  throw new PassOverError('E013', `nothing can be written into .passover/apply (${codeOf(error)})`)
 }
 
 /** Where process numbers mean the same: a machine, or a container in it. */

@@ -2,6 +2,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { link, mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { PassOverError } from '@passover/core'
 import { codeOf, ignoreMissing } from './folder.js'
 
 const KEY_BYTES = 32
@@ -30,15 +31,27 @@ export async function isSealed(directory: string, text: string, seal: string): P
 /** By the path of its file. */
 const keys = new Map<string, Buffer>()
 
-/** Made at the first use. Of two processes that make it one wins, and both use that one. */
+/** Made at the first use. E030 where none can be kept: nothing is applied then (decision 47). */
 async function ownKey(): Promise<Buffer> {
   const folder = stateFolder()
   const path = join(folder, 'apply.key')
-  const known = keys.get(path) ?? (await readFile(path).catch(ignoreMissing))
-  if (known?.length === KEY_BYTES) {
-    keys.set(path, known)
-    return known
-  }
+  const known = keys.get(path)
+  if (known) return known
+  const key = await readFile(path)
+    .catch(ignoreMissing)
+    .then((found) => found ?? makeKey(folder, path))
+    .catch((error: unknown) => {
+      throw new PassOverError('E030', `the key ${path} can be neither read nor made (${codeOf(error)}): without it nothing is applied`, {
+        path,
+      })
+    })
+  if (key.length !== KEY_BYTES) throw new PassOverError('E030', `${path} holds no key: delete it, and another is made`, { path })
+  keys.set(path, key)
+  return key
+}
+
+/** Of two processes that make it one wins, and both use that one. */
+async function makeKey(folder: string, path: string): Promise<Buffer> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const made = `${path}.${randomBytes(8).toString('hex')}`
   await writeFile(made, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true })

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
+import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from '../deps.js'
-import { Folder } from './folder.js'
+import { codeOf, Folder } from './folder.js'
 import { type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './journal.js'
 import type { Change } from './plan.js'
 import { makeFolders, NotSwapped, removeFolders, type Swap, stage, stateOf, swapIn, unstage } from './swap.js'
@@ -31,7 +32,9 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
   const { deps, directory } = home
   const { key } = todo
   await deps.faults?.at('apply:before-intent', key)
-  const intent = await begin(directory, todo)
+  const begun = await begin(directory, todo)
+  if ('ok' in begun) return begun
+  const { intent } = begun
   await deps.faults?.at('apply:after-intent', key)
   const set: StoredSet = { id: key.id, nonce: todo.nonce, intent, foreign: false, applied: false, told: false }
   try {
@@ -47,7 +50,7 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
   } catch (error) {
     const left = await rollBack(directory, set, intent)
     if (!(error instanceof NotSwapped)) throw error
-    return { ok: false, path: error.path, kind: error.kind, why: error.message, left }
+    return { ok: false, path: fileOf(intent, error.path), kind: error.kind, why: error.message, left }
   }
 }
 
@@ -79,7 +82,30 @@ export async function bytesBefore(directory: string, set: StoredSet, index: numb
   return bytes
 }
 
-async function begin(directory: string, todo: SetToDo): Promise<Intent> {
+/** Of a folder: the first file that needs it. */
+function fileOf({ files }: Intent, path: string): string {
+  return files.find((file) => file.path === path || file.path.startsWith(`${path}/`))?.path ?? path
+}
+
+/** What fails here (no room, no right) has changed no file, and leaves nothing behind. */
+async function begin(directory: string, todo: SetToDo): Promise<{ intent: Intent } | Extract<SetDone, { ok: false }>> {
+  try {
+    return { intent: await writeDown(directory, todo) }
+  } catch (error) {
+    await removeSet(directory, { id: todo.key.id, nonce: todo.nonce }).catch(() => undefined)
+    const code = error instanceof PassOverError ? '' : codeOf(error)
+    if (!/^E[A-Z]+$/.test(code)) throw error
+    return {
+      ok: false,
+      path: todo.changes[0]?.path ?? '',
+      kind: 'failed',
+      why: `what stands there could not be kept first (${code})`,
+      left: [],
+    }
+  }
+}
+
+async function writeDown(directory: string, todo: SetToDo): Promise<Intent> {
   const { kind, nonce, undoes, key, at, changes, event } = todo
   await using folder = await openSet(directory, { id: key.id, nonce }, 'make')
   const files: Intent['files'] = []

@@ -104,8 +104,11 @@ export async function unstage(swap: Pick<Swap, 'directory' | 'path' | 'temp'>): 
 /** Makes folders that are not there, the upper first. */
 export async function makeFolders(directory: string, made: readonly string[]): Promise<void> {
   for (const path of made) {
-    const reached = await Folder.reach(directory, path.split('/'), () => undefined)
-    if (reached.kind !== 'folder') throw new NotSwapped(path, 'failed', reached.kind === 'refused' ? reached.why : 'it cannot be made')
+    const reached = await Folder.reach(directory, path.split('/'), () => undefined).catch((error: unknown) => {
+      throw new NotSwapped(path, 'failed', `its folder ${path} could not be made (${codeOf(error)})`)
+    })
+    if (reached.kind !== 'folder')
+      throw new NotSwapped(path, 'failed', reached.kind === 'refused' ? reached.why : `its folder ${path} could not be made`)
     await reached.folder[Symbol.asyncDispose]()
   }
 }
