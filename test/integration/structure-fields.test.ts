@@ -306,6 +306,13 @@ table('AgentRecord (spec 1 §9.2)', agentRecord.shape, {
   description: same(() => record()?.description, 'helps'),
   skills: same(() => record()?.skills, ['ts']),
   defaults: same(() => control.lease_ms, 7_000),
+  // The dispatcher makes the consumer in which its returns wait.
+  durable_returns: async () => {
+    await world.world.agentRecord('waiter', { subagent: false, durable_returns: { from: 1 } })
+    const { bus } = world.world
+    const made = async () => (await bus.inspect()).consumers.includes(bus.subjects.returnsConsumer('waiter'))
+    await until(made, { what: 'returns wait for waiter' })
+  },
   registered_by: same(() => [record()?.registered_by, record('lead')?.registered_by], ['ops', 'lead']),
   updated_at: time(() => record()?.updated_at),
 })
