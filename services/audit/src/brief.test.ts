@@ -109,6 +109,8 @@ describe('a brief', () => {
       [work, returnOf(3, { body: body({ output: 'x' }) }), late],
       [work, returnOf(3, { body: body({ output: 'x'.repeat(1_100) }) })],
       [work, returnOf(3, { body: body({ status: 'odd' }) })],
+      // Of a base that is not known: it would open as nothing.
+      [work, returnOf(3, { body: { ...body({ output: 'x' }), base: 2 } })],
       [work, returnOf(3, { by: 'passover', headers: { 'Passover-Code': 'E010' }, body: { v: 1, error: { code: 'E010', message: 'm' } } })],
       [workOf(2, { control: { policy: { base: 1, output_schema: {} } } }), returnOf(3, { body: body({ output: 'x' }) })],
     ]
