@@ -126,6 +126,7 @@ export async function evil(simulation: Simulation, process: Process): Promise<vo
     process.after(at - simulation.world.time, () => {
       const open = [...simulation.checks.books.values()].filter(({ state }) => state !== 'none')
       if (open.length === 0) return
+      simulation.trouble(0)
       const book = process.dice.pick(open)
       const kind = process.dice.pick(['fence', 'return'] as const)
       const attempt = book.attempt + (kind === 'fence' ? 1 : process.dice.pick([0, 0, 1]))

@@ -1,14 +1,8 @@
 import { planOf } from './configs.js'
 import { type Result, Simulation } from './simulation.js'
 
-/** A child of run.ts: runs the seeds that it is sent, one answer each, so that it can be taken up where it was left. */
-process.on('message', (seeds: number[]) => void runAll(seeds))
-
-async function runAll(seeds: number[]): Promise<void> {
-  const results: Result[] = []
-  for (const seed of seeds) results.push(await runSeed(seed))
-  process.send?.(results)
-}
+/** A child of run.ts: runs each seed that it is sent. */
+process.on('message', (seed: number) => void runSeed(seed).then((result) => process.send?.(result)))
 
 async function runSeed(seed: number): Promise<Result> {
   try {

@@ -73,8 +73,24 @@ export class Checks implements Watcher {
 
   deleted(kept: Kept): void {
     const step = stepIn(kept.subject)
-    if (step && this.book(step).state !== 'done')
+    if (!step) return
+    if (this.book(step).state !== 'done')
       this.blame('P4', 'deleted_open', `${kept.subject} (${kept.sequence}) is deleted and its pass is open`)
+    const left = this.#left(step, kept)
+    if (left.state === 'held' || left.state === 'open')
+      this.blame('P4', 'reopened', `without ${kept.subject} (${kept.sequence}) its ended pass reads as ${left.state}`)
+  }
+
+  /** A pass as it reads when this message of it is deleted too: ended as it did, or not begun, and no guard can be passed. */
+  #left(step: StepText, gone: Kept): Book {
+    const left = emptyBook(step)
+    for (const kept of this.#log) {
+      if (!kept || kept === gone || kept.gone_at < Number.POSITIVE_INFINITY) continue
+      const one = stepIn(kept.subject)
+      if (!one || one.id !== step.id || one.originator !== step.originator || one.subagent !== step.subagent) continue
+      if (impossible(left, kept, { step: one, window_ms: this.#plan.id_window_ms }) === undefined) enter(left, kept, one)
+    }
+    return left
   }
 
   #decision(kept: Kept, book: Book): void {
@@ -93,6 +109,7 @@ export class Checks implements Watcher {
     this.#judge(kept, book, { step, told })
     enter(book, kept, step)
     if (step.kind === 'work') this.#judgeWork(kept, book)
+    if (book.begun_at === kept.time && book.state !== 'done') this.#judgeProof(kept, book)
   }
 
   /** What an honest process stored under its guard counts: else somebody acts on what did not happen. */
@@ -151,6 +168,19 @@ export class Checks implements Watcher {
       this.blame('P5', 'deadline', `${book.key} may last ${book.deadline - parent.deadline} ms longer than its parent`)
     const granted = controlIn(kept)?.budget?.passes
     if (granted !== undefined && granted < 0) this.blame('P5', 'budget', `${book.key} is granted ${granted} passes`)
+  }
+
+  /** P3: who asks for a child must be the newest attempt of a pass that is open, when it asks. What changes after that, the timekeeper ends. */
+  #judgeProof(kept: Kept, book: Book): void {
+    const parent = book.parent === undefined ? undefined : this.books.get(book.parent)
+    const asked = book.answers ?? 0
+    if (!parent || asked === 0 || book.valid !== kept.sequence) return
+    const proves = [parent.work, ...parent.fences.map(({ sequence }) => sequence)].includes(book.proof ?? 0)
+    const newer = parent.fences.some(({ sequence }) => sequence > (book.proof ?? 0) && sequence < asked)
+    if (!proves || newer)
+      this.blame('P3', 'proof', `${book.key} is begun, and its proof (${book.proof}) is not of its parent's newest attempt`)
+    if (parent.ended && parent.ended.kept.sequence < asked)
+      this.blame('P3', 'ended_parent', `${book.key} is begun, and ${parent.key} had ended before it was asked for`)
   }
 
   acked(consumer: string, sequence: number): void {

@@ -1,3 +1,4 @@
+import { APPROVAL_MS } from './actors.js'
 import { Dice } from './dice.js'
 import { type FaultPlan, makePlan, type PassPlan, type Plan } from './plan.js'
 
@@ -8,6 +9,11 @@ function plain(pass: PassPlan, dice: Dice): PassPlan {
   const { name, at, from, to } = pass
   const ms = Math.round(dice.between(200, 2_500))
   return { name, at, from, to, timeout_ms: 6_000, given: false, does: 'returns', ms, children: [], again: [] }
+}
+
+/** So many passes, as those of the plan are. */
+function many(passes: PassPlan[], count: number): PassPlan[] {
+  return Array.from({ length: count }, (_, n) => ({ ...(passes[n % passes.length] as PassPlan), name: `p${n}` }))
 }
 
 function workerOf(pass: PassPlan, dice: Dice): string {
@@ -53,6 +59,12 @@ const CHANGES: Record<string, Change> = {
     const storm: FaultPlan = { kind: 'storm', at: 100, ms: 9_000, loss: 0.2, late: 0.2, late_ms: 2_500 }
     return { workers: 2, clustered: true, passes: own, faults: [storm, ...stopWorkers(own, dice)] }
   },
+  /** Returned in the moment in which it ends otherwise. */
+  ended_late: ({ passes }, dice) => {
+    const own = many(passes, 10).map((pass) => ({ ...plain(pass, dice), timeout_ms: Math.round(dice.between(800, 2_500)), ms: 2_500 }))
+    const storm: FaultPlan = { kind: 'storm', at: 100, ms: 10_000, loss: 0, late: 0.5, late_ms: 800 }
+    return { workers: 2, clustered: true, passes: own, faults: [storm] }
+  },
   counts_lost: ({ passes }, dice) => {
     const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 2_500 }))
     const restart = (pass: PassPlan): FaultPlan[] => [
@@ -73,10 +85,27 @@ const CHANGES: Record<string, Change> = {
     ]
     return { dispatchers: 2, clustered: true, passes: own, faults: troubles(own, hurt) }
   },
+  admission_unknown: ({ passes }, dice) => {
+    const own = many(passes, 20).map((pass) => plain(pass, dice))
+    const storm: FaultPlan = { kind: 'storm', at: 100, ms: 15_000, loss: 0.3, late: 0, late_ms: 0 }
+    return { dispatchers: 1, clustered: true, passes: own, faults: [storm] }
+  },
   hold: ({ passes }, dice) => ({ clustered: false, passes: held(passes, dice), faults: [] }),
   child: ({ passes }, dice) => {
     const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 1_000, children: below(pass, dice), cancel: dice.between(200, 4_000) }))
     return { workers: 2, clustered: false, passes: own, faults: stopWorkers(own.slice(0, 2), dice) }
+  },
+  /** A child that works on for longer than an attempt of its parent lives, and one that is asked for when it is over. */
+  child_attempts: ({ passes }, dice) => {
+    const own = passes.map((pass) => {
+      const [child] = below({ ...pass, name: pass.name }, dice)
+      const long = child && { ...child, ms: 20_000, timeout_ms: 14_000 }
+      const children = long ? [long, { ...long, name: `${pass.name}.1`, at: dice.between(300, 2_000), ms: 300 }] : []
+      return { ...plain(pass, dice), ms: 6_000, timeout_ms: 15_000, children }
+    })
+    const stop = (pass: PassPlan): FaultPlan[] =>
+      [0, 1].map((n) => ({ kind: 'stop', at: pass.at + dice.between(100, 300), who: `${pass.to}-${n}`, ms: [900, 3_500][n] ?? 0 }))
+    return { workers: 2, clustered: false, passes: own, faults: troubles(own, stop), until: 40_000 }
   },
   again: ({ passes }, dice) => {
     const own = passes.map((pass) => ({
@@ -85,6 +114,41 @@ const CHANGES: Record<string, Change> = {
       again: [{ after: dice.between(1, 3_000), same: dice.hits(0.3) }],
     }))
     return { workers: 2, clustered: true, passes: own, faults: stopWorkers(own, dice) }
+  },
+  /** Asked again with another request, where what is read may lack any step. */
+  again_lagging: ({ passes }, dice) => {
+    const again = (): PassPlan['again'] => Array.from({ length: 6 }, () => ({ after: dice.between(100, 3_000), same: false }))
+    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: dice.between(0, 600), given: true, again: again() }))
+    return { workers: 2, clustered: true, lag: 0.5, passes: own, faults: [] }
+  },
+  /** Approved in the moment in which the approval expires. */
+  approved_late: ({ passes }, dice) => {
+    const own = many(passes, 20).map((pass) => {
+      const hold = { after: APPROVAL_MS - dice.between(100, 1_500), verdict: 'approve', digest: 'right' } as const
+      return { ...plain(pass, dice), timeout_ms: 9_000, ms: 12_000, hold }
+    })
+    const storm: FaultPlan = { kind: 'storm', at: 5_500, ms: 9_000, loss: 0, late: 0.6, late_ms: 400 }
+    return { clustered: true, dispatchers: 1, passes: own, faults: [storm], until: 40_000 }
+  },
+  /** Decided within the id's window, and stored after it. */
+  late: ({ passes }, dice) => {
+    const own = many(passes, 10).map((pass, n) => ({ ...plain(pass, dice), at: 500 + 60 * n, timeout_ms: 15_000, ms: 100 }))
+    const stop: FaultPlan = { kind: 'stop', at: 300, who: 'dispatcher-0', ms: dice.between(8_900, 9_400) }
+    const storm: FaultPlan = { kind: 'storm', at: 8_800, ms: 2_500, loss: 0, late: 0.6, late_ms: 800 }
+    return { clustered: true, dispatchers: 1, id_window_ms: 9_000, passes: own, faults: [stop, storm], until: 50_000 }
+  },
+  /** Requests lie where no dispatcher gets them. */
+  mute: ({ passes }, dice) => {
+    const own = passes.map((pass) => plain(pass, dice))
+    const mute: FaultPlan = { kind: 'mute', at: dice.between(100, 3_000), consumer: 'dispatcher', ms: 20_000 }
+    return { clustered: false, passes: own, faults: [mute], evil: [], until: 40_000 }
+  },
+  /** A worker that was given work wakes when the pass is deleted. */
+  deleted_attempts: ({ passes }, dice) => {
+    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 100 }))
+    const stop = (pass: PassPlan): FaultPlan[] =>
+      [0, 1].map((n) => ({ kind: 'stop', at: Math.max(50, pass.at - 5), who: `${pass.to}-${n}`, ms: dice.between(30_000, 40_000) }))
+    return { deletes: true, workers: 2, id_window_ms: 9_000, until: 62_000, calm_at: 50_000, passes: own, faults: troubles(own, stop) }
   },
   deleted: ({ passes }, dice) => {
     const own = passes.map((pass) => ({
@@ -109,6 +173,16 @@ const CHANGES: Record<string, Change> = {
   dishonest: ({ passes }, dice) => ({
     passes: passes.map((pass) => plain(pass, dice)),
     evil: passes.map(({ at }) => at + dice.between(20, 1_000)),
+  }),
+  /** A child that passes to whom its ancestors wait for. */
+  loops: ({ passes }, dice) => ({
+    clustered: false,
+    faults: [],
+    passes: passes.map((pass) => {
+      const [child] = below(pass, dice)
+      const back = child && { ...child, ms: 200, children: [{ ...child, name: `${pass.name}.0.0`, from: child.to, to: pass.to, ms: 100 }] }
+      return { ...plain(pass, dice), ms: 300, children: back ? [back] : [] }
+    }),
   }),
   chains: ({ passes }, dice) => ({
     clustered: false,

@@ -1,4 +1,5 @@
-import type { FaultPlan } from './plan.js'
+import { type FaultPlan, isDispatcher } from './plan.js'
+import { HELD_UP_MS } from './sim-line.js'
 import type { Simulation } from './simulation.js'
 
 /** Lets the planned faults happen. */
@@ -20,16 +21,19 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
     case 'stop': {
       const process = processes.get(fault.who)
       if (process) process.stopped_until = world.time + fault.ms
+      if (isDispatcher(fault.who)) simulation.trouble(fault.ms)
       return
     }
     case 'cut': {
       const line = lines.get(fault.who)
       line?.cut()
+      if (isDispatcher(fault.who)) simulation.trouble(fault.ms)
       world.after(fault.ms, () => server.up && line?.join())
       return
     }
     case 'storm': {
       const before = { loss: 0, late: 0, late_ms: 0 }
+      simulation.trouble(fault.ms + Math.max(fault.late_ms, HELD_UP_MS))
       Object.assign(weather, { loss: weather.clustered ? fault.loss : 0, late: fault.late, late_ms: fault.late_ms })
       world.after(fault.ms, () => Object.assign(weather, before))
       return
@@ -37,6 +41,7 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
     case 'restart': {
       if (!server.up) return
       server.up = false
+      simulation.trouble(fault.down_ms + 400)
       server.restart(fault.forget_ms)
       world.after(fault.down_ms, () => {
         server.up = true
@@ -44,7 +49,11 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
       })
       return
     }
+    case 'mute':
+      server.consumers.get(fault.consumer)?.mute(fault.ms)
+      return
     case 'remove':
+      if (fault.consumer === 'dispatcher') simulation.trouble(0)
       server.removeConsumer(fault.consumer)
   }
 }

@@ -22,7 +22,7 @@ export interface PassPlan {
   budget?: number
 }
 
-/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. */
+/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. `mute`: a durable that has lost its leader delivers nothing. */
 export type FaultPlan =
   | { kind: 'die'; at: number; who: string; n: number; back_ms: number }
   | { kind: 'stop'; at: number; who: string; ms: number }
@@ -30,6 +30,7 @@ export type FaultPlan =
   | { kind: 'storm'; at: number; ms: number; loss: number; late: number; late_ms: number }
   | { kind: 'restart'; at: number; down_ms: number; forget_ms: number }
   | { kind: 'remove'; at: number; consumer: string }
+  | { kind: 'mute'; at: number; consumer: string; ms: number }
 
 /** Everything that a run does, made of a seed. Taking things out of it is what shrinking does. */
 export interface Plan {
@@ -46,6 +47,8 @@ export interface Plan {
   deletes: boolean
   /** Somebody stores steps without guards: fences and returns of the newest attempt. */
   evil: number[]
+  /** How often an exact get of a cluster shows a replica that lags. */
+  lag?: number
   skew: Record<string, number>
   passes: PassPlan[]
   faults: FaultPlan[]
@@ -99,6 +102,10 @@ export function optionsOf(pass: PassPlan) {
 export function rolesOf({ dispatchers, workers }: Pick<Plan, 'dispatchers' | 'workers'>): string[] {
   const many = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}-${n}`)
   return [...many('dispatcher', dispatchers), 'keeper', 'alice', 'bob', ...SUBAGENTS.flatMap((name) => many(name, workers))]
+}
+
+export function isDispatcher(role: string): boolean {
+  return role.startsWith('dispatcher')
 }
 
 function root(dice: Dice, name: string, about: { long: boolean; id_window_ms: number }): PassPlan {

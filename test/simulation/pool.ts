@@ -2,8 +2,6 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Result } from './simulation.js'
 
-const BATCH = 4
-
 export interface PoolOptions {
   from: number
   count: number
@@ -16,26 +14,19 @@ export interface PoolOptions {
   onResult: (result: Result) => boolean
 }
 
-/** Runs seeds on several processes, in order of their batches. */
+/** Runs seeds on several processes, each the next one when it is free. */
 export async function runSeeds({ from, count, processes, mutant, config = '', onResult }: PoolOptions): Promise<void> {
   let next = from
   let ended = false
-  const take = () => {
-    const batch: number[] = []
-    while (batch.length < BATCH && next < from + count) batch.push(next++)
-    return batch
-  }
   const work = async () => {
     const child = start(mutant, config)
     try {
-      for (let seeds = take(); seeds.length > 0 && !ended; seeds = take()) {
-        for (const result of await ask(child, seeds)) if (!ended && !onResult(result)) ended = true
-      }
+      while (next < from + count && !ended) if (!onResult(await ask(child, next++))) ended = true
     } finally {
       child.kill()
     }
   }
-  await Promise.all(Array.from({ length: Math.min(processes, Math.ceil(count / BATCH)) }, work))
+  await Promise.all(Array.from({ length: Math.min(processes, count) }, work))
 }
 
 function start(mutant: string | undefined, config: string): ChildProcess {
@@ -49,14 +40,14 @@ function start(mutant: string | undefined, config: string): ChildProcess {
   })
 }
 
-function ask(child: ChildProcess, seeds: number[]): Promise<Result[]> {
+function ask(child: ChildProcess, seed: number): Promise<Result> {
   return new Promise((resolve, reject) => {
     const died = (code: number | null) => reject(new Error(`a simulating process ended (${code})`))
     child.once('exit', died)
-    child.once('message', (results) => {
+    child.once('message', (result) => {
       child.off('exit', died)
-      resolve(results as Result[])
+      resolve(result as Result)
     })
-    child.send(seeds)
+    child.send(seed)
   })
 }

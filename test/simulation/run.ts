@@ -1,13 +1,17 @@
+import { spawnSync } from 'node:child_process'
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { planOf } from './configs.js'
+import { MUTANTS } from './mutants.js'
 import { runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
 
 /**
  * `npm run simulate`: the real dispatcher, timekeeper, worker, originator and audit over a simulated server, network and clock.
- * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --mutant NAME and --config NAME (mutants.ts, configs.ts), --processes P.
+ * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --processes P,
+ * --mutant NAME (mutants.ts; in its own configuration), --config NAME (configs.ts).
  */
 const { values } = parseArgs({
   options: {
@@ -21,6 +25,8 @@ const { values } = parseArgs({
 })
 
 const say = (line: string) => void process.stdout.write(`${line}\n`)
+
+const config = values.config ?? (values.mutant === undefined ? undefined : MUTANTS[values.mutant]?.config)
 
 process.exitCode = values.seed === undefined ? await many() : await one(Number(values.seed))
 
@@ -44,7 +50,7 @@ async function many(): Promise<number> {
     }
     return true
   }
-  const { from, seeds, processes, mutant, config } = values
+  const { from, seeds, processes, mutant } = values
   await runSeeds({ from: Number(from), count: Number(seeds), processes: Number(processes), mutant, config, onResult })
   const seconds = (Date.now() - began) / 1000
   say(`${totals.seeds} seeded schedules, ${totals.steps} steps, ${totals.passes} passes in ${seconds.toFixed(1)} s`)
@@ -58,8 +64,18 @@ async function many(): Promise<number> {
   return totals.violations === 0 ? 0 : 1
 }
 
+/** A mutant is put in where the product is loaded: by another process that loads it anew. */
+function inMutated(mutant: string): number {
+  const loader = fileURLToPath(new URL('./mutate.js', import.meta.url))
+  const args = ['--import', loader, fileURLToPath(import.meta.url), ...process.argv.slice(2)]
+  const env = { ...process.env, SIMULATION_MUTANT: mutant }
+  return spawnSync(process.execPath, args, { env, stdio: 'inherit' }).status ?? 1
+}
+
 async function one(seed: number): Promise<number> {
-  const plan = planOf(seed, values.config)
+  const { mutant } = values
+  if (mutant !== undefined && process.env.SIMULATION_MUTANT !== mutant) return inMutated(mutant)
+  const plan = planOf(seed, config)
   const result = await new Simulation(plan).run()
   say(JSON.stringify(result, null, 2))
   const [violation] = result.violations

@@ -126,7 +126,7 @@ export class SimBus implements Bus {
 
   readonly #direct = async (_stream: string, subject: string, timeout_ms = TIMEOUT_MS): Promise<Stored | undefined> => {
     const { stream, world } = this.server
-    const lag = this.clustered && world.dice.hits(0.15) ? world.dice.whole(1, 12) : 0
+    const lag = this.clustered && world.dice.hits(this.line.weather.lag) ? world.dice.whole(1, 12) : 0
     const ask = () => ({ stored: stream.lastOf(subject, lag > 0 ? stream.changes - lag : undefined) })
     return this.must(await this.line.request(ask, Math.min(timeout_ms, TIMEOUT_MS)), subject).stored
   }

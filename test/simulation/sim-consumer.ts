@@ -48,6 +48,7 @@ export class SimConsumer {
   #again: number[] = []
   #pulls: Pull[] = []
   #gone = false
+  #mute_until = 0
 
   constructor(world: World, stream: SimStream, config: ConsumerConfig) {
     this.#world = world
@@ -86,7 +87,14 @@ export class SimConsumer {
     for (const pull of this.#pulls.splice(0)) pull.line.down(() => pull.onEnd('gone'))
   }
 
+  /** It has lost its leader: it delivers nothing for so long. */
+  mute(ms: number): void {
+    this.#mute_until = this.#world.time + ms
+    this.#world.after(ms, () => this.pump())
+  }
+
   pump(): void {
+    if (this.#world.time < this.#mute_until) return
     while (this.#pulls.length > 0 && this.#pending.size < MAX_ACK_PENDING) {
       const kept = this.#take()
       const pull = this.#pulls[0]

@@ -9,6 +9,8 @@ export interface Weather {
   loss: number
   late: number
   late_ms: number
+  /** How often a replica that is read lags. */
+  lag: number
 }
 
 /** A publish that the server may have heard of. `held_up`: it is stored later than its publisher waits. */
@@ -18,7 +20,7 @@ export type Answer<T> = { value: T } | { none: 'timeout' | 'disconnected' | 'clo
 
 /** How long the bus waits for an answer. */
 export const TIMEOUT_MS = 5_000
-const HELD_UP_MS = 8_000
+export const HELD_UP_MS = 8_000
 
 /** A connection between a process and the server: ordered both ways, as TCP is, unless the weather is a cluster's. */
 export class Line {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -11,7 +12,7 @@ import { type Result, Simulation } from './simulation.js'
 
 const SEEDS = 120
 
-async function results(from: number, count: number, how: { mutant?: string; config?: string } = {}): Promise<Result[]> {
+async function results(from: number, count: number, how: { mutant?: string; config?: string; processes?: number } = {}): Promise<Result[]> {
   const found: Result[] = []
   const onResult = (result: Result) => {
     found.push(result)
@@ -63,6 +64,18 @@ describe('the simulation', () => {
 })
 
 describe('mutants', () => {
+  test("a mutant's seed is replayed and shrunk to what it needs", () => {
+    const run = fileURLToPath(new URL('../dist/simulation/run.js', import.meta.url))
+    const { stdout, status } = spawnSync(process.execPath, [run, '--mutant', 'any_digest', '--seed', '1'], { encoding: 'utf8' })
+    expect(status).toBe(1)
+    const [, text = '', told = ''] = /shrunk in \d+ tries to\n(\{.*\n\})\n(.*)/s.exec(stdout) ?? []
+    expect(told).toContain('P5 unapproved')
+    const { passes, dispatchers, workers } = JSON.parse(text) as Plan
+    expect({ dispatchers, workers }).toEqual({ dispatchers: 1, workers: 1 })
+    expect(passes).toHaveLength(1)
+    expect(passes[0]).toMatchObject({ children: [], ms: 0, hold: { verdict: 'approve', digest: 'wrong' } })
+  }, 300_000)
+
   test.each(Object.entries(MUTANTS))('%s can be put in', (_, mutant) => {
     const path = fileURLToPath(new URL(`../../${mutant.file}`, import.meta.url))
     expect(mutated(readFileSync(path, 'utf8'), mutant)).not.toBe(readFileSync(path, 'utf8'))
@@ -71,7 +84,7 @@ describe('mutants', () => {
   test.each(Object.entries(MUTANTS).filter(([, { quick }]) => quick))(
     '%s is caught',
     async (mutant, { config }) => {
-      const found = await results(1, 8, { mutant, config })
+      const found = await results(1, 8, { mutant, config, processes: 1 })
       expect(found.at(-1)?.violations.length, `seeds 1 to ${found.length}`).toBeGreaterThan(0)
     },
     300_000,

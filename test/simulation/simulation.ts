@@ -6,7 +6,7 @@ import { type Book, header } from './books.js'
 import { Checks, type Violation } from './checks.js'
 import { conclude } from './conclude.js'
 import { beginFaults } from './faults.js'
-import { type PassPlan, type Plan, rolesOf } from './plan.js'
+import { isDispatcher, type PassPlan, type Plan, rolesOf } from './plan.js'
 import { SimBus } from './sim-bus.js'
 import { Line, type Weather } from './sim-line.js'
 import { SimServer } from './sim-server.js'
@@ -40,6 +40,8 @@ export class Simulation {
   readonly reaped = new Set<Book>()
   readonly processes = new Map<string, Process>()
   readonly lines = new Map<string, Line>()
+  /** Until when something went wrong with the dispatchers or the server, ms. */
+  troubled_until = Number.NEGATIVE_INFINITY
   onHeld: (book: Book) => void = () => undefined
   readonly #plans = new Map<string, PassPlan>()
   readonly #roles = new Map<string, Role>()
@@ -50,7 +52,7 @@ export class Simulation {
     this.world = new World(plan.seed)
     this.server = new SimServer(this.world, new Subjects())
     this.checks = new Checks(this.world, plan)
-    this.weather = { clustered: plan.clustered, slowest_ms: 1.5, loss: 0, late: 0, late_ms: 0 }
+    this.weather = { clustered: plan.clustered, slowest_ms: 1.5, loss: 0, late: 0, late_ms: 0, lag: plan.lag ?? 0.15 }
     const { checks } = this
     this.server.watcher = {
       stored: (kept) => this.#stored(kept),
@@ -76,10 +78,15 @@ export class Simulation {
     }
     beginFaults(this)
     await this.world.run(this.plan.until)
-    conclude(this.checks, this.world, this.plan)
+    conclude(this)
     const begun = [...this.checks.books.values()].filter(({ state }) => state !== 'none').length
     const { seed } = this.plan
     return { seed, digest: this.#digest(), steps: this.world.steps, passes: begun, violations: this.checks.violations, tally: this.tally }
+  }
+
+  /** What ends passes in time is in trouble from now on for so long. */
+  trouble(ms: number): void {
+    this.troubled_until = Math.max(this.troubled_until, this.world.time + ms)
   }
 
   count(what: string): void {
@@ -102,6 +109,7 @@ export class Simulation {
     this.processes.set(name, process)
     process.onDeath.add(() => {
       this.count('deaths')
+      if (isDispatcher(name)) this.trouble(AGAIN_MS)
       this.startLater(name, AGAIN_MS)
     })
     process.after(0, () => {
@@ -193,7 +201,7 @@ export class Simulation {
 }
 
 function roleOf(name: string): Role {
-  if (name.startsWith('dispatcher')) return dispatcher
+  if (isDispatcher(name)) return dispatcher
   if (name === 'keeper') return keeper
   return name === 'alice' || name === 'bob' ? originator : worker
 }
