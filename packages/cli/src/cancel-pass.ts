@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type AnsweredPass, type CancelBody, HEADER, keyText, type PassKey, type PassRow, WIRE_VERSION } from '@passover/schemas'
+import { agreed } from './agreed.js'
 import { askList, askPasses, findPass, type PassRef } from './ask.js'
 import { CliFailure } from './failure.js'
 import { isOpen, standing } from './render/rows.js'
@@ -33,7 +34,7 @@ export async function cancelPass(bus: Bus, terminal: Terminal, given: CancelRequ
     terminal.show({ id, dry_run: true, would_cancel: [id, ...below.map((row) => row.id)] }, () => `Would cancel ${what}.`)
     return 0
   }
-  if (below.length > 0 && !given.yes && terminal.interactive && !(await agreed(what))) return 1
+  if (below.length > 0 && !given.yes && terminal.interactive && !(await agreed(`Cancel ${what}?`))) return 1
   await publishCancel(bus, pass.key, given.reason)
   const ended = await untilEnded(bus, pass)
   const cancelled = ended.status === 'cancelled'
@@ -45,12 +46,6 @@ export async function cancelPass(bus: Bus, terminal: Terminal, given: CancelRequ
         : `${id} ended before: ${standing(ended.row)}.`,
   )
   return cancelled ? 0 : 1
-}
-
-async function agreed(what: string): Promise<boolean> {
-  const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({ message: `Cancel ${what}?`, initialValue: false })
-  return !isCancel(answer) && answer
 }
 
 async function publishCancel(bus: Bus, key: PassKey, reason: string | undefined): Promise<void> {

@@ -1,11 +1,9 @@
 import type { InboxItem } from '@passover/schemas'
+import { agreed } from './agreed.js'
 import type { Context } from './context.js'
 import type { ShownReturn } from './decided-return.js'
-import { Finished } from './failure.js'
 import { ABOUT, renderItem } from './render/inbox.js'
 import { count } from './text.js'
-
-const INTERRUPTED = 130
 
 interface Asked {
   verdict: 'approve' | 'deny'
@@ -16,12 +14,8 @@ interface Asked {
 /** Shows on a terminal what would be decided about, and asks. */
 export function confirmDecision({ terminal, person }: Context, asked: Asked) {
   return async (due: InboxItem, returned: ShownReturn | undefined): Promise<boolean> => {
-    const { confirm, isCancel } = await import('@clack/prompts')
     terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person }))
-    const answer = await confirm({ message: questionOf(due, returned, asked), initialValue: asked.verdict === 'approve' })
-    // As every question that is left instead of answered.
-    if (isCancel(answer)) throw new Finished(INTERRUPTED)
-    return answer
+    return agreed(questionOf(due, returned, asked), asked.verdict === 'approve' ? 'yes' : 'no')
   }
 }
 

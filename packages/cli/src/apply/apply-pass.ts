@@ -12,6 +12,7 @@ import {
   type Plan,
   planChosen,
 } from '@passover/sdk'
+import { agreed } from '../agreed.js'
 import { findPass, type PassRef } from '../ask.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderApplied, renderPlan } from '../render/apply.js'
@@ -19,7 +20,6 @@ import { unifiedDiff } from '../render/diff.js'
 import { readResult } from '../result.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
-import { agreed } from './agreed.js'
 import { decideApplication } from './decide-application.js'
 
 export interface ApplyRequest extends PassRef {

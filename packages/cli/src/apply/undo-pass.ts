@@ -1,9 +1,9 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { appliedSets, undoApplied } from '@passover/sdk'
+import { agreed } from '../agreed.js'
 import { renderUndone } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
-import { agreed } from './agreed.js'
 
 export interface UndoRequest {
   /** Of the pass, or the beginning of one. */

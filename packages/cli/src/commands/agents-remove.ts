@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { agreed } from '../agreed.js'
 import { action, type Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { nameOption } from '../options.js'
@@ -31,7 +32,7 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
     context.terminal.show({ name, dry_run: true, open: passes.length }, () => `Would remove ${name}; ${open} to it open.`)
     return 0
   }
-  if (passes.length > 0 && !options.yes && !(await agreed(context, `Remove ${name}, with ${open} to it open?`))) {
+  if (passes.length > 0 && !options.yes && !(await mayRemove(context, `Remove ${name}, with ${open} to it open?`))) {
     throw new CliFailure('E031', `${open} to ${name} open: it is not removed`, {
       hint: `passover list --to ${name} shows them; --yes removes it all the same`,
     })
@@ -44,9 +45,6 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
   return 0
 }
 
-async function agreed({ terminal }: Context, question: string): Promise<boolean> {
-  if (!terminal.interactive) return false
-  const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({ message: question, initialValue: false })
-  return !isCancel(answer) && answer
+async function mayRemove({ terminal }: Context, question: string): Promise<boolean> {
+  return terminal.interactive && (await agreed(question))
 }

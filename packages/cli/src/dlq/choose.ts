@@ -1,5 +1,6 @@
 import type { Bus } from '@passover/bus'
 import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
+import { agreed } from '../agreed.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
 import { count } from '../text.js'
@@ -31,7 +32,7 @@ export async function settleChosen(
     terminal.show({ dry_run: true, [`would_${verb}`]: ids }, () => [`Would ${verb} ${what}.`, ...ids.map((id) => `  ${id}`)].join('\n'))
     return 0
   }
-  if (letters.length > 1 && !choice.yes && !(await agreed(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
+  if (letters.length > 1 && !choice.yes && !(await maySettle(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
     throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
   }
   const [only] = letters
@@ -81,9 +82,6 @@ function tell({ terminal }: Context, done: Done[]): number {
   return done.find(({ exit }) => exit !== 0)?.exit ?? 0
 }
 
-async function agreed({ terminal }: Context, question: string): Promise<boolean> {
-  if (!terminal.interactive) return false
-  const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({ message: question, initialValue: false })
-  return !isCancel(answer) && answer
+async function maySettle({ terminal }: Context, question: string): Promise<boolean> {
+  return terminal.interactive && (await agreed(question))
 }

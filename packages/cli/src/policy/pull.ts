@@ -2,6 +2,7 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { PassOverPreferences } from '@passover/schemas'
 import { applyEdits, modify } from 'jsonc-parser'
+import { agreed } from '../agreed.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { count } from '../text.js'
@@ -74,11 +75,7 @@ async function mayOverwrite({ terminal }: Context, { options, session, present, 
   const versions = await session.store.versions()
   if (versions.some(({ document }) => sameDocument(document, present))) return
   const what = `${file.shown} was changed and never pushed; ${count(changes, 'setting')} would be written over`
-  if (terminal.interactive) {
-    const { confirm, isCancel } = await import('@clack/prompts')
-    const answer = await confirm({ message: `${what}. Write?`, initialValue: false })
-    if (!isCancel(answer) && answer) return
-  }
+  if (terminal.interactive && (await agreed(`${what}. Write?`))) return
   throw new CliFailure('E042', what, { hint: '--dry-run shows them, --yes writes; passover policy push publishes the file instead' })
 }
 

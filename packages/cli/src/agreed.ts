@@ -1,0 +1,11 @@
+import { Finished } from './failure.js'
+
+const INTERRUPTED = 130
+
+/** Every yes or no that is asked at a terminal. Leaving instead of answering ends the command: nobody said no, and nothing is done. */
+export async function agreed(message: string, suggested: 'yes' | 'no' = 'no'): Promise<boolean> {
+  const { confirm, isCancel } = await import('@clack/prompts')
+  const answer = await confirm({ message, initialValue: suggested === 'yes' })
+  if (isCancel(answer)) throw new Finished(INTERRUPTED)
+  return answer
+}
