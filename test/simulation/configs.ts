@@ -73,7 +73,8 @@ const CHANGES: Record<string, Change> = {
     return { workers: 2, clustered: false, passes: own, faults: troubles(own.slice(0, 3), restart) }
   },
   recreated: ({ passes }, dice) => {
-    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 5_000 }))
+    // It is made anew some seconds later, and must find them at work.
+    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 12_000, timeout_ms: 15_000 }))
     const remove = (pass: PassPlan): FaultPlan[] => [{ kind: 'remove', at: pass.at + 100, consumer: `work_${pass.to}_medium` }]
     return { workers: 2, dispatchers: 1, clustered: false, passes: own, faults: troubles(own, remove) }
   },

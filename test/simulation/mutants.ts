@@ -7,8 +7,6 @@ export interface Mutant {
   file: string
   find: string
   put: string
-  /** Caught within so few seeds that every test run tries it. */
-  quick?: true
 }
 
 const ATTEMPT = 'packages/sdk/dist/attempt.js'
@@ -28,7 +26,6 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'if (first && view.fence) return { kind: "run", attempt: view.attempt, guard: view.last, proof: view.valid }; if (false)',
   },
   '-find_work': {
-    quick: true,
     config: 'deleted_attempts',
     breaks: 'rule 1',
     file: ATTEMPT,
@@ -53,25 +50,22 @@ export const MUTANTS: Record<string, Mutant> = {
     put: "return { kind: 'run', attempt: view.attempt, guard: view.last, proof: view.valid };",
   },
   '-proof_at_seq': {
-    quick: true,
     config: 'child_attempts',
     breaks: 'rule 3',
     file: OPEN_PASS,
     find: 'parent.journal.valid === step.proof',
     put: 'true',
   },
-  no_cascade: { quick: true, config: 'child', breaks: 'rule 3', file: OPEN_PASS, find: 'if (!step.parent)', put: 'if (true)' },
+  no_cascade: { config: 'child', breaks: 'rule 3', file: OPEN_PASS, find: 'if (!step.parent)', put: 'if (true)' },
   '-del_order': {
-    quick: true,
     config: 'deleted',
     breaks: 'rule 4',
     file: 'services/audit/dist/retention.js',
     find: 'rank(a) - rank(b) || a.sequence - b.sequence',
     put: 'rank(b) - rank(a) || a.sequence - b.sequence',
   },
-  '-late': { quick: true, config: 'late', breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
+  '-late': { config: 'late', breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
   '-caller': {
-    quick: true,
     config: 'again_lagging',
     breaks: 'rule 6',
     file: VIEW,
@@ -80,7 +74,6 @@ export const MUTANTS: Record<string, Mutant> = {
   },
   '-digest': { config: 'again', breaks: 'rule 6', file: 'packages/sdk/dist/look.js', find: 'differs(view, pass.digest)', put: 'false' },
   ack_first_dispatcher: {
-    quick: true,
     config: 'admission',
     breaks: 'rule 7',
     file: 'services/dispatcher/dist/admission.js',
@@ -88,7 +81,6 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'delivery.ack(); const verdict = await dispatch(context, delivery);',
   },
   ack_first_worker: {
-    quick: true,
     config: 'attempts',
     breaks: 'rule 7',
     file: 'packages/sdk/dist/worker-loop.js',
@@ -96,7 +88,6 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'this.#leases.shorten(envelope.control.lease_ms); delivery.ack();',
   },
   no_guard: {
-    quick: true,
     config: 'admission',
     breaks: 'the guards',
     file: JOURNAL,
@@ -126,7 +117,6 @@ export const MUTANTS: Record<string, Mutant> = {
     put: "if (settled === 'lost') { message.guard.sequence = steps.at(-1).sequence; return { publish: message, stored: () => 'returned' }; } return settled ? { done: settled }",
   },
   dispatch_held: {
-    quick: true,
     config: 'hold',
     breaks: 'holds',
     file: 'services/dispatcher/dist/decisions.js',
@@ -134,7 +124,6 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'if (false)',
   },
   any_digest: {
-    quick: true,
     config: 'hold',
     breaks: 'holds',
     file: 'packages/core/dist/decisions.js',
@@ -143,7 +132,6 @@ export const MUTANTS: Record<string, Mutant> = {
   },
   no_requests: { config: 'mute', breaks: 'the timekeeper', file: OPEN, find: 'this.#pending.add(asked);', put: '' },
   no_expiry: {
-    quick: true,
     config: 'hold',
     breaks: 'the timekeeper',
     file: OPEN_PASS,
@@ -172,7 +160,6 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'if (false)',
   },
   no_budget: {
-    quick: true,
     config: 'chains',
     breaks: 'P5',
     file: 'services/dispatcher/dist/budgets.js',
