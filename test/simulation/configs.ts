@@ -96,6 +96,12 @@ const CHANGES: Record<string, Change> = {
     const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 1_000, children: below(pass, dice), cancel: dice.between(200, 4_000) }))
     return { workers: 2, clustered: false, passes: own, faults: stopWorkers(own.slice(0, 2), dice) }
   },
+  /** Cancelled, and at work whatever its signal says. */
+  cancelled: ({ passes }, dice) => ({
+    clustered: false,
+    faults: [],
+    passes: passes.map((pass) => ({ ...plain(pass, dice), does: 'stubborn', ms: 20_000, cancel: dice.between(100, 1_500) })),
+  }),
   /** A child that works on for longer than an attempt of its parent lives, and one that is asked for when it is over. */
   child_attempts: ({ passes }, dice) => {
     const own = passes.map((pass) => {

@@ -167,4 +167,5 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'charged = { ok: true, rest: undefined }; if (!charged)',
   },
   no_cancel: { config: 'child', breaks: 'P5', file: OPEN_PASS, find: 'if (known.cancelled)', put: 'if (false)' },
+  cancel_unheard: { config: 'cancelled', breaks: 'P5', file: OPEN, find: 'pass.cancelled = true;', put: '' },
 }
