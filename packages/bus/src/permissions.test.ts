@@ -35,12 +35,15 @@ describe('permissions', () => {
     expect([never, answers]).toEqual([undefined, undefined])
   })
 
-  it('give an agent that never originates no request, and one that is no subagent no consumer', () => {
+  it('give an agent that never originates no request, and one that is no subagent no consumer but that of its own returns', () => {
     const worker = permissionsFor({ ...audit, originates: false }, context)
     expect(worker.publish.filter((subject) => subject.startsWith('request.'))).toEqual([])
+    expect(worker.publish.filter((subject) => subject.includes('returns_'))).toEqual([])
     expect(worker.subscribe).not.toContain('returned.audit.>')
     const caller = permissionsFor({ ...audit, subagent: false }, context)
-    expect(caller.publish.filter((subject) => /CONSUMER|ACK|^return|^fence/.test(subject))).toEqual([])
+    const consumers = caller.publish.filter((subject) => /CONSUMER|ACK/.test(subject))
+    expect(consumers.filter((subject) => !/\.PASSOVER\.returns_audit(\.>)?$/.test(subject))).toEqual([])
+    expect(caller.publish.filter((subject) => /^return\.|^fence/.test(subject))).toEqual([])
   })
 
   it('carry prefix and stream', () => {
