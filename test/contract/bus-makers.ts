@@ -35,7 +35,7 @@ const STEP_MS = 2
 async function simulatedHome(): Promise<BusHome> {
   const world = new World(1)
   const server = new SimServer(world, new Subjects())
-  const weather = { clustered: false, slowest_ms: 1, loss: 0, late: 0, late_ms: 0 }
+  const weather = { clustered: false, slowest_ms: 1, loss: 0, late: 0, late_ms: 0, lag: 0 }
   const opened: Bus[] = []
   let stopped = false
   const running = (async () => {
