@@ -12,7 +12,7 @@ const seed = Number(process.env.PASSOVER_SEED ?? Date.now() % 1_000_000)
 const SLACK = '30s'
 
 test.each(['own', 'loopback'])(
-  'no promise is broken under fire, network %s (PASSOVER_SEED=%s)',
+  `no promise is broken under fire, network %s (PASSOVER_SEED=${seed})`,
   async (network) => {
     const dir = await mkdtemp(join(tmpdir(), 'passover-chaos-test-'))
     const args = ['chaos', '--minutes', '1', '--seed', String(seed), '--slack', SLACK, '--network', network, '--report', dir, '--json']

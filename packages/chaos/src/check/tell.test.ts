@@ -30,6 +30,8 @@ describe('what an originator was told', () => {
 
   it('is nothing where it could not reach the server', () => {
     expect(checkTold('alice', [asked, told('E040')], nothing).violations).toEqual([])
+    expect(checkTold('alice', [asked, told('E041')], nothing).violations).toEqual([])
+    expect(checkTold('alice', [asked, told('E041')], open).violations).toHaveLength(1)
   })
 
   it.each<[string, 'P1' | 'P2', Told[], ReturnType<typeof judge>, RegExp]>([
