@@ -1,31 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import type { StoredMessage } from './found.js'
 import { judge } from './judge.js'
+import { ID, NOW, streamOf } from './planted.js'
 
-const NOW = 1_800_000_000_000
-const ID = `0abcdefg${NOW.toString(36).padStart(9, '0')}_ABCDEFGHIJKLMN`
 const KEY = `alice/audit/${ID}`
 
 type Line = [subject: string, headers?: Record<string, string | number>, after_ms?: number]
 
-/** A stream told in lines; `guard` in a line's headers stands for both guard headers. */
 function stream(lines: Line[]): StoredMessage[] {
-  return lines.map(([subject, headers = {}, after = 0], i) => {
-    const [, o, s, id] = subject.split('.')
-    const { guard, ...rest } = headers
-    const all: Record<string, string | number> = rest
-    if (guard !== undefined) {
-      all['Nats-Expected-Last-Subject-Sequence'] = guard
-      all['Nats-Expected-Last-Subject-Sequence-Subject'] ??= `*.${o}.${s}.${id}.*`
-    }
-    return {
-      subject,
-      sequence: i + 1,
-      time: NOW + after,
-      header: (name) => (all[name] === undefined ? undefined : String(all[name])),
-      data: new Uint8Array(0),
-    }
-  })
+  return streamOf(lines.map(([subject, headers = {}, after = 0]) => ({ subject, headers, after })))
 }
 
 const request: Line = ['request.audit.alice', { 'Passover-Id': ID, 'Passover-Timeout': 5_000 }]
