@@ -200,10 +200,11 @@ export class WorkerLoop implements Worker {
       process: 'worker',
       clock: deps.clock,
       // That the server is lost or found is told by itself, and that nobody can see it, too.
-      onChange: ({ check: { name, weight, state, what } }) =>
-        weight === 'told' || !deps.bus.connected
-          ? undefined
-          : this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd()),
+      onChange: ({ check: { name, weight, state, what } }) => {
+        this.#noticeServer()
+        if (weight === 'told' || this.#lost) return
+        this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd())
+      },
     })
     watchConnection(health, deps.bus, 'told')
     health.watch('consumers', 'needed', () => unless(this.#pull.trouble ?? (deps.bus.connected ? undefined : 'no work can be taken')))
@@ -216,12 +217,16 @@ export class WorkerLoop implements Worker {
     this.#options.told({ kind, text: `${this.subagent} ${what}${servers.length > 0 ? ` at ${serversText(servers)}` : ''}` })
   }
 
+  #noticeServer(): void {
+    const { connected } = this.#context.deps.bus
+    if (connected !== this.#lost) return
+    this.#lost = !connected
+    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
+  }
+
   #sweep(): void {
-    const { clock, bus } = this.#context.deps
-    if (bus.connected === this.#lost) {
-      this.#lost = !bus.connected
-      this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
-    }
+    const { clock } = this.#context.deps
+    this.#noticeServer()
     this.#options.presence.tick(this.running)
     const { lapsed } = this.#leases.sweep(clock.monotonic())
     if (lapsed) this.#leases.doubtOnly(new Set([...this.#active].flatMap(({ run, delivery }) => (run ? [delivery] : []))))
