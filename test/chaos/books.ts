@@ -1,4 +1,5 @@
-import { ARCHIVE_BUCKET, Manifest, PASSES_BUCKET, readSegment, SEGMENT_SIZE, storedRecord, verifyChain } from '@passover/audit'
+import { ARCHIVE_BUCKET, Manifest, readSegment, SEGMENT_SIZE, verifyChain } from '@passover/archive'
+import { PASSES_BUCKET, storedRecord } from '@passover/audit'
 import type { Bus } from '@passover/bus'
 import type { Judgement } from '@passover/chaos'
 import { checkStream } from '@passover/chaos'

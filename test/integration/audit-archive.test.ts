@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { ARCHIVE_BUCKET, Manifest, readSegment, SEGMENT_SIZE, segmentRange, verifyChain } from '@passover/audit'
+import { ARCHIVE_BUCKET, Manifest, readSegment, SEGMENT_SIZE, segmentRange, verifyChain } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'

@@ -1,4 +1,5 @@
-import { ARCHIVE_BUCKET, Archive, type AuditRunning, deletePass, Manifest, SEGMENT_SIZE } from '@passover/audit'
+import { ARCHIVE_BUCKET, Archive, Manifest, SEGMENT_SIZE } from '@passover/archive'
+import { type AuditRunning, deletePass } from '@passover/audit'
 import { type Bus, decode, encode } from '@passover/bus'
 import {
   type AgentsAnswer,

@@ -1,4 +1,5 @@
-import { ARCHIVE_BUCKET, Manifest, PASSES_BUCKET, SEGMENT_SIZE, verifyChain } from '@passover/audit'
+import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
+import { PASSES_BUCKET } from '@passover/audit'
 import { type Bus, decode } from '@passover/bus'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, dyingAt } from '../support/auditing.js'

@@ -1,4 +1,5 @@
-import { deletePass, SEGMENT_SIZE } from '@passover/audit'
+import { SEGMENT_SIZE } from '@passover/archive'
+import { deletePass } from '@passover/audit'
 import { createAgent } from '@passover/sdk'
 import { describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'

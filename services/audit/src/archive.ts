@@ -1,11 +1,19 @@
+import {
+  type Compression,
+  GENESIS,
+  type Manifest,
+  type ManifestEntry,
+  nextAfter,
+  packBuffered,
+  packStreamed,
+  SegmentBuffer,
+  segmentOf,
+  segmentRange,
+} from '@passover/archive'
 import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { Fact } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { type Manifest, type ManifestEntry, nextAfter } from './manifest.js'
-import { type Compression, packBuffered, packStreamed } from './seal.js'
-import { GENESIS, segmentOf, segmentRange } from './segment.js'
-import { SegmentBuffer } from './segment-buffer.js'
 
 export interface ArchiverDeps {
   bus: Bus

@@ -13,14 +13,11 @@
  * I6  Who is not known for a person is told about its own passes only.
  * I7  Memory is bounded by what is open: what ended leaves it, bodies and segments have limits, and the reader waits for its writes.
  */
-export { Archive, readSegment, type Verified, verifyChain } from './archive-read.js'
 export { storedRecord } from './brief.js'
 export { startAudit } from './healing.js'
 export { INBOX_BUCKET } from './inbox.js'
 export { runAudit } from './main.js'
-export { ARCHIVE_BUCKET, Manifest, type ManifestEntry } from './manifest.js'
 export { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
 export { PASSES_BUCKET, recordFilter, recordKey } from './records.js'
 export { deletePass, deletionOrder } from './retention.js'
 export type { AuditDeps, AuditRunning, AuditStats } from './running.js'
-export { type ArchivedEvent, type Frame, SEGMENT_SIZE, SegmentDamaged, segmentOf, segmentRange } from './segment.js'

@@ -1,7 +1,7 @@
+import type { Archive } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
-import type { Archive } from './archive-read.js'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { noteOf } from './request-notes.js'
 

@@ -1,8 +1,8 @@
+import type { Archive } from '@passover/archive'
 import { type Bus, BusReadError } from '@passover/bus'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { KEY, message, RULES, subjects } from '../testing/samples.js'
-import type { Archive } from './archive-read.js'
 import { type ReloadDeps, Reloads } from './reload.js'
 
 function reloads(change: Partial<ReloadDeps> & { history?: () => Promise<unknown> } = {}) {

@@ -1,7 +1,7 @@
+import { keyOfFact } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 import { foldJournal, type JournalRules } from '@passover/core'
 import type { Fact, PassKey } from '@passover/schemas'
-import { keyOfFact } from './segment-index.js'
 
 /**
  * The order in which a closed pass's messages are deleted (rule 4 of DESIGN §2): its requests first, then what never counted, then the

@@ -1,12 +1,26 @@
-import type { ObjectStore, Stored } from '@passover/bus'
-import { sha256 } from '@passover/schemas'
+import { type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { type Fact, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { KEY, type Message, returnOf, subjects, T0, workOf } from '../testing/samples.js'
 import { Archive } from './archive-read.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 import { encodeFrame, SEGMENT_SIZE } from './segment.js'
 import { eventOf } from './segment-buffer.js'
 import { IndexBuilder } from './segment-index.js'
+
+const KEY: PassKey = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
+const T0 = 1_800_000_000_000
+const subjects = new Subjects()
+
+interface Message {
+  stored: Stored
+  fact: Fact
+}
+
+function message(sequence: number, subject: string, lines = ''): Message {
+  const headers = readHeaders(`NATS/1.0\r\n${lines}\r\n`)
+  const stored = { sequence, time: T0 + sequence, subject, headers, data: new Uint8Array() }
+  return { stored, fact: subjects.toFact(stored) }
+}
 
 /** An archive of so many segments, of which most say nothing of the pass. */
 function archiveOf(newest: number, messages: Message[]) {
@@ -38,8 +52,8 @@ const requestIn = (stored: Stored) => {
 }
 
 describe('Archive.sequencesOf', () => {
-  const work = workOf(10 * SEGMENT_SIZE + 5, { headers: { 'Passover-Request': String(8 * SEGMENT_SIZE) } })
-  const back = returnOf(50 * SEGMENT_SIZE + 7)
+  const work = message(10 * SEGMENT_SIZE + 5, subjects.work(KEY, 'medium'), `${HEADER.request}: ${8 * SEGMENT_SIZE}\r\n`)
+  const back = message(50 * SEGMENT_SIZE + 7, subjects.return(KEY, KEY.subagent))
 
   it('finds a pass in segments far apart, and looks no further down than its request', async () => {
     const { archive, read } = archiveOf(55, [work, back])

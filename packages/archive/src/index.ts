@@ -1,0 +1,29 @@
+/**
+ * @passover/archive: what was stored, as files that tell when they were touched. Segments of frames, their index, their manifest, and the chain of
+ * digests through all of them (DESIGN §4 Objects). The audit writes it; who verifies or searches it reads it here too.
+ *
+ * Invariants:
+ * I1 Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once.
+ * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
+ * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
+ */
+export { Archive, checkFrames, readSegment, type Verified, verifyChain } from './archive-read.js'
+export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter } from './manifest.js'
+export { type Compression, type Packed, type PackOptions, packBuffered, packStreamed } from './seal.js'
+export {
+  type ArchivedEvent,
+  Chain,
+  decodeFrames,
+  encodeErased,
+  encodeFrame,
+  type Frame,
+  frameSize,
+  GENESIS,
+  SEGMENT_SIZE,
+  SegmentDamaged,
+  segmentOf,
+  segmentRange,
+  writeFrame,
+} from './segment.js'
+export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
+export { decodeIndex, IndexBuilder, type IndexedPass, keyOfFact } from './segment-index.js'
