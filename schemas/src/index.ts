@@ -213,6 +213,28 @@ export {
 export { type PolicyBody, type PolicyVersion, policyBody, policyDigest, policyVersion } from './policy-versions.js'
 export { PRESENCE_MAX_AGE_MS, type PresenceRecord, presenceRecord } from './presence.js'
 export {
+  DEFAULT_PAGE,
+  type DecisionFilter,
+  decisionFilter,
+  MAX_PAGE,
+  type PassFilter,
+  type PassQuery,
+  passQuery,
+  QUERY_STATUSES,
+  type QueriedPass,
+  type QueryAnswer,
+  type QueryStatus,
+  queriedPass,
+  queryAnswer,
+  queryStatus,
+  STATS_BY,
+  type StatsAnswer,
+  type StatsBy,
+  type StatsGroup,
+  statsAnswer,
+  statsGroup,
+} from './query.js'
+export {
   type ExpectedOutputType,
   expectedOutputType,
   OUTPUT_TYPES,

@@ -9,6 +9,7 @@ import { originationEntry } from './metadata.js'
 import { agentName, passId, passKey, SLOTS } from './names.js'
 import { workOutput } from './output.js'
 import { agentPairOverride, budget, effectivePolicy } from './policy.js'
+import { queryQuestions } from './query.js'
 import { requestControl } from './request.js'
 
 /**
@@ -244,6 +245,7 @@ export const question = z.discriminatedUnion('op', [
     after: text(300).optional(),
   }),
   ...deadLetterQuestions,
+  ...queryQuestions,
 ])
 export type Question = z.infer<typeof question>
 

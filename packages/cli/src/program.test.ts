@@ -35,6 +35,7 @@ describe('the command tree', () => {
       'apply',
       'undo',
       'dlq',
+      'audit',
       'agents',
       'policy',
       'doctor',

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { agentsCommand } from './commands/agents.js'
 import { applyCommand, undoCommand } from './commands/apply.js'
+import { auditCommand } from './commands/audit.js'
 import { cancelCommand } from './commands/cancel.js'
 import { chaosCommand } from './commands/chaos.js'
 import { completionCommand } from './commands/completion.js'
@@ -48,6 +49,7 @@ export function buildProgram(): Command {
     applyCommand(),
     undoCommand(),
     dlqCommand(),
+    auditCommand(),
     agentsCommand(),
     policyCommand(),
     doctorCommand(),

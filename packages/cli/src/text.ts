@@ -23,7 +23,8 @@ export function count(n: number, noun: string, plural = `${noun}s`): string {
   return `${n} ${n === 1 ? noun : plural}`
 }
 
-const COMMANDS = /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|inbox|dlq|agents|policy|doctor|help)\b)/g
+const COMMANDS =
+  /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|inbox|dlq|audit|agents|policy|doctor|help)\b)/g
 
 /** Commands in a hint as they can be typed there: through npx where the command was started by it. */
 export function typed(text: string, env: NodeJS.ProcessEnv): string {

@@ -105,6 +105,9 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
       return await answerDeadLetter(deps, asker, data)
     case 'pass':
       return await answerPass(deps, asker, data)
+    case 'query':
+    case 'stats':
+      return refuse('E040', 'This audit does not answer that yet')
   }
 }
 

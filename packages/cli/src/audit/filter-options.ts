@@ -1,0 +1,85 @@
+import type { PassFilter, QueryStatus } from '@passover/schemas'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { nameOption } from '../options.js'
+import { parseTime } from './time-option.js'
+
+/** The flags that say which passes are meant. */
+export interface FilterFlags {
+  from?: string
+  to?: string
+  session?: string
+  status?: QueryStatus
+  since?: number
+  until?: number
+  code?: NonNullable<PassFilter['code']>
+  decidedBy?: string
+  approved?: true
+  denied?: true
+  item?: 'dispatch' | 'return' | 'apply'
+}
+
+const STATUSES: readonly QueryStatus[] = [
+  'requested',
+  'held',
+  'waiting_for_return',
+  'returned',
+  'awaiting_release',
+  'expired',
+  'processed',
+  'refused',
+  'timed_out',
+  'cancelled',
+  'completed',
+  'failed',
+  'aborted',
+  'partial',
+]
+
+/** Adds them to a command. */
+export function filterOptions(command: Command): Command {
+  return command
+    .option('--from <agent>', 'only those that this agent asked for', nameOption)
+    .option('--to <agent>', 'only those that this subagent was asked for', nameOption)
+    .option('--session <id>', 'only those of this session')
+    .addOption(new Option('--status <status>', 'only those that stand there, or ended so').choices(STATUSES))
+    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]', parseTime('--since'))
+    .option('--until <time>', 'asked for before then', parseTime('--until'))
+    .option('--code <code>', 'ended by this error: E010, E013, …', errorCodeOption)
+    .option('--decided-by <person>', 'decided about by this person', nameOption)
+    .option('--approved', 'something about it was approved')
+    .option('--denied', 'something about it was denied')
+    .addOption(new Option('--item <item>', 'what was decided about').choices(['dispatch', 'return', 'apply']))
+}
+
+/** As the audit is asked. */
+export function filterOf(flags: FilterFlags): PassFilter {
+  const { from, to, session, status, since, until, code, decidedBy, approved, denied, item } = flags
+  const verdict = approved ? ('approve' as const) : denied ? ('deny' as const) : undefined
+  const decided = decidedBy !== undefined || verdict !== undefined || item !== undefined
+  return {
+    ...(from === undefined ? {} : { originator: from }),
+    ...(to === undefined ? {} : { subagent: to }),
+    ...(session === undefined ? {} : { session_id: session }),
+    ...(status === undefined ? {} : { status }),
+    ...(since === undefined ? {} : { from: since }),
+    ...(until === undefined ? {} : { to: until }),
+    ...(code === undefined ? {} : { code }),
+    ...(decided
+      ? {
+          decision: {
+            ...(item === undefined ? {} : { item }),
+            ...(verdict === undefined ? {} : { verdict }),
+            ...(decidedBy === undefined ? {} : { person: decidedBy }),
+          },
+        }
+      : {}),
+  }
+}
+
+const CODE = /^E0\d\d$/
+
+function errorCodeOption(text: string): string {
+  const code = text.toUpperCase()
+  if (!CODE.test(code)) throw new InvalidArgumentError('--code takes an error code: E010, E013, …')
+  return code
+}

@@ -1,0 +1,57 @@
+import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
+import { renderRows } from '../render/rows.js'
+import { count } from '../text.js'
+import { pages } from './ask-audit.js'
+import { filterOf } from './filter-options.js'
+import type { QueryFlags } from './query-command.js'
+
+/** Shows the passes that match, newest first; where there are more it says how to go on. */
+export async function runQuery(context: Context, flags: QueryFlags): Promise<number> {
+  const { terminal } = context
+  await using bus = await connectPerson(context)
+  const wanted = flags.all ? Number.POSITIVE_INFINITY : flags.limit
+  const progress = terminal.progress()
+  const found: QueriedPass[] = []
+  let shown = 0
+  let end: { cursor?: string | undefined; complete: boolean } = { complete: true }
+  const limit = Math.min(wanted, flags.all || flags.text ? MAX_PAGE : Math.max(DEFAULT_PAGE, flags.limit), MAX_PAGE)
+  const query = {
+    ...filterOf(flags),
+    ...(flags.text ? { text: flags.text } : {}),
+    ...(flags.cursor ? { cursor: flags.cursor } : {}),
+    limit,
+  }
+  const begun = Date.now()
+  for await (const page of pages(bus, query)) {
+    const entries = page.entries.slice(0, wanted - shown)
+    shown += entries.length
+    if (terminal.mode === 'jsonl') for (const entry of entries) terminal.stream(entry, () => undefined)
+    else found.push(...entries)
+    end = { cursor: page.cursor, complete: page.complete }
+    if (shown >= wanted) break
+    if (page.cursor && Date.now() - begun > 1_000)
+      progress.say(
+        `${count(shown, 'pass', 'passes')} found${page.scanned?.since ? `, searched back to ${dateTime(page.scanned.since)}` : ''}`,
+      )
+  }
+  progress.stop()
+  if (terminal.mode !== 'jsonl') show(context, found, bus.now())
+  if (end.cursor && !flags.all) terminal.note(`There may be more: go on with --cursor ${end.cursor}, or take --all.`)
+  if (!end.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
+  return 0
+}
+
+function show({ terminal }: Context, found: QueriedPass[], now: number): void {
+  terminal.show(found, () =>
+    found.length === 0
+      ? 'No passes.'
+      : renderRows(
+          found.map(({ row }) => row),
+          now,
+          terminal,
+        ),
+  )
+}

@@ -1,0 +1,11 @@
+import { Command } from 'commander'
+import { registerQuery } from '../audit/query-command.js'
+import { registerStats } from '../audit/stats-command.js'
+
+/** `passover audit query|stats|…`: each subcommand registers itself from a file of its own under ../audit. */
+export function auditCommand(): Command {
+  const command = new Command('audit').description('find passes of any age, count them, export them, make their records anew')
+  registerQuery(command)
+  registerStats(command)
+  return command
+}
