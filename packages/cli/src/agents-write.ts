@@ -1,9 +1,8 @@
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type AgentBody, type AgentRecord, agentRecord, HEADER, type PassRow, WIRE_VERSION } from '@passover/schemas'
+import { askList, requireCompiling } from '@passover/sdk/people'
 import { type AgentChange, changedRecord } from './agents-record.js'
-import { askList } from './ask.js'
 import { CliFailure } from './failure.js'
-import { requireCompiling } from './output-schema.js'
 
 const OPEN = ['requested', 'held', 'waiting_for_return'] as const
 const MOST = 1_000

@@ -1,7 +1,7 @@
 import type { InboxItem } from '@passover/schemas'
+import type { ShownReturn } from '@passover/sdk/people'
 import { agreed } from './agreed.js'
 import type { Context } from './context.js'
-import type { ShownReturn } from './decided-return.js'
 import { ABOUT, renderItem } from './render/inbox.js'
 import { count } from './text.js'
 

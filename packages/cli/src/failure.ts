@@ -1,4 +1,7 @@
 import type { ErrorCode } from '@passover/schemas'
+import { Failure as CliFailure, usage } from '@passover/sdk/failure'
+
+export { CliFailure, usage }
 
 /** The policy that a pass was refused by, and where the project's file says so. */
 export interface Rule {
@@ -14,31 +17,6 @@ export interface FailureDocument {
   error: { code: string; message: string; hint?: string; faults?: Record<string, unknown>[]; rule?: Rule }
 }
 
-/** An expected failure of a command: cause, and the next command that mends it. */
-export class CliFailure extends Error {
-  readonly code: ErrorCode
-  readonly hint: string | undefined
-  /** Overrides the error table's exit code, for failures that share a code but not an outcome. */
-  readonly exit: number | undefined
-  /** Each single thing that is wrong: for --json, and a text for people. */
-  readonly faults: Record<string, unknown>[] | undefined
-  readonly lines: string[] | undefined
-
-  constructor(
-    code: ErrorCode,
-    message: string,
-    more: { hint?: string; exit?: number; faults?: Record<string, unknown>[]; lines?: string[] } = {},
-  ) {
-    super(message)
-    this.name = 'CliFailure'
-    this.code = code
-    this.hint = more.hint
-    this.exit = more.exit
-    this.faults = more.faults
-    this.lines = more.lines
-  }
-}
-
 /** The command ends with this exit code and has said all there is to say. */
 export class Finished extends Error {
   readonly exit: number
@@ -48,11 +26,6 @@ export class Finished extends Error {
     this.name = 'Finished'
     this.exit = exit
   }
-}
-
-/** A mistake on the command line (E042, exit 2). */
-export function usage(message: string, hint?: string): CliFailure {
-  return new CliFailure('E042', message, hint === undefined ? { exit: 2 } : { hint, exit: 2 })
 }
 
 /** DESIGN §5, as `--help` shows it. */

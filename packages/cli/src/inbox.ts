@@ -1,4 +1,4 @@
-import { askInbox } from './ask.js'
+import { askInbox } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { renderInbox } from './render/inbox.js'

@@ -8,10 +8,10 @@
  * I4  A decision is stored under the person's own name, bound to the digest of what was decided, and never over another one that counts.
  * I5  No command that `work` started outlives its pass.
  */
+
+export { askList, type Decided, decide, findPass } from '@passover/sdk/people'
 export { connectAgent } from './agent.js'
-export { askList, findPass } from './ask.js'
 export { connectAs } from './client.js'
-export { type Decided, decide } from './decide.js'
 export { clock, duration } from './duration.js'
 export { CliFailure, describeFailure } from './failure.js'
 export { type Local, type LocalOptions, type Started, startLocal } from './local.js'

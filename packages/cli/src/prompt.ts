@@ -1,6 +1,7 @@
 import { type PromptSources, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk'
+import { inForce } from '@passover/sdk/people'
 import { CliFailure } from './failure.js'
-import { inForce, type PolicySession } from './policy/session.js'
+import type { PolicySession } from './policy/session.js'
 
 /** A prompt, and of what it was made. */
 export interface AgentPrompt {

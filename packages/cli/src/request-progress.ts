@@ -1,8 +1,6 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
-import { askPasses } from './ask.js'
-import { totalLoad } from './load.js'
-import { noWorkersText, workersFor } from './presence.js'
+import { askPasses, noWorkersText, totalLoad, workersFor } from '@passover/sdk/people'
 import { sayEntry } from './render/timeline.js'
 import type { Progress } from './terminal.js'
 

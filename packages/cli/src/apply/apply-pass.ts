@@ -12,12 +12,11 @@ import {
   type Plan,
   planChosen,
 } from '@passover/sdk'
+import { findPass, type PassRef, readResult } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
-import { findPass, type PassRef } from '../ask.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderApplied, renderPlan } from '../render/apply.js'
 import { unifiedDiff } from '../render/diff.js'
-import { readResult } from '../result.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
 import { decideApplication } from './decide-application.js'

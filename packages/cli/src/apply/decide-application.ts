@@ -1,10 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { ModificationChoice } from '@passover/core'
 import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/schemas'
-import { askPasses } from '../ask.js'
-import { decide, type Standing } from '../decide.js'
-import { refuseOwn } from '../decide-due.js'
-import { verifyStored } from '../decided-return.js'
+import { askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/sdk/people'
 import { ago } from '../duration.js'
 import { CliFailure } from '../failure.js'
 

@@ -1,10 +1,10 @@
 import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
+import { pages } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { renderRows } from '../render/rows.js'
 import { count } from '../text.js'
-import { pages } from './ask-audit.js'
 import { filterOf } from './filter-options.js'
 import type { QueryFlags } from './query-command.js'
 

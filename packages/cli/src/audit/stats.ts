@@ -1,11 +1,11 @@
 import { STATS_BY, type StatsAnswer, type StatsGroup } from '@passover/schemas'
+import { askStats } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { duration } from '../duration.js'
 import { type Column, renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
-import { askStats } from './ask-audit.js'
 import { type FilterFlags, filterOf } from './filter-options.js'
 
 type Stats = Extract<StatsAnswer, { ok: true }>

@@ -14,7 +14,7 @@ export function showAgentCommand(): Command {
 async function show(context: Context, _options: object, name: string): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { readAgent } = await import('../agents-write.js')
-  const { readPresence } = await import('../presence.js')
+  const { readPresence } = await import('@passover/sdk/people')
   const { renderAgent } = await import('../render/agent.js')
   await using bus = await connectPerson(context)
   const [record, presence, load] = await Promise.all([readAgent(bus, name), readPresence(bus, name), bus.workload(name)])

@@ -27,7 +27,8 @@ export function agentsCommand(): Command {
 
 async function list(context: Context): Promise<number> {
   const { connectPerson } = await import('../client.js')
-  const { readAgents, renderAgents } = await import('../agents.js')
+  const { readAgents } = await import('@passover/sdk/people')
+  const { renderAgents } = await import('../agents.js')
   await using bus = await connectPerson(context)
   const agents = await readAgents(bus)
   context.terminal.show(agents, () =>

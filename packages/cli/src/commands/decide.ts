@@ -49,7 +49,7 @@ function numbers(text: string): number[] {
 
 async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
   const { connectPerson } = await import('../client.js')
-  const { decideDue } = await import('../decide-due.js')
+  const { decideDue } = await import('@passover/sdk/people')
   const { confirmDecision } = await import('../confirm-decision.js')
   await using bus = await connectPerson(context)
   const { id, verdict, reason, from, to, item, only, yes } = given

@@ -36,8 +36,7 @@ export function listCommand(): Command {
     .action(
       action<ListOptions, []>(async (context, options) => {
         const { connectPerson } = await import('../client.js')
-        const { askList } = await import('../ask.js')
-        const { noWorkersText, waitsForWorker, workersOf } = await import('../presence.js')
+        const { askList, noWorkersText, waitsForWorker, workersOf } = await import('@passover/sdk/people')
         const { renderRows } = await import('../render/rows.js')
         await using bus = await connectPerson(context)
         const { passes, more } = await askList(bus, {

@@ -18,9 +18,7 @@ export function showCommand(): Command {
     .action(
       action<ShowOptions, [string]>(async (context, options, id) => {
         const { connectPerson } = await import('../client.js')
-        const { findPass } = await import('../ask.js')
-        const { noWorkersText, waitsForWorker, workersFor } = await import('../presence.js')
-        const { readResult } = await import('../result.js')
+        const { findPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/sdk/people')
         const { renderPass } = await import('../render/timeline.js')
         await using bus = await connectPerson(context)
         const pass = await findPass(bus, { id, ...options }, { history: true, due: true })

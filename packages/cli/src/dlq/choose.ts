@@ -1,11 +1,10 @@
 import type { Bus } from '@passover/bus'
 import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
+import { type Done, everyLetter, findLetter, refOf } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
 import { count } from '../text.js'
-import { everyLetter, findLetter } from './letters.js'
-import { type Done, refOf } from './settle.js'
 
 export interface Choice {
   ids: string[]

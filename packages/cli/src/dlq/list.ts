@@ -1,7 +1,7 @@
+import { everyLetter, type LetterFilter } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { renderLetters } from '../render/dead-letters.js'
-import { everyLetter, type LetterFilter } from './letters.js'
 
 export interface ListRequest {
   from?: string

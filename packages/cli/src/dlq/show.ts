@@ -1,11 +1,8 @@
 import type { AnsweredPass, DeadLetterDetail } from '@passover/schemas'
-import { askPasses } from '../ask.js'
+import { askPasses, findLetter, readResult, refOf } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { renderLetter } from '../render/dead-letters.js'
-import { readResult } from '../result.js'
-import { findLetter } from './letters.js'
-import { refOf } from './settle.js'
 
 /** Shows one dead letter: why, what was tried, the bytes that can be shown. */
 export async function runShow(context: Context, ref: { id: string; from?: string; to?: string }): Promise<number> {

@@ -1,11 +1,10 @@
 import { PolicyStore } from '@passover/bus'
+import { invalidPolicy, sameDocument } from '@passover/sdk/people'
 import { connectAs } from '../client.js'
 import type { Context } from '../context.js'
 import type { ServerSetting } from '../settings.js'
-import { invalidPolicy } from './faults.js'
 import { findPolicyFile } from './find.js'
 import { checkPolicyFile } from './read.js'
-import { sameDocument } from './session.js'
 
 /**
  * Before `up` takes requests: where no policy was ever published, the project's file becomes version 1, by whoever runs it; else a

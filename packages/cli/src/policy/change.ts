@@ -1,12 +1,12 @@
 import { nearest, POLICY_FIELDS, type PolicyFault, readPolicy, type Segment } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
+import { faultText, gate, type InForce, inForce, invalidPolicy, sameDocument, versionOf } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { parseDuration } from '../duration.js'
 import { usage } from '../failure.js'
 import { type Difference, differences, inWords } from './differences.js'
-import { faultText, invalidPolicy } from './faults.js'
 import { noteFile } from './push.js'
-import { gate, type InForce, inForce, openPolicy, type PolicySession, sameDocument, versionOf } from './session.js'
+import { openPolicy, type PolicySession } from './session.js'
 
 export interface SetOptions {
   pair?: string

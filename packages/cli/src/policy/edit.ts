@@ -3,15 +3,15 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PassOverPreferences } from '@passover/schemas'
+import { type FaultInFile, faultText, gate, inForce, invalidPolicy, lenient, publish, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
 import { count } from '../text.js'
 import { differences, inWords } from './differences.js'
-import { faultText, invalidPolicy } from './faults.js'
 import { documentText } from './pull.js'
 import { noteFile } from './push.js'
-import { checkPolicyFile, type FaultInFile, readPolicyFile } from './read.js'
-import { gate, inForce, lenient, openPolicy, type PolicySession, publish, sameDocument } from './session.js'
+import { checkPolicyFile, readPolicyFile } from './read.js'
+import { openPolicy, type PolicySession } from './session.js'
 
 export interface EditOptions {
   reason?: string

@@ -1,12 +1,12 @@
 import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
 import { type AgentRecord, agentPairOverride, type PassOverPreferences, requestControl } from '@passover/schemas'
+import { inForce, invalidPolicy, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { renderTable } from '../render/table.js'
-import { invalidPolicy } from './faults.js'
 import { findPolicyFile } from './find.js'
 import { readPolicyFile } from './read.js'
-import { inForce, openPolicy, sameDocument } from './session.js'
+import { openPolicy } from './session.js'
 
 export interface ExplainOptions {
   override?: string

@@ -1,6 +1,7 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { PassOverPreferences } from '@passover/schemas'
+import { inForce, sameDocument } from '@passover/sdk/people'
 import { applyEdits, modify } from 'jsonc-parser'
 import { agreed } from '../agreed.js'
 import type { Context } from '../context.js'
@@ -9,7 +10,7 @@ import { count } from '../text.js'
 import { bare, differences, inWords } from './differences.js'
 import { findPolicyFile, type Named, newPolicyFile, type PolicyFile } from './find.js'
 import { readPolicyFile } from './read.js'
-import { inForce, openPolicy, type PolicySession, sameDocument } from './session.js'
+import { openPolicy, type PolicySession } from './session.js'
 
 export interface PullOptions {
   dryRun?: true

@@ -1,11 +1,11 @@
+import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { count } from '../text.js'
 import { differences, inWords } from './differences.js'
-import { faultText, invalidPolicy, jsonFault } from './faults.js'
 import { findPolicyFile, newPolicyFile, type PolicyFile } from './find.js'
 import { checkPolicyFile, readPolicyFile } from './read.js'
-import { gate, inForce, lenient, openPolicy, type PolicySession, publish, sameDocument, wasFaster } from './session.js'
+import { openPolicy, type PolicySession } from './session.js'
 
 export interface CheckOptions {
   allowMissing?: true

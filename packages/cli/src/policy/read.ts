@@ -1,17 +1,8 @@
-import { checkPolicy, type KnownAgents, type PolicyFault, type PolicyPlace, pathText, readPolicy } from '@passover/core'
+import { checkPolicy, type KnownAgents, type PolicyFault, pathText, readPolicy } from '@passover/core'
 import type { PassOverPreferences } from '@passover/schemas'
+import { type FaultInFile, schemaFaults } from '@passover/sdk/people'
 import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
-import { schemaFaults } from '../output-schema.js'
 import type { PolicyFile } from './find.js'
-
-/** A fault as it is printed: with the file, and where in it each place stands. */
-export interface FaultInFile extends PolicyFault {
-  file?: string
-  /** Of the first place; from 1. */
-  line?: number
-  column?: number
-  places: (PolicyPlace & { line?: number; column?: number })[]
-}
 
 export interface ReadFile {
   /** Undefined: it is not valid, `faults` say why. */

@@ -1,109 +1,16 @@
-import { type Bus, type PolicyDraft, PolicyStore } from '@passover/bus'
-import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
-import { type AgentRecord, agentRecord, type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
+import { policyOn, type PolicySession as Session } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
-import { ago, dateTime } from '../duration.js'
-import { CliFailure } from '../failure.js'
-import { schemaFaults } from '../output-schema.js'
-import { invalidPolicy } from './faults.js'
-
-/** What is in force: version 0 is the system's defaults. */
-export interface InForce {
-  version: number
-  document: PassOverPreferences
-  value?: PolicyVersion | undefined
-}
 
 /** A connection with what every policy command needs. */
-export interface PolicySession extends AsyncDisposable {
-  bus: Bus
-  store: PolicyStore
-  /** Undefined: none is registered, so that who is missing is not known. */
-  agents: KnownAgents
-}
+export type PolicySession = Session & AsyncDisposable
 
 export async function openPolicy(context: Context): Promise<PolicySession> {
   const bus = await connectPerson(context)
   try {
-    const store = await PolicyStore.open(bus)
-    return { bus, store, agents: await readRegistry(bus), [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose]() }
+    return { ...(await policyOn(bus)), [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose]() }
   } catch (error) {
     await bus[Symbol.asyncDispose]()
     throw error
   }
-}
-
-async function readRegistry(bus: Bus): Promise<KnownAgents> {
-  const agents = new Map<string, AgentRecord>()
-  for await (const { value } of (await bus.table('agents', agentRecord)).entries()) agents.set(value.name, value)
-  return agents.size > 0 ? agents : undefined
-}
-
-/** What is in force, after putting there what somebody published and died. */
-export async function inForce({ store }: Pick<PolicySession, 'store'>): Promise<InForce> {
-  const value = await store.rollForward()
-  return value ? { version: value.version, document: value.document, value } : { version: 0, document: {} }
-}
-
-/** An earlier version; 0 is the system's defaults. CliFailure E041 when there is none. */
-export async function versionOf({ store }: Pick<PolicySession, 'store'>, version: number): Promise<InForce> {
-  if (version === 0) return { version, document: {} }
-  const value = await store.version(version)
-  if (!value) throw new CliFailure('E041', `there is no policy version ${version}`, { hint: 'passover policy history lists them' })
-  return { version, document: value.document, value }
-}
-
-export function sameDocument(a: PassOverPreferences, b: PassOverPreferences): boolean {
-  return policyDigest(a) === policyDigest(b)
-}
-
-export interface Gate {
-  /** What the document is called in a failure. */
-  what: string
-  agents: KnownAgents
-  /** The document that is changed: what was wrong before is nobody's fault now. */
-  before?: PassOverPreferences | undefined
-  /** Agents that are not registered (yet) are only warned of. */
-  allowMissing: boolean
-}
-
-/** Refuses what cannot hold together before anything is published (E031); gives what is only warned of. */
-export async function gate(document: PassOverPreferences, { what, agents, before, allowMissing }: Gate): Promise<PolicyFault[]> {
-  const all = async (one: PassOverPreferences) => [...checkPolicy(one, agents), ...(await schemaFaults(one))]
-  const found = await all(document)
-  const old = new Set(before && found.length > 0 ? (await all(before)).map(faultKey) : [])
-  const faults = lenient(found, allowMissing).map(
-    (fault): PolicyFault => (old.has(faultKey(fault)) ? { ...fault, severity: 'warning' } : fault),
-  )
-  if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(what, faults)
-  return faults
-}
-
-/** With `allowMissing` a name that nobody has is a warning. */
-export function lenient<F extends PolicyFault>(faults: F[], allowMissing: boolean): F[] {
-  if (!allowMissing) return faults
-  return faults.map((fault) =>
-    fault.places.some(({ path }) => path === 'the registry of agents') ? { ...fault, severity: 'warning' } : fault,
-  )
-}
-
-/** Publishes. CliFailure with exit 1 when somebody was faster, E013 where this person may not. */
-export async function publish({ store, bus }: PolicySession, draft: PolicyDraft, keptIn?: string): Promise<PolicyVersion> {
-  const outcome = await store.publish(draft)
-  if (outcome.kind === 'published') return outcome.value
-  if (outcome.kind === 'lost') throw wasFaster(outcome.value, { now: bus.now(), base: draft.base, keptIn })
-  throw new CliFailure('E013', `the policy was not published: ${outcome.description}`, { hint: 'nothing was changed' })
-}
-
-export function wasFaster(
-  winner: PolicyVersion | undefined,
-  { now, base, keptIn }: { now: number; base: number; keptIn?: string | undefined },
-): CliFailure {
-  const who = winner
-    ? `${winner.by} was faster: version ${winner.version} came ${ago(winner.time, now)} (${dateTime(winner.time)})${winner.reason ? `, "${winner.reason}"` : ''}`
-    : 'the policy was reset'
-  const kept = keptIn ? ` What you wrote is still in ${keptIn}.` : ''
-  const hint = `passover policy diff ${base}${winner ? ` ${winner.version}` : ''} shows what changed; then try again`
-  return new CliFailure('E031', `${who}; yours, made upon version ${base}, was not published.${kept}`, { hint, exit: 1 })
 }

@@ -1,11 +1,11 @@
+import { type InForce, inForce, invalidPolicy, versionOf } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { ago } from '../duration.js'
 import { renderTable } from '../render/table.js'
 import { differences, inShort, inWords } from './differences.js'
-import { invalidPolicy } from './faults.js'
 import { requiredFile } from './push.js'
 import { readPolicyFile } from './read.js'
-import { type InForce, inForce, openPolicy, type PolicySession, versionOf } from './session.js'
+import { openPolicy, type PolicySession } from './session.js'
 
 /** `passover policy diff [from] [to]`: what is in force against the file, an earlier version against what is in force, or two versions. */
 export async function runDiff(context: Context, options: { file?: string }, given: (number | undefined)[]): Promise<number> {

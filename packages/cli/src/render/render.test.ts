@@ -1,10 +1,10 @@
 import type { AnsweredPass, PassRow } from '@passover/schemas'
+import { type PassResult, standing } from '@passover/sdk/people'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import type { PassResult } from '../result.js'
 import { renderDiff, unifiedDiff } from './diff.js'
 import { renderOutput, renderResult } from './result.js'
-import { colorOf, renderRows, standing } from './rows.js'
+import { colorOf, renderRows } from './rows.js'
 import { renderPass, renderTimeline, sayEntry } from './timeline.js'
 
 const colors = picocolors.createColors(false)

@@ -1,6 +1,6 @@
 import type { PassError, WorkArtifact, WorkOutput } from '@passover/schemas'
+import type { PassResult } from '@passover/sdk/people'
 import { duration } from '../duration.js'
-import type { PassResult } from '../result.js'
 import type { Terminal } from '../terminal.js'
 import { count, oneLine, plain } from '../text.js'
 import { unifiedDiff } from './diff.js'

@@ -1,21 +1,12 @@
 import type { PassRow } from '@passover/schemas'
+import { isOpen, standing } from '@passover/sdk/people'
 import { ago, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
 import { type Column, renderTable } from './table.js'
 
-/** What became of a pass in one word or two; list and detail both say exactly this. */
-export function standing(row: Pick<PassRow, 'status' | 'code' | 'output_status'>): string {
-  if (row.code) return `${row.status} ${row.code}`
-  return row.output_status && row.output_status !== 'completed' ? `${row.status} (${row.output_status})` : row.status
-}
-
 /** How long it took, or has lasted. */
 export function lasted(row: Pick<PassRow, 'created_at' | 'ended_at'>, now: number): number {
   return Math.max(0, (row.ended_at ?? now) - row.created_at)
-}
-
-export function isOpen(row: Pick<PassRow, 'status'>): boolean {
-  return ['requested', 'held', 'waiting_for_return'].includes(row.status)
 }
 
 export function colorOf(row: Pick<PassRow, 'status' | 'output_status'>, colors: Terminal['colors']): (text: string) => string {

@@ -1,11 +1,11 @@
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
+import { isOpen, type PassResult, standing } from '@passover/sdk/people'
 import { clock, dateTime, duration } from '../duration.js'
-import type { PassResult } from '../result.js'
 import type { Terminal } from '../terminal.js'
 import { indent, oneLine } from '../text.js'
 import { renderItem } from './inbox.js'
 import { renderResult } from './result.js'
-import { colorOf, isOpen, lasted, standing } from './rows.js'
+import { colorOf, lasted } from './rows.js'
 
 type View = Pick<Terminal, 'colors' | 'columns'>
 

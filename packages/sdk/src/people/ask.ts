@@ -10,7 +10,7 @@ import {
   passAnswer,
   type Question,
 } from '@passover/schemas'
-import { CliFailure } from './failure.js'
+import { Failure } from './failure.js'
 
 const ASK_MS = 5_000
 const LIST_LIMIT = 1_000
@@ -24,7 +24,7 @@ interface Answers<Answer> {
   safeParse(value: unknown): { success: true; data: Answer } | { success: false }
 }
 
-/** Asks the audit service. CliFailure E040 when nobody answers; else its own refusal's code. */
+/** Asks the audit service. Failure E040 when nobody answers; else its own refusal's code. */
 export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
@@ -32,18 +32,18 @@ export async function ask<Answer extends { ok: boolean }>(
 ): Promise<Extract<Answer, { ok: true }>> {
   const given = await bus.ask(question, { timeout_ms: ASK_MS })
   if (given === undefined) {
-    throw new CliFailure('E040', 'the server is there, but no audit service answers', {
+    throw new Failure('E040', 'the server is there, but no audit service answers', {
       hint: 'start one with `passover up`; `passover doctor` tells more',
     })
   }
   const parsed = answer.safeParse(given)
   if (!parsed.success)
-    throw new CliFailure('E040', 'the audit service answered in a form that this version does not know', {
+    throw new Failure('E040', 'the audit service answered in a form that this version does not know', {
       hint: 'run the same version of passover on both sides',
     })
   if (!parsed.data.ok) {
-    const { error } = parsed.data as unknown as { error: { code: CliFailure['code']; message: string } }
-    throw new CliFailure(error.code, error.message)
+    const { error } = parsed.data as unknown as { error: { code: Failure['code']; message: string } }
+    throw new Failure(error.code, error.message)
   }
   return parsed.data as Extract<Answer, { ok: true }>
 }
@@ -88,12 +88,12 @@ export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): 
   try {
     return (await ask(bus, passQuestion(ref, wants), passAnswer)).passes
   } catch (error) {
-    if (error instanceof CliFailure && error.code === 'E041') return []
+    if (error instanceof Failure && error.code === 'E041') return []
     throw error
   }
 }
 
-/** The one pass that an id, or the beginning of one, names. CliFailure E041: none; E042 (exit 2): several, which it lists. */
+/** The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists. */
 export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass> {
   const exact = WHOLE_ID.test(ref.id) ? await askPasses(bus, ref, wants) : []
   if (exact.length === 1 && exact[0]) return exact[0]
@@ -112,13 +112,13 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): P
   const [only] = close
   const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, wants) : []
   if (found[0]) return found[0]
-  throw new CliFailure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
+  throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }
 
-export function severalPasses(id: string, rows: Pick<PassRow, 'id' | 'originator' | 'subagent' | 'status'>[]): CliFailure {
+export function severalPasses(id: string, rows: Pick<PassRow, 'id' | 'originator' | 'subagent' | 'status'>[]): Failure {
   const shown = rows.slice(0, 10).map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}  ${row.status}`)
   const rest = rows.length > 10 ? [`  … and ${rows.length - 10} more`] : []
-  return new CliFailure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
+  return new Failure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
     hint: 'say which: the whole id, with --from <agent> or --to <agent>',
     exit: 2,
   })

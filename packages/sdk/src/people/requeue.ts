@@ -1,10 +1,10 @@
 import { type Bus, type Outgoing, PartError } from '@passover/bus'
 import { type AnsweredPass, type DeadLetter, type DeadLetterDetail, keyText, type Part, sha256 } from '@passover/schemas'
-import { askPasses } from '../ask.js'
-import { CliFailure } from '../failure.js'
-import { isOpen, standing } from '../render/rows.js'
+import { askPasses } from './ask.js'
+import { Failure } from './failure.js'
 import { readAsked, requestAgain } from './request-again.js'
 import { type Done, keyOf, refusePending, settle, settledBefore } from './settle.js'
+import { isOpen, standing } from './standing.js'
 
 /** How one connects as an agent whose passes are asked for again. */
 export type ConnectAs = (originator: string) => Promise<Bus>
@@ -16,7 +16,7 @@ const TRIES = 10
 /**
  * Asks for the work of a dead letter again (decision 52): first an event says who does, and under which id; then the request of old goes out
  * under that id, with `retry_of`, as its originator. The id follows from the dead pass, so that whoever finishes it, or does
- * it at the same time, asks for one and the same pass. CliFailure E005: malformed; E013: its parent has ended, or not permitted;
+ * it at the same time, asks for one and the same pass. Failure E005: malformed; E013: its parent has ended, or not permitted;
  * E041: what it needs is gone; E031: there is nothing to ask for again.
  */
 export async function requeueLetter(
@@ -65,7 +65,7 @@ async function refuseLostParts(bus: Bus, { id }: DeadLetter, parts: Part[]): Pro
       await bus.parts.fetch(part)
     } catch (error) {
       if (!(error instanceof PartError)) throw error
-      throw new CliFailure('E041', `${id} cannot be requeued: its part "${part.name}" is no longer there: ${error.message}`, {
+      throw new Failure('E041', `${id} cannot be requeued: its part "${part.name}" is no longer there: ${error.message}`, {
         hint: 'ask for it anew, with the context at hand: passover request',
       })
     }
@@ -80,7 +80,7 @@ async function refuseEndedParent(
 ): Promise<void> {
   const [above] = await askPasses(bus, { id: parent.id, from: parent.originator, to: parent.subagent })
   if (above && isOpen(above.row)) return
-  throw new CliFailure('E013', `${id} was asked for within ${keyText(parent)}, which has ended`, {
+  throw new Failure('E013', `${id} was asked for within ${keyText(parent)}, which has ended`, {
     hint: `what asked for it must be asked for again: passover show ${parent.id}`,
     exit: 4,
   })
@@ -95,7 +95,7 @@ async function publish(bus: Bus, message: Outgoing, id: string): Promise<void> {
     if (outcome.kind === 'refused' && outcome.reason === 'permission') break
     await new Promise((again) => setTimeout(again, POLL_MS))
   }
-  throw new CliFailure('E040', `it is recorded that it is requeued as ${id}, but the request was not stored: ${why}`, {
+  throw new Failure('E040', `it is recorded that it is requeued as ${id}, but the request was not stored: ${why}`, {
     hint: `requeue it once more, with credentials that may ask as ${bus.identity}: it goes on from here`,
   })
 }

@@ -1,8 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredDecision, AnsweredPass, InboxItem } from '@passover/schemas'
-import { ago } from './duration.js'
-import { CliFailure } from './failure.js'
-import { count, oneLine } from './text.js'
+import { Failure } from './failure.js'
+import { ago, count, oneLine } from './words.js'
 
 /** What became of it: the document for --json, the sentence for people, the exit code. */
 export interface DueDecided {
@@ -22,24 +21,21 @@ interface Asked {
   only?: readonly number[] | undefined
 }
 
-/** Nothing (or another item) waits: somebody decided, it expired, or there was never anything. CliFailure E013, E041. */
+/** Nothing (or another item) waits: somebody decided, it expired, or there was never anything. Failure E013, E041. */
 export function nothingDue(bus: Bus, pass: AnsweredPass, asked: Asked): DueDecided {
   const { verdict, item, only } = asked
   const { due, row } = pass
   const last = pass.decisions.filter((one) => (item === undefined ? ITEMS.includes(one.item) : one.item === item)).at(-1)
   if (last) return faster(bus, pass, { item: last.item, verdict, only, standing: last })
   if (due) {
-    throw new CliFailure('E041', `nothing of item ${item} waits in ${row.id}: it waits for item ${due.item}`, {
+    throw new Failure('E041', `nothing of item ${item} waits in ${row.id}: it waits for item ${due.item}`, {
       hint: `passover ${verdict} ${row.id} --item ${due.item}`,
     })
   }
   if (row.code === 'E013' || expired(pass, bus.now())) {
-    throw new CliFailure('E013', `${row.id} was not approved in time, or was refused`, {
-      hint: `passover show ${row.id} says why`,
-      exit: 6,
-    })
+    throw new Failure('E013', `${row.id} was not approved in time, or was refused`, { hint: `passover show ${row.id} says why`, exit: 6 })
   }
-  throw new CliFailure('E041', `${row.id} waits for no decision: it is ${pass.status}`, { hint: 'passover inbox shows what waits' })
+  throw new Failure('E041', `${row.id} waits for no decision: it is ${pass.status}`, { hint: 'passover inbox shows what waits' })
 }
 
 /** It waits by its record, and the time is over. */

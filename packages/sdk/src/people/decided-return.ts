@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import { chooseModifications, type ModificationChoice, modificationsIn, type NumberedModification } from '@passover/core'
 import { type AnsweredPass, type InboxItem, sha256, type WorkOutput } from '@passover/schemas'
-import { CliFailure, usage } from './failure.js'
+import { Failure, usage } from './failure.js'
 import { type PassResult, readResult } from './result.js'
 
 /** A return as a person was shown it. */
@@ -11,7 +11,7 @@ export interface ShownReturn {
 }
 
 /**
- * The return that is decided about. CliFailure E013: what is shown is not what the audit says is decided about; E021: it cannot be
+ * The return that is decided about. Failure E013: what is shown is not what the audit says is decided about; E021: it cannot be
  * read whole, so that nobody can say what its changes are.
  */
 export async function shownReturn(bus: Bus, pass: AnsweredPass, due: InboxItem): Promise<ShownReturn> {
@@ -19,12 +19,12 @@ export async function shownReturn(bus: Bus, pass: AnsweredPass, due: InboxItem):
   const result = await readResult(bus, pass)
   const output = result && 'output' in result ? result.output : undefined
   if (due.item === 'apply' && !output?.artifacts) {
-    throw new CliFailure('E021', `the changes of ${due.id} cannot be read`, { hint: `passover show ${due.id} says why`, exit: 1 })
+    throw new Failure('E021', `the changes of ${due.id} cannot be read`, { hint: `passover show ${due.id} says why`, exit: 1 })
   }
   return { result, modifications: modificationsIn({ artifacts: (output?.artifacts ?? []) as WorkOutput['artifacts'] }) }
 }
 
-/** What an application takes. CliFailure E042: there are no such numbers. */
+/** What an application takes. Failure E042: there are no such numbers. */
 export function choiceOf({ modifications }: ShownReturn, only: readonly number[] | undefined): ModificationChoice {
   const chosen = chooseModifications(modifications, only)
   if (chosen.unknown.length === 0) return chosen.modifications
@@ -32,7 +32,7 @@ export function choiceOf({ modifications }: ShownReturn, only: readonly number[]
   throw usage(`--only ${only?.join(',')}: there is no change ${chosen.unknown.join(', ')}; ${range}`, 'passover show lists them')
 }
 
-/** A decision is about the return that the stream holds, and about no other (DESIGN §2). CliFailure E013. */
+/** A decision is about the return that the stream holds, and about no other (DESIGN §2). Failure E013. */
 export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<InboxItem, 'id' | 'digest'>): Promise<void> {
   const sequences = pass.record?.sequences as { return?: number } | undefined
   if (sequences?.return === undefined) return
@@ -40,8 +40,8 @@ export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<Inbox
   if (stored && sha256(stored.data) !== due.digest) throw another(due)
 }
 
-function another({ id }: Pick<InboxItem, 'id'>): CliFailure {
-  return new CliFailure('E013', `the return of ${id} that was shown is not the stored one`, {
+function another({ id }: Pick<InboxItem, 'id'>): Failure {
+  return new Failure('E013', `the return of ${id} that was shown is not the stored one`, {
     hint: 'look again: passover inbox; passover doctor tells whether the audit service is the right one',
     exit: 4,
   })

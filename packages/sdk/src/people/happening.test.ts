@@ -1,7 +1,7 @@
 import { encode, type Stored, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { happeningOf } from './watch.js'
+import { happeningOf } from './happening.js'
 
 const bus = { subjects: new Subjects() }
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Bus, CONTENT_TYPE, decode, encode, type Outgoing } from '@passover/bus'
 import { type DecisionBody, decisionBody, HEADER, type PassKey, WIRE_VERSION } from '@passover/schemas'
-import { CliFailure } from './failure.js'
+import { Failure } from './failure.js'
 
 export interface Verdict {
   key: PassKey
@@ -35,7 +35,7 @@ export interface Standing {
 /**
  * Stores a person's decision on one item, guarded by the item itself: of two people one wins, the other learns who and when (DESIGN §2).
  * A decision that does not count (`counts` says so: not an approver's) is no obstacle; the next one expects its sequence.
- * CliFailure E040 when nothing could be stored.
+ * Failure E040 when nothing could be stored.
  */
 export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Standing) => Promise<boolean>): Promise<Decided> {
   const nonce = randomUUID()
@@ -54,7 +54,7 @@ export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Stan
     if (await counts(standing)) return { kind: 'lost', standing }
     after = standing.sequence
   }
-  throw new CliFailure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
+  throw new Failure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
 }
 
 function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: string; after: number }): Outgoing {

@@ -1,12 +1,21 @@
-import { CliFailure } from '../failure.js'
-import { count } from '../text.js'
-import type { FaultInFile } from './read.js'
+import type { PolicyFault, PolicyPlace } from '@passover/core'
+import { Failure } from './failure.js'
+import { count } from './words.js'
+
+/** A fault as it is printed: with the file, and where in it each place stands. */
+export interface FaultInFile extends PolicyFault {
+  file?: string
+  /** Of the first place; from 1. */
+  line?: number
+  column?: number
+  places: (PolicyPlace & { line?: number; column?: number })[]
+}
 
 /** A document that may not come into force: everything that is wrong with it, at once. */
-export function invalidPolicy(what: string, faults: FaultInFile[]): CliFailure {
+export function invalidPolicy(what: string, faults: FaultInFile[]): Failure {
   const errors = faults.filter(({ severity }) => severity === 'error')
   const code = errors.every((fault) => fault.code === 'E031') ? 'E031' : 'E030'
-  return new CliFailure(code, `${what} has ${count(errors.length, 'fault')}`, {
+  return new Failure(code, `${what} has ${count(errors.length, 'fault')}`, {
     hint: 'nothing was changed; mend it and try again',
     faults: faults.map(jsonFault),
     lines: faults.map(faultText),

@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import { type DeadLetter, type DeadLetterDetail, deadLetterAnswer, deadLettersAnswer, type Question } from '@passover/schemas'
-import { ask, type PassRef, severalPasses } from '../ask.js'
-import { CliFailure } from '../failure.js'
+import { ask, type PassRef, severalPasses } from './ask.js'
+import { Failure } from './failure.js'
 
 export type LetterFilter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op'>
 
@@ -24,7 +24,7 @@ export async function everyLetter(bus: Bus, filter: LetterFilter, most: number):
   }
 }
 
-/** The one dead letter that an id, or the beginning of one, names. CliFailure E041: none; E042 (exit 2): several. */
+/** The one dead letter that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several. */
 export async function findLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDetail> {
   const found = await lettersOf(bus, ref)
   const close = found.length > 0 ? [] : await lettersLike(bus, ref)
@@ -33,7 +33,7 @@ export async function findLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDeta
   const [row] = rows
   const detail = found[0] ?? (row && (await lettersOf(bus, { id: row.id, from: row.originator, to: row.subagent }))[0])
   if (detail) return detail
-  throw new CliFailure('E041', `there is no dead letter ${ref.id}`, { hint: '`passover dlq list` shows what is dead' })
+  throw new Failure('E041', `there is no dead letter ${ref.id}`, { hint: '`passover dlq list` shows what is dead' })
 }
 
 async function lettersOf(bus: Bus, { id, from, to }: PassRef): Promise<DeadLetterDetail[]> {
@@ -41,7 +41,7 @@ async function lettersOf(bus: Bus, { id, from, to }: PassRef): Promise<DeadLette
     const question = { op: 'dead_letter' as const, id, ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
     return (await ask(bus, question, deadLetterAnswer)).letters
   } catch (error) {
-    if (error instanceof CliFailure && error.code === 'E041') return []
+    if (error instanceof Failure && error.code === 'E041') return []
     throw error
   }
 }
@@ -51,7 +51,7 @@ async function lettersLike(bus: Bus, { id, from, to }: PassRef): Promise<DeadLet
   return letters.filter((letter) => letter.id.startsWith(id))
 }
 
-function several(id: string, letters: DeadLetter[]): CliFailure {
+function several(id: string, letters: DeadLetter[]): Failure {
   return severalPasses(
     id,
     letters.map((letter) => ({ ...letter, status: `${letter.state} ${letter.code}` })),

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type DeadLetter, type DeadLetterDetail, HEADER, type SettledBody, type Settlement, WIRE_VERSION } from '@passover/schemas'
-import { ago } from '../duration.js'
-import { CliFailure } from '../failure.js'
-import { oneLine } from '../text.js'
+import { Failure } from './failure.js'
 import { findLetter } from './letters.js'
+import { ago, oneLine } from './words.js'
 
 /** What became of one dead letter: its line for --json, the sentence for people, the exit code. */
 export interface Done {
@@ -20,7 +19,7 @@ const PAUSE_MS = 100
 
 /**
  * Stores what a person does about a dead letter, guarded by what others did about it: of two people one is first, the other learns who and
- * when. What does not count is no obstacle, the next one expects its sequence. CliFailure E013: not permitted; E040: nothing could be stored.
+ * when. What does not count is no obstacle, the next one expects its sequence. Failure E013: not permitted; E040: nothing could be stored.
  */
 export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBody, 'v'>): Promise<Settled> {
   const key = keyOf(letter)
@@ -38,7 +37,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     })
     if (outcome.kind === 'stored') return { kind: 'mine' }
     if (outcome.kind === 'refused' && outcome.reason === 'permission') {
-      throw new CliFailure('E013', `${bus.identity} may not settle dead letters: ${outcome.description}`, {
+      throw new Failure('E013', `${bus.identity} may not settle dead letters: ${outcome.description}`, {
         hint: 'a person does: --as <person>',
       })
     }
@@ -48,7 +47,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     await new Promise((again) => setTimeout(again, PAUSE_MS))
     now = (await findLetter(bus, refOf(letter))).letter
   }
-  throw new CliFailure('E040', `it was not stored what becomes of ${letter.id}: ${why}`, { hint: 'try again' })
+  throw new Failure('E040', `it was not stored what becomes of ${letter.id}: ${why}`, { hint: 'try again' })
 }
 
 export function keyOf({ originator, subagent, id }: DeadLetter) {
@@ -77,7 +76,7 @@ export function settledBefore(
 /** Nobody can do anything about it yet. */
 export function refusePending({ letter }: DeadLetterDetail): void {
   if (letter.state !== 'pending') return
-  throw new CliFailure('E040', `${letter.id} was given up by the server, and no dispatcher has ended it yet`, {
+  throw new Failure('E040', `${letter.id} was given up by the server, and no dispatcher has ended it yet`, {
     hint: 'start one: passover up; then it has its return, and can be requeued or dropped',
   })
 }

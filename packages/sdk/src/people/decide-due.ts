@@ -5,8 +5,8 @@ import { askPasses, findPass, type PassRef } from './ask.js'
 import { decide, type Standing } from './decide.js'
 import { type DueDecided, faster, nothingDue } from './decided-before.js'
 import { choiceOf, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
-import { CliFailure, usage } from './failure.js'
-import { count } from './text.js'
+import { Failure, usage } from './failure.js'
+import { count } from './words.js'
 
 export interface DueOptions {
   ref: PassRef
@@ -25,7 +25,7 @@ const POLL_MS = 100
 
 /**
  * Decides what a pass waits for: its dispatch while it is held, then the release of its return, then which of its changes are taken.
- * CliFailure E041: it waits for nothing; E042: --only where there is nothing to choose from; E013 (exit 6): the approval has
+ * Failure E041: it waits for nothing; E042: --only where there is nothing to choose from; E013 (exit 6): the approval has
  * expired, (exit 4): this person may not decide, or the return is not the stored one; nothing is stored then.
  */
 export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecided> {
@@ -52,7 +52,7 @@ export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecid
 export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
   const above: unknown = control?.ancestors
   if (person !== key.originator && person !== key.subagent && !(Array.isArray(above) && above.includes(person))) return
-  throw new CliFailure('E013', `${person} takes part in ${row.id}, and nobody decides about a pass of their own`, {
+  throw new Failure('E013', `${person} takes part in ${row.id}, and nobody decides about a pass of their own`, {
     hint: `somebody else decides: passover approve ${row.id} --as <person>; end it: passover cancel ${row.id}`,
     exit: 4,
   })
@@ -62,13 +62,13 @@ export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row
 function refuseOthers({ id, approvers }: InboxItem, person: string): void {
   if (!approvers || approvers.includes(person)) return
   const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
-  throw new CliFailure('E013', `${person} may not decide about ${id}: its policy names as approvers ${named}`, {
+  throw new Failure('E013', `${person} may not decide about ${id}: its policy names as approvers ${named}`, {
     hint: approvers[0] ? `one of them decides: passover approve ${id} --as ${approvers[0]}` : 'name approvers in the policy',
     exit: 4,
   })
 }
 
-function notToChoose({ id, item }: InboxItem): CliFailure {
+function notToChoose({ id, item }: InboxItem): Failure {
   const first = { dispatch: 'its start', return: 'the release of its result', apply: '' }[item]
   return usage(`--only chooses among changes, and ${id} waits for ${first}`, `decide that first: passover approve ${id} --item ${item}`)
 }

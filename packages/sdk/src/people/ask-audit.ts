@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { type PassFilter, type PassQuery, queryAnswer, type StatsAnswer, statsAnswer } from '@passover/schemas'
-import { ask } from '../ask.js'
+import { ask } from './ask.js'
 
 type Page = Awaited<ReturnType<typeof askQuery>>
 

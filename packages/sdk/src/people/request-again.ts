@@ -1,7 +1,7 @@
 import { type Bus, bodyType, decode, encode, type Outgoing } from '@passover/bus'
 import { isBody } from '@passover/core'
 import { type DeadLetterDetail, HEADER, type ParentProof, type Part, passOverRequest, requestEnvelope } from '@passover/schemas'
-import { CliFailure } from '../failure.js'
+import { Failure } from './failure.js'
 
 /** A stored request, in the form in which it was asked. */
 export interface Asked {
@@ -15,20 +15,20 @@ export interface Asked {
   timeout_ms: number | undefined
 }
 
-/** What the request of a dead letter says. CliFailure E005: malformed; E031: nothing was asked for; E041: it is gone. */
+/** What the request of a dead letter says. Failure E005: malformed; E031: nothing was asked for; E041: it is gone. */
 export function readAsked({ letter, request }: DeadLetterDetail): Asked {
   if (letter.what === 'notice') {
-    throw new CliFailure('E031', `what died of ${letter.id} is a notice that nobody took; the pass itself stands`, {
+    throw new Failure('E031', `what died of ${letter.id} is a notice that nobody took; the pass itself stands`, {
       hint: `passover show ${letter.id}; put the notice aside: passover dlq drop ${letter.id}`,
     })
   }
   if (letter.code === 'E005') {
-    throw new CliFailure('E005', `${letter.id} is no request that can be repeated: ${letter.message}`, {
+    throw new Failure('E005', `${letter.id} is no request that can be repeated: ${letter.message}`, {
       hint: `see its bytes: passover dlq show ${letter.id}; mend what sent it, and drop it: passover dlq drop ${letter.id}`,
     })
   }
   if (!request) {
-    throw new CliFailure('E041', `the request of ${letter.id} is no longer there, or too large for an answer`, {
+    throw new Failure('E041', `the request of ${letter.id} is no longer there, or too large for an answer`, {
       hint: 'ask for it anew: passover request',
     })
   }
@@ -38,7 +38,7 @@ export function readAsked({ letter, request }: DeadLetterDetail): Asked {
   const envelope = requestEnvelope.safeParse(body)
   const plain = envelope.success ? undefined : passOverRequest.safeParse(body)
   const control = envelope.data?.request ?? plain?.data
-  if (!control) throw new CliFailure('E005', `the request of ${letter.id} is malformed`, { hint: `passover dlq show ${letter.id}` })
+  if (!control) throw new Failure('E005', `the request of ${letter.id} is malformed`, { hint: `passover dlq show ${letter.id}` })
   const { parent, timeout_ms } = control
   const parts = envelope.data?.parts ?? []
   return { form, body, enveloped: envelope.success, subagent: letter.subagent, parts, parent, timeout_ms }

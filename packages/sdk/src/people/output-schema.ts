@@ -1,6 +1,6 @@
 import { isBody, type PolicyFault, pathText, shown } from '@passover/core'
 import { type OutputSchemas, outputSchemas } from '@passover/validation'
-import { CliFailure } from './failure.js'
+import { Failure } from './failure.js'
 
 const EXPECTED = 'a JSON Schema (2020-12, or 07 where $schema says so) that refers to nothing outside itself'
 
@@ -8,7 +8,7 @@ const EXPECTED = 'a JSON Schema (2020-12, or 07 where $schema says so) that refe
 export async function requireCompiling(schema: unknown, where: string): Promise<void> {
   await using schemas = outputSchemas()
   const fault = await faultOf(schemas, schema)
-  if (fault !== undefined) throw new CliFailure('E030', `${where}: ${fault}`, { hint: `it must be ${EXPECTED}` })
+  if (fault !== undefined) throw new Failure('E030', `${where}: ${fault}`, { hint: `it must be ${EXPECTED}` })
 }
 
 /** Of a policy document, right or not, every output_schema that does not compile. */

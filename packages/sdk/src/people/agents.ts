@@ -1,0 +1,49 @@
+import type { Bus } from '@passover/bus'
+import { askAgents } from './ask.js'
+import { totalLoad } from './load.js'
+import { readPresence } from './presence.js'
+
+/** One line of `passover agents`. */
+export interface AgentLine {
+  name: string
+  subagent: boolean
+  originates: string
+  /** Worker processes that say they are up, passes that they work on, and how many they could at a time. */
+  up: number
+  busy: number
+  places: number
+  /** Places of workers that wait for work right now. */
+  idle_workers: number
+  queued: number
+  running: number
+  /** Passes that stand before it as requested or held. */
+  waiting: number
+  originated: number
+  description: string
+  registered_by: string
+}
+
+/** Registered agents by name, with what waits for them. */
+export async function readAgents(bus: Bus): Promise<AgentLine[]> {
+  const [rows, presence] = await Promise.all([askAgents(bus), readPresence(bus)])
+  return Promise.all(
+    rows.map(async ({ agent, waiting, originated }) => {
+      const load = agent.roles.subagent ? await totalLoad(bus, agent.name) : { idle: 0, queued: 0, running: 0 }
+      return {
+        name: agent.name,
+        subagent: agent.roles.subagent,
+        originates: agent.roles.originates,
+        up: presence.get(agent.name)?.instances ?? 0,
+        busy: presence.get(agent.name)?.running ?? 0,
+        places: presence.get(agent.name)?.places ?? 0,
+        idle_workers: load.idle,
+        queued: load.queued,
+        running: load.running,
+        waiting,
+        originated,
+        description: agent.description ?? '',
+        registered_by: agent.registered_by,
+      }
+    }),
+  )
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto'
+import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
+import { type AnsweredPass, type CancelBody, HEADER, keyText, type PassKey, type PassRow, WIRE_VERSION } from '@passover/schemas'
+import { askList, askPasses } from './ask.js'
+import { Failure } from './failure.js'
+import { isOpen } from './standing.js'
+
+const END_MS = 5_000
+const POLL_MS = 100
+
+/** Asks for a pass's end. Failure E013: not permitted; E040: not stored. */
+export async function publishCancel(bus: Bus, key: PassKey, reason: string | undefined): Promise<void> {
+  const body: CancelBody = { v: WIRE_VERSION, ...(reason === undefined ? {} : { reason }) }
+  const outcome = await bus.publish({
+    subject: bus.subjects.event(key, 'cancel', bus.identity),
+    headers: { [HEADER.id]: key.id, [HEADER.nonce]: randomUUID(), [HEADER.contentType]: CONTENT_TYPE.msgpack },
+    data: encode(body),
+  })
+  // An unknown outcome is found out by whether the pass ends.
+  if (outcome.kind === 'refused')
+    throw new Failure(outcome.reason === 'permission' ? 'E013' : 'E040', `the cancel was not stored: ${outcome.description}`)
+}
+
+/** Open passes below one, at any depth, as far as the last thousand tell. */
+export async function openBelow(bus: Bus, key: PassKey): Promise<PassRow[]> {
+  const { passes } = await askList(bus, { limit: 1_000 })
+  const open = passes.filter(isOpen)
+  const found: PassRow[] = []
+  const wanted = [keyText(key)]
+  for (let parent = wanted.pop(); parent !== undefined; parent = wanted.pop()) {
+    for (const row of open.filter((candidate) => candidate.parent === parent)) {
+      found.push(row)
+      wanted.push(keyText(row))
+    }
+  }
+  return found
+}
+
+/** The pass as it is once it has ended, or after a few seconds. */
+export async function untilEnded(bus: Bus, pass: AnsweredPass): Promise<AnsweredPass> {
+  const { originator, subagent, id } = pass.key
+  const deadline = Date.now() + END_MS
+  let last = pass
+  while (isOpen(last.row) && Date.now() < deadline) {
+    await new Promise((again) => setTimeout(again, POLL_MS))
+    const [now] = await askPasses(bus, { id, from: originator, to: subagent })
+    if (now) last = now
+  }
+  return last
+}

@@ -1,0 +1,67 @@
+import { type Bus, decode, type Stored } from '@passover/bus'
+import type { Fact, Notice, PassKey } from '@passover/schemas'
+import { oneLine } from './words.js'
+
+/** One thing that happened, as `watch` prints it. */
+export interface Happening {
+  sequence: number
+  /** Server ms. */
+  time: number
+  kind: string
+  originator?: string
+  subagent?: string
+  id?: string
+  by?: string
+  attempt?: number
+  detail?: string
+  /** Of kind `notification`: what a webhook gets, too. */
+  notice?: Notice
+}
+
+/** What a stored message means to a person; undefined for what is no event of a pass (acknowledgments and the like). */
+export function happeningOf(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects'>): Happening | undefined {
+  const base = { sequence: stored.sequence, time: stored.time }
+  const of = (key: PassKey) => ({ ...base, originator: key.originator, subagent: key.subagent, id: key.id })
+  switch (fact.type) {
+    case 'request':
+      return {
+        ...base,
+        kind: 'request',
+        originator: fact.originator,
+        subagent: fact.subagent,
+        by: fact.originator,
+        ...(fact.id ? { id: fact.id } : {}),
+      }
+    case 'step':
+      return {
+        ...of(fact.key),
+        kind: fact.kind,
+        by: fact.by,
+        ...(fact.attempt ? { attempt: fact.attempt } : {}),
+        ...detailOf(fact.code ?? fact.status),
+      }
+    case 'decision':
+      return { ...of(fact.key), kind: 'decision', by: fact.person, detail: `${fact.item} ${fact.verdict ?? '?'}` }
+    case 'event':
+      return { ...of(fact.key), kind: fact.kind, by: fact.sender, ...detailOf(messageIn(stored)) }
+    case 'advisory':
+    case 'acknowledged':
+      return undefined
+    case 'other': {
+      const parsed = bus.subjects.parse(stored.subject)
+      return parsed.kind === 'agent' || parsed.kind === 'policy' ? { ...base, kind: parsed.kind, by: parsed.person } : undefined
+    }
+  }
+}
+
+function detailOf(detail: string | undefined): { detail?: string } {
+  return detail === undefined ? {} : { detail: oneLine(detail, 300) }
+}
+
+/** The text of an event that has one: progress, cancel, violation. */
+function messageIn(stored: Stored): string | undefined {
+  const decoded = decode(stored.data, stored.headers.get('Content-Type'))
+  if (!decoded.ok || typeof decoded.value !== 'object' || decoded.value === null) return undefined
+  const { message, reason, what } = decoded.value as Record<string, unknown>
+  return [message, reason, what].find((text) => typeof text === 'string')
+}

@@ -1,0 +1,45 @@
+/** What people read, in words: nothing here knows a pass. */
+
+/** What agents send is shown to people: control characters (escape sequences among them) must not reach their terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g
+
+/** Text that is safe to print; keeps line breaks and tabs. */
+export function plain(text: string): string {
+  return text.replace(/\r\n/g, '\n').replace(CONTROL, '')
+}
+
+/** One line of at most `width` characters, cut with an ellipsis. */
+export function oneLine(text: string, width = Number.POSITIVE_INFINITY): string {
+  const line = plain(text).replace(/\s+/g, ' ').trim()
+  return line.length <= width ? line : `${line.slice(0, Math.max(0, width - 1))}…`
+}
+
+/** `1 file`, `2 files`, `1 match`, `2 matches`. */
+export function count(n: number, noun: string, plural = `${noun}s`): string {
+  return `${n} ${n === 1 ? noun : plural}`
+}
+
+/** ms as people read it: `12 ms`, `1.4 s`, `3 min`, `2 h`, `5 d`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`
+  if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`
+  return `${Math.round(ms / 86_400_000)} d`
+}
+
+/** A time (ms) as local date and clock time. */
+export function dateTime(time: number): string {
+  const date = new Date(time)
+  const two = (n: number) => String(n).padStart(2, '0')
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
+}
+
+/** How long ago, for a column: `now`, `12 s ago`, `3 min ago`. */
+export function ago(time: number, now: number): string {
+  const ms = now - time
+  if (ms < 1000) return 'now'
+  if (ms < 60_000) return `${Math.floor(ms / 1000)} s ago`
+  return `${duration(ms)} ago`
+}
