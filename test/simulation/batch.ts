@@ -1,6 +1,9 @@
 import { planOf } from './configs.js'
 import { type Result, Simulation } from './simulation.js'
 
+// Most errors are outcomes whose stacks nobody reads; `--seed` tells a seed with them.
+Error.stackTraceLimit = 0
+
 /** A child of run.ts: runs each seed that it is sent. */
 process.on('message', (seed: number) => void runSeed(seed).then((result) => process.send?.(result)))
 

@@ -3,11 +3,23 @@ import { Dice } from './dice.js'
 /** Where the simulated server's clock begins, ms since 1970. */
 export const EPOCH = 1_750_000_000_000
 
-interface Event {
+/** Something that is to happen; what is disposed of does not. */
+class Event implements Disposable {
   at: number
   order: number
   run: (() => void) | undefined
-  process: Process | undefined
+  readonly process: Process | undefined
+
+  constructor(at: number, order: number, { run, process }: { run: () => void; process: Process | undefined }) {
+    this.at = at
+    this.order = order
+    this.run = run
+    this.process = process
+  }
+
+  [Symbol.dispose](): void {
+    this.run = undefined
+  }
 }
 
 /** Virtual time: all that is to happen, in order. Real time does not occur in it. */
@@ -33,13 +45,9 @@ export class World {
 
   /** Lets something happen after `ms`; what belongs to a process does not happen when it has died, and waits while it is stopped. */
   after(ms: number, run: () => void, process?: Process): Disposable {
-    const event: Event = { at: this.time + Math.max(0, ms), order: this.#order++, run, process }
+    const event = new Event(this.time + Math.max(0, ms), this.#order++, { run, process })
     this.#push(event)
-    return {
-      [Symbol.dispose]: () => {
-        event.run = undefined
-      },
-    }
+    return event
   }
 
   /** Lets everything happen that is due until then. Between two events every promise that can go on goes on. */
@@ -97,12 +105,9 @@ function before(a: Event, b: Event): boolean {
   return a.at < b.at || (a.at === b.at && a.order < b.order)
 }
 
-/** Taken before any test or trap replaces it. */
-const immediately = setImmediate
-
-/** Every promise that can go on has gone on by then. */
+/** Every promise that can go on has gone on by then: the queue of ticks is looked at when no promise is left to go on. */
 export function settled(): Promise<void> {
-  return new Promise((resolve) => immediately(resolve))
+  return new Promise((resolve) => process.nextTick(resolve))
 }
 
 /** A simulated process, from its start to its death: another start is another process. */
