@@ -19,11 +19,11 @@ export default defineConfig({
     coverage: {
       provider: 'v8',
       include: ['schemas/src/**/*.ts', 'packages/*/src/**/*.ts', 'services/*/src/**/*.ts'],
-      // The last three run in processes of their own only, which this does not see: e2e and chaos try them.
-      exclude: ['**/*.test.ts', '**/*.d.ts', 'packages/chaos/src/**', 'packages/cli/src/dlq/**', 'packages/cli/src/chaos.ts'],
+      // The faults of `passover chaos` are tried by running it, in processes that are killed.
+      exclude: ['**/*.test.ts', '**/*.d.ts', 'packages/chaos/src/**'],
       reportOnFailure: true,
-      reporter: ['text-summary', 'json-summary', 'json'],
-      thresholds: { lines: 80, branches: 80, 'packages/core/src/**': { lines: 95, branches: 95 } },
+      // infra/test/coverage.mjs adds what child processes ran, and knows the thresholds.
+      reporter: ['json'],
     },
     projects: [
       {

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prepare, ROOT } from '../setup/prepare.mjs'
+import { childCoverageDir, judgeCoverage } from './coverage.mjs'
 
 /**
  * `npm test`: set-up, then every test, then one line with the sums.
@@ -13,7 +14,7 @@ function dockerRuns() {
   return spawnSync('docker', ['info'], { stdio: 'ignore', timeout: 10_000 }).status === 0
 }
 
-function vitest(report, args) {
+function vitest(report, args, more) {
   return new Promise((resolve) => {
     const child = spawn(
       process.execPath,
@@ -30,7 +31,7 @@ function vitest(report, args) {
       {
         cwd: ROOT,
         stdio: ['ignore', 'inherit', 'inherit'],
-        env: { ...process.env, TESTCONTAINERS_RYUK_DISABLED: 'true', NODE_ENV: 'test' },
+        env: { ...process.env, TESTCONTAINERS_RYUK_DISABLED: 'true', NODE_ENV: 'test', ...more },
       },
     )
     for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
@@ -57,8 +58,12 @@ prepare()
 const docker = dockerRuns()
 const out = mkdtempSync(join(tmpdir(), 'passover-test-'))
 const report = join(out, 'report.json')
-const code = await vitest(report, process.argv.slice(2))
+const args = process.argv.slice(2)
+const children = args.includes('--coverage') ? childCoverageDir(out) : undefined
+const code = await vitest(report, args, children ? { PASSOVER_CHILD_COVERAGE: children } : {})
 const counted = sums(report)
+const short = children ? judgeCoverage({ root: ROOT, children }) : []
+for (const what of short) process.stdout.write(`${what}\n`)
 rmSync(out, { recursive: true, force: true })
 if (!docker)
   process.stdout.write(
@@ -68,6 +73,6 @@ if (!counted) {
   process.stdout.write('\nvitest wrote no report\n0 passed, 1 failed\n')
   process.exit(1)
 }
-const failed = code !== 0 && counted.failed === 0 ? 1 : counted.failed
+const failed = (code !== 0 && counted.failed === 0 ? 1 : counted.failed) + short.length
 process.stdout.write(`\n${counted.passed} passed, ${failed} failed${counted.skipped ? `, ${counted.skipped} skipped` : ''}\n`)
 process.exit(failed > 0 || code !== 0 ? 1 : 0)

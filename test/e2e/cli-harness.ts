@@ -102,9 +102,12 @@ function cleanEnvironment(extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
     PASSOVER_PARENT,
     PASSOVER_AGENT,
     npm_command,
+    PASSOVER_CHILD_COVERAGE,
     ...env
   } = process.env
-  return { ...env, ...extra }
+  // V8 writes there what ran, when the process ends.
+  const coverage = PASSOVER_CHILD_COVERAGE ? { NODE_V8_COVERAGE: PASSOVER_CHILD_COVERAGE } : {}
+  return { ...env, ...coverage, ...extra }
 }
 
 /** Starts a command of the built CLI. */
