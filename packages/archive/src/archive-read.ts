@@ -74,6 +74,13 @@ export class Archive {
     return [...found.values()]
   }
 
+  /** What the index of one sealed segment says; it is read anew. */
+  async passesIn(k: number): Promise<IndexedPass[]> {
+    const entry = await this.manifest.entry(k)
+    const bytes = entry && (await this.objects.get(entry.index))
+    return bytes ? decodeIndex(bytes) : []
+  }
+
   private async segment(k: number): Promise<Map<number, Stored>> {
     const known = this.segments.get(k)
     if (known) return known

@@ -26,4 +26,4 @@ export {
   writeFrame,
 } from './segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
-export { decodeIndex, IndexBuilder, type IndexedPass, keyOfFact } from './segment-index.js'
+export { decodeIndex, encodeIndex, IndexBuilder, type IndexedPass, isFirst, keyOfFact } from './segment-index.js'

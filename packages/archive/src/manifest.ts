@@ -35,7 +35,9 @@ export type ManifestEntry = z.infer<typeof manifestEntry>
 const headEntry = z.object({ v: z.literal(1), head: z.int().min(0) })
 /** The projection is being made anew from this sequence on; until it is done a restart begins there again. */
 const rebuildEntry = z.object({ v: z.literal(1), rebuild_from: z.int().positive() })
-const tableEntry = z.union([manifestEntry, headEntry, rebuildEntry])
+/** What the audit's retention keeps beside the list: of no meaning without it, so it goes with it. */
+const retentionEntry = z.object({ v: z.literal(1), retention: z.unknown() })
+const tableEntry = z.union([manifestEntry, headEntry, rebuildEntry, retentionEntry])
 
 const HEAD = 'head'
 const REBUILD = 'rebuild'

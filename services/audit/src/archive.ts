@@ -12,8 +12,9 @@ import {
 } from '@passover/archive'
 import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { Fact } from '@passover/schemas'
+import { type Fact, keyText, type PassKey } from '@passover/schemas'
 import type { Logger } from 'pino'
+import { requestId } from './request-notes.js'
 
 export interface ArchiverDeps {
   bus: Bus
@@ -46,6 +47,7 @@ export class Archiver {
   private current: SegmentBuffer
   private sealing: Promise<void> = Promise.resolve()
   private waiting = 0
+  private readonly full = new Set<SegmentBuffer>()
   private stopped = false
   /** A segment was given up when the process ended: those after it would not continue its chain. */
   private broken = false
@@ -75,13 +77,19 @@ export class Archiver {
     return this.waiting > 0
   }
 
+  /** What is read and in no sealed segment yet, as it stands now and goes on to grow. */
+  unsealed(): (key: PassKey) => boolean {
+    const buffers = [...this.full, this.current]
+    return (key) => buffers.some(({ index }) => index.has(keyText(key)))
+  }
+
   /** Takes the next event. A promise means that the reader must wait for it. */
   take(stored: Stored, fact: Fact, session: string | undefined): Promise<void> | undefined {
     const k = segmentOf(stored.sequence)
     if (k < this.current.k) return undefined
     let busy: Promise<void> | undefined
     while (k > this.current.k) busy = this.seal() ?? busy
-    this.current.add(stored, fact, session)
+    this.current.add(stored, named(stored, fact), session)
     if (stored.sequence === segmentRange(k).last) busy = this.seal() ?? busy
     return busy
   }
@@ -99,6 +107,7 @@ export class Archiver {
   private seal(): Promise<void> | undefined {
     const full = this.current
     this.current = this.begin(full.k + 1)
+    this.full.add(full)
     this.waiting++
     this.sealing = this.sealing.then(() => this.untilSealed(full))
     return this.waiting > MAX_WAITING || !full.buffered ? this.sealing : undefined
@@ -108,6 +117,7 @@ export class Archiver {
     while (!this.broken) {
       try {
         this.last = await this.sealOnce(buffer)
+        this.full.delete(buffer)
         this.waiting--
         this.trouble = undefined
         return
@@ -195,4 +205,11 @@ export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Pr
     }
   }
   return swept
+}
+
+/** A request from a shell has no headers: its id is in its body, and the index must have it. */
+function named(stored: Stored, fact: Fact): Fact {
+  if (fact.type !== 'request' || fact.id !== undefined) return fact
+  const id = requestId(stored, fact)
+  return id === undefined ? fact : { ...fact, id }
 }

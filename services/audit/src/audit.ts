@@ -7,6 +7,7 @@ import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { briefOf, storedRecord } from './brief.js'
 import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
+import { Deleter } from './deleter.js'
 import { createdAt, describeChecked, rowOf } from './describe.js'
 import { Expiries } from './expiries.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
@@ -76,7 +77,33 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
-  return new RunningAudit(parts, { reader, answering, watch, dead, rebuild: rebuild || !built })
+  const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
+  return new RunningAudit(parts, { reader, answering, watch, dead, deleter, rebuild: rebuild || !built })
+}
+
+function openDeleter(parts: Parts, { archive, objects }: Pick<Stores, 'archive' | 'objects'>): Promise<Deleter> {
+  const { deps, options, manifest, agents, acknowledged, archiver } = parts
+  const { bus, clock, log, random } = deps
+  const { dead_letters_ms, id_window_ms } = options
+  return Deleter.open({
+    bus,
+    clock,
+    log,
+    archive,
+    manifest,
+    objects,
+    agents,
+    acknowledged,
+    dead_letters_ms,
+    rules: { id_window_ms },
+    unsealed: () => archiver.unsealed(),
+    hasRead: (sequence) =>
+      untilRead(parts, sequence).then(
+        () => true,
+        () => false,
+      ),
+    holder: makeInstance(random),
+  })
 }
 
 interface Stores {

@@ -1,4 +1,4 @@
-import type { Archive } from '@passover/archive'
+import { type Archive, isFirst } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
@@ -43,7 +43,7 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
 }
 
 /** Nothing of a pass is older than the request that its steps name. */
-function requestIn(bus: Bus, stored: Stored): number | undefined {
+export function requestIn(bus: Bus, stored: Stored): number | undefined {
   const fact = bus.subjects.toFact(stored)
   return fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
 }
@@ -88,11 +88,6 @@ function isWhole(messages: readonly Message[]): boolean {
   const first = messages.find(({ fact }) => fact.type === 'step')?.fact as Step | undefined
   if (!first) return messages.some(({ fact }) => fact.type === 'request')
   return isFirst(first) && !isExpired(first)
-}
-
-/** The server took this step as the first of its journal. */
-export function isFirst(step: Step): boolean {
-  return step.guard?.sequence === 0 && step.guard.subject === `*.${step.key.originator}.${step.key.subagent}.${step.key.id}.*`
 }
 
 /** The refusal of a request whose id is too old (rule 5). */

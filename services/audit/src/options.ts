@@ -21,6 +21,13 @@ export const auditOptions = z.strictObject({
     .int()
     .positive()
     .default(16 * 1024 * 1024),
+  /** False: nothing is deleted from the stream (DESIGN §2 Retention), by this process. */
+  deletes: z.boolean().default(true),
+  /** How long a dead letter that nobody requeues or drops keeps its pass in the stream. */
+  dead_letters_ms: z
+    .int()
+    .positive()
+    .default(30 * 24 * 3_600_000),
   /** How often it is looked whether stream and buckets are there, and the same as before. */
   stores_ms: z.int().positive().default(2_000),
   /** False: a replica that answers no questions. */

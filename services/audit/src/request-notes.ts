@@ -62,8 +62,13 @@ export function noteKey(note: RequestNote): PassKey | undefined {
 export function noteOf(stored: Stored, fact: RequestFact): RequestNote {
   const { originator, subagent, sequence, time } = fact
   const content_type = stored.headers.get(HEADER.contentType)
-  const id = validId(fact.id) ?? validId(idInside(stored.data, content_type))
+  const id = requestId(stored, fact)
   return { originator, subagent, sequence, time, id, body: stored.data, content_type }
+}
+
+/** The id that a request asks under: as its header says, or from a shell its body. */
+export function requestId(stored: Stored, fact: RequestFact): string | undefined {
+  return validId(fact.id) ?? validId(idInside(stored.data, stored.headers.get(HEADER.contentType)))
 }
 
 function validId(id: unknown): string | undefined {

@@ -6,6 +6,7 @@ import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
+import type { Deleter } from './deleter.js'
 import type { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
 import type { AuditOptions } from './options.js'
@@ -39,6 +40,10 @@ export interface AuditStats {
   kv_writes: number
   segments: number
   violations: number
+  /** Messages deleted from the stream by this process; the first segment that is not done with; passes left behind in those before. */
+  deleted: number
+  deleted_to: number
+  undeleted: number
 }
 
 export interface AuditRunning extends AsyncDisposable {
@@ -93,6 +98,7 @@ export class RunningAudit {
       answering: Consumption | undefined
       watch: AsyncDisposable
       dead: AsyncDisposable | undefined
+      deleter: Deleter | undefined
       rebuild: boolean
     },
   ) {
@@ -102,6 +108,7 @@ export class RunningAudit {
     this.every(SWEEP_MS, () => this.sweep())
     this.every(LOOK_MS, () => void this.look())
     this.every(LOOK_MS, () => void this.parts.expiries.look())
+    this.every(LOOK_MS, () => void opened.deleter?.look())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
       this.caughtUp = true
@@ -117,12 +124,13 @@ export class RunningAudit {
   }
 
   get archiveTrouble(): string | undefined {
-    return this.parts.archiver.trouble
+    return this.parts.archiver.trouble ?? this.opened.deleter?.trouble
   }
 
   stats(): AuditStats {
     const { projector, records, archiver, violations } = this.parts
     const { position } = projector
+    const { deleter } = this.opened
     return {
       position,
       lag: Math.max(0, this.last - position),
@@ -131,6 +139,9 @@ export class RunningAudit {
       kv_writes: records.writes,
       segments: archiver.segments,
       violations: violations.published,
+      deleted: deleter?.segments.deleted ?? 0,
+      deleted_to: deleter?.next ?? 0,
+      undeleted: deleter?.waiting ?? 0,
     }
   }
 
@@ -172,7 +183,13 @@ export class RunningAudit {
     parts.inbox.stop()
     parts.acknowledged.stop()
     parts.undelivered.stop()
-    const begun = Promise.all([flushed, parts.records.settled(), parts.violations.settled(), parts.archiver.drain()])
+    const begun = Promise.all([
+      flushed,
+      opened.deleter?.stop(),
+      parts.records.settled(),
+      parts.violations.settled(),
+      parts.archiver.drain(),
+    ])
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
     timer?.[Symbol.dispose]()

@@ -1,12 +1,12 @@
 import { encode } from '@passover/bus'
-import { type Clock, SYSTEM_DEFAULTS } from '@passover/core'
+import type { Clock } from '@passover/core'
 import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import { describe } from './describe.js'
-import { controlOf } from './history.js'
 import { type LoadDeps, loadPass } from './load.js'
 import type { PassMemory } from './pass-memory.js'
+import { deliveryDue } from './standing.js'
 
 export interface UndeliveredDeps extends LoadDeps {
   clock: Clock
@@ -52,16 +52,9 @@ export class Undelivered {
 
   /** A pass has ended. */
   note(memory: PassMemory): void {
-    const asked = this.deps.agents.get(memory.key.originator)?.durable_returns
     const { journal } = memory
-    if (!asked || journal.state !== 'done' || journal.return.sequence < asked.from) return
-    if (memory.noted.some(({ fact }) => fact.type === 'event' && fact.kind === 'undelivered' && fact.sender === SYSTEM)) return
-    const framed = memory.step('work') ?? memory.step('held')
-    const control = framed && controlOf(framed)
-    // Nobody waits for it.
-    if (control?.return_required === false) return
-    const due = journal.return.time + (control?.policy.return_deadline_ms ?? SYSTEM_DEFAULTS.return_deadline_ms)
-    this.wait(journal.return.sequence, { key: memory.key, due })
+    const due = deliveryDue(memory, this.deps)
+    if (due !== undefined && journal.state === 'done') this.wait(journal.return.sequence, { key: memory.key, due })
   }
 
   /** Its originator has these. */

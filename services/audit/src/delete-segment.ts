@@ -1,0 +1,194 @@
+import { type Archive, type ManifestEntry, readSegment, segmentOf } from '@passover/archive'
+import { type Bus, decode, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import { requestNamed } from '@passover/core'
+import { type PassKey, SYSTEM } from '@passover/schemas'
+import { LRUCache } from 'lru-cache'
+import { addTo, contentsOf, isBetween, type Leaving } from './leaving.js'
+import { loadPass, requestIn } from './load.js'
+import { deletionOrder } from './retention.js'
+import type { Waiting, WaitingAdvisory, WaitingPass } from './retention-state.js'
+import { type Standing, type StandingDeps, standingOf } from './standing.js'
+
+export interface DeletionDeps extends StandingDeps {
+  bus: Bus
+  archive: Archive
+  objects: ObjectStore
+}
+
+/** Whether something is stored of a pass that is younger than segment k. */
+export type IsYounger = (key: PassKey, k: number) => boolean
+
+interface Settling {
+  k: number
+  isYounger: IsYounger
+  /** There are too many dead letters for it to stay as one. */
+  crowded?: boolean
+}
+
+/** Passes deleted at a time; of one pass, one message after the other (rule 4). */
+const AT_ONCE = 16
+/** Of passes that go on in later segments so much is remembered; the others are read again. */
+const KNOWN_BYTES = 64 * 1024 * 1024
+const LEAVING_BYTES = 1_024
+const FACT_BYTES = 200
+
+/** Deletes from the stream what one archived segment holds of passes that are done with (DESIGN §2 rule 4, Retention). */
+export class SegmentDeleter {
+  /** Passes of segments done with that go on in later ones. */
+  private readonly known = new LRUCache<string, Leaving>({
+    maxSize: KNOWN_BYTES,
+    sizeCalculation: ({ memory, facts }) => LEAVING_BYTES + memory.bytes + facts.size * FACT_BYTES,
+  })
+  /** Messages deleted, and passes. */
+  deleted = 0
+  passes = 0
+  private stopped = false
+
+  constructor(private readonly deps: DeletionDeps) {}
+
+  /** What is under way ends, and nothing more begins. */
+  stop(): void {
+    this.stopped = true
+  }
+
+  /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
+  async run(entry: ManifestEntry, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
+    const { bus, objects, rules } = this.deps
+    const frames = await readSegment(objects, entry)
+    const messages = frames.flatMap((frame) =>
+      frame.kind === 'event' ? [{ ...frame.event, headers: readHeaders(frame.event.headers) } satisfies Stored] : [],
+    )
+    const contents = contentsOf(messages, { bus, rules, known: (text) => this.known.get(text) })
+    const left: Waiting = { passes: [], advisories: [] }
+    await eachOf([...contents.passes], AT_ONCE, async ([text, leaving]) => {
+      const wait = await this.settle(leaving, { k: entry.k, isYounger })
+      if (wait === 'later') this.known.set(text, leaving)
+      else {
+        this.known.delete(text)
+        if (wait) left.passes.push(wait)
+      }
+    })
+    await eachOf(contents.loose, AT_ONCE, (sequence) => this.delete(sequence))
+    await eachOf(contents.advisories, AT_ONCE, async (stored) => {
+      const names = namedBy(stored)
+      if (names === undefined) await this.delete(stored.sequence)
+      else if (await this.isNeeded({ advisory: stored.sequence, names })) left.advisories.push({ advisory: stored.sequence, names })
+    })
+    return { left, texts: [...contents.passes.keys()] }
+  }
+
+  /** Looks at a pass again that had to wait in a segment before `next`. Undefined: it is gone, or what is younger of it decides. */
+  async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<WaitingPass | undefined> {
+    const wait = await this.settle(await this.read(key), { ...how, k: how.next - 1 })
+    return wait === 'later' ? undefined : wait
+  }
+
+  /** Whether the message that an advisory names is still there; else the advisory goes too. */
+  async isNeeded({ advisory, names }: WaitingAdvisory): Promise<boolean> {
+    if (await this.deps.bus.journal.message(names)) return true
+    await this.delete(advisory)
+    return false
+  }
+
+  private async settle(found: Leaving, { k, isYounger, crowded = false }: Settling): Promise<WaitingPass | 'later' | undefined> {
+    const { key } = found.memory
+    if (this.stopped) throw new Error('it was stopped')
+    if (isYounger(key, k)) return 'later'
+    const leaving = found.whole ? found : merged(found, await this.read(key))
+    if (segmentOf(youngestOf(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
+    const deps = crowded ? { ...this.deps, dead_letters_ms: 0 } : this.deps
+    const standing = await standingOf(leaving.memory, this.deps.bus.now(), deps)
+    if (standing.may === 'later') return 'later'
+    if (standing.may === 'wait') return waitingOf(key, standing)
+    await this.deletePass(leaving)
+    return undefined
+  }
+
+  /** What stream and archive have of a pass that this process did not read from its beginning. */
+  private async read(key: PassKey): Promise<Leaving> {
+    const { bus, archive } = this.deps
+    const { memory, messages } = await loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
+    const leaving: Leaving = { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true }
+    // Requests for it that no step names, and progress: a history has not all of these.
+    const others = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => !leaving.facts.has(sequence))
+    for (const stored of await archive.messages(others)) addTo(leaving, { stored, fact: bus.subjects.toFact(stored) }, this.deps.rules)
+    return leaving
+  }
+
+  /** Nothing but requests, and nothing that answered them: they wait for the timekeeper. */
+  private async isUnanswered({ memory, facts }: Leaving): Promise<boolean> {
+    const { journal, subjects } = this.deps.bus
+    const { key } = memory
+    if (memory.journal.state !== 'none') return false
+    for (const { type, sequence } of facts.values()) {
+      if (type !== 'request') continue
+      const answer = await journal.last(subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM))
+      // With its answer it goes; without one it is open.
+      if (answer || (await journal.message(sequence))) return true
+    }
+    return false
+  }
+
+  private async deletePass({ memory, facts }: Leaving): Promise<void> {
+    const requests: number[] = []
+    for (const fact of facts.values()) {
+      const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
+      if (named !== undefined && !facts.has(named) && (await this.isRequestOf(memory.key, named))) requests.push(named)
+    }
+    for (const sequence of [...requests, ...deletionOrder([...facts.values()], this.deps.rules)]) await this.delete(sequence)
+    this.passes++
+  }
+
+  /** Whoever forged a step must not have another's message deleted. */
+  private async isRequestOf(key: PassKey, sequence: number): Promise<boolean> {
+    const { journal, subjects } = this.deps.bus
+    const stored = await journal.message(sequence)
+    const parsed = stored && subjects.parse(stored.subject)
+    return parsed?.kind === 'request' && isBetween(key, parsed)
+  }
+
+  private async delete(sequence: number): Promise<void> {
+    await this.deps.bus.journal.deleteMessage(sequence)
+    this.deleted++
+  }
+}
+
+function youngestOf({ facts }: Leaving): number {
+  let youngest = 0
+  for (const sequence of facts.keys()) youngest = Math.max(youngest, sequence)
+  return youngest
+}
+
+/** What this process read of a pass in the segment, beside what there is of it elsewhere. */
+function merged(found: Leaving, whole: Leaving): Leaving {
+  for (const [sequence, fact] of found.facts) whole.facts.set(sequence, fact)
+  return whole
+}
+
+function waitingOf(key: PassKey, standing: Extract<Standing, { may: 'wait' }>): WaitingPass {
+  const { why, due } = standing
+  return why === 'delivery' ? { key, why, due, returned: standing.returned } : { key, why, due }
+}
+
+function namedBy(stored: Stored): number | undefined {
+  const body = decode(stored.data, 'json')
+  const sequence = body.ok ? (body.value as { stream_seq?: unknown } | null)?.stream_seq : undefined
+  return Number.isSafeInteger(sequence) && Number(sequence) > 0 ? Number(sequence) : undefined
+}
+
+/** Runs `work` for each, at most `width` at a time. The first that fails ends it, when those under way have ended. */
+export async function eachOf<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0
+  let failed: { error: unknown } | undefined
+  const worker = async () => {
+    for (let at = next++; at < items.length && !failed; at = next++) {
+      try {
+        await work(items[at] as T)
+      } catch (error) {
+        failed ??= { error }
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
+  if (failed) throw failed.error
+}

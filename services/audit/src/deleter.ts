@@ -1,0 +1,188 @@
+import { type Archive, type Manifest, segmentOf } from '@passover/archive'
+import type { Clock } from '@passover/core'
+import { keyText, type PassKey } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { Ahead } from './ahead.js'
+import { type DeletionDeps, eachOf, type IsYounger, SegmentDeleter } from './delete-segment.js'
+import { RetentionState, type Waiting, type WaitingPass } from './retention-state.js'
+
+export interface DeleterDeps extends DeletionDeps {
+  manifest: Manifest
+  archive: Archive
+  clock: Clock
+  log: Logger
+  /** Whether everything up to there was read; waits for it a little. */
+  hasRead: (sequence: number) => Promise<boolean>
+  /** What was read and is in no sealed segment. */
+  unsealed: () => (key: PassKey) => boolean
+  holder: string
+}
+
+/** Passes that wait are looked at again so often, at most so many at a time. */
+const AGAIN_MS = 5_000
+const AT_ONCE = 16
+/** So many dead letters that nobody settles are kept: no more are remembered either. */
+const MOST_LETTERS = 20_000
+
+/**
+ * The deleter (DESIGN §2 Retention): takes one archived segment after the other once its youngest message is older than two id windows, and
+ * deletes of it what is done with. What stays since it is open needs no list: its end will be stored, and a pass goes with the segment of
+ * its youngest message. Of several audits one does it at a time.
+ */
+export class Deleter {
+  readonly segments: SegmentDeleter
+  private readonly left = new Map<number, Waiting>()
+  private ahead: Ahead | undefined
+  private working: Promise<void> | undefined
+  private stopped = false
+  private lookedAgain = Number.NEGATIVE_INFINITY
+  /** Why nothing is deleted though it should be. */
+  trouble: string | undefined
+
+  private constructor(
+    private readonly deps: DeleterDeps,
+    private readonly state: RetentionState,
+  ) {
+    this.segments = new SegmentDeleter(deps)
+  }
+
+  static async open(deps: DeleterDeps): Promise<Deleter> {
+    return new Deleter(deps, await RetentionState.open(deps.bus, deps.holder))
+  }
+
+  /** The first segment that is not done with; passes and advisories that had to be left in those before. */
+  get next(): number {
+    return this.state.next
+  }
+
+  get waiting(): number {
+    let count = 0
+    for (const { passes, advisories } of this.left.values()) count += passes.length + advisories.length
+    return count
+  }
+
+  /** Does what is due; at once where it is at it already. */
+  look(): Promise<void> {
+    this.working ??= this.work()
+      .then(() => {
+        this.trouble = undefined
+      })
+      .catch((error: unknown) => {
+        if (this.stopped) return
+        this.trouble = error instanceof Error ? error.message : String(error)
+        this.deps.log.warn({ err: error, segment: this.state.next }, 'not deleted')
+      })
+      .finally(() => {
+        this.working = undefined
+      })
+    return this.working
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true
+    this.segments.stop()
+    await this.working
+    await this.state.release().catch(() => undefined)
+  }
+
+  private async work(): Promise<void> {
+    if (this.stopped || !(await this.state.hold(() => this.begin()))) {
+      this.ahead = undefined
+      return
+    }
+    await this.takeOver()
+    while (!this.stopped && (await this.segment())) {
+      // the next one
+    }
+    if (!this.stopped) await this.lookAgain()
+  }
+
+  /** Where nobody deleted yet; undefined: nothing of what is stored is archived. */
+  private async begin(): Promise<number | undefined> {
+    const { first } = await this.deps.bus.bounds()
+    const k = segmentOf(Math.max(1, first))
+    return (await this.deps.manifest.entry(k)) && k
+  }
+
+  /** What another process left behind. */
+  private async takeOver(): Promise<void> {
+    if (this.ahead) return
+    const left = await this.state.left()
+    this.left.clear()
+    for (const [k, waiting] of left) this.left.set(k, waiting)
+    this.ahead = new Ahead(this.deps, this.state.next + 1)
+  }
+
+  /** The next segment; false: none is due, or it is another process's now. */
+  private async segment(): Promise<boolean> {
+    const { bus, manifest, rules } = this.deps
+    const { next } = this.state
+    const entry = await manifest.entry(next)
+    if (!entry || entry.last_time + 2 * rules.id_window_ms >= bus.now()) return false
+    const isYounger = await this.younger()
+    if (!isYounger) return false
+    const { left, texts } = await this.segments.run(entry, isYounger)
+    await this.strike(new Set(texts))
+    if (left.passes.length + left.advisories.length > 0) await this.leave(next, left)
+    this.ahead?.forget(texts, next)
+    this.deps.log.debug({ segment: next, left: left.passes.length, deleted: this.segments.deleted }, 'segment deleted')
+    return await this.state.advance(next + 1)
+  }
+
+  /** As everything stored until now has it: what comes later asks for a pass that is older than two windows. Undefined: the reader lags. */
+  private async younger(): Promise<IsYounger | undefined> {
+    if (!(await this.deps.hasRead((await this.deps.bus.bounds()).last))) return undefined
+    const unsealed = this.deps.unsealed()
+    const { ahead } = this
+    await ahead?.look()
+    return ahead && ((key, k) => ahead.after(keyText(key), k) || unsealed(key))
+  }
+
+  /** Something younger of them was stored, and decides. */
+  private async strike(texts: ReadonlySet<string>): Promise<void> {
+    for (const [k, { passes, advisories }] of [...this.left]) {
+      const still = passes.filter(({ key }) => !texts.has(keyText(key)))
+      if (still.length < passes.length) await this.leave(k, { passes: still, advisories })
+    }
+  }
+
+  private async leave(k: number, waiting: Waiting): Promise<void> {
+    await this.state.leave(k, waiting)
+    if (waiting.passes.length + waiting.advisories.length > 0) this.left.set(k, waiting)
+    else this.left.delete(k)
+  }
+
+  private async lookAgain(): Promise<void> {
+    const { clock } = this.deps
+    if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
+    const isYounger = await this.younger()
+    if (!isYounger) return
+    let letters = 0
+    for (const [k, waiting] of [...this.left].sort(([a], [b]) => b - a)) {
+      letters += waiting.passes.filter(({ why }) => why === 'dead_letter').length
+      if (this.stopped) return
+      await this.againIn(k, waiting, { isYounger, crowded: letters > MOST_LETTERS })
+    }
+    this.lookedAgain = clock.monotonic()
+  }
+
+  private async againIn(k: number, waiting: Waiting, how: { isYounger: IsYounger; crowded: boolean }): Promise<void> {
+    const { segments, state } = this
+    const still: Waiting = { passes: [], advisories: [] }
+    await eachOf(waiting.passes, AT_ONCE, async (pass) => {
+      const crowded = how.crowded && pass.why === 'dead_letter'
+      const isDue = crowded || pass.due <= this.deps.bus.now() || (await this.isTaken(pass))
+      const again = isDue ? await segments.again(pass.key, { next: state.next, isYounger: how.isYounger, crowded }) : pass
+      if (again) still.passes.push(again)
+    })
+    await eachOf(waiting.advisories, AT_ONCE, async (one) => {
+      if (await segments.isNeeded(one)) still.advisories.push(one)
+    })
+    const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length
+    if (gone > 0) await this.leave(k, still)
+  }
+
+  private async isTaken({ key, returned }: WaitingPass): Promise<boolean> {
+    return returned !== undefined && (await this.deps.acknowledged.has(key.originator, returned))
+  }
+}

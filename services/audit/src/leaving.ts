@@ -1,0 +1,102 @@
+import { isFirst } from '@passover/archive'
+import type { Bus, Stored } from '@passover/bus'
+import { type JournalRules, requestNamed } from '@passover/core'
+import { type Fact, keyText, type PassKey } from '@passover/schemas'
+import { isRecorded, PassMemory } from './pass-memory.js'
+import { requestId } from './request-notes.js'
+
+/** A pass as far as the deleter has read it: what it amounts to, and every message of it. */
+export interface Leaving {
+  readonly memory: PassMemory
+  readonly facts: Map<number, Fact>
+  /** Its first step is among them. */
+  whole: boolean
+}
+
+/** What one segment holds, pass by pass, and what belongs to none. */
+export interface Contents {
+  passes: Map<string, Leaving>
+  /** Sequences of what nobody needs once it is old: acknowledgments, and what no honest client stores. */
+  loose: number[]
+  /** The server's words about lost deliveries: they go when the message that they name is gone. */
+  advisories: Stored[]
+}
+
+interface Reading {
+  bus: Bus
+  rules: JournalRules
+  /** Of earlier segments: passes that go on. */
+  known: (text: string) => Leaving | undefined
+}
+
+export function beginLeaving(key: PassKey): Leaving {
+  return { memory: new PassMemory(key), facts: new Map(), whole: false }
+}
+
+/** Takes the next message of a pass. */
+export function addTo(leaving: Leaving, message: { stored: Stored; fact: Fact }, rules: JournalRules): void {
+  const { stored, fact } = message
+  leaving.facts.set(fact.sequence, fact)
+  if (isRecorded(fact)) leaving.memory.add(stored, fact, rules)
+  leaving.whole ||= fact.type === 'step' && isFirst(fact)
+}
+
+/** Sorts a segment's messages by the pass that they are about. */
+export function contentsOf(messages: Iterable<Stored>, reading: Reading): Contents {
+  const contents: Contents = { passes: new Map(), loose: [], advisories: [] }
+  const requests = new Map<number, PassKey>()
+  for (const stored of messages) sort(stored, { contents, requests, reading })
+  return contents
+}
+
+function sort(stored: Stored, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {
+  const { contents, requests, reading } = into
+  const { bus, rules } = reading
+  const fact = bus.subjects.toFact(stored)
+  if (fact.type === 'advisory') {
+    contents.advisories.push(stored)
+    return
+  }
+  const key = keyOf(bus, stored, fact)
+  if (!key) {
+    if (fact.type === 'acknowledged' || bus.subjects.parse(stored.subject).kind === 'unknown') contents.loose.push(stored.sequence)
+    return
+  }
+  if (fact.type === 'request') requests.set(fact.sequence, key)
+  const leaving = leavingOf(key, contents, reading)
+  addTo(leaving, { stored, fact }, rules)
+  const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
+  const asked = named === undefined ? undefined : requests.get(named)
+  // Refused as malformed, or since another has its id: the answer has a name of its own, and takes the request with it.
+  if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked))
+    move(named, { from: asked, to: leaving, contents })
+}
+
+function leavingOf(key: PassKey, { passes }: Contents, { known }: Reading): Leaving {
+  const text = keyText(key)
+  const found = passes.get(text) ?? known(text) ?? beginLeaving(key)
+  passes.set(text, found)
+  return found
+}
+
+function move(sequence: number, { from, to, contents }: { from: PassKey; to: Leaving; contents: Contents }): void {
+  const text = keyText(from)
+  const other = contents.passes.get(text)
+  const fact = other?.facts.get(sequence)
+  if (!other || !fact) return
+  other.facts.delete(sequence)
+  to.facts.set(sequence, fact)
+  if (other.facts.size === 0) contents.passes.delete(text)
+}
+
+function keyOf(bus: Bus, stored: Stored, fact: Fact): PassKey | undefined {
+  if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision') return fact.key
+  if (fact.type !== 'request') return undefined
+  const { originator, subagent, sequence } = fact
+  // One without any id can only be answered under the name that it is refused by.
+  return { originator, subagent, id: requestId(stored, fact) ?? bus.subjects.badId(sequence) }
+}
+
+export function isBetween(key: PassKey, { originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): boolean {
+  return key.originator === originator && key.subagent === subagent
+}

@@ -1,0 +1,110 @@
+import { ARCHIVE_BUCKET } from '@passover/archive'
+import type { Bus, Table } from '@passover/bus'
+import { type PassKey, passKey } from '@passover/schemas'
+import { z } from 'zod'
+
+const stateBody = z.object({
+  /** The first segment that is not done with. */
+  next: z.int().min(0),
+  /** Which process deletes, and until when (server ms) nobody else does. */
+  holder: z.string(),
+  until: z.number(),
+})
+/** A closed pass that must stay for now, of a segment that is done with otherwise. */
+const waitingPass = z.object({
+  key: passKey.extend({ id: z.string().max(64) }),
+  why: z.enum(['delivery', 'dead_letter']),
+  returned: z.int().positive().optional(),
+  due: z.number(),
+})
+const waitingAdvisory = z.object({ advisory: z.int().positive(), names: z.int().positive() })
+const waitingBody = z.object({ passes: z.array(waitingPass), advisories: z.array(waitingAdvisory) })
+const entry = z.object({ v: z.literal(1), retention: z.union([stateBody, waitingBody]) })
+
+export type WaitingPass = z.infer<typeof waitingPass> & { key: PassKey }
+export type WaitingAdvisory = z.infer<typeof waitingAdvisory>
+export interface Waiting {
+  passes: WaitingPass[]
+  advisories: WaitingAdvisory[]
+}
+
+const STATE = 'retention.state'
+const WAITING = 'retention.waiting'
+/** A holder renews it at each segment, and in time; what a killed one held is another's after this. */
+const LEASE_MS = 30_000
+
+/**
+ * How far the deleter has come, in the manifest's bucket: which segment is next, which process deletes (one at a time; two for a moment
+ * are harmless, since a deletion is of one message and says how it went), and what had to be left behind.
+ */
+export class RetentionState {
+  private revision = 0
+  private state: z.infer<typeof stateBody> | undefined
+
+  private constructor(
+    private readonly table: Table<z.infer<typeof entry>>,
+    private readonly bus: Bus,
+    private readonly holder: string,
+  ) {}
+
+  static async open(bus: Bus, holder: string): Promise<RetentionState> {
+    return new RetentionState(await bus.table(ARCHIVE_BUCKET, entry), bus, holder)
+  }
+
+  /** The first segment that is not done with. */
+  get next(): number {
+    return this.state?.next ?? 0
+  }
+
+  /** Whether this process is the one that deletes: it takes the lease where it is free, and renews its own. `first`: where nobody began yet. */
+  async hold(first: () => Promise<number | undefined>): Promise<boolean> {
+    if (this.state && this.state.until - this.bus.now() > LEASE_MS / 2) return true
+    const found = await this.table.get(STATE)
+    const stands = found && 'holder' in found.value.retention ? found.value.retention : undefined
+    const now = this.bus.now()
+    if (stands && stands.holder !== this.holder && stands.until > now) {
+      this.state = undefined
+      return false
+    }
+    this.revision = found?.revision ?? 0
+    const next = stands?.next ?? (await first())
+    return next !== undefined && (await this.write(next))
+  }
+
+  /** A segment is done with. False: another process took over. */
+  async advance(next: number): Promise<boolean> {
+    return await this.write(next)
+  }
+
+  /** Lets another one go on at once. */
+  async release(): Promise<void> {
+    if (!this.state) return
+    const retention = { ...this.state, until: 0 }
+    this.state = undefined
+    await this.table.update(STATE, { v: 1, retention }, this.revision)
+  }
+
+  /** What was left behind, by segment. */
+  async left(): Promise<Map<number, Waiting>> {
+    const found = new Map<number, Waiting>()
+    for await (const { key, value } of this.table.entries(`${WAITING}.*`)) {
+      if ('passes' in value.retention) found.set(Number(key.slice(WAITING.length + 1)), value.retention)
+    }
+    return found
+  }
+
+  async leave(k: number, waiting: Waiting): Promise<void> {
+    const key = `${WAITING}.${k}`
+    if (waiting.passes.length + waiting.advisories.length > 0) await this.table.put(key, { v: 1, retention: waiting })
+    else if (await this.table.get(key)) await this.table.delete(key)
+  }
+
+  private async write(next: number): Promise<boolean> {
+    const state = { next, holder: this.holder, until: this.bus.now() + LEASE_MS }
+    const value = { v: 1 as const, retention: state }
+    const revision = this.revision > 0 ? await this.table.update(STATE, value, this.revision) : await this.table.create(STATE, value)
+    this.state = revision === undefined ? undefined : state
+    this.revision = revision ?? 0
+    return revision !== undefined
+  }
+}

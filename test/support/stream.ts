@@ -1,0 +1,18 @@
+import type { Bus } from '@passover/bus'
+
+/** What the stream holds now: subject and sequence. */
+export async function storedNow(bus: Bus): Promise<{ sequence: number; subject: string }[]> {
+  const found: { sequence: number; subject: string }[] = []
+  const reader = await bus.follow({ headers_only: true }, ({ sequence, subject }) => void found.push({ sequence, subject }))
+  await reader.caughtUp
+  await reader[Symbol.asyncDispose]()
+  return found
+}
+
+/** So many small messages that nobody needs, until the stream's last sequence is this. */
+export async function fillTo(bus: Bus, sequence: number): Promise<void> {
+  for (let { last } = await bus.bounds(); last < sequence; last = (await bus.bounds()).last) {
+    const subject = bus.subjects.acknowledged('nobody')
+    await Promise.all(Array.from({ length: Math.min(256, sequence - last) }, () => bus.publish({ subject, data: new Uint8Array(10) })))
+  }
+}
