@@ -114,6 +114,8 @@ export const answeredPass = z.object({
   history: z.array(timelineEntry).optional(),
   /** Entries of the history that were left out of its middle. */
   history_left_out: z.int().optional(),
+  /** W3C Trace Context that its steps carry, where it is traced. */
+  traceparent: z.string().max(256).optional(),
   /** With `due: true`: what of it waits for a person now. */
   due: inboxItem.optional(),
   /** With `history: true`: passes asked for within it that the asker may see, newest first; `below_more`: there are more. */

@@ -61,6 +61,8 @@ export interface Step {
   /** Set when the originator is to be answered in JSON. */
   reply?: 'json' | undefined
   session?: string | undefined
+  /** W3C Trace Context of the pass, where it is traced. */
+  traceparent?: string | undefined
 }
 
 /** A stored request, as far as its subject and headers tell (both may lie: admission trusts the body). */

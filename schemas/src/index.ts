@@ -248,6 +248,7 @@ export {
   requestControl,
 } from './request.js'
 export { PASS_STATUSES, type PassStatus, passStatus, type ReturnToContext, returnToContext } from './return-context.js'
+export { formatTraceparent, parseTraceparent, soundTraceparent, type TraceContext, traceIdOf } from './trace.js'
 export {
   type AgentBody,
   type AppliedBody,

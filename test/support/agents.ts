@@ -3,6 +3,7 @@ import { type AuditRunning, type AuditSettings, startAudit } from '@passover/aud
 import { type Bus, openBus } from '@passover/bus'
 import type { DispatcherSettings } from '@passover/dispatcher'
 import { type Agent, createAgent, type Faults } from '@passover/sdk'
+import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { clockOf, SILENT, World } from './dispatch.js'
 
@@ -52,6 +53,8 @@ export class AgentWorld implements AsyncDisposable {
       clock: clockOf(bus),
       random: { bytes: (n: number) => randomBytes(n) },
       schemas: outputSchemas(),
+      // As in a process of its own: whatever OpenTelemetry the test registers.
+      tracing: await openTracing({ env: {}, service: name, say: () => undefined }),
       ...(faults && { faults }),
     }
     const agent = createAgent(deps, { directory: '/project', session_id: 'session-of-test' })

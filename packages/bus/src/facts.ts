@@ -1,5 +1,5 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
-import { ERROR_CODES, HEADER, parseKey } from '@passover/schemas'
+import { ERROR_CODES, HEADER, parseKey, soundTraceparent } from '@passover/schemas'
 import type { Guard, Stored } from './bus.js'
 import { HeaderIndex } from './header-index.js'
 
@@ -91,6 +91,7 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
     status: short(values[AT.status]),
     reply: values[AT.reply] === 'json' ? 'json' : undefined,
     session: short(values[AT.session]),
+    traceparent: soundTraceparent(values[AT.traceparent]),
   }
 }
 

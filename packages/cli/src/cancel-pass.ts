@@ -28,7 +28,7 @@ export async function cancelPass(bus: Bus, terminal: Terminal, given: CancelRequ
     return 0
   }
   if (below.length > 0 && !given.yes && terminal.interactive && !(await agreed(`Cancel ${what}?`))) return 1
-  await publishCancel(bus, pass.key, given.reason)
+  await publishCancel(bus, pass, given.reason)
   const ended = await untilEnded(bus, pass)
   const cancelled = ended.status === 'cancelled'
   terminal.show({ id, cancelled, status: ended.status, below: below.map((row) => row.id) }, () =>

@@ -19,6 +19,7 @@ import { Health, healthLog, joinReports } from '@passover/core'
 import { type Running, startDispatcher } from '@passover/dispatcher'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
+import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { type Logger, pino } from 'pino'
 import { CliFailure } from './failure.js'
@@ -159,7 +160,8 @@ async function startServices({ project, server, access, options }: Services): Pr
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
     const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() }, askers(options))
     opened.unshift(audit)
-    const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }) })
+    const tracing = await openTracing({ env: process.env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
+    const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }), tracing })
     const notifier = options.webhook && (await startNotifier({ ...deps, log: log.child({ part: 'notifier' }) }, options.webhook))
     const own = new Health({ process: 'up', clock: deps.clock, onChange: healthLog(log.child({ part: 'up' })) })
     const told = (text: string) => {

@@ -82,6 +82,7 @@ function passOverOptions(context: Context, options: RequestOptions, parent: Pare
     ...(constraint ? { constraints: constraint } : {}),
     ...(Object.keys(override).length > 0 ? { override } : {}),
     ...(parent ? { parent } : {}),
+    ...(context.env.TRACEPARENT ? { traceparent: context.env.TRACEPARENT } : {}),
   }
 }
 

@@ -10,6 +10,7 @@ import { type Describes, startWorker, type Worker, type WorkerOptions } from './
 import type { PassOverOptions } from './options.js'
 import type { Handler } from './pass.js'
 import { handleOf, type Origin, passOver } from './pass-over.js'
+import { AskedTraces } from './request-trace.js'
 import { passOverWithRetry } from './retry.js'
 import { type ReturnListener, ReturnNotices } from './return-notices.js'
 import { Returns } from './returns.js'
@@ -104,7 +105,7 @@ class ConnectedAgent implements Agent {
     this.#notices = notices
     if (options.notify) notices.add(options.notify)
     const returns = new Returns(deps, { name, instance, id_window_ms, notices, apply_in: options.auto_apply ? directory : undefined })
-    this.#origin = { deps, name, instance, returns, notices, session_id, directory, id_window_ms }
+    this.#origin = { deps, name, instance, returns, traces: new AskedTraces(), notices, session_id, directory, id_window_ms }
   }
 
   get awaited(): number {
@@ -186,5 +187,6 @@ class ConnectedAgent implements Agent {
     await this.#notices.settled()
     await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()
+    await this.#deps.tracing?.[Symbol.asyncDispose]()
   }
 }

@@ -30,8 +30,11 @@ export interface Awaited {
   over: boolean
   /** Its own subscription, where its id was given. */
   hearing: Hearing | undefined
-  /** Sequence of its return, once that is being delivered. */
+  /** Sequence and stored time of its return, once that is being delivered. */
   returned: number
+  returned_at: number
+  /** Where it stands in its trace, if its request was traced here. */
+  traceparent: string | undefined
   /** What it settles with is acknowledged by who waits, later than that. */
   readonly quiet: boolean
   readonly settle: (outcome: Settled) => void

@@ -1,6 +1,6 @@
 import { type Bus, type Delivery, encode, type Outgoing, type WorkSource } from '@passover/bus'
 import { firstStepIsLate, type JournalRules } from '@passover/core'
-import { HEADER, type PassKey, type Slot, type Step, SYSTEM } from '@passover/schemas'
+import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { type AttemptDecision, type DeliveryFacts, decideAttempt, YOUNG_MS } from './attempt.js'
 import { type Deps, pause } from './deps.js'
 import { isLateFirst, type ViewRules, viewJournal } from './view.js'
@@ -122,9 +122,12 @@ function factsOf(begin: Begin, delivered: Delivered, at: { created: number | und
 
 function fenceStep(begin: Begin, delivered: Delivered, fence: { attempt: number; guard: number }): Outgoing {
   const { subjects } = begin.deps.bus
+  const traceparent = soundTraceparent(delivered.delivery.headers.get(HEADER.traceparent))
+  const headers: Record<string, string> = { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: delivered.nonce }
+  if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent
   return {
     subject: subjects.fence(delivered.key, begin.agent),
-    headers: { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: delivered.nonce },
+    headers,
     data: EMPTY,
     guard: { subject: subjects.journal(delivered.key), sequence: fence.guard },
   }

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { BusUnreachable, nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
+import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { type Agent, createAgent } from './agent.js'
 import { findProjectServer } from './project.js'
@@ -16,12 +17,14 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
   const cwd = process.cwd()
   const project = findProjectServer(given.directory ?? cwd)
   const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
-  const bus = await open(settings)
   const say = (line: string) => void process.stderr.write(`${line}\n`)
+  const bus = await open(settings)
+  const tracing = await openTracing({ env: process.env, service: settings.agent, say })
   const deps = {
     bus,
     clock: serverClock(bus),
     random: nodeRandom,
+    tracing,
     say,
     servers: settings.servers,
     process: { host: hostname(), pid: process.pid },
@@ -31,6 +34,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     if (given.durable_returns) await askForDelivery(deps)
   } catch (error) {
     await bus[Symbol.asyncDispose]()
+    await tracing[Symbol.asyncDispose]()
     throw error
   }
   return createAgent(deps, {

@@ -8,6 +8,7 @@ import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
 import { type Opened, openReturn, unacceptable } from './open-return.js'
 import { Releases } from './release.js'
+import { traceDelivery } from './request-trace.js'
 
 /** Outputs that this lets through are delivered whatever the policy says, so that it need not be read. */
 const STRICTEST = { auto_review: false, auto_return: false }
@@ -47,6 +48,7 @@ export class Delivering implements AsyncDisposable {
   /** Settles the pass by its return; `again` is called instead when reading failed. */
   deliver(awaited: Awaited, found: FoundReturn, again: () => void): void {
     awaited.returned = found.sequence
+    awaited.returned_at = found.time
     const opened = openReturn(this.#deps.bus, awaited.key, found)
     const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
     if (plain && this.#terms.needless(awaited.key, opened.output)) this.#give(awaited, opened.output)
@@ -116,6 +118,7 @@ export class Delivering implements AsyncDisposable {
 
   /** Its caller has it: that is said, unless only this process went away. */
   #settle(awaited: Awaited, outcome: Settled): void {
+    if (awaited.traceparent !== undefined) traceDelivery(this.#deps, awaited, outcome)
     awaited.settle(outcome)
     if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#acknowledging.note(awaited.returned)
   }

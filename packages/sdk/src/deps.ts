@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import type { Clock } from '@passover/core'
+import type { Clock, Tracing } from '@passover/core'
 import type { Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Faults } from './faults.js'
@@ -12,6 +12,8 @@ export interface Deps {
   clock: Clock
   random: Random
   faults?: Faults
+  /** Where spans go; absent: nowhere. Its agent ends it. */
+  tracing?: Tracing
   /** Applies output schemas; absent: none is. Its agent ends it. */
   schemas?: OutputSchemas
   /** Where the process says a line for people, workers' failures among them; absent: nowhere. */

@@ -6,6 +6,7 @@ import { type Answer, type GivenBack, publishLate } from './give-back.js'
 import type { Handler } from './pass.js'
 import { PassOfRun } from './pass-of-run.js'
 import type { Run } from './run.js'
+import { inWorkSpan } from './run-trace.js'
 import { inScope } from './scope.js'
 import type { WorkerContext } from './worker-context.js'
 import { failureText } from './worker-log.js'
@@ -17,7 +18,13 @@ type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' } |
 export type Disposal = 'ack' | 'hand_back' | 'leave'
 
 /** Runs the handler of an attempt, gives back what it made, and says what becomes of the delivery. Never throws. */
-export async function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+export function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+  return worker.deps.tracing?.on
+    ? inWorkSpan(worker.deps.tracing, worker.deps, { run, work: () => executeRun(worker, run, handler) })
+    : executeRun(worker, run, handler)
+}
+
+async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
   const { faults } = worker.deps
   if (faults) await faults.at('worker:before-run', run.key)
   const producing = produce(worker, run, handler)
@@ -37,6 +44,7 @@ export async function execute(worker: WorkerContext, run: Run, handler: Handler)
 }
 
 function tellFailure(worker: WorkerContext, run: Run, { error, produced }: { error: PassError; produced: Produced }): void {
+  run.failed = error.code
   const thrown = produced.kind === 'threw' ? { thrown: produced.error } : {}
   const failed = { pass: run.key, attempt: run.attempt, error, ...thrown }
   worker.told({ kind: 'failed', ...failed, text: failureText({ subagent: worker.agent, ...failed }) })
@@ -80,7 +88,8 @@ async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler):
 
 function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
   const pass = new PassOfRun(worker, run, contextOf(work.parts))
-  return inScope(pass, () => work.handler(pass))
+  const { span } = run
+  return inScope(pass, span ? () => span.within(() => work.handler(pass)) : () => work.handler(pass))
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing may say so.

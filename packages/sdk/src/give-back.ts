@@ -3,6 +3,7 @@ import { packOutput } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 import type { Run } from './run.js'
+import { inReturnSpan, passTrace, traceHeaders } from './run-trace.js'
 import { stowParts } from './stow.js'
 import { type ViewRules, viewJournal } from './view.js'
 
@@ -29,6 +30,10 @@ const RAW_TEXT = 65_536
  * an outcome that is not known is read too, and published again under the same guard for up to 15 s.
  */
 export function giveBack(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
+  return run.span ? inReturnSpan(giver.deps, run, () => give(giver, run, answer)) : give(giver, run, answer)
+}
+
+function give(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
   const { deps } = giver
   try {
     const made = returnStep(giver, run, answer)
@@ -91,7 +96,7 @@ function returnStep(giver: Giver, run: Run, answer: Answer): Outgoing | Promise<
 
 function messageOf(giver: Giver, run: Run, { answer, data, json }: { answer: Answer; data: Uint8Array; json: boolean }): Outgoing {
   const { subjects } = giver.deps.bus
-  const traceparent = run.delivery.headers.get(HEADER.traceparent)
+  const traceparent = passTrace(run)
   const headers: Record<string, string> = { [HEADER.attempt]: String(run.attempt), [HEADER.nonce]: run.nonce }
   headers[HEADER.status] = 'error' in answer ? 'failed' : answer.output.status
   if ('error' in answer) headers[HEADER.code] = answer.error.code
@@ -133,6 +138,7 @@ export async function publishLate(giver: Giver, run: Run, output: WorkOutput): P
   const { bus } = giver.deps
   const event = (body: unknown): Outgoing => ({
     subject: bus.subjects.event(run.key, 'late', giver.agent),
+    ...traceHeaders(run),
     data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),
   })
   const outcome = await bus.publish(event(output))

@@ -38,6 +38,8 @@ export interface PassOverOptions {
   attempts_made?: number | undefined
   user_id?: string | undefined
   trace_id?: string | undefined
+  /** W3C traceparent of what this pass continues, where the process's own OpenTelemetry does not say; one that is none is ignored. */
+  traceparent?: string | undefined
   /** The pass within which this one is asked for; default: the one whose handler calls. */
   parent?: ParentProof | undefined
   /** Aborting it cancels the pass. */
@@ -70,6 +72,7 @@ const OPTIONS: Record<keyof PassOverOptions, true> = {
   attempts_made: true,
   user_id: true,
   trace_id: true,
+  traceparent: true,
   parent: true,
   signal: true,
 }
@@ -78,7 +81,7 @@ const OPTIONS: Record<keyof PassOverOptions, true> = {
 const OPTION_OF: Record<string, string> = { subagent_id: 'subagent', originating_agent_id: 'agent' }
 
 /** Options that have another name or place in the request. */
-const APART = new Set<string>(['subagent', 'work_context', 'reason', 'return_required', 'id', 'signal'])
+const APART = new Set<string>(['subagent', 'work_context', 'reason', 'return_required', 'id', 'signal', 'traceparent'])
 
 /** A request in the two halves that travel apart. */
 export interface BuiltRequest {

@@ -5,6 +5,7 @@ import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
 import type { Pass } from './pass.js'
 import type { Run } from './run.js'
+import { runTrace } from './run-trace.js'
 import { inScope, type Scope, type Scoped } from './scope.js'
 import { WorkError } from './work-error.js'
 import type { WorkerContext } from './worker-context.js'
@@ -77,6 +78,9 @@ export class PassOfRun implements Pass, Scoped {
   get parent(): ParentProof {
     return this.scope().parent
   }
+  get traceparent(): string | undefined {
+    return runTrace(this.#run)
+  }
   get timeout_ms(): number {
     return this.#run.control.timeout_ms
   }
@@ -120,6 +124,6 @@ export class PassOfRun implements Pass, Scoped {
     const { control, key, proof } = this.#run
     const { originator, subagent, id } = key
     const parent: ParentProof = { originator, subagent, id, return_id: control.return_id, proof }
-    return { agent: this.#worker.self, pass: this, parent, context: this.#context }
+    return { agent: this.#worker.self, pass: this, parent, traceparent: () => this.traceparent, context: this.#context }
   }
 }

@@ -17,6 +17,7 @@ import type { Deps } from './deps.js'
 import { makeHandle, type PassHandle } from './handle.js'
 import { buildRequest, type PassOverOptions } from './options.js'
 import { publishPlain } from './publish-request.js'
+import { type AskedTraces, endRequest, traceRequest } from './request-trace.js'
 import type { ReturnNotices } from './return-notices.js'
 import type { Returns } from './returns.js'
 import type { Scope } from './scope.js'
@@ -29,6 +30,7 @@ export interface Origin {
   name: string
   instance: string
   returns: Returns
+  traces: AskedTraces
   /** Who is told of returns: then they are waited for, whether a caller does or not. */
   notices?: Pick<ReturnNotices, 'listening'> | undefined
   /** Undefined: the caller named none. */
@@ -45,6 +47,8 @@ interface Draft {
   parts: Part[]
   /** Only where the id was given: the stream may know it already. */
   digest: string | undefined
+  /** What its request carries. */
+  traceparent: string | undefined
 }
 
 /** Asks for a pass (spec 0 §11.1). Never throws: what is wrong rejects the handle. */
@@ -55,10 +59,14 @@ export function passOver(origin: Origin, options: PassOverOptions, scope: Scope 
   const drafted = attempt(() => draft(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
   if (!drafted.ok) return failed(id, options, drafted.error)
   const key = drafted.value.key
+  const about = { key, traces: origin.traces, given: options.traceparent, scope, retry_of: options.retry_of }
+  const traced = deps.tracing || scope || options.traceparent ? traceRequest(deps, about) : undefined
+  drafted.value.traceparent = traced?.traceparent
   const wanted = drafted.value.request.return_required || origin.notices?.listening === true
   const waiting = wanted ? begin(origin, drafted.value) : undefined
   const stored = waiting?.stored ?? sendDraft(origin, drafted.value)
   stored.catch(() => undefined)
+  if (traced?.span) endRequest(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
   const abort = options.signal && watch(origin, key, options.signal)
   if (abort) waiting?.result.then(abort, abort)
   return makeHandle({
@@ -98,6 +106,7 @@ function draft(origin: Origin, options: PassOverOptions, about: { id: string; sc
     session_id: context.session_id,
     parts,
     digest: options.id === undefined ? undefined : requestDigest(request, parts),
+    traceparent: undefined,
   }
 }
 
@@ -121,7 +130,8 @@ function begin(origin: Origin, drafted: Draft | Pick<Draft, 'key' | 'digest'>, o
   let awaited: Awaited | undefined
   const result = new Promise<WorkOutput>((resolve, reject) => {
     const settle = (outcome: Settled): void => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
-    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id }, settle)
+    const traceparent = 'traceparent' in drafted ? drafted.traceparent : undefined
+    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id, traceparent }, settle)
   })
   // A caller may look at the result later: it must not be lost on nobody before.
   result.catch(() => undefined)
@@ -185,18 +195,19 @@ async function sendSlowly(origin: Origin, drafted: Draft): Promise<void> {
 function requestMessage(origin: Origin, drafted: Draft, parts: Part[]): Outgoing {
   const { request, session_id } = drafted
   const body: RequestEnvelope = { v: WIRE_VERSION, request, parts, session_id }
-  return {
-    subject: origin.deps.bus.subjects.request(drafted.key.subagent, origin.name),
-    headers: { [HEADER.id]: drafted.key.id, ...(request.timeout_ms !== undefined && { [HEADER.timeout]: String(request.timeout_ms) }) },
-    data: encode(body),
-  }
+  const headers: Record<string, string> = { [HEADER.id]: drafted.key.id }
+  if (request.timeout_ms !== undefined) headers[HEADER.timeout] = String(request.timeout_ms)
+  if (drafted.traceparent !== undefined) headers[HEADER.traceparent] = drafted.traceparent
+  return { subject: origin.deps.bus.subjects.request(drafted.key.subagent, origin.name), headers, data: encode(body) }
 }
 
 /** Publishes a cancel (DESIGN §2). E040 and E013 as for a request. */
 async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
   const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: reason.slice(0, 4_096) }) }
-  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), data: encode(body) }, key)
+  const traceparent = origin.traces.of(key.id)
+  const headers = traceparent === undefined ? {} : { headers: { [HEADER.traceparent]: traceparent } }
+  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), ...headers, data: encode(body) }, key)
 }
 
 /** Cancels when the signal is aborted; gives what ends the watch. */

@@ -27,6 +27,8 @@ export interface Pass {
   readonly ancestors: readonly string[]
   /** What a child says about this pass, for programs that pass over on its behalf (`passover work` hands it to its command). */
   readonly parent: ParentProof
+  /** W3C traceparent of this run, for what it calls elsewhere; undefined: the pass is not traced. */
+  readonly traceparent: string | undefined
   /** The pass's whole time, and when it is over. */
   readonly timeout_ms: number
   readonly deadline: number

@@ -25,6 +25,8 @@ export interface Expectation {
   own_id: boolean
   /** Who waits says by itself that it has the return. */
   quiet?: true | undefined
+  /** Of its request, where that is traced. */
+  traceparent?: string | undefined
 }
 
 export interface ReturnsOptions {
@@ -90,9 +92,9 @@ export class Returns implements AsyncDisposable {
 
   /** Waits for a pass from now on; `settle` is called once. */
   expect(expectation: Expectation, settle: (outcome: Settled) => void): Awaited {
-    const { key, digest, own_id } = expectation
+    const { key, digest, own_id, traceparent } = expectation
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
-    const awaited = this.#waiting.add({ key, digest, epoch, quiet: expectation.quiet === true }, settle)
+    const awaited = this.#waiting.add({ key, digest, epoch, quiet: expectation.quiet === true, traceparent }, settle)
     this.#reading.begin()
     return awaited
   }
@@ -185,7 +187,7 @@ export class Returns implements AsyncDisposable {
       }
       // It could not be read to its end: wait for it again.
       const again = this.expect(
-        { key: awaited.key, digest: awaited.digest, own_id: false, quiet: awaited.quiet || undefined },
+        { key: awaited.key, digest: awaited.digest, own_id: false, quiet: awaited.quiet || undefined, traceparent: awaited.traceparent },
         awaited.settle,
       )
       Object.assign(again, {

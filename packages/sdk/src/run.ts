@@ -1,4 +1,5 @@
 import type { Delivery } from '@passover/bus'
+import type { Span } from '@passover/core'
 import type { Part, PassKey, WorkControl } from '@passover/schemas'
 import { LazyAbort } from './abort.js'
 import type { Begun } from './begin.js'
@@ -46,6 +47,10 @@ export interface Run {
   telling: Promise<void> | undefined
   /** Server ms of the last progress event. */
   progress_at: number
+  /** Where it is traced in this process. */
+  span: Span | undefined
+  /** What its own answer failed with. */
+  failed: string | undefined
 }
 
 /** Tells the handler to stop, once. */
@@ -88,5 +93,7 @@ export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart
     progress: undefined,
     telling: undefined,
     progress_at: 0,
+    span: undefined,
+    failed: undefined,
   }
 }

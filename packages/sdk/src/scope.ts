@@ -9,6 +9,8 @@ export interface Scope {
   readonly pass: Pass
   /** What a child says about its parent. */
   readonly parent: ParentProof
+  /** What a child's trace continues. */
+  traceparent(): string | undefined
   /** The parent's, for what a child's context leaves out. */
   context(): Pick<WorkContext, 'session_id' | 'directory'>
 }

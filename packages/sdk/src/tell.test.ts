@@ -1,4 +1,4 @@
-import { type Bus, Subjects } from '@passover/bus'
+import { type Bus, readHeaders, Subjects } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { describe, expect, it } from 'vitest'
 import type { Giver } from './give-back.js'
@@ -28,7 +28,8 @@ function stage() {
   } as unknown as Clock
   const giver = { deps: { bus, clock }, agent: 'audit' } as unknown as Giver
   const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
-  const run = { key, attempt: 1, began_at: 10_000, told_started: false, progress_at: 0 } as unknown as Run
+  const delivery = { headers: readHeaders('NATS/1.0\r\n') }
+  const run = { key, delivery, attempt: 1, began_at: 10_000, told_started: false, progress_at: 0 } as unknown as Run
   return { kinds, stored, timers, giver, run }
 }
 

@@ -22,7 +22,10 @@ export class Waiting {
     for (const same of this.#awaited.values()) yield* same
   }
 
-  add(pass: Pick<Awaited, 'key' | 'digest' | 'epoch' | 'quiet'>, settle: (outcome: Settled) => void): Awaited {
+  add(
+    pass: Pick<Awaited, 'key' | 'digest' | 'epoch' | 'quiet'> & { traceparent?: string | undefined },
+    settle: (outcome: Settled) => void,
+  ): Awaited {
     const awaited: Awaited = {
       key: pass.key,
       digest: pass.digest,
@@ -36,6 +39,8 @@ export class Waiting {
       over: false,
       hearing: undefined,
       returned: 0,
+      returned_at: 0,
+      traceparent: pass.traceparent,
       quiet: pass.quiet,
       settle,
     }

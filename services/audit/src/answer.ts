@@ -32,6 +32,7 @@ import { controlOf } from './history.js'
 import type { Inbox } from './inbox.js'
 import { dueOf } from './inbox-item.js'
 import { type LoadDeps, type Loaded, loadPass } from './load.js'
+import type { PassMemory } from './pass-memory.js'
 import type { Query } from './query.js'
 import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
@@ -153,6 +154,7 @@ async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: numbe
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   const returned = returnOf(loaded)
+  const traceparent = traceOf(memory)
   const fits = returned !== undefined && returned.data.length <= options.room
   return {
     key: memory.key,
@@ -164,8 +166,15 @@ async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: numbe
     ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
     decisions: countingDecisions(record),
     record,
+    ...(traceparent === undefined ? {} : { traceparent }),
     ...(options.history ? timelineOf(loaded, record, heard) : {}),
   }
+}
+
+/** All its steps say the same; a system's return alone may say nothing. */
+function traceOf({ noted }: PassMemory): string | undefined {
+  for (const { fact } of noted) if (fact.type === 'step' && fact.traceparent !== undefined) return fact.traceparent
+  return undefined
 }
 
 /** As of now: what was acknowledged a moment ago counts. */

@@ -2,6 +2,7 @@ import type { Advanced, Outcome, Outgoing, Plan, Verdict } from '@passover/bus'
 import { type Admission, foldJournal, type JournalState, passError, sessionToken } from '@passover/core'
 import { idTime, type PassError, type Step } from '@passover/schemas'
 import type { Context } from './context.js'
+import { inDecisionSpan, noteDecision } from './decision-trace.js'
 import { firstDigest } from './first-digest.js'
 import { heldStep, systemReturn, workStep } from './first-step.js'
 import { type Asked, type Begin, prepare } from './prepare.js'
@@ -24,7 +25,11 @@ type Stand = { by: 'me'; admission: Begun } | { by: 'other'; journal: JournalSta
  * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting none.
  * The request is acknowledged only when its journal is begun (rule 7); nothing is read unless the publish is not "stored".
  */
-export async function admitRequest(context: Context, asked: Asked): Promise<Verdict> {
+export function admitRequest(context: Context, asked: Asked): Promise<Verdict> {
+  return context.deps.tracing?.on ? inDecisionSpan(context, asked, (traced) => admitAsked(context, traced)) : admitAsked(context, asked)
+}
+
+async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
   const { deps } = context
   const prepared = prepare(context, asked)
   const begin = prepared instanceof Promise ? await prepared : prepared
@@ -107,8 +112,9 @@ function settle(context: Context, asked: Asked, begin: Begin, stand: Stand): Ver
     : settleLate(context, begin, stand.admission)
 }
 
-function begun({ stats, deps }: Context, { key }: Begin, admission: Begun): Verdict {
+function begun({ stats, deps }: Context, { key, span, answered }: Begin, admission: Begun): Verdict {
   stats[TALLY[admission.kind]]++
+  if (span) noteDecision(span, admission, answered.policy_version)
   if (admission.kind === 'refuse') deps.log.info({ ...key, code: admission.error.code }, 'pass refused')
   return { ok: true }
 }
@@ -132,6 +138,7 @@ async function settleOther(context: Context, asked: Asked, begin: Begin, journal
   const { digest, reply_type } = begin.answered
   if (first === undefined || first === digest) {
     context.stats.repeated++
+    begin.span?.note({ decision: 'repeated' })
     return { ok: true }
   }
   const { delivery, parties } = asked

@@ -2,6 +2,7 @@ import { decode, type Outgoing, type Plan, type Stored, type Verdict } from '@pa
 import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError } from '@passover/core'
 import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
 import type { Context } from './context.js'
+import { inSpan } from './decision-trace.js'
 import { type Answered, systemReturn, workStep } from './first-step.js'
 import { fits, stowParts } from './fit-parts.js'
 import { type ReadRequest, readRequest } from './read-request.js'
@@ -25,6 +26,7 @@ interface HeldPass {
   journal: HeldJournal
   control: WorkControl
   expires_at: number
+  traceparent: string | undefined
 }
 
 interface Counted {
@@ -60,6 +62,11 @@ export async function driveHeld(context: Context, key: PassKey): Promise<Driven>
   if (pass === 'unreadable') return 'failed'
   const counted = await firstThatCounts(context, pass)
   if (!counted) return 'undecided'
+  const about = { key, parent: pass.traceparent, facts: { item: ITEM, decision: counted.body.verdict, person: counted.person } }
+  return inSpan(context, about, () => goOn(context, pass, counted))
+}
+
+async function goOn(context: Context, pass: HeldPass, counted: Counted): Promise<Driven> {
   const ground = await groundOf(context, pass, counted)
   await context.deps.faults?.at('decision:before-publish')
   const stored = await publish(context, pass, { counted, ground })
@@ -93,7 +100,8 @@ async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'mov
     log.error({ ...key, base: held?.control?.policy?.base }, 'the policy of a held pass cannot be read: is it of a newer version?')
     return 'unreadable'
   }
-  return { key, history, journal, control, expires_at: journal.held.time + held.expires_ms }
+  const { traceparent } = journal.held
+  return { key, history, journal, control, expires_at: journal.held.time + held.expires_ms, traceparent }
 }
 
 function stepsOf(context: Context, history: Stored[]): Step[] {
@@ -181,13 +189,13 @@ function conclude({ control, expires_at }: HeldPass, { counted, ground }: Decide
 function nextStep(context: Context, pass: HeldPass, how: { outcome: Conclusion; guard: number }): Outgoing {
   const place = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
   const { outcome } = how
-  if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass.control))
+  if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass))
   const { admission, request } = outcome
   const { control, slot, keep } = admission
-  return workStep(place, { control, slot, parts: request.parts.filter(keep) }, request.traceparent)
+  return workStep(place, { control, slot, parts: request.parts.filter(keep) }, pass.traceparent)
 }
 
-function answeredOf(control: WorkControl): Answered {
+function answeredOf({ control, traceparent }: HeldPass): Answered {
   const { digest, request_sequence, requested_at, reply_type } = control
-  return { digest, request_sequence, requested_at, reply_type }
+  return { digest, request_sequence, requested_at, reply_type, traceparent }
 }

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import type { Clock } from '@passover/core'
+import type { Clock, Tracing } from '@passover/core'
 import type { Random } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Faults } from './faults.js'
@@ -11,5 +11,7 @@ export interface DispatcherDeps {
   clock: Clock
   random: Random
   log: Logger
+  /** Where spans go; absent: nowhere. */
+  tracing?: Tracing
   faults?: Faults
 }

@@ -133,7 +133,7 @@ class RunningDispatcher implements Running {
     stores.stop()
     water.stop()
     this.#context.budgets.stop()
-    const { log } = this.#context.deps
+    const { log, tracing } = this.#context.deps
     try {
       await Promise.all([admission?.drain(ms), answering.drain(ms), consumers.stop()])
       await timekeeper?.drain(ms)
@@ -143,6 +143,7 @@ class RunningDispatcher implements Running {
     } catch (error) {
       log.warn({ err: error }, 'dispatcher stopped uncleanly')
     }
+    await tracing?.[Symbol.asyncDispose]()
     this.#resolveClosed()
   }
 }

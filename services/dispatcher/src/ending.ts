@@ -1,7 +1,7 @@
 import type { Outcome, Outgoing, Plan } from '@passover/bus'
 import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, passError } from '@passover/core'
 import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
-import { type Answered, type ReplyType, systemReturn } from './first-step.js'
+import { type Answered, systemReturn } from './first-step.js'
 import type { Keeper } from './keeper.js'
 
 /** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
@@ -40,7 +40,7 @@ export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered):
 
 function returnOf(keeper: Keeper, due: DueEnd, answered: Answered | undefined): Outgoing {
   const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce() }
-  return systemReturn(place, errorOf(due, keeper), answered ?? { reply_type: replyType(due.journal) })
+  return systemReturn(place, errorOf(due, keeper), answered ?? toldBy(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
@@ -58,9 +58,9 @@ function lastResort(keeper: Keeper, message: Outgoing, seen: { due: DueEnd; step
   return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
 }
 
-function replyType(journal: JournalState): ReplyType {
+function toldBy(journal: JournalState): Partial<Answered> {
   const step = journal.state === 'held' ? journal.held : journal.state === 'open' ? journal.work : undefined
-  return step?.reply ?? 'msgpack'
+  return { reply_type: step?.reply ?? 'msgpack', traceparent: step?.traceparent }
 }
 
 function errorOf(due: DueEnd, keeper: Keeper): PassError {

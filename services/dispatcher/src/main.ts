@@ -2,6 +2,7 @@
 import { pathToFileURL } from 'node:url'
 import { BusUnreachable, healthPort, nodeRandom, openBus, readTextFile, StreamLost, serveHealth, serverClock } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
+import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
 import { type Running, startDispatcher } from './dispatcher.js'
 import { readEnvironment } from './environment.js'
@@ -23,7 +24,9 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
   await bus.ensureTopology()
-  const running = await startDispatcher({ bus, clock: serverClock(bus), random: nodeRandom, log, ...(faults && { faults }) }, told.settings)
+  const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
+  const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
+  const running = await startDispatcher(deps, told.settings)
   const port = healthPort(env)
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
   return running

@@ -1,17 +1,17 @@
 import type { Delivery } from '@passover/bus'
-import { type Admission, type AdmitInput, admit, tokensOf } from '@passover/core'
-import { type Budget, keyText, type Part, type PassKey, type WorkControl } from '@passover/schemas'
+import { type Admission, type AdmitInput, admit, type Span, tokensOf } from '@passover/core'
+import { type Budget, keyText, type Part, type PassKey, traceIdOf, type WorkControl } from '@passover/schemas'
 import type { Context } from './context.js'
 import type { Answered } from './first-step.js'
 import { fits, stowParts } from './fit-parts.js'
 import type { Parties, ReadRequest } from './read-request.js'
 
-const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
-
 export interface Asked {
   delivery: Delivery
   parties: Parties
   reading: ReadRequest
+  /** What is made of it, where that is traced here. */
+  span?: Span | undefined
 }
 
 /** One attempt to begin the journal that a request asks for. */
@@ -21,6 +21,7 @@ export interface Begin {
   parts: Part[]
   input: AdmitInput
   decide: (now: number) => Admission
+  span: Span | undefined
 }
 
 /** What was found out about a request's agents and its parent. */
@@ -54,9 +55,10 @@ async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
   return begin
 }
 
-function beginOf(context: Context, { delivery, parties, reading }: Asked, { agents, parent }: Ground): Begin {
+function beginOf(context: Context, { delivery, parties, reading, span }: Asked, { agents, parent }: Ground): Begin {
   const { deps, options, counting } = context
-  const { request, digest, session_id, reply_type, traceparent } = reading
+  const { request, digest, session_id, reply_type } = reading
+  const traceparent = reading.traceparent ?? (span?.traceparent || undefined)
   const { originator, subagent } = parties
   const policy = context.policy.current()
   const input: AdmitInput = {
@@ -74,7 +76,7 @@ function beginOf(context: Context, { delivery, parties, reading }: Asked, { agen
     policy,
     id_window_ms: options.id_window_ms,
     return_id: Buffer.from(deps.random.bytes(16)).toString('base64url'),
-    trace_id: traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1],
+    trace_id: traceIdOf(traceparent),
   }
   const key: PassKey = { originator, subagent, id: request.id }
   const decide = (now: number): Admission => {
@@ -91,7 +93,7 @@ function beginOf(context: Context, { delivery, parties, reading }: Asked, { agen
     traceparent,
     policy_version: policy.version,
   }
-  return { key, answered, parts: reading.parts, input, decide }
+  return { key, answered, parts: reading.parts, input, decide, span }
 }
 
 /** What a child takes is written down before its work step; asked again, it is found there. */

@@ -1,6 +1,15 @@
 import { bodyType, decode, type MessageHeaders, splitContext } from '@passover/bus'
 import { isBody, requestDigest } from '@passover/core'
-import { HEADER, type Part, type PassError, passOverRequest, type RequestControl, requestEnvelope, sha256 } from '@passover/schemas'
+import {
+  HEADER,
+  type Part,
+  type PassError,
+  passOverRequest,
+  type RequestControl,
+  requestEnvelope,
+  sha256,
+  soundTraceparent,
+} from '@passover/schemas'
 import type { z } from 'zod'
 
 /** Who speaks to whom, as the subject says: pinned by permissions, so it is what counts. */
@@ -53,7 +62,7 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
     if (claimed !== undefined && claimed !== digest) {
       return bad('the digest in the header is not the digest of the request', { field: HEADER.digest })
     }
-    const traceparent = raw.headers.get(HEADER.traceparent)
+    const traceparent = soundTraceparent(raw.headers.get(HEADER.traceparent))
     const { request, parts, session_id } = form
     const value: ReadRequest = { request, parts, session_id, digest, reply_type }
     if (traceparent !== undefined) value.traceparent = traceparent

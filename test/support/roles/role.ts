@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Agent, createAgent, type Faults } from '@passover/sdk'
+import { openTracing } from '@passover/tracing'
 
 /** What the processes of tests share: they speak to the test by IPC, and end themselves where they are told to. */
 
@@ -65,8 +66,7 @@ export async function agentHere(faults: Faults = { at: (point, key) => faultHere
       return { [Symbol.dispose]: () => clearTimeout(timer) }
     },
   }
-  return createAgent(
-    { bus, clock, random: { bytes: (length) => randomBytes(length) }, faults, process: { host: 'here', pid: process.pid } },
-    { directory: '/project' },
-  )
+  const tracing = await openTracing({ env: process.env, service: bus.identity, say: (line) => void process.stderr.write(`${line}\n`) })
+  const random = { bytes: (length: number) => randomBytes(length) }
+  return createAgent({ bus, clock, random, tracing, faults, process: { host: 'here', pid: process.pid } }, { directory: '/project' })
 }

@@ -1,5 +1,5 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
-import { chooseModifications, modificationsIn, type NumberedModification } from '@passover/core'
+import { chooseModifications, modificationsIn, type NumberedModification, type Tracing } from '@passover/core'
 import type { AnsweredDecision, AnsweredPass, WorkOutput } from '@passover/schemas'
 import {
   type Applied,
@@ -28,6 +28,8 @@ export interface ApplyRequest extends PassRef {
   dryRun?: boolean | undefined
   yes?: boolean | undefined
   binary?: boolean | undefined
+  /** Where the span of the application goes. */
+  tracing?: Tracing
 }
 
 /** A pass with everything that is known before anybody is asked. */
@@ -57,7 +59,9 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const asks = changes > 0 && !given.yes && terminal.interactive
   if (asks && !(await agreed(`Apply ${count(changes, 'change')} in ${given.directory}?`))) return 1
   const decision = await decisionOf(bus, ready)
-  const home: ApplyHome = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person', directory: given.directory }
+  const { tracing, directory } = given
+  const deps = { bus, clock: serverClock(bus), random: nodeRandom, ...(tracing && { tracing }) }
+  const home: ApplyHome = { deps, as: 'person', directory }
   const { judged, taken } = ready
   const applied_by = decision.person
   const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })

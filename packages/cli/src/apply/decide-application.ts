@@ -17,7 +17,7 @@ export async function decideApplication(bus: Bus, pass: AnsweredPass, modificati
   refuseExpired(bus, pass)
   const digest = pass.return ? sha256(pass.return.data) : ''
   await verifyStored(bus, pass, { id: pass.row.id, digest })
-  const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest }
+  const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest, traceparent: pass.traceparent }
   const counts = async (standing: Standing) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
   const decided = await decide(bus, { ...verdict, modifications }, counts)
   if (decided.kind === 'lost') throw faster(bus, pass, decided.standing)

@@ -31,8 +31,11 @@ export function applyCommand(): Command {
       action<ApplyFlags, [string]>(async (context, options, id) => {
         const { connectPerson } = await import('../client.js')
         const { applyPass } = await import('../apply/apply-pass.js')
+        const { openTracing } = await import('@passover/tracing')
+        const { terminal, env, directory } = context
         await using bus = await connectPerson(context)
-        return await applyPass(bus, context.terminal, { ...options, id, directory: context.directory })
+        await using tracing = await openTracing({ env, service: 'passover', say: (line) => terminal.note(line) })
+        return await applyPass(bus, terminal, { ...options, id, directory, tracing })
       }),
     )
 }

@@ -29,6 +29,11 @@ it('tells a command what its pass is about', () => {
     PASSOVER_CAN_RUN_TOOLS: 'true',
   })
   expect(env.PASSOVER_TOOLS).toBeUndefined()
+  expect(env).not.toHaveProperty('TRACEPARENT')
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  expect(passEnvironment({ ...PASS, ancestors: [], rights: { ...PASS.rights, constraints: [] }, traceparent }).TRACEPARENT).toBe(
+    traceparent,
+  )
   expect(env.PASSOVER_DEADLINE).toBe('1970-01-01T00:00:00.000Z')
 })
 

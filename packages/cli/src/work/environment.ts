@@ -15,7 +15,7 @@ type Told = Pick<
   | 'ancestors'
   | 'rights'
   | 'parent'
->
+> & { traceparent?: string | undefined }
 
 /**
  * What a command is told about its pass in its environment, besides the request on its stdin. `enforced`: the constraints that hold whatever
@@ -43,6 +43,8 @@ export function passEnvironment(pass: Told, enforced: readonly string[] = []): R
     ...(rights.tools && { PASSOVER_TOOLS: variable(rights.tools.join(',')) }),
     // Lets the command pass over in its turn: `passover request` names its parent by it.
     PASSOVER_PARENT: JSON.stringify(pass.parent),
+    // As OpenTelemetry's own tools read it.
+    ...(pass.traceparent !== undefined && { TRACEPARENT: pass.traceparent }),
   }
 }
 

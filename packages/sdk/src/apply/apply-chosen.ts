@@ -1,5 +1,6 @@
 import { type NumberedModification, PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
+import { inApplySpan } from './apply-trace.js'
 import { codeOf, type Folder } from './folder.js'
 import { openHome } from './journal.js'
 import { lockDirectory } from './lock.js'
@@ -57,7 +58,11 @@ export async function planChosen(directory: string, { taken, binary }: Pick<ToAp
  * Writes the taken modifications: all of them, or none. What a killed process left in the directory is settled first. Files change only
  * where they are as the subagent saw them, and keep mode, encoding, byte order mark and line ends. The event is stored once, after.
  */
-export async function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
+export function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
+  return home.deps.tracing?.on ? inApplySpan(home.deps, todo, () => applyTaken(home, todo)) : applyTaken(home, todo)
+}
+
+async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
   if (todo.taken.length === 0) return report(todo, { items: [], changes: [] }, [])
   const entered = await enter(home).catch((error: unknown) => refuseAll(todo, error))
   if ('conflicts' in entered) return entered

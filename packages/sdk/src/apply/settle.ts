@@ -1,8 +1,9 @@
 import { encode } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { keyText, type PassKey } from '@passover/schemas'
+import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { publishPlain } from '../publish-request.js'
+import { storedTrace } from './apply-trace.js'
 import type { Folder } from './folder.js'
 import { listSets, markSet, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
 import { settleSet } from './set.js'
@@ -72,7 +73,10 @@ export async function tellSet(home: ApplyHome, set: StoredSet): Promise<boolean>
   const { key } = intent
   await deps.faults?.at('apply:before-event', key)
   try {
-    await publishPlain(deps, { subject: deps.bus.subjects.event(key, 'applied', deps.bus.identity), data: encode(intent.event) }, key)
+    const traceparent = await storedTrace(deps.bus, key)
+    const headers = traceparent === undefined ? {} : { headers: { [HEADER.traceparent]: traceparent } }
+    const subject = deps.bus.subjects.event(key, 'applied', deps.bus.identity)
+    await publishPlain(deps, { subject, ...headers, data: encode(intent.event) }, key)
   } catch (error) {
     deps.say?.(`${keyText(key)} was applied, which could not be recorded yet: ${error instanceof Error ? error.message : String(error)}`)
     return false

@@ -9,11 +9,20 @@ const END_MS = 5_000
 const POLL_MS = 100
 
 /** Asks for a pass's end. Failure E013: not permitted; E040: not stored. */
-export async function publishCancel(bus: Bus, key: PassKey, reason: string | undefined): Promise<void> {
+export async function publishCancel(
+  bus: Bus,
+  { key, traceparent }: Pick<AnsweredPass, 'key' | 'traceparent'>,
+  reason: string | undefined,
+): Promise<void> {
   const body: CancelBody = { v: WIRE_VERSION, ...(reason === undefined ? {} : { reason }) }
   const outcome = await bus.publish({
     subject: bus.subjects.event(key, 'cancel', bus.identity),
-    headers: { [HEADER.id]: key.id, [HEADER.nonce]: randomUUID(), [HEADER.contentType]: CONTENT_TYPE.msgpack },
+    headers: {
+      [HEADER.id]: key.id,
+      [HEADER.nonce]: randomUUID(),
+      [HEADER.contentType]: CONTENT_TYPE.msgpack,
+      ...(traceparent === undefined ? {} : { [HEADER.traceparent]: traceparent }),
+    },
     data: encode(body),
   })
   // An unknown outcome is found out by whether the pass ends.

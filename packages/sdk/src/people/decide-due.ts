@@ -43,7 +43,8 @@ export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecid
   }
   if (returned) await verifyStored(bus, pass, due)
   const counts = (standing: Standing) => decisionCounts(bus, pass, { item: due.item, standing })
-  const decided = await decide(bus, { key: pass.key, item: due.item, digest: due.digest, verdict, reason, modifications }, counts)
+  const { key, traceparent } = pass
+  const decided = await decide(bus, { key, item: due.item, digest: due.digest, verdict, reason, modifications, traceparent }, counts)
   if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, only, standing: decided.standing })
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }

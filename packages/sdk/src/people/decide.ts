@@ -11,6 +11,8 @@ export interface Verdict {
   /** Digest of what the person was shown. */
   digest: string
   reason?: string | undefined
+  /** Of the pass, where it is traced. */
+  traceparent?: string | undefined
   modifications?: Record<string, 'taken' | 'rejected'> | undefined
 }
 
@@ -74,6 +76,7 @@ function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: 
       [HEADER.digest]: verdict.digest,
       [HEADER.nonce]: nonce,
       [HEADER.contentType]: CONTENT_TYPE.msgpack,
+      ...(verdict.traceparent === undefined ? {} : { [HEADER.traceparent]: verdict.traceparent }),
     },
     data: encode(body),
     guard: { subject: bus.subjects.decisions(key, item), sequence: after },

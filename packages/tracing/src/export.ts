@@ -1,0 +1,38 @@
+import type { Tracer } from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
+import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from '@opentelemetry/sdk-trace-base'
+import type { OpenTracing } from './open.js'
+import { StderrExporter } from './stderr-exporter.js'
+import { toldOnce } from './told-once.js'
+import type { Destination } from './where.js'
+
+/** An exit waits at most so long for a receiver. */
+const CLOSE_MS = 3_000
+
+/**
+ * A provider of ours alone (T1). Sampler, batches, address, headers and resource are OpenTelemetry's own variables: OTEL_TRACES_SAMPLER
+ * (parentbased_always_on), OTEL_BSP_…, OTEL_EXPORTER_OTLP_…, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
+ */
+export function exporting({ to, name, service, say }: OpenTracing & { to: Destination; name: string }): {
+  tracer: Tracer
+  close: () => Promise<void>
+} {
+  const exporter: SpanExporter = to === 'console' ? new StderrExporter() : toldOnce(new OTLPTraceExporter(), say)
+  const provider = new BasicTracerProvider({
+    resource: defaultResource()
+      .merge(resourceFromAttributes({ 'service.name': service }))
+      .merge(detectResources({ detectors: [envDetector] })),
+    spanProcessors: [new BatchSpanProcessor(exporter)],
+  })
+  return { tracer: provider.getTracer(name), close: () => inTime(provider.shutdown()) }
+}
+
+async function inTime(closing: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((done) => {
+    timer = setTimeout(done, CLOSE_MS)
+  })
+  await Promise.race([closing.catch(() => undefined), late])
+  clearTimeout(timer)
+}
