@@ -1,4 +1,14 @@
-import { decode, type Entry, encode, type ObjectStore, type Outcome, type PartStore, type Table, TableError } from '@passover/bus'
+import {
+  decode,
+  type Entry,
+  encode,
+  type ObjectStore,
+  type Outcome,
+  type PartStore,
+  type Table,
+  TableError,
+  type TableExtent,
+} from '@passover/bus'
 import type { z } from 'zod'
 import type { SimBus } from './sim-bus.js'
 import { type Answer, TIMEOUT_MS } from './sim-line.js'
@@ -63,6 +73,26 @@ export class SimTableClient<T> implements Table<T> {
 
   async *newest(count: number): AsyncIterable<Entry<T>> {
     yield* this.#some((rows) => rows.slice(-count))
+  }
+
+  async at(revision: number): Promise<Entry<T> | undefined> {
+    for await (const entry of this.#some((rows) => rows.filter((row) => row.revision === revision))) return entry
+    return undefined
+  }
+
+  async bytesAt(revision: number): Promise<Uint8Array | undefined> {
+    const find = () => ({ row: [...this.#table.rows.values()].find((row) => row.revision === revision) })
+    return this.#must(await this.#bus.line.request(find, TIMEOUT_MS)).row?.data
+  }
+
+  async read(onEntry: Parameters<Table<T>['read']>[0]): Promise<void> {
+    const rows = this.#must(await this.#bus.line.request(() => [...this.#table.rows.values()], TIMEOUT_MS))
+    for (const { key, data, revision } of rows) if (data) await onEntry({ key, data, revision })
+  }
+
+  async extent(): Promise<TableExtent> {
+    const rows = this.#must(await this.#bus.line.request(() => [...this.#table.rows.values()], TIMEOUT_MS))
+    return { first: rows[0]?.revision ?? 0, last: this.#table.last, entries: rows.length }
   }
 
   async watch(onChange: (key: string, value: T | undefined) => void, filter = '>'): Promise<{ ready: Promise<void> } & AsyncDisposable> {

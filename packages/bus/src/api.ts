@@ -78,6 +78,11 @@ export class JetStreamApi {
     return directAnswer(subject, await this.raw(`DIRECT.GET.${stream}.${subject}`, undefined, timeout_ms))
   }
 
+  /** The message of a sequence, by direct get. Not for agents. */
+  async directAt(stream: string, sequence: number): Promise<Stored | undefined> {
+    return directAnswer('', await this.raw(`DIRECT.GET.${stream}`, { seq: sequence }))
+  }
+
   /** The first message of a subject at or after a sequence, by direct get. Not for agents: the question is in its body. */
   async directNext(stream: string, query: { seq: number; next_by_subj: string }): Promise<Stored | undefined> {
     return directAnswer(query.next_by_subj, await this.raw(`DIRECT.GET.${stream}`, query))

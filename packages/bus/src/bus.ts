@@ -208,6 +208,14 @@ export interface Entry<T> {
   revision: number
 }
 
+export interface TableExtent {
+  first: number
+  last: number
+  entries: number
+  most?: number
+  first_time?: number
+}
+
 /** A typed key-value bucket. */
 export interface Table<T> {
   get(key: string): Promise<Entry<T> | undefined>
@@ -224,6 +232,14 @@ export interface Table<T> {
   entries(filter?: string): AsyncIterable<Entry<T>>
   /** Entries among the last `count` writes, oldest first. */
   newest(count: number): AsyncIterable<Entry<T>>
+  /** The entry that was written with this revision; undefined: it was written over, or is gone. Asks any replica. */
+  at(revision: number): Promise<Entry<T> | undefined>
+  /** The bytes of that entry. */
+  bytesAt(revision: number): Promise<Uint8Array | undefined>
+  /** Hands on every entry as its bytes, in the order of writing and without keeping them: for who reads a large bucket. Ends early when `signal` says so. */
+  read(onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>, signal?: AbortSignal): Promise<void>
+  /** Lowest and highest revision there, how many entries there are and may be (undefined: any number), and when the oldest was written (ms). */
+  extent(): Promise<TableExtent>
   /** Calls back for every present entry, then for each change (value undefined: deleted). Survives reconnects. `ready` settles after the present ones. */
   watch(onChange: (key: string, value: T | undefined) => void, filter?: string): Promise<{ ready: Promise<void> } & AsyncDisposable>
 }

@@ -41,6 +41,7 @@ export type {
   Stored,
   StreamUsage,
   Table,
+  TableExtent,
   TopologyOptions,
   Verdict,
   WaitedFor,

@@ -181,6 +181,7 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['passes', 'agents', 'policy', 'archive', 'inbox', 'acknowledged'].flatMap((table) =>
       readTable(subjects.bucket(table), 'passes, agents, policy, manifest, inbox, acknowledged returns'),
     ),
+    publish(`${API}.DIRECT.GET.KV_${subjects.bucket('passes')}`, 'read records by where they stand'),
     ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { JetStreamApi } from './api.js'
-import type { Entry, Outcome, Stored, Table } from './bus.js'
+import type { Entry, Outcome, Stored, Table, TableExtent } from './bus.js'
 import { decode, encode } from './codec.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
@@ -10,6 +10,11 @@ import { StreamReader } from './reader.js'
 const OPERATION = 'KV-Operation'
 const KEY = /^[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*$/
 const FILTER = /^(?:[A-Za-z0-9_=/-]+|\*)(?:\.(?:[A-Za-z0-9_=/-]+|\*))*(?:\.>)?$|^>$/
+
+interface StreamInfo {
+  state: { first_seq: number; last_seq: number; messages: number; first_ts: string }
+  config: { max_msgs: number }
+}
 
 interface TableContext {
   link: Link
@@ -87,6 +92,39 @@ export class KvTable<T> implements Table<T> {
   async *newest(count: number): AsyncIterable<Entry<T>> {
     const { state } = await this.#context.api.must<{ state: { last_seq: number } }>(`STREAM.INFO.${this.#stream}`)
     yield* this.#collect('>', Math.max(1, state.last_seq - count + 1))
+  }
+
+  async at(revision: number): Promise<Entry<T> | undefined> {
+    const stored = await this.#context.api.directAt(this.#stream, revision)
+    const value = stored && this.#value(stored)
+    return stored && value !== undefined ? { key: stored.subject.slice(this.#base.length), value, revision } : undefined
+  }
+
+  async bytesAt(revision: number): Promise<Uint8Array | undefined> {
+    const stored = await this.#context.api.directAt(this.#stream, revision)
+    return stored && !isDeleted(stored) ? stored.data : undefined
+  }
+
+  async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal): Promise<void> {
+    const hand = (stored: Stored) =>
+      isDeleted(stored)
+        ? undefined
+        : onEntry({ key: stored.subject.slice(this.#base.length), data: stored.data, revision: stored.sequence })
+    await using reader = await this.#reader('>', 1, hand)
+    const stopped = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
+    await Promise.race([reader.caughtUp, reader.closed, ...(signal ? [stopped] : [])])
+  }
+
+  async extent(): Promise<TableExtent> {
+    const { state, config } = await this.#context.api.must<StreamInfo>(`STREAM.INFO.${this.#stream}`)
+    const first_time = Date.parse(state.first_ts)
+    return {
+      first: state.first_seq,
+      last: state.last_seq,
+      entries: state.messages,
+      ...(config.max_msgs > 0 ? { most: config.max_msgs } : {}),
+      ...(state.messages > 0 && Number.isFinite(first_time) ? { first_time } : {}),
+    }
   }
 
   async watch(onChange: (key: string, value: T | undefined) => void, filter = '>'): Promise<{ ready: Promise<void> } & AsyncDisposable> {

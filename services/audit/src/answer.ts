@@ -15,8 +15,10 @@ import {
   type PassKey,
   type PassRecord,
   type PassRow,
+  type QueryAnswer,
   type Question,
   question,
+  type StatsAnswer,
   type StoredReturn,
   storedId,
   type TimeAnswer,
@@ -26,6 +28,7 @@ import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerInbox } from './answer-inbox.js'
+import { answerQuery, answerStats, type QueryAnswerDeps } from './answer-query.js'
 import type { DeadLetters } from './dead-letters.js'
 import { describeChecked } from './describe.js'
 import { controlOf } from './history.js'
@@ -37,7 +40,7 @@ import type { Query } from './query.js'
 import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
 
-export interface AnswerDeps extends LoadDeps {
+export interface AnswerDeps extends LoadDeps, QueryAnswerDeps {
   log: Logger
   /** Applies output schemas. */
   check?: CheckSchema | undefined
@@ -47,8 +50,6 @@ export interface AnswerDeps extends LoadDeps {
   acknowledged: Pick<Acknowledged, 'has'>
   /** Settles when everything up to there was read; rejects when that takes too long. */
   untilRead: (sequence: number) => Promise<void>
-  /** Whether this asker is told about every pass. */
-  seesAll: (name: string) => boolean
   /** Sequence of the request of a pass that no step has answered yet. */
   requestOf: (key: PassKey) => number | undefined
 }
@@ -62,6 +63,8 @@ export type Answer =
   | InboxAnswer
   | DeadLettersAnswer
   | DeadLetterAnswer
+  | QueryAnswer
+  | StatsAnswer
 
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
@@ -107,8 +110,9 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
     case 'pass':
       return await answerPass(deps, asker, data)
     case 'query':
+      return await answerQuery(deps, asker, data)
     case 'stats':
-      return refuse('E040', 'This audit does not answer that yet')
+      return await answerStats(deps, asker, data)
   }
 }
 

@@ -23,6 +23,12 @@ export async function askedFor(bus: Bus, control: WorkControl, request: Stored |
   }
 }
 
+/** The objective of a stored request, as far as it can be read. */
+export async function objectiveOf(bus: Bus, request: Stored): Promise<string | undefined> {
+  const body = decodedBody(request)
+  return body && (await contextOf(bus, body)).objective
+}
+
 interface Context {
   objective: string | undefined
   files: AskedFor['files']

@@ -1,4 +1,4 @@
-import { ARCHIVE_BUCKET, Archive, Manifest, type ManifestEntry } from '@passover/archive'
+import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import type { Bus, ObjectStore, Table } from '@passover/bus'
 import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, type PassRecord, SYSTEM } from '@passover/schemas'
 import { ACKNOWLEDGED_BUCKET, Acknowledged, reread } from './acknowledged.js'
@@ -7,26 +7,27 @@ import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { briefOf, storedRecord } from './brief.js'
 import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
-import { Deleter } from './deleter.js'
-import { createdAt, describeChecked, rowOf } from './describe.js'
+import { createdAt, describeChecked } from './describe.js'
 import { Expiries } from './expiries.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
+import { openDeleter } from './open-deleter.js'
 import type { AuditOptions } from './options.js'
 import { Projector } from './project.js'
 import { Query } from './query.js'
-import { PASSES_BUCKET, Records, recordFilter, recordKey } from './records.js'
+import { PASSES_BUCKET, Records, recordFilter, recordKey, type Slot } from './records.js'
 import { Reloads } from './reload.js'
-import { MAX_ROWS, Rows } from './rows.js'
+import { Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
+import { Indexing } from './search/indexing.js'
+import { PassIndex } from './search/pass-index.js'
+import { PassSearch } from './search/pass-search.js'
 import { sessionOf } from './session.js'
+import { type ArchiveStart, isEmpty, projectionStart, seed } from './start.js'
 import { Undelivered } from './undelivered.js'
+import { untilRead } from './until-read.js'
 import { Violations } from './violations.js'
-
-/** How long an answer that must be of now waits for the reader. */
-const MOST_LAG_MS = 4_000
-const LAG_STEP_MS = 20
 
 /**
  * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
@@ -63,6 +64,20 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     const sealing = parts.archiver.take(stored, fact, sessionOf(stored, fact))
     return busy || sealing ? Promise.all([busy, sealing]).then(() => undefined) : undefined
   })
+  const { indexing, index, projector } = parts
+  void indexing.fill()
+  const search = new PassSearch({
+    bus,
+    clock: deps.clock,
+    archive,
+    rules,
+    table,
+    index,
+    indexing,
+    projector,
+    acknowledged: parts.acknowledged,
+    check: parts.schemas.check,
+  })
   const query = new Query({
     bus,
     acknowledged: parts.acknowledged,
@@ -75,35 +90,10 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     rules,
   })
   const dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
-  const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead })))
+  const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead, search })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
   return new RunningAudit(parts, { reader, answering, watch, dead, deleter, rebuild: rebuild || !built })
-}
-
-function openDeleter(parts: Parts, { archive, objects }: Pick<Stores, 'archive' | 'objects'>): Promise<Deleter> {
-  const { deps, options, manifest, agents, acknowledged, archiver } = parts
-  const { bus, clock, log, random } = deps
-  const { dead_letters_ms, id_window_ms } = options
-  return Deleter.open({
-    bus,
-    clock,
-    log,
-    archive,
-    manifest,
-    objects,
-    agents,
-    acknowledged,
-    dead_letters_ms,
-    rules: { id_window_ms },
-    unsealed: () => archiver.unsealed(),
-    hasRead: (sequence) =>
-      untilRead(parts, sequence).then(
-        () => true,
-        () => false,
-      ),
-    holder: makeInstance(random),
-  })
 }
 
 interface Stores {
@@ -112,7 +102,7 @@ interface Stores {
   objects: ObjectStore
   archive: Archive
   agents: Map<string, AgentRecord>
-  start: { newest: ManifestEntry | undefined; from: number }
+  start: ArchiveStart
   inbox: Inbox
   chunks: Table<ChunkEntry>
 }
@@ -123,6 +113,8 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const rules = { id_window_ms: options.id_window_ms }
   const records = new Records(table, clock, log)
   const rows = new Rows()
+  const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE())
+  const indexing = new Indexing({ table, index, clock, log })
   const violations = new Violations(bus, clock, log)
   const acknowledged = new Acknowledged(stores.chunks, clock, log)
   const outputs = deps.schemas
@@ -135,7 +127,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key),
-    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, undelivered, options }, loaded),
+    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, undelivered, indexing, options }, loaded),
   })
   const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
   const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
@@ -144,7 +136,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent },
+    { log, rules, records, rows, reloads, violations, schemas, inbox, undelivered, acknowledged, indexing, isAgent },
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
@@ -164,6 +156,8 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     manifest,
     agents,
     rows,
+    index,
+    indexing,
     inbox,
     expiries,
     acknowledged,
@@ -181,11 +175,11 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolea
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
 async function keepLoaded(
-  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'options'>,
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'indexing' | 'options'>,
   loaded: Loaded,
 ): Promise<boolean> {
   const { memory } = loaded
-  const { records, rows, violations, schemas, inbox, undelivered, options } = parts
+  const { records, rows, violations, schemas, inbox, undelivered, indexing, options } = parts
   for (const { sequence, what } of memory.ignored) {
     const unknown = memory.journal.state === 'none' && what.startsWith('a return')
     violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
@@ -197,29 +191,28 @@ async function keepLoaded(
   inbox.note(record, memory.first)
   undelivered.note(memory)
   if (!options.log_all_passes) return true
-  return await records.write({ key: recordKey(memory.key, createdAt(record), record.session_id) }, briefOf(memory)?.stored ?? record)
+  const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
+  const stored = briefOf(memory)?.stored ?? record
+  const written = await records.write(slot, stored)
+  if (written && slot.revision !== undefined) indexing.note(stored, row, slot.revision)
+  return written
 }
 
-function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead: DeadLetters }): AnswerDeps {
+function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead: DeadLetters; search: PassSearch }): AnswerDeps {
   const { deps, options, agents, projector } = parts
   return {
     ...found,
     bus: deps.bus,
     log: deps.log,
     inbox: parts.inbox,
+    index: parts.index,
+    indexing: parts.indexing,
     acknowledged: parts.acknowledged,
     untilRead: (sequence) => untilRead(parts, sequence),
     rules: { id_window_ms: options.id_window_ms },
     check: parts.schemas.check,
     seesAll: (name) => seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
-  }
-}
-
-async function untilRead({ deps, projector }: Pick<Parts, 'deps' | 'projector'>, sequence: number): Promise<void> {
-  for (let waited = 0; projector.position < sequence; waited += LAG_STEP_MS) {
-    if (waited >= MOST_LAG_MS) throw new Error(`the audit has read up to ${projector.position}, not ${sequence}`)
-    await new Promise<void>((done) => deps.clock.after(LAG_STEP_MS, done))
   }
 }
 
@@ -241,35 +234,4 @@ async function watchAgents(bus: Bus): Promise<{ agents: Map<string, AgentRecord>
   })
   await watch.ready
   return { agents, watch }
-}
-
-/** Rows of the newest records, so that `list` need not read the bucket. */
-async function seed(table: Table<PassRecord>, rows: Rows): Promise<void> {
-  let found = 0
-  for await (const { value } of table.newest(MAX_ROWS)) {
-    rows.put(rowOf(value))
-    found++
-  }
-  if (found === MAX_ROWS) rows.complete = false
-}
-
-/** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
-async function projectionStart(
-  parts: Parts,
-  { table, start, built }: Pick<Stores, 'table' | 'start'> & { built: boolean },
-): Promise<{ from: number; rebuild: boolean }> {
-  const { manifest, deps, options } = parts
-  const resume = Math.min(start.from, start.newest?.resume ?? start.from)
-  if (!start.newest || (!options.log_all_passes && built)) return { from: resume, rebuild: false }
-  const { first } = await deps.bus.bounds()
-  const broken = await manifest.rebuilding()
-  if (broken === undefined && built && !(await isEmpty(table))) return { from: resume, rebuild: false }
-  const from = Math.min(resume, Math.max(1, broken ?? first))
-  await manifest.beginRebuild(from)
-  return { from, rebuild: true }
-}
-
-async function isEmpty(table: Table<PassRecord> | Table<ChunkEntry>): Promise<boolean> {
-  for await (const _ of table.newest(1)) return false
-  return true
 }

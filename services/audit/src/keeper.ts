@@ -8,6 +8,7 @@ import type { PassMemory } from './pass-memory.js'
 import { type Records, recordKey, type Slot } from './records.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
+import type { Indexing } from './search/indexing.js'
 
 export interface KeeperDeps {
   log: Logger
@@ -16,6 +17,7 @@ export interface KeeperDeps {
   rows: Rows
   schemas: SchemaChecks
   inbox: Inbox
+  indexing: Pick<Indexing, 'note'>
 }
 
 /** A pass in memory, and how far its record is written. */
@@ -69,10 +71,14 @@ export class Keeper {
     this.deps.rows.put(row)
     this.deps.inbox.note(stored, memory.first)
     if (!this.options.writes) return
-    tracked.slot ??= { key: recordKey(memory.key, row.created_at, row.session_id) }
+    const slot = tracked.slot ?? { key: recordKey(memory.key, row.created_at, row.session_id) }
+    tracked.slot = slot
     tracked.writing = 'yes'
     this.unwritten.add(tracked)
-    this.deps.records.send(tracked.slot, stored, (written) => this.onWritten(tracked, written))
+    this.deps.records.send(slot, stored, (written) => {
+      if (written && slot.revision !== undefined) this.deps.indexing.note(stored, row, slot.revision)
+      this.onWritten(tracked, written)
+    })
   }
 
   /** Its record says what its output_schema says: that is asked first. */

@@ -102,6 +102,12 @@ export class Projector {
     return Number.isFinite(lowest) ? lowest : undefined
   }
 
+  /** Passes of which memory knows more than the bucket: young ones, and those whose record is being written. */
+  *unrecorded(): Generator<PassMemory> {
+    for (const { memory } of this.young.values()) yield memory
+    for (const { memory } of this.keeper.unwritten) yield memory
+  }
+
   /** A pass that is, or was of late, in memory. */
   find(text: string): PassMemory | undefined {
     return (this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text))?.memory

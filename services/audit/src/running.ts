@@ -15,6 +15,8 @@ import type { Records } from './records.js'
 import type { Reloads } from './reload.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
+import type { Indexing } from './search/indexing.js'
+import type { PassIndex } from './search/pass-index.js'
 import type { Undelivered } from './undelivered.js'
 import type { Violations } from './violations.js'
 
@@ -76,6 +78,8 @@ export interface Parts {
   manifest: Manifest
   agents: Map<string, AgentRecord>
   rows: Rows
+  index: PassIndex
+  indexing: Indexing
   inbox: Inbox
   expiries: Expiries
   acknowledged: Acknowledged
@@ -183,6 +187,7 @@ export class RunningAudit {
     parts.inbox.stop()
     parts.acknowledged.stop()
     parts.undelivered.stop()
+    parts.indexing.stop()
     const begun = Promise.all([
       flushed,
       opened.deleter?.stop(),

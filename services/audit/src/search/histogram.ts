@@ -1,0 +1,48 @@
+/** Below so many ms each has a bucket of its own; above, each octave has half as many: 1.6 % at worst. */
+const EXACT = 128
+const HALF = EXACT / 2
+const BUCKETS = EXACT + HALF * 26
+
+/** Counts spans of time, for their quantiles. */
+export class Histogram {
+  private readonly counts = new Uint32Array(BUCKETS)
+  count = 0
+
+  add(ms: number): void {
+    this.count++
+    const bucket = bucketOf(ms)
+    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
+  }
+
+  /** Undefined where nothing was counted. */
+  quantile(share: number): number | undefined {
+    if (this.count === 0) return undefined
+    let left = Math.ceil(share * this.count)
+    for (let bucket = 0; bucket < BUCKETS; bucket++) {
+      left -= this.counts[bucket] ?? 0
+      if (left <= 0) return middleOf(bucket)
+    }
+    return middleOf(BUCKETS - 1)
+  }
+
+  told(): { count: number; p50?: number; p99?: number } {
+    const p50 = this.quantile(0.5)
+    const p99 = this.quantile(0.99)
+    return { count: this.count, ...(p50 === undefined ? {} : { p50 }), ...(p99 === undefined ? {} : { p99 }) }
+  }
+}
+
+function bucketOf(ms: number): number {
+  const whole = Math.max(0, Math.round(ms))
+  if (whole < EXACT) return whole
+  const octave = Math.floor(Math.log2(whole)) - 6
+  const within = Math.floor(whole / 2 ** octave) - HALF
+  return Math.min(BUCKETS - 1, EXACT + (octave - 1) * HALF + within)
+}
+
+function middleOf(bucket: number): number {
+  if (bucket < EXACT) return bucket
+  const octave = Math.floor((bucket - EXACT) / HALF) + 1
+  const least = (HALF + ((bucket - EXACT) % HALF)) * 2 ** octave
+  return Math.round(least + (2 ** octave - 1) / 2)
+}

@@ -1,0 +1,32 @@
+import { decode } from '@passover/bus'
+import type { PassRow } from '@passover/schemas'
+import { glanceAt, type StoredRecord } from '../brief.js'
+import { decidedWord } from './index-filter.js'
+import type { Indexed } from './pass-index.js'
+import { firstSequence } from './position.js'
+
+const UNDELIVERED = 'E022'
+
+/** What the index keeps of a record that stands in the bucket with that revision. */
+export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow }, revision: number): Indexed {
+  const full = stored.v === 1 ? stored : undefined
+  return {
+    key: stored.key,
+    session_id: row.session_id,
+    status: row.status,
+    ended: full ? full.entry?.status : row.output_status,
+    code: row.code ?? (row.undelivered_at === undefined ? undefined : UNDELIVERED),
+    decided: full ? decidedWord(full.decisions) : '',
+    created_at: row.created_at,
+    first: firstSequence(stored.sequences),
+    ended_at: row.ended_at,
+    revision,
+  }
+}
+
+/** The same of bytes as they stand there; undefined: they are no record. */
+export function indexedBytes(data: Uint8Array, revision: number): Indexed | undefined {
+  const decoded = decode(data)
+  const glanced = decoded.ok ? glanceAt(decoded.value) : undefined
+  return glanced && indexedOf(glanced, revision)
+}

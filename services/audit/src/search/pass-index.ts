@@ -1,0 +1,224 @@
+import type { PassKey } from '@passover/schemas'
+import { BLOCK_SIZE, Block, COLUMNS } from './block.js'
+import { Dictionary } from './dictionary.js'
+import { type Hashed, hashPass } from './hash.js'
+import { type IndexFilter, matcherOf } from './index-filter.js'
+import { Newest } from './newest.js'
+import type { Position } from './position.js'
+import { Slots } from './slots.js'
+
+/** What the index keeps of a record. */
+export interface Indexed {
+  key: PassKey
+  session_id: string | undefined
+  status: string
+  /** AuditStatus of one that has ended, and its error's code. */
+  ended: string | undefined
+  code: string | undefined
+  /** decidedWord. */
+  decided: string
+  created_at: number
+  /** Sequence of its request, or first step. */
+  first: number
+  ended_at: number | undefined
+  /** Of the bucket's entry: the newest stands. */
+  revision: number
+}
+
+/** Where a record that may match is to be had. */
+export interface Candidate extends Position {
+  revision: number
+}
+
+/** Live entries are numbered from here, so that those which are read at the start do not come between them. */
+const LIVE = 2 ** 30
+const FEW = BLOCK_SIZE / 8
+
+/**
+ * One line for every record of the bucket, in columns: a query over a million finds its page without touching a record. Entries stand in
+ * the order of their coming, which is nearly that of their positions; blocks are looked through from the newest until none can hold more.
+ */
+export class PassIndex {
+  private readonly dictionaries = {
+    agents: new Dictionary(0x1_0000),
+    sessions: new Dictionary(0x8_0000),
+    words: new Dictionary(0x100),
+    decisions: new Dictionary(0x1_0000),
+  }
+  private readonly blocks = new Map<number, Block>()
+  private readonly slots = new Slots((place) => this.hashAt(place))
+  private readonly next = { old: 0, live: LIVE }
+  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private count = 0
+
+  /** `seed`: this process's own. */
+  constructor(private readonly seed: number) {}
+
+  get size(): number {
+    return this.count
+  }
+
+  /** `old`: what is read from the bucket, in the order of its writing; `live`: what was just written. */
+  put(entry: Indexed, kind: 'old' | 'live'): void {
+    hashPass(entry.key, this.seed, this.hashed)
+    const known = this.slots.find(this.hashed)
+    if (known !== undefined && (this.block(known).revision[known % BLOCK_SIZE] ?? 0) >= entry.revision) return
+    const place = known ?? this.place(kind)
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    if (known === undefined) {
+      block.hash[at] = this.hashed.hash
+      block.check[at] = this.hashed.check
+      this.slots.add(this.hashed, place)
+    } else this.release(block, at)
+    this.write(block, at, entry)
+  }
+
+  has(key: PassKey): boolean {
+    hashPass(key, this.seed, this.hashed)
+    return this.slots.find(this.hashed) !== undefined
+  }
+
+  /** The newest `count` after a position that may match, newest first. */
+  newest(filter: IndexFilter, after: Position | undefined, count: number): Candidate[] {
+    const matches = matcherOf(filter, this.dictionaries)
+    const kept = new Newest<Candidate>(count)
+    const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
+    const below = after?.created_at ?? Number.POSITIVE_INFINITY
+    for (const blocks of this.inOrder()) {
+      for (const { block, reach } of blocks) {
+        if (reach < from || reach < (kept.bound ?? Number.NEGATIVE_INFINITY)) break
+        if (block.oldest > below || block.oldest >= to) continue
+        for (let at = block.used - 1; at >= 0; at--) {
+          const revision = block.revision[at] ?? 0
+          const created_at = block.created[at] ?? 0
+          const sequence = block.first[at] ?? 0
+          if (revision === 0 || created_at > below || (created_at === below && sequence >= (after?.sequence ?? 0))) continue
+          if (kept.wants(created_at, sequence) && matches(block, at)) kept.offer({ created_at, sequence, revision })
+        }
+      }
+    }
+    return kept.sorted()
+  }
+
+  /** Every block, and what says whether an entry of one may match. */
+  scan(filter: IndexFilter): { blocks: Block[]; matches: ReturnType<typeof matcherOf> } {
+    return { blocks: [...this.blocks.values()], matches: matcherOf(filter, this.dictionaries) }
+  }
+
+  /** Words of the columns `status`, `ended` and `code`; of agents; of sessions. */
+  wordOf(kind: 'words' | 'agents' | 'sessions', number: number): string | undefined {
+    return this.dictionaries[kind].word(number)
+  }
+
+  /** Forgets what is no longer in the bucket, which holds nothing below that revision; returns the newest `created_at` among it. */
+  forgetBelow(revision: number): number | undefined {
+    let newest: number | undefined
+    for (const [number, block] of this.blocks) {
+      for (let at = 0; at < block.used; at++) {
+        const own = block.revision[at] ?? 0
+        if (own === 0 || own >= revision) continue
+        newest = Math.max(newest ?? 0, block.created[at] ?? 0)
+        this.remove(number * BLOCK_SIZE + at)
+      }
+      if (block.used === BLOCK_SIZE && block.live < FEW) this.clear(number, block)
+    }
+    return newest
+  }
+
+  /** Live ones before those of the start, each the newest first; `reach`: nothing in it or in those after it is newer. */
+  private inOrder(): { block: Block; reach: number }[][] {
+    const lists: [number, Block][][] = [[], []]
+    for (const entry of this.blocks) lists[entry[0] * BLOCK_SIZE >= LIVE ? 0 : 1]?.push(entry)
+    return lists.map((list) => {
+      let reach = Number.NEGATIVE_INFINITY
+      const reached = list
+        .sort(([a], [b]) => a - b)
+        .map(([, block]) => {
+          reach = Math.max(reach, block.newest)
+          return { block, reach }
+        })
+      return reached.reverse()
+    })
+  }
+
+  private write(block: Block, at: number, entry: Indexed): void {
+    const { created_at, ended_at } = entry
+    const { agents, sessions, words, decisions } = this.dictionaries
+    block.originator[at] = agents.take(entry.key.originator)
+    block.subagent[at] = agents.take(entry.key.subagent)
+    block.session[at] = sessions.take(entry.session_id ?? '')
+    block.decisions[at] = decisions.take(entry.decided)
+    block.status[at] = words.take(entry.status)
+    block.ended[at] = words.take(entry.ended ?? '')
+    block.code[at] = words.take(entry.code ?? '')
+    block.wall[at] = ended_at === undefined ? -1 : Math.max(0, ended_at - created_at)
+    block.revision[at] = entry.revision
+    block.created[at] = created_at
+    block.first[at] = entry.first
+    if (created_at < block.oldest) block.oldest = created_at
+    if (created_at > block.newest) block.newest = created_at
+  }
+
+  private release(block: Block, at: number): void {
+    const { agents, sessions, words, decisions } = this.dictionaries
+    agents.release(block.originator[at] ?? 0)
+    agents.release(block.subagent[at] ?? 0)
+    sessions.release(block.session[at] ?? 0)
+    decisions.release(block.decisions[at] ?? 0)
+    for (const column of [block.status, block.ended, block.code]) words.release(column[at] ?? 0)
+  }
+
+  private place(kind: 'old' | 'live'): number {
+    const place = this.next[kind]++
+    const number = Math.floor(place / BLOCK_SIZE)
+    const block = this.blocks.get(number) ?? new Block()
+    if (block.used === 0) this.blocks.set(number, block)
+    block.used++
+    block.live++
+    this.count++
+    return place
+  }
+
+  private remove(place: number): void {
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    this.slots.remove(place)
+    this.release(block, at)
+    block.revision[at] = 0
+    block.live--
+    this.count--
+  }
+
+  /** A block that holds little is given up; what it holds stands at the end, where it does no harm. */
+  private clear(number: number, block: Block): void {
+    for (let at = 0; at < block.used; at++) {
+      if (block.revision[at] === 0) continue
+      const place = this.place('live')
+      this.copy(block, at, place)
+      this.slots.move(number * BLOCK_SIZE + at, place)
+      this.count--
+    }
+    this.blocks.delete(number)
+  }
+
+  private copy(from: Block, at: number, place: number): void {
+    const to = this.block(place)
+    const there = place % BLOCK_SIZE
+    for (const name of COLUMNS) to[name][there] = from[name][at] ?? 0
+    to.oldest = Math.min(to.oldest, from.created[at] ?? 0)
+    to.newest = Math.max(to.newest, from.created[at] ?? 0)
+  }
+
+  private block(place: number): Block {
+    const block = this.blocks.get(Math.floor(place / BLOCK_SIZE))
+    if (!block) throw new Error(`no entry ${place}`)
+    return block
+  }
+
+  private hashAt(place: number): Hashed {
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    return { hash: block.hash[at] ?? 0, check: block.check[at] ?? 0 }
+  }
+}

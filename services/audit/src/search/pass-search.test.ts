@@ -1,0 +1,131 @@
+import type { PassQuery, PassRecord } from '@passover/schemas'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { rowOf } from '../describe.js'
+import { indexedOf } from './indexed.js'
+import { PassIndex } from './pass-index.js'
+import { PassSearch, type SearchDeps } from './pass-search.js'
+
+function record(number: number, more: Partial<PassRecord> = {}): PassRecord {
+  const key = { originator: number % 3 === 0 ? 'alice' : 'scout', subagent: 'audit', id: `given-id-${number}` }
+  return {
+    v: 1,
+    key,
+    status: 'returned',
+    session_id: `session-${number % 4}`,
+    reason: `reason ${number}`,
+    attempt: 1,
+    requested_at: 1_000 + Math.floor(number / 3),
+    ended_at: 2_000 + number,
+    sequences: { requests: [number + 1], work: number + 2, return: number + 3, fences: [], last: number + 3 },
+    decisions: [],
+    ...more,
+  } as PassRecord
+}
+
+/** A bucket with its index, and a search over them. `ms`: what each look at the clock costs. */
+function searched(ms = 0) {
+  const bucket = new Map<number, PassRecord>()
+  const index = new PassIndex(5)
+  let revision = 0
+  let now = 0
+  const search = new PassSearch({
+    clock: { now: () => 0, monotonic: () => (now += ms), after: () => ({ [Symbol.dispose]: () => undefined }) },
+    table: { at: async (at: number) => (bucket.has(at) ? { key: '', value: bucket.get(at), revision: at } : undefined) },
+    index,
+    indexing: { complete: true, horizon: Number.NEGATIVE_INFINITY },
+    projector: { unrecorded: () => [], notes: new Map() },
+    acknowledged: { has: () => false },
+    archive: { messages: async () => [] },
+    bus: { journal: { message: async () => undefined } },
+    rules: { id_window_ms: 1_000 },
+    check: undefined,
+  } as unknown as SearchDeps)
+  const write = (one: PassRecord) => {
+    bucket.set(++revision, one)
+    index.put(indexedOf({ stored: one, row: rowOf(one) }, revision), 'live')
+  }
+  const ids = async (query: PassQuery, between: () => void = () => undefined) => {
+    const found: string[] = []
+    const sizes: number[] = []
+    for (let cursor: string | undefined; ; ) {
+      const page = await search.page({ ...query, ...(cursor === undefined ? {} : { cursor }) }, query.limit ?? 50)
+      if (!page) throw new Error('no page')
+      found.push(...page.entries.map(({ row }) => row.id))
+      sizes.push(page.entries.length)
+      if (page.cursor === undefined) return { found, sizes }
+      cursor = page.cursor
+      between()
+    }
+  }
+  return { write, ids, search }
+}
+
+describe('pages of a query', () => {
+  it('are stable while writes go on: none twice, and none is missed that was there before the first page', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.record({
+          before: fc.integer({ min: 0, max: 40 }),
+          limit: fc.integer({ min: 1, max: 7 }),
+          seeds: fc.array(fc.nat(80), { maxLength: 60 }),
+        }),
+        async ({ before, limit, seeds }) => {
+          const { write, ids } = searched()
+          for (let number = 0; number < before; number++) write(record(number))
+          let next = before
+          const { found } = await ids({ limit }, () => {
+            const seed = seeds.pop()
+            if (seed === undefined) return
+            // A new one, or one that is there is written again.
+            write(seed % 2 === 0 || before === 0 ? record(next++) : record(seed % before, { status: 'processed' }))
+          })
+          expect(new Set(found).size).toBe(found.length)
+          for (let number = 0; number < before; number++) expect(found).toContain(`given-id-${number}`)
+        },
+      ),
+      { numRuns: 200 },
+    )
+  })
+
+  it('come newest first, and say when that was all', async () => {
+    const { write, ids } = searched()
+    for (let number = 0; number < 10; number++) write(record(number))
+    const { found, sizes } = await ids({ limit: 4 })
+    expect(found).toEqual(Array.from({ length: 10 }, (_, number) => `given-id-${9 - number}`))
+    expect(sizes).toEqual([4, 4, 2])
+    expect((await ids({ limit: 10 })).sizes).toEqual([10])
+  })
+
+  it('look for text within a time, and go on by the cursor', async () => {
+    const { write, ids, search } = searched(200)
+    for (let number = 0; number < 400; number++) write(record(number, number === 3 ? { reason: 'The Login FLOW' } : {}))
+    const page = await search.page({ text: 'login flow' }, 50)
+    expect(page).toMatchObject({ entries: [], scanned: { passes: 128 }, cursor: expect.any(String) })
+    const { found, sizes } = await ids({ text: 'login flow' })
+    expect(found).toEqual(['given-id-3'])
+    expect(sizes).toEqual([0, 0, 0, 1])
+  })
+
+  it('never grow beyond a message', async () => {
+    const { write, ids } = searched()
+    const summary = 'x'.repeat(100_000)
+    for (let number = 0; number < 20; number++) write(record(number, { entry: { summary } as never }))
+    const { found, sizes } = await ids({})
+    expect(found).toHaveLength(20)
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(6)
+  })
+
+  it('take only a cursor that one of them gave', async () => {
+    const { search } = searched()
+    for (const cursor of ['', 'x', '1', '-1', '1-', '1--2', '99999999999999999-1', '1e3-2'])
+      expect(await search.page({ cursor }, 5), cursor).toBeUndefined()
+  })
+
+  it('leave out what the index took for a match and the record does not say', async () => {
+    const { write, ids } = searched()
+    write(record(1))
+    expect((await ids({ status: 'processed' })).found).toEqual([])
+    expect((await ids({ status: 'returned' })).found).toEqual(['given-id-1'])
+  })
+})

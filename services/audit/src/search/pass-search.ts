@@ -1,0 +1,196 @@
+import type { Table } from '@passover/bus'
+import type { CheckSchema, Clock } from '@passover/core'
+import type { PassQuery, PassRecord, PassRow, QueriedPass, RecordedDecision } from '@passover/schemas'
+import type { Acknowledged } from '../acknowledged.js'
+import { objectiveOf } from '../asked-for.js'
+import { describeChecked, rowOf } from '../describe.js'
+import { type LoadDeps, loadPass } from '../load.js'
+import type { Projector } from '../project.js'
+import { sentRecord, sentRow } from '../sent.js'
+import { type IndexFilter, isDecided } from './index-filter.js'
+import type { Indexing } from './indexing.js'
+import type { PassIndex } from './pass-index.js'
+import { newestPending } from './pending.js'
+import { cursorOf, isBefore, type Position, parseCursor, positionOf } from './position.js'
+import { type Needle, needleOf, recordSays } from './text.js'
+
+export interface SearchDeps extends LoadDeps {
+  clock: Clock
+  table: Pick<Table<PassRecord>, 'at' | 'bytesAt'>
+  index: PassIndex
+  indexing: Pick<Indexing, 'complete' | 'horizon'>
+  projector: Projector
+  acknowledged: Pick<Acknowledged, 'has'>
+  check: CheckSchema | undefined
+}
+
+export interface Page {
+  entries: QueriedPass[]
+  cursor?: string
+  scanned?: { passes: number; since?: number }
+  complete: boolean
+}
+
+/** A pass at its place, whose record is still to be had. */
+export interface Find extends Position {
+  record: () => Promise<PassRecord | undefined>
+  /** Stored bytes of its record, where they can be had without decoding. */
+  bytes?: () => Promise<Uint8Array | undefined>
+}
+
+/** One page takes no longer, unless one read does, and is no larger: it is one message. */
+const BUDGET_MS = 120
+const MOST_BYTES = 600 * 1024
+const READ_AT_ONCE = 128
+
+/** Finds recorded passes, newest first (issue 14.5): by the index, their records in the bucket; memory for what is not recorded yet. */
+export class PassSearch {
+  constructor(private readonly deps: SearchDeps) {}
+
+  /** One page. Undefined: the cursor is none. */
+  async page(query: PassQuery & { party?: string | undefined }, limit: number): Promise<Page | undefined> {
+    const { cursor, text, limit: _, ...filter } = query
+    const after = cursor === undefined ? undefined : parseCursor(cursor)
+    if (cursor !== undefined && !after) return undefined
+    const page = new OpenPage(limit, this.deps.clock)
+    const needle = text === undefined ? undefined : needleOf(text)
+    let from = after
+    do {
+      const wanted = needle ? READ_AT_ONCE : Math.min(READ_AT_ONCE, limit - page.entries.length)
+      const finds = this.finds(filter, from, wanted + 1)
+      const looked = finds.slice(0, wanted)
+      const found = await Promise.all(looked.map((find) => this.look(find, filter, needle)))
+      if (looked.some((find, at) => !page.take(find, found[at]))) break
+      if (looked.length === finds.length) return page.end(this.deps.indexing.complete)
+      from = page.last
+    } while (!page.isFull)
+    return page.cut(this.deps.indexing.complete)
+  }
+
+  /** The next so many that may match, wherever they are known. */
+  private finds(filter: IndexFilter, after: Position | undefined, count: number): Find[] {
+    const { projector, index } = this.deps
+    const pending = newestPending(projector, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
+      created_at,
+      sequence,
+      record: async () => (await describeChecked(memory, this.deps.rules, this.deps.check)).record,
+    }))
+    const known = new Set(pending.map(cursorOf))
+    const indexed: Find[] = index
+      .newest(filter, after, count)
+      .filter((candidate) => !known.has(cursorOf(candidate)))
+      .map(({ created_at, sequence, revision }) => ({
+        created_at,
+        sequence,
+        record: () => this.recordAt(revision, sequence),
+        bytes: () => this.deps.table.bytesAt(revision),
+      }))
+    if (pending.length === 0) return indexed
+    return [...pending, ...indexed].sort((a, b) => (isBefore(a, b) ? -1 : 1)).slice(0, count)
+  }
+
+  /** The record itself; what was written over a moment ago, or fell out of the bucket, is told by its messages. */
+  private async recordAt(revision: number, first: number): Promise<PassRecord | undefined> {
+    const { bus, archive, table, rules, check } = this.deps
+    const found = await table.at(revision)
+    if (found) return found.value
+    const stored = (await bus.journal.message(first)) ?? (await archive.messages([first]))[0]
+    const fact = stored && bus.subjects.toFact(stored)
+    const key =
+      fact?.type === 'step'
+        ? fact.key
+        : fact?.type === 'request' && fact.id !== undefined
+          ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
+          : undefined
+    if (!key) return undefined
+    const { memory } = await loadPass(this.deps, key, { up_to: (await bus.bounds()).last, request: first })
+    return (await describeChecked(memory, rules, check)).record
+  }
+
+  /** Undefined: it does not match after all. */
+  private async look(find: Find, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
+    const record = await find.record()
+    if (!record || (needle && !(await this.says(record, needle)))) return undefined
+    const row = await sentRow(this.deps.acknowledged, rowOf(record))
+    if (!matches(sentRecord(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
+    return queried(record, row)
+  }
+
+  private async says(record: PassRecord, needle: Needle): Promise<boolean> {
+    if (recordSays(record, needle)) return true
+    const { bus, archive } = this.deps
+    const request = record.sequences.requests[0]
+    if (request === undefined) return false
+    const stored = (await bus.journal.message(request)) ?? (await archive.messages([request]))[0]
+    if (!stored || !needle.mayBeIn(stored.data)) return false
+    return needle.isIn((await objectiveOf(bus, stored)) ?? '')
+  }
+}
+
+/** A page that is being filled. */
+class OpenPage {
+  readonly entries: QueriedPass[] = []
+  /** The last pass that was looked at. */
+  last: Position | undefined
+  private readonly begun: number
+  private bytes = 0
+  private looked = 0
+
+  constructor(
+    private readonly limit: number,
+    private readonly clock: Clock,
+  ) {
+    this.begun = clock.monotonic()
+  }
+
+  get isFull(): boolean {
+    const { entries, limit, bytes, clock, begun } = this
+    return entries.length >= limit || bytes >= MOST_BYTES || clock.monotonic() - begun >= BUDGET_MS
+  }
+
+  /** False: there was no room; it begins the next page. One is always taken. */
+  take(find: Position, found: QueriedPass | undefined): boolean {
+    if (found) {
+      const size = Buffer.byteLength(JSON.stringify(found))
+      if (this.entries.length > 0 && (this.bytes + size > MOST_BYTES || this.entries.length >= this.limit)) return false
+      this.entries.push(found)
+      this.bytes += size
+    }
+    this.looked++
+    this.last = { created_at: find.created_at, sequence: find.sequence }
+    return true
+  }
+
+  end(complete: boolean): Page {
+    return { entries: this.entries, complete }
+  }
+
+  cut(complete: boolean): Page {
+    const { last, looked } = this
+    if (!last) return this.end(complete)
+    return { entries: this.entries, cursor: cursorOf(last), scanned: { passes: looked, since: last.created_at }, complete }
+  }
+}
+
+/** Whether a record is what was asked for: the index only says what may be. */
+export function matches(record: PassRecord, row: PassRow, filter: IndexFilter): boolean {
+  const { originator, subagent, session_id, status, code, decision, party } = filter
+  const { key, entry, decisions } = record
+  const { created_at } = positionOf(record)
+  return (
+    (originator === undefined || key.originator === originator) &&
+    (subagent === undefined || key.subagent === subagent) &&
+    (party === undefined || key.originator === party || key.subagent === party) &&
+    (session_id === undefined || (record.session_id ?? '') === session_id) &&
+    (status === undefined || row.status === status || entry?.status === status) &&
+    (code === undefined || row.code === code) &&
+    (decision === undefined || isDecided(decisions, decision)) &&
+    created_at >= (filter.from ?? 0) &&
+    created_at < (filter.to ?? Number.POSITIVE_INFINITY)
+  )
+}
+
+function queried(record: PassRecord, row: PassRow): QueriedPass {
+  const decisions: RecordedDecision[] = record.decisions
+  return { row, ...(record.entry ? { entry: record.entry } : {}), ...(decisions.length > 0 ? { decisions } : {}) }
+}

@@ -1,0 +1,114 @@
+import { STATS_BY, type StatsAnswer, type StatsBy, type StatsGroup } from '@passover/schemas'
+import type { Block } from './block.js'
+import { Histogram } from './histogram.js'
+import type { IndexFilter } from './index-filter.js'
+import type { PassIndex } from './pass-index.js'
+
+export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
+
+/** Groups of each kind that are told, the largest. */
+const MOST_GROUPS = 100
+const BLOCKS_AT_ONCE = 8
+
+/** Counts and times of what the index knows. Groups are counted first; only of the largest the times are gathered. */
+export async function statsOf(index: PassIndex, filter: IndexFilter): Promise<Stats> {
+  const dimensions = STATS_BY.map((by) => new Dimension(by, index))
+  const all = new Histogram()
+  let passes = 0
+  await everyEntry(index, filter, (block, at) => {
+    passes++
+    for (const dimension of dimensions) dimension.count(block, at)
+  })
+  for (const dimension of dimensions) dimension.choose()
+  await everyEntry(index, filter, (block, at) => {
+    const wall = block.wall[at] ?? -1
+    if (wall < 0) return
+    all.add(wall)
+    for (const dimension of dimensions) dimension.time(block, at, wall)
+  })
+  const by = Object.fromEntries(dimensions.map((dimension) => [dimension.by, dimension.told()])) as Stats['by']
+  return { passes, wall_ms: all.told(), by }
+}
+
+/** Others get their turn between a few blocks. */
+async function everyEntry(index: PassIndex, filter: IndexFilter, each: (block: Block, at: number) => void): Promise<void> {
+  const { blocks, matches } = index.scan(filter)
+  for (const [number, block] of blocks.entries()) {
+    for (let at = 0; at < block.used; at++) if (block.revision[at] !== 0 && matches(block, at)) each(block, at)
+    if (number % BLOCKS_AT_ONCE === BLOCKS_AT_ONCE - 1) await new Promise<void>((done) => void setImmediate(done))
+  }
+}
+
+/** One way of grouping. */
+class Dimension {
+  private readonly counts = new Map<number, number>()
+  private readonly times = new Map<number, Histogram>()
+
+  constructor(
+    readonly by: StatsBy,
+    private readonly index: PassIndex,
+  ) {}
+
+  count(block: Block, at: number): void {
+    const group = GROUP[this.by](block, at)
+    this.counts.set(group, (this.counts.get(group) ?? 0) + 1)
+  }
+
+  choose(): void {
+    const largest = [...this.counts].sort(([, a], [, b]) => b - a).slice(0, MOST_GROUPS)
+    for (const [group] of largest) this.times.set(group, new Histogram())
+  }
+
+  time(block: Block, at: number, wall: number): void {
+    this.times.get(GROUP[this.by](block, at))?.add(wall)
+  }
+
+  told(): { groups: StatsGroup[]; left_out: number } {
+    const groups = [...this.times].map(([group, times]) => ({
+      name: nameOf(this.index, this.by, group),
+      count: this.counts.get(group) ?? 0,
+      wall_ms: times.told(),
+    }))
+    return { groups: groups.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1)), left_out: this.counts.size - groups.length }
+  }
+}
+
+const PAIR = 0x1_0000
+
+/** Groups as numbers. */
+const GROUP: Record<StatsBy, (block: Block, at: number) => number> = {
+  month: ({ created }, at) => monthNumber(created[at] ?? 0),
+  session: ({ session }, at) => session[at] ?? 0,
+  pair: ({ originator, subagent }, at) => (originator[at] ?? 0) * PAIR + (subagent[at] ?? 0),
+  status: ({ status, ended, wall }, at) => ((wall[at] ?? -1) < 0 ? (status[at] ?? 0) : (ended[at] ?? 0)),
+  code: ({ code }, at) => code[at] ?? 0,
+}
+
+let known = { from: 0, to: 0, month: 0 }
+
+/** Months since the year 0, UTC. */
+function monthNumber(time: number): number {
+  if (time >= known.from && time < known.to) return known.month
+  const date = new Date(time)
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
+  known = { from: Date.UTC(year, month, 1), to: Date.UTC(year, month + 1, 1), month: year * 12 + month }
+  return known.month
+}
+
+function nameOf(index: PassIndex, by: StatsBy, group: number): string {
+  switch (by) {
+    case 'month':
+      return `${String(Math.floor(group / 12)).padStart(4, '0')}-${String((group % 12) + 1).padStart(2, '0')}`
+    case 'session':
+      return index.wordOf('sessions', group) ?? '(others)'
+    case 'pair':
+      return `${agentOf(index, Math.floor(group / PAIR))}->${agentOf(index, group % PAIR)}`
+    case 'status':
+    case 'code':
+      return index.wordOf('words', group) ?? ''
+  }
+}
+
+function agentOf(index: PassIndex, number: number): string {
+  return index.wordOf('agents', number) ?? '(others)'
+}
