@@ -19,7 +19,13 @@ describe('the topology', () => {
     await Promise.all(buses.map((bus) => bus.ensureAgent('audit', { subagent: true, max_attempts: 3, lease_ms: 5_000 })))
     const looked = await buses[0]!.inspect()
     expect(looked.differences).toEqual([])
-    expect(looked.consumers.sort()).toEqual(['dispatcher', 'work_audit_high', 'work_audit_low', 'work_audit_medium'])
+    expect(looked.consumers.sort()).toEqual([
+      'dispatcher',
+      'dispatcher_decisions',
+      'work_audit_high',
+      'work_audit_low',
+      'work_audit_medium',
+    ])
     expect(looked.buckets.map(({ kind, name }) => `${kind} ${name}`)).toEqual(
       expect.arrayContaining(['kv agents', 'kv passes', 'object parts_audit', 'object archive']),
     )

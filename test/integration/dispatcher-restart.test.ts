@@ -129,7 +129,7 @@ test('the stream is made anew under a running dispatcher: it starts over', async
   await using world = await World.start({ dispatchers: [{ consumers_ms: 200 }] })
   await world.agent('audit')
   for (let n = 0; n < 5; n++) await world.state(await world.ask({ timeout_ms: 60_000 }), 'open')
-  expect(world.dispatchers[0]!.stats().position).toBeGreaterThanOrEqual(10)
+  await until(() => world.dispatchers[0]!.stats().position >= 10, { what: 'all is read' })
   const nc = await connect({ servers: world.nats.servers })
   const manager = await jetstreamManager(nc)
   const { config } = await manager.streams.info('PASSOVER')

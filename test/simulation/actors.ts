@@ -39,7 +39,8 @@ export async function dispatcher(simulation: Simulation, process: Process): Prom
   await bus.ensureTopology()
   const { id_window_ms } = simulation.plan
   const deps = { bus, clock: clockOf(bus), random: randomOf(process), log: logOf(simulation, process) }
-  await startDispatcher(deps, { policy: { version: 0, document: POLICY }, id_window_ms })
+  const narrow = simulation.plan.narrow ? { concurrency: 2, concurrency_crowded: 1, ahead: 1, out_of_turn: 2 } : {}
+  await startDispatcher(deps, { policy: { version: 0, document: POLICY }, id_window_ms, ...narrow })
 }
 
 export async function keeper(simulation: Simulation, process: Process): Promise<void> {

@@ -191,7 +191,7 @@ export class Checks implements Watcher {
       if (this.book(step).state !== 'done') this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${this.book(step).key} is open`)
       return
     }
-    if (consumer !== 'dispatcher') return
+    if (!consumer.startsWith('dispatcher')) return
     const [kind, a = '', b = '', c = ''] = kept.subject.split('.')
     const id = header(kept, 'Passover-Id')
     if (kind === 'request' && id && this.book({ originator: b, subagent: a, id }).state === 'none')

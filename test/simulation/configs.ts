@@ -84,7 +84,18 @@ const CHANGES: Record<string, Change> = {
       { kind: 'stop', at: Math.max(50, pass.at - 20), who: `dispatcher-${dice.whole(0, 1)}`, ms: dice.between(100, 6_500) },
       { kind: 'storm', at: pass.at, ms: 1_500, loss: 0.3, late: 0.4, late_ms: 1_500 },
     ]
-    return { dispatchers: 2, clustered: true, passes: own, faults: troubles(own, hurt) }
+    return { narrow: false, dispatchers: 2, clustered: true, passes: own, faults: troubles(own, hurt) }
+  },
+  /** Many at once, more than are taken in turn: half of them go out of it, and some of those are not stored. */
+  crowded: ({ passes }, dice) => {
+    const own = many(passes, 20).map((pass, n) => ({
+      ...plain(pass, dice),
+      from: n < 12 ? 'alice' : 'bob',
+      at: 1_000 + 5 * n,
+      timeout_ms: 12_000,
+    }))
+    const storm: FaultPlan = { kind: 'storm', at: 1_000, ms: 4_000, loss: 0.3, late: 0.3, late_ms: 1_500 }
+    return { narrow: true, dispatchers: dice.pick([1, 2]), clustered: true, passes: own, faults: [storm], until: 50_000 }
   },
   admission_unknown: ({ passes }, dice) => {
     const own = many(passes, 20).map((pass) => plain(pass, dice))
@@ -148,7 +159,7 @@ const CHANGES: Record<string, Change> = {
   mute: ({ passes }, dice) => {
     const own = passes.map((pass) => plain(pass, dice))
     const mute: FaultPlan = { kind: 'mute', at: dice.between(100, 3_000), consumer: 'dispatcher', ms: 20_000 }
-    return { clustered: false, passes: own, faults: [mute], evil: [], until: 40_000 }
+    return { narrow: false, clustered: false, passes: own, faults: [mute], evil: [], until: 40_000 }
   },
   /** A worker that was given work wakes when the pass is deleted. */
   deleted_attempts: ({ passes }, dice) => {

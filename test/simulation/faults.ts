@@ -53,7 +53,7 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
       server.consumers.get(fault.consumer)?.mute(fault.ms)
       return
     case 'remove':
-      if (fault.consumer === 'dispatcher') simulation.trouble(0)
+      if (fault.consumer.startsWith('dispatcher')) simulation.trouble(0)
       server.removeConsumer(fault.consumer)
   }
 }

@@ -87,6 +87,13 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'this.#leases.shorten(envelope.control.lease_ms);',
     put: 'this.#leases.shorten(envelope.control.lease_ms); delivery.ack();',
   },
+  ack_out_of_turn: {
+    config: 'crowded',
+    breaks: 'rule 7',
+    file: 'services/dispatcher/dist/out-of-turn.js',
+    find: "if (!('ok' in verdict))",
+    put: 'if (false)',
+  },
   no_guard: {
     config: 'admission',
     breaks: 'the guards',

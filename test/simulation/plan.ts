@@ -50,6 +50,8 @@ export interface Plan {
   /** How often an exact get of a cluster shows a replica that lags. */
   lag?: number
   skew: Record<string, number>
+  /** Dispatchers take so few requests at a time that others come out of turn. */
+  narrow: boolean
   passes: PassPlan[]
   faults: FaultPlan[]
 }
@@ -77,6 +79,7 @@ export function makePlan(seed: number): Plan {
     deletes: long,
     evil: !quiet && dice.hits(0.1) ? [dice.between(500, 9_000), dice.between(500, 9_000)] : [],
     skew: Object.fromEntries(roles.map((role) => [role, quiet || dice.hits(0.6) ? 0 : Math.round(dice.between(-5 * MINUTE, 5 * MINUTE))])),
+    narrow: new Dice(seed, 'narrow').hits(0.5),
     passes,
     faults: quiet ? [] : Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles, dice.pick(passes))).sort((a, b) => a.at - b.at),
   }
@@ -159,7 +162,9 @@ function fault(dice: Dice, roles: string[], pass: PassPlan): FaultPlan {
   const near = dice.hits(0.6)
   const at = near ? Math.max(50, pass.at + dice.between(-300, Math.max(300, pass.ms))) : dice.between(100, 10_000)
   const who = near && dice.hits(0.6) ? dice.pick(roles.filter((role) => role.startsWith(pass.to))) : dice.pick(roles)
-  const consumer = dice.hits(0.5) ? 'dispatcher' : `work_${near ? pass.to : dice.pick(SUBAGENTS)}_medium`
+  const which = dice.next()
+  const shared = which < 0.4 ? 'dispatcher' : 'dispatcher_decisions'
+  const consumer = which < 0.5 ? shared : `work_${near ? pass.to : dice.pick(SUBAGENTS)}_medium`
   switch (dice.pick(['die', 'die', 'die', 'stop', 'stop', 'cut', 'storm', 'restart', 'remove'] as const)) {
     case 'die':
       return { kind: 'die', at, who, n: dice.whole(0, 30), back_ms: dice.between(50, 4_000) }

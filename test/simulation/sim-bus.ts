@@ -205,7 +205,7 @@ export class SimBus implements Bus {
   async consume(
     durable: string,
     handler: (delivery: Delivery) => Promise<Verdict>,
-    options: { concurrency?: number } = {},
+    options: { concurrency?: number | (() => number) } = {},
   ): Promise<Consumption> {
     return new SimConsumption(this, { durable, handler, concurrency: options.concurrency ?? 64 })
   }
@@ -287,7 +287,7 @@ export class SimBus implements Bus {
   }
 
   async ensureTopology(): Promise<void> {
-    await this.#make(() => this.server.ensureDispatcher())
+    await this.#make(() => this.server.ensureDispatchers())
   }
   async ensureNotifier(): Promise<void> {}
   async ensureReturns(): Promise<void> {}

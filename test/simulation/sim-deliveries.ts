@@ -147,7 +147,7 @@ export class SimWorkSource implements WorkSource {
 
 interface Consuming {
   durable: string
-  concurrency: number
+  concurrency: number | (() => number)
   handler: (delivery: Delivery) => Promise<Verdict>
 }
 
@@ -206,8 +206,10 @@ export class SimConsumption implements Consumption {
 
   #refill(): void {
     if (this.#state !== 'open' || this.#waiting) return
-    const room = this.#options.concurrency - this.#running.size - this.#outstanding
-    if (room >= Math.max(1, this.#options.concurrency / 4)) void this.#pull(room)
+    const { concurrency } = this.#options
+    const most = typeof concurrency === 'number' ? concurrency : concurrency()
+    const room = most - this.#running.size - this.#outstanding
+    if (room >= Math.max(1, most / 4)) void this.#pull(room)
   }
 
   async #pull(batch: number): Promise<void> {

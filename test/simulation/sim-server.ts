@@ -1,4 +1,4 @@
-import { encodeHeaders, type Heard, type Outcome, type Subjects } from '@passover/bus'
+import { DECISIONS, DISPATCHER, encodeHeaders, type Heard, type Outcome, type Subjects } from '@passover/bus'
 import { SLOTS } from '@passover/schemas'
 import { type ConsumerConfig, SimConsumer } from './sim-consumer.js'
 import type { Line } from './sim-line.js'
@@ -103,9 +103,10 @@ export class SimServer {
     return made
   }
 
-  ensureDispatcher(): void {
-    const filters = [this.subjects.all('request'), this.subjects.allDecisions('dispatch')]
-    this.ensureConsumer({ name: 'dispatcher', filters, ack_wait_ms: DISPATCHER_ACK_WAIT_MS, max_deliver: DISPATCHER_DELIVERIES, from: 1 })
+  ensureDispatchers(): void {
+    const shared = { ack_wait_ms: DISPATCHER_ACK_WAIT_MS, max_deliver: DISPATCHER_DELIVERIES, from: 1 }
+    this.ensureConsumer({ name: DISPATCHER, filters: [this.subjects.all('request')], ...shared })
+    this.ensureConsumer({ name: DECISIONS, filters: [this.subjects.allDecisions('dispatch')], ...shared })
   }
 
   ensureWork(agent: string, how: { max_attempts: number; lease_ms: number; from?: number }): void {

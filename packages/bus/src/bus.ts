@@ -125,7 +125,8 @@ export interface Consumption extends AsyncDisposable {
 }
 
 export interface ConsumeSettings {
-  concurrency?: number
+  /** Handlers at a time; a function is asked whenever more could be taken. */
+  concurrency?: number | (() => number)
   /** The durable was gone and was made anew. */
   onRestored?: (what: string) => void
 }

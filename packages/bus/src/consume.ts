@@ -5,7 +5,8 @@ import { Puller } from './puller.js'
 export interface ConsumeOptions {
   stream: string
   durable: string
-  concurrency: number
+  /** A function is asked whenever more could be taken. */
+  concurrency: number | (() => number)
   handler: (delivery: Delivery) => Promise<Verdict>
   /** Running deliveries are renewed every third of it; without it none is. */
   ack_wait_ms?: number | undefined
@@ -116,8 +117,10 @@ export class DurableConsumption implements Consumption {
 
   #refill(): void {
     if (this.#state !== 'open' || this.#waiting) return
-    const room = this.#options.concurrency - this.#running.size - this.#puller.outstanding
-    if (room < Math.max(1, Math.floor(this.#options.concurrency * REFILL))) return
+    const { concurrency } = this.#options
+    const most = typeof concurrency === 'number' ? concurrency : concurrency()
+    const room = most - this.#running.size - this.#puller.outstanding
+    if (room < Math.max(1, Math.floor(most * REFILL))) return
     void this.#pull(room)
   }
 

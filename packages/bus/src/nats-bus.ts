@@ -45,14 +45,15 @@ import { KvTable } from './tables.js'
 import {
   ensureAgent,
   ensureBuckets,
-  ensureDispatcher,
+  ensureDecisions,
   ensureNotifier,
+  ensureRequests,
   ensureReturns,
   ensureTopology,
   setRequests,
   storesOf,
 } from './topology.js'
-import { DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
+import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
 import { within } from './within.js'
 
 interface BusParts {
@@ -66,6 +67,13 @@ interface BusParts {
 const ASK_TIMEOUT_MS = 2_000
 const CONCURRENCY = 64
 const FLUSH_MS = 1_000
+/** Durables that are made anew by whoever misses them, and how long they wait for an answer that is renewed. */
+const RESTORED: Partial<Record<string, typeof ensureRequests>> = {
+  [DISPATCHER]: ensureRequests,
+  [DECISIONS]: ensureDecisions,
+  [NOTIFIER]: ensureNotifier,
+}
+const ACK_WAITS: Partial<Record<string, number>> = { [DISPATCHER]: DISPATCHER_ACK_WAIT_MS, [DECISIONS]: DISPATCHER_ACK_WAIT_MS }
 
 /** The bus over one NATS connection: wiring only, each part is a file of its own. */
 export class NatsBus implements Bus {
@@ -168,15 +176,14 @@ export class NatsBus implements Bus {
   async consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options: ConsumeSettings = {}): Promise<Consumption> {
     const { concurrency = CONCURRENCY, onRestored } = options
     const { stream } = this.subjects
-    const restored: Partial<Record<string, typeof ensureDispatcher>> = { [DISPATCHER]: ensureDispatcher, [NOTIFIER]: ensureNotifier }
-    const ensure = restored[durable]
-    const returns = this.subjects.returnsConsumer(this.identity)
+    const ensure = RESTORED[durable]
+    const waits = { ...ACK_WAITS, [this.subjects.returnsConsumer(this.identity)]: RETURNS_ACK_WAIT_MS }
     const consumption = new DurableConsumption(this.#link, {
       stream,
       durable,
       concurrency,
       handler,
-      ack_wait_ms: durable === DISPATCHER ? DISPATCHER_ACK_WAIT_MS : durable === returns ? RETURNS_ACK_WAIT_MS : undefined,
+      ack_wait_ms: waits[durable],
       settled: () => settledUpTo(this.#api, stream, durable),
       restore: ensure && ((from) => ensure(this.#api, this.subjects, from)),
       onRestored,

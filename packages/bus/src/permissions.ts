@@ -20,7 +20,7 @@ import {
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
 import type { Subjects } from './subjects.js'
-import { DISPATCHER, NOTIFIER } from './topology-configs.js'
+import { DECISIONS, DISPATCHER, NOTIFIER } from './topology-configs.js'
 
 /** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
 export type Principal =
@@ -142,7 +142,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...['INFO', 'STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
     ),
-    ...leaveAlone([DISPATCHER, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
+    ...leaveAlone([DISPATCHER, DECISIONS, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
   ]
 }
 
@@ -156,7 +156,8 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     ...['dead_letter', 'violation'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
     publish(subjects.agent(SYSTEM), 'record open registrations'),
     publish(`${API}.STREAM.UPDATE.${stream}`, 'close the stream to requests when it is nearly full'),
-    ...takeFrom(stream, DISPATCHER, 'take requests and decisions'),
+    ...takeFrom(stream, DISPATCHER, 'take requests'),
+    ...takeFrom(stream, DECISIONS, 'take decisions'),
     ...readStream(stream, 'keep time: read journals'),
     ...makeTopology(subjects),
     ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
@@ -199,6 +200,6 @@ function notifierGrants(context: PermissionContext): Grant[] {
     publish(context.subjects.pattern('event', '*', '*', '*', 'dead_letter', SYSTEM), 'record: dead_letter'),
     ...takeFrom(stream, NOTIFIER, 'take held passes and returns'),
     ...readStream(stream, 'read the passes that it tells about'),
-    ...leaveAlone([DISPATCHER, ...agentsConsumers(context)], stream),
+    ...leaveAlone([DISPATCHER, DECISIONS, ...agentsConsumers(context)], stream),
   ]
 }

@@ -9,8 +9,10 @@ const MAX_CONSUMERS = 100_000
 const PASSES_KEPT = 1_000_000
 /** Entries of the index of acknowledged returns, of at most 8 KiB each. */
 const ACKNOWLEDGED_KEPT = 100_000
-/** The name of the durable that the dispatchers share. */
+/** The name of the durable in which requests wait for a dispatcher. */
 export const DISPATCHER = 'dispatcher'
+/** The same of decisions about held passes. */
+export const DECISIONS = 'dispatcher_decisions'
 /** The name of the durable that the notifiers share. */
 export const NOTIFIER = 'notifier'
 /** A receiver may take its time, and nothing renews the delivery. */
@@ -111,14 +113,21 @@ export function returnsConfig(subjects: Subjects, agent: string, from: number): 
   }
 }
 
-/** The durable that the dispatchers share. */
-export function dispatcherConfig(subjects: Subjects): Config {
+/**
+ * The durables that the dispatchers share, each with one filter: of one with several the server searches all subjects of a block for
+ * every message that it takes from a backlog, a millisecond each (decision 64).
+ */
+export function dispatcherConfigs(subjects: Subjects): [requests: Config, decisions: Config] {
+  return [dispatcherConfig(DISPATCHER, subjects.all('request')), dispatcherConfig(DECISIONS, subjects.allDecisions('dispatch'))]
+}
+
+function dispatcherConfig(durable_name: string, filter: string): Config {
   return {
-    durable_name: DISPATCHER,
+    durable_name,
     deliver_policy: 'all',
     ack_policy: 'explicit',
     replay_policy: 'instant',
-    filter_subjects: [subjects.all('request'), subjects.allDecisions('dispatch')],
+    filter_subjects: [filter],
     ack_wait: DISPATCHER_ACK_WAIT_MS * NS_PER_MS,
     max_deliver: DISPATCHER_DELIVERIES,
     max_ack_pending: 4096,

@@ -7,8 +7,7 @@ import { BusReadError, differenceText, StreamLost } from './errors.js'
 import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
-  DISPATCHER,
-  dispatcherConfig,
+  dispatcherConfigs,
   notifierConfig,
   partsConfig,
   returnsConfig,
@@ -40,7 +39,9 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
   const [main, ...buckets] = wantedStreams(subjects, options)
   if (main && !(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
   if (main) await ensureStream(api, main, loose)
-  await ensureDispatcher(api, subjects)
+  // First: until it stands, decisions are delivered by the other one, where that is of an earlier version.
+  await ensureDecisions(api, subjects)
+  await ensureRequests(api, subjects)
   for (const bucket of buckets) await ensureBucket(api, bucket, loose)
 }
 
@@ -93,21 +94,31 @@ function storeName(subjects: Subjects, name: string): string {
   return plain.startsWith('KV_') ? plain.slice('KV_'.length) : `objects ${plain.slice('OBJ_'.length)}`
 }
 
-/** The dispatchers' durable alone, which may get lost under them. `from`: where it begins if it is made now. Idempotent. */
-export function ensureDispatcher(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
-  return ensureConsumer(api, subjects.stream, begins(dispatcherConfig(subjects), from))
+/** The dispatchers' durable of requests alone, which may get lost under them. `from`: where it begins if it is made now. Idempotent. */
+export function ensureRequests(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
+  return ensureOwn(api, subjects, begins(dispatcherConfigs(subjects)[0], from))
 }
 
-/** The notifiers' durable. Idempotent. One that was made when less was told goes on where it is. */
-export async function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
-  const wanted = notifierConfig(subjects)
+/** The same of decisions. */
+export function ensureDecisions(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
+  return ensureOwn(api, subjects, begins(dispatcherConfigs(subjects)[1], from))
+}
+
+/** The notifiers' durable. Idempotent. */
+export function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
+  return ensureOwn(api, subjects, begins(notifierConfig(subjects), from))
+}
+
+/** A durable that an earlier version made with other filters goes on where it is. */
+async function ensureOwn(api: JetStreamApi, subjects: Subjects, wanted: Config): Promise<void> {
   const name = String(wanted.durable_name)
   const found = await infoOf(api, `CONSUMER.INFO.${subjects.stream}.${name}`)
   if (found && !sameList(found.filter_subjects, wanted.filter_subjects as string[])) {
-    const config = { ...found, name, filter_subjects: wanted.filter_subjects }
+    const { filter_subject: _, ...rest } = found
+    const config = { ...rest, name, filter_subjects: wanted.filter_subjects }
     await api.must(`CONSUMER.CREATE.${subjects.stream}.${name}`, { stream_name: subjects.stream, config, action: 'update' })
   }
-  await ensureConsumer(api, subjects.stream, begins(wanted, from))
+  await ensureConsumer(api, subjects.stream, wanted)
 }
 
 function begins(config: Config, from: number | undefined): Config {
@@ -131,7 +142,10 @@ export async function topologyDifferences(api: JetStreamApi, subjects: Subjects)
   for (const wanted of wantedStreams(subjects, {}))
     await look(`stream ${String(wanted.name)}`, `STREAM.INFO.${String(wanted.name)}`, wanted, loose)
   const ours = (field: string) => STARTS.has(field)
-  await look(`consumer ${DISPATCHER}`, `CONSUMER.INFO.${subjects.stream}.${DISPATCHER}`, dispatcherConfig(subjects), ours)
+  for (const wanted of dispatcherConfigs(subjects)) {
+    const name = String(wanted.durable_name)
+    await look(`consumer ${name}`, `CONSUMER.INFO.${subjects.stream}.${name}`, wanted, ours)
+  }
   return told
 }
 

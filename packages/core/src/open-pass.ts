@@ -1,4 +1,5 @@
 import type { ErrorCode, PassKey, RequestFact, Step } from '@passover/schemas'
+import type { Waiting } from './backlog.js'
 import { deadlineOf, firstStepIsLate, type JournalRules, type JournalState } from './lifecycle.js'
 import { SYSTEM_DEFAULTS } from './policy-fields.js'
 import type { Timed } from './timers.js'
@@ -22,7 +23,7 @@ export interface OpenPass extends Timed {
 }
 
 /** What it keeps of a request that no first step has answered yet. */
-export interface Asked extends Timed {
+export interface Asked extends Timed, Waiting {
   kind: 'asked'
   fact: RequestFact
   /** The pass it asks for, as its header claims or as it was learned from the body. */

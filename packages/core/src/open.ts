@@ -1,5 +1,6 @@
 import { type EventFact, type Fact, isPassId, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
 import { answersRequest } from './answers.js'
+import { Backlog } from './backlog.js'
 import { Cancels } from './cancels.js'
 import { type Due, type DueEnd, lastResort, type OpenRules, type Settled, since } from './due.js'
 import { type JournalState, NONE, next } from './lifecycle.js'
@@ -35,6 +36,8 @@ export class OpenPasses {
   readonly #pending = new Pending()
   readonly #cancels: Cancels
   readonly #timers = new Timers<OpenPass | Asked>()
+  /** Requests that no dispatcher has been given yet. */
+  readonly backlog = new Backlog<Asked>()
   /** What limits are counted by: passes of pairs and subagents, and of sessions. */
   readonly tallies = new Tallies()
   readonly sessions: Sessions
@@ -122,7 +125,9 @@ export class OpenPasses {
   /** The request was answered otherwise, or is none. */
   forget(sequence: number): void {
     const asked = this.#pending.remove(sequence)
-    if (asked) this.#timers.drop(asked)
+    if (!asked) return
+    this.#timers.drop(asked)
+    this.backlog.drop(asked)
   }
 
   /** Having read all its steps from the leader after `due` was not stored: what now (the model's `settle`). */
@@ -213,6 +218,7 @@ export class OpenPasses {
   #ask(asked: Asked): void {
     const { fact, cancelled, timeout_ms } = asked
     this.#pending.add(asked)
+    this.backlog.add(asked)
     this.#timers.set(asked, cancelled ? fact.time : fact.time + (timeout_ms ?? this.#rules.look_after_ms), fact.sequence)
   }
 

@@ -1,19 +1,53 @@
-import type { Consumption, Delivery, Verdict } from '@passover/bus'
+import { type Consumption, DECISIONS, type Delivery, DISPATCHER, type Verdict } from '@passover/bus'
 import { passError } from '@passover/core'
 import { admitRequest } from './admit-request.js'
 import type { Context } from './context.js'
 import { decideHeld } from './decisions.js'
+import { OutOfTurn } from './out-of-turn.js'
 import type { Asked } from './prepare.js'
 import { type Parties, type Reading, readRequest } from './read-request.js'
 import { answerBad } from './refuse.js'
+import type { Timekeeper } from './timekeeper.js'
 
 const RETRY_MS = 1_000
+const DRAIN_MS = 10_000
+const DECISIONS_AT_A_TIME = 64
 const NOBODY = 'nobody'
 
-/** Admits, holds or refuses what the durable `dispatcher` delivers; any number of replicas share it (I1, I3). */
-export function startAdmission(context: Context, onRestored: (what: string) => void): Promise<Consumption> {
-  const { concurrency } = context.options
-  return context.deps.bus.consume('dispatcher', (delivery) => handle(context, delivery), { concurrency, onRestored })
+export interface AdmissionOptions {
+  /** Knows what waits behind the backlog of others; undefined: nobody keeps time here. */
+  timekeeper: Timekeeper | undefined
+  onRestored: (what: string) => void
+}
+
+/** Admits, holds or refuses what the durables of requests and decisions deliver; any number of replicas share them (I1, I3). */
+export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Consumption> {
+  const { bus } = context.deps
+  const handleOne = (delivery: Delivery) => handle(context, delivery)
+  const turns = timekeeper && new OutOfTurn(context, timekeeper, handleOne)
+  const concurrency = turns ? () => turns.concurrency : context.options.concurrency
+  const inTurn = (delivery: Delivery) => {
+    const early = turns?.delivered(delivery.sequence)
+    return early ? unlessSettled(context, delivery, early) : handle(context, delivery)
+  }
+  const decisions = await bus.consume(DECISIONS, handleOne, { concurrency: DECISIONS_AT_A_TIME, onRestored })
+  const requests = await bus.consume(DISPATCHER, inTurn, { concurrency, onRestored })
+  const drain = async (ms?: number) => {
+    await Promise.all([requests.drain(ms), decisions.drain(ms), turns?.drain(ms ?? DRAIN_MS)])
+  }
+  return {
+    get trouble() {
+      return requests.trouble ?? decisions.trouble
+    },
+    drain,
+    closed: Promise.all([requests.closed, decisions.closed]).then(() => undefined),
+    [Symbol.asyncDispose]: () => drain(),
+  }
+}
+
+/** What was settled out of turn has its journal: it is acknowledged (I2). */
+async function unlessSettled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<Verdict> {
+  return (await early) ? { ok: true } : handle(context, delivery)
 }
 
 /** Nothing that was stored may stop it: a throw, a bug by definition, gives the delivery back and is logged. */

@@ -56,7 +56,7 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
   const stores = await watchStores(context, health)
   const onRestored = (what: string) => health.did('admission', what)
-  const admission = options.admission ? await startAdmission(context, onRestored) : undefined
+  const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
   watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water })
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')

@@ -14,6 +14,7 @@
  * I7  No agent holds anything up by what it stores: what is read of a journal is bounded, and a return that its subagent's
  *     steps outrun is guarded on what only the system writes.
  * I8  Ancestry, deadline and rights come from the parent as the leader has it, never from the request (P3, P5).
+ * I9  A backlog of one pair holds up no other: what waits behind it is admitted out of turn, under the same guard (I1).
  *
  * It is stateless but for the timekeeper's fold, which is rebuilt from the stream: any number of replicas may run.
  */

@@ -67,16 +67,10 @@ export class Reading implements AsyncDisposable {
 
   async #follow(): Promise<void> {
     const { bus } = this.#deps
-    const { subjects } = bus
-    const filters = [
-      ...(['held', 'work', 'fence', 'return', 'request'] as const).map((kind) => subjects.all(kind)),
-      subjects.allDecisions('dispatch'),
-      subjects.allEvents('cancel'),
-      subjects.advisories(),
-    ]
+    // No filters: with several the server searches all subjects of a block for each message that it reads behind its end (decision 64).
     const reader = ++this.#reader
     const hear = (stored: Stored, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
-    this.#following = await bus.follow({ filters, from: this.#position + 1, headers_only: true }, hear)
+    this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
     void this.#following.caughtUp.then(() => {
       if (reader === this.#reader) this.#hearer.caughtUp()
     })

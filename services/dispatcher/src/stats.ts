@@ -7,6 +7,8 @@ export interface Stats {
   bad: number
   /** Requests whose journal had already begun. */
   repeated: number
+  /** Requests admitted out of their turn, before the durable delivered them. */
+  out_of_turn: number
   decided: number
   /** Given back to be delivered again. */
   retried: number
@@ -19,5 +21,5 @@ export interface Stats {
 }
 
 export function noStats(): Stats {
-  return { admitted: 0, held: 0, refused: 0, bad: 0, repeated: 0, decided: 0, retried: 0, ended: 0, open: 0, position: 0 }
+  return { admitted: 0, held: 0, refused: 0, bad: 0, repeated: 0, out_of_turn: 0, decided: 0, retried: 0, ended: 0, open: 0, position: 0 }
 }

@@ -1,5 +1,5 @@
 import type { ObjectStore } from '@passover/bus'
-import { type Due, type Folded, OpenPasses, type OpenRules } from '@passover/core'
+import { type Asked, type Backlog, type Due, type Folded, OpenPasses, type OpenRules } from '@passover/core'
 import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import { handleAdvisory } from './advisories.js'
 import type { Context } from './context.js'
@@ -38,6 +38,8 @@ export class Timekeeper implements AsyncDisposable {
   #redrive: Disposable | undefined
   #acting = false
   #stopped = false
+  /** Called when a request was read, once it acts. */
+  onRequest: (() => void) | undefined
 
   private constructor(keeper: Keeper, store: ObjectStore, from: Known | undefined) {
     this.#keeper = keeper
@@ -72,6 +74,11 @@ export class Timekeeper implements AsyncDisposable {
   /** What limits are counted by. */
   get counts(): Folded {
     return { open: this.#keeper.open, ready: this.#acting }
+  }
+
+  /** What waits for a dispatcher; undefined: it is not known yet. */
+  get backlog(): Backlog<Asked> | undefined {
+    return this.#acting ? this.#keeper.open.backlog : undefined
   }
 
   get position(): number {
@@ -140,9 +147,11 @@ export class Timekeeper implements AsyncDisposable {
     const { open } = this.#keeper
     if (fact.type === 'advisory') this.#advise(fact)
     else if (fact.type !== 'decision') open.apply(fact)
-    else if (open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
+    else if (fact.item === 'dispatch' && open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
     if (fact.type === 'step') this.#keeper.counting.read(fact)
-    if (this.#acting) this.#arm()
+    if (!this.#acting) return
+    this.#arm()
+    if (fact.type === 'request') this.onRequest?.()
   }
 
   #forgetAll(): void {
@@ -159,6 +168,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#acting = true
     for (const fact of this.#advisories.values()) this.#settleAdvisory(fact)
     this.#arm()
+    this.onRequest?.()
   }
 
   #arm(): void {

@@ -35,7 +35,7 @@ const inspection: Inspection = {
   clock_skew_ms: 3,
   stream,
   differences: [],
-  consumers: ['dispatcher'],
+  consumers: ['dispatcher', 'dispatcher_decisions'],
   clocks: [],
   buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0, storage: 'file', replicas: 1 }],
 }

@@ -1,4 +1,4 @@
-import type { Inspection, StreamUsage } from '@passover/bus'
+import { DECISIONS, DISPATCHER, type Inspection, type StreamUsage } from '@passover/bus'
 import { duration } from '../duration.js'
 import { count } from '../text.js'
 import { broken, type Check, look, ok } from './check.js'
@@ -59,9 +59,9 @@ export function checkTopology(inspection: Inspection, usage: StreamUsage | undef
     )
   if (differences.length === 0) checks.push(ok('topology', 'stream, consumers and buckets are as they should be'))
   checks.push(
-    consumers.includes('dispatcher')
+    [DISPATCHER, DECISIONS].every((name) => consumers.includes(name))
       ? ok('consumers', count(consumers.length, 'consumer'))
-      : broken('consumers', 'the dispatchers’ consumer is missing', 'passover up makes it'),
+      : broken('consumers', 'a consumer of the dispatchers is missing', 'passover up makes it'),
     ok(
       'buckets',
       `${count(buckets.filter(({ kind }) => kind === 'kv').length, 'table')}, ${count(buckets.filter(({ kind }) => kind === 'object').length, 'object store')}`,

@@ -1,0 +1,131 @@
+import type { RequestFact } from '@passover/schemas'
+
+/** What may wait: a request that was stored and that no dispatcher has been given yet, as far as is known here. */
+export interface Waiting {
+  fact: Pick<RequestFact, 'sequence' | 'originator' | 'subagent'>
+  /** Its number among all that ever waited; undefined: it waits no more. */
+  place?: number | undefined
+}
+
+/** What waits of one pair, in order. */
+interface Line<T> {
+  queue: Queue<T>
+  count: number
+}
+
+/** Lines looked at in one go: with thousands of them it must not become slow. */
+const MOST_LINES = 16
+
+/**
+ * Requests that wait for a dispatcher, in the order in which they will be delivered and by pair (decision 64). Out of turn comes the first
+ * of a pair's line that has more than so many others before it, one line after the other; the line that is first of all never does.
+ */
+export class Backlog<T extends Waiting> {
+  readonly #order = new Queue<T>()
+  /** In the order in which they have their turns. */
+  readonly #lines = new Map<string, Line<T>>()
+  #size = 0
+  #places = 0
+  #reached = 0
+
+  /** How many wait. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** A request was read, in sequence order. */
+  add(item: T): void {
+    if (item.fact.sequence <= this.#reached) return
+    item.place = this.#places++
+    this.#order.push(item)
+    const name = lineOf(item)
+    const line = this.#lines.get(name)
+    if (line) {
+      line.queue.push(item)
+      line.count += 1
+    } else this.#lines.set(name, { queue: new Queue(item), count: 1 })
+    this.#size += 1
+  }
+
+  /** It waits no more. */
+  drop(item: T): void {
+    if (item.place === undefined) return
+    item.place = undefined
+    this.#size -= 1
+    const name = lineOf(item)
+    const line = this.#lines.get(name)
+    if (line) {
+      line.count -= 1
+      if (line.count === 0) this.#lines.delete(name)
+      else line.queue.skip(isOver)
+    }
+    this.#order.skip(isOver)
+  }
+
+  /** Everything up to this sequence has been delivered, to this dispatcher or another. */
+  reach(sequence: number): void {
+    if (sequence <= this.#reached) return
+    this.#reached = sequence
+    for (let first = this.#order.first; first && first.fact.sequence <= sequence; first = this.#order.first) this.drop(first)
+  }
+
+  /** Takes out what is to be admitted out of turn, if anything: more than `ahead` others would be before it. */
+  take(ahead: number): T | undefined {
+    const front = this.#order.first?.place
+    if (this.#size <= ahead || front === undefined) return undefined
+    let left = Math.min(MOST_LINES, this.#lines.size)
+    for (const [name, line] of this.#lines) {
+      if (left === 0) break
+      left -= 1
+      this.#lines.delete(name)
+      this.#lines.set(name, line)
+      const first = line.queue.skip(isOver)
+      if (first?.place === undefined || first.place - front <= ahead) continue
+      this.drop(first)
+      return first
+    }
+    return undefined
+  }
+}
+
+function isOver({ place }: Waiting): boolean {
+  return place === undefined
+}
+
+function lineOf({ fact }: Waiting): string {
+  return `${fact.originator} ${fact.subagent}`
+}
+
+const CLEAR_AT = 1_024
+
+/** First in, first out; what was skipped is let go now and then. */
+class Queue<T> {
+  #items: T[]
+  #head = 0
+
+  constructor(...items: T[]) {
+    this.#items = items
+  }
+
+  get first(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  /** Goes past what is over, and gives what is first then. */
+  skip(isOver: (item: T) => boolean): T | undefined {
+    for (let { first } = this; first !== undefined && isOver(first); first = this.first) this.#head += 1
+    if (this.#head === this.#items.length) this.#clear([])
+    else if (this.#head >= CLEAR_AT && 2 * this.#head >= this.#items.length) this.#clear(this.#items.slice(this.#head))
+    return this.first
+  }
+
+  #clear(items: T[]): void {
+    if (this.#head === 0) return
+    this.#items = items
+    this.#head = 0
+  }
+}

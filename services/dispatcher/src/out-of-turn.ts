@@ -1,0 +1,120 @@
+import type { Delivery, Stored, Verdict } from '@passover/bus'
+import type { RequestFact } from '@passover/schemas'
+import type { Context } from './context.js'
+import { Pool } from './pool.js'
+import type { Timekeeper } from './timekeeper.js'
+import { within } from './within.js'
+
+/** What came of a request out of turn is remembered until the durable delivers it too; of more than so many, the newest. */
+const REMEMBERED = 20_000
+
+/**
+ * Admits out of turn what would wait behind the backlog of others (I9, decision 64). The timekeeper's fold knows what waits; each is read whole
+ * by its sequence and handled as if it had been delivered. The guard of its journal makes it harmless that others do the same,
+ * and the durable still delivers it: what is begun by then is only acknowledged.
+ */
+export class OutOfTurn {
+  readonly #context: Context
+  readonly #timekeeper: Timekeeper
+  readonly #handle: (delivery: Delivery) => Promise<Verdict>
+  readonly #pool: Pool
+  /** Whether each is settled, in the order in which they were begun. */
+  readonly #early = new Map<number, Promise<boolean>>()
+  #crowded = false
+  #stopped = false
+
+  constructor(context: Context, timekeeper: Timekeeper, handle: (delivery: Delivery) => Promise<Verdict>) {
+    this.#context = context
+    this.#timekeeper = timekeeper
+    this.#handle = handle
+    this.#pool = new Pool(context.options.out_of_turn)
+    timekeeper.onRequest = () => this.#look()
+  }
+
+  /** How many requests may be handled in turn: fewer while more than that wait, so that the others' way is short. */
+  get concurrency(): number {
+    const { concurrency, concurrency_crowded } = this.#context.options
+    const waiting = this.#timekeeper.backlog?.size ?? 0
+    if (waiting > concurrency) this.#crowded = true
+    else if (waiting < concurrency / 2) this.#crowded = false
+    return this.#crowded ? Math.min(concurrency, concurrency_crowded) : concurrency
+  }
+
+  /** The durable delivers it. Whether it is settled already; undefined: nothing was done about it out of turn. */
+  delivered(sequence: number): Promise<boolean> | undefined {
+    this.#timekeeper.backlog?.reach(sequence)
+    if (this.#early.size === 0) return undefined
+    const early = this.#early.get(sequence)
+    if (early) this.#early.delete(sequence)
+    return early
+  }
+
+  /** Lets what is under way finish, for at most so long. */
+  async drain(ms: number): Promise<void> {
+    this.#stopped = true
+    this.#timekeeper.onRequest = undefined
+    this.#pool.clear()
+    await within(this.#context.deps.clock, ms, this.#pool.idle())
+  }
+
+  #look(): void {
+    const { ahead, out_of_turn } = this.#context.options
+    while (!this.#stopped && this.#pool.running < out_of_turn) {
+      const next = this.#timekeeper.backlog?.take(ahead)
+      if (!next) return
+      this.#begin(next.fact)
+    }
+  }
+
+  #begin(fact: RequestFact): void {
+    let settle: (settled: boolean) => void = () => undefined
+    this.#remember(fact.sequence, new Promise((resolve) => (settle = resolve)))
+    this.#pool.add(async () => {
+      settle(await this.#admit(fact))
+      this.#look()
+    })
+  }
+
+  #remember(sequence: number, early: Promise<boolean>): void {
+    this.#early.set(sequence, early)
+    if (this.#early.size <= REMEMBERED) return
+    for (const oldest of this.#early.keys()) {
+      this.#early.delete(oldest)
+      return
+    }
+  }
+
+  /** False: not settled; its turn will come. */
+  async #admit({ sequence, time }: RequestFact): Promise<boolean> {
+    const { bus, log } = this.#context.deps
+    try {
+      const stored = await bus.journal.message(sequence)
+      if (!stored || stored.time !== time) return false
+      const verdict = await this.#handle(asDelivery(stored))
+      if (!('ok' in verdict)) return false
+      this.#context.stats.out_of_turn++
+      return true
+    } catch (error) {
+      log.debug({ err: error, sequence }, 'not admitted out of turn')
+      return false
+    }
+  }
+}
+
+/** Nobody delivered it, so there is nothing to answer. */
+function asDelivery({ subject, sequence, time, headers, data }: Stored): Delivery {
+  const nothing = () => undefined
+  return {
+    subject,
+    sequence,
+    time,
+    headers,
+    data,
+    delivered: 1,
+    consumer_sequence: 0,
+    ack: nothing,
+    working: nothing,
+    nak: nothing,
+    term: nothing,
+  }
+}
