@@ -12,11 +12,15 @@ interface Options {
   timeout_ms: number
   /** Length of each objective's padding. */
   padding: number
+  /** Requests on their way at once (default 2,000). */
+  in_flight?: number
 }
 
 const IN_FLIGHT = 2_000
+/** As many sessions, so that none comes to its limit. */
+const PASSES_A_SESSION = 500
 
-const { servers, agent, to, passes, timeout_ms, padding } = optionsOf<Options>()
+const { servers, agent, to, passes, timeout_ms, padding, in_flight = IN_FLIGHT } = optionsOf<Options>()
 const random: Random = { bytes: (length) => randomBytes(length) }
 const bus = await insist(() => openBus({ servers, identity: agent }))
 const instance = makeInstance(random)
@@ -25,7 +29,7 @@ const { parts } = splitContext({ session_id: 'burst', directory: '/burst', objec
 const subject = bus.subjects.request(to, agent)
 let begun = 0
 const started = performance.now()
-await Promise.all(Array.from({ length: IN_FLIGHT }, lane))
+await Promise.all(Array.from({ length: in_flight }, lane))
 say('published', { ms: Math.round(performance.now() - started) })
 
 async function lane(): Promise<void> {
@@ -33,7 +37,7 @@ async function lane(): Promise<void> {
     begun += 1
     const id = makeId(instance, bus.now(), random)
     const request = { id, originating_agent_id: agent, subagent_id: to, reason: 'burst', return_required: false, timeout_ms }
-    const data = encode({ v: 1, request, parts, session_id: 'burst' })
+    const data = encode({ v: 1, request, parts, session_id: `burst ${Math.floor(begun / PASSES_A_SESSION)}` })
     const message = { subject, data, headers: { [HEADER.id]: id, [HEADER.timeout]: String(timeout_ms) } }
     // A second copy of what was stored after all does no harm.
     while ((await bus.publish(message)).kind !== 'stored');
