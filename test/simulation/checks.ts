@@ -30,7 +30,7 @@ export interface Told {
 
 const MAX_ATTEMPTS = 3
 const MAX_DEPTH = 3
-/** A dispatcher's clock may be off by half of the longest round trip that it believes. */
+/** A process's clock may be off by half of the longest round trip that it believes. */
 const CLOCK_MS = 130
 
 /** Looks at every message as it is stored, and at everything that callers and handlers see. It shares no rule with the product. */
@@ -235,6 +235,8 @@ export class Checks implements Watcher {
     if (times > 1) this.blame('P1', 'run_twice', `attempt ${attempt} of ${book.key} begins ${times} times`)
     if (attempt > MAX_ATTEMPTS) this.blame('P1', 'attempts', `attempt ${attempt} of ${book.key} runs`)
     if (book.work === 0) this.blame('P1', 'run_unadmitted', `${book.key} runs, and was never admitted`)
+    const over = this.#world.now - book.deadline
+    if (over > CLOCK_MS) this.blame('P5', 'run_over', `attempt ${attempt} of ${book.key} begins ${over} ms after its deadline`)
     // Not promised: that it begins before its return is stored. But what was long gone must not run.
     const gone = book.ended && book.ended.kept.gone_at < Number.POSITIVE_INFINITY
     if (gone) this.blame('P1', 'run_gone', `${book.key} runs after it was deleted`)

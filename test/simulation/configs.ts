@@ -163,10 +163,34 @@ const CHANGES: Record<string, Change> = {
   },
   /** A worker that was given work wakes when the pass is deleted. */
   deleted_attempts: ({ passes }, dice) => {
-    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 100 }))
-    const stop = (pass: PassPlan): FaultPlan[] =>
-      [0, 1].map((n) => ({ kind: 'stop', at: Math.max(50, pass.at - 5), who: `${pass.to}-${n}`, ms: dice.between(30_000, 40_000) }))
-    return { deletes: true, workers: 2, id_window_ms: 9_000, until: 62_000, calm_at: 50_000, passes: own, faults: troubles(own, stop) }
+    // Gone before its deadline would have passed.
+    const own = passes.slice(0, 2).map((pass) => ({ ...plain(pass, dice), ms: 100, timeout_ms: 60_000, cancel: 500 }))
+    const stop = ({ at, to }: PassPlan): FaultPlan[] => [
+      ...[0, 1].map((n) => ({ kind: 'stop' as const, at: Math.max(50, at - 5), who: `${to}-${n}`, ms: dice.between(30_000, 40_000) })),
+      // It does not hear that it ended.
+      { kind: 'storm', at: at + 450, ms: 1_000, loss: 0.5, late: 0, late_ms: 0 },
+    ]
+    const faults = troubles(own, stop)
+    return {
+      deletes: true,
+      workers: 2,
+      clustered: true,
+      lag: 0.4,
+      id_window_ms: 9_000,
+      until: 62_000,
+      calm_at: 50_000,
+      passes: own,
+      faults,
+    }
+  },
+  /** A worker wakes when its pass is over, and nobody has ended it. */
+  overdue: ({ passes }, dice) => {
+    const own = passes.map((pass) => ({ ...plain(pass, dice), timeout_ms: 3_000, ms: 100 }))
+    const stop = ({ at, to }: PassPlan): FaultPlan[] => [
+      ...['dispatcher-0', 'keeper'].map((who) => ({ kind: 'stop' as const, at: at + 1_000, who, ms: 7_000 })),
+      ...[0, 1].map((n) => ({ kind: 'stop' as const, at: Math.max(50, at - 5), who: `${to}-${n}`, ms: 3_500 })),
+    ]
+    return { workers: 2, dispatchers: 1, clustered: false, passes: own, faults: troubles(own, stop) }
   },
   deleted: ({ passes }, dice) => {
     const own = passes.map((pass) => ({

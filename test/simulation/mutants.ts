@@ -32,6 +32,14 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'if (view.work?.sequence !== facts.sequence)',
     put: 'if (false)',
   },
+  '-over': {
+    config: 'overdue',
+    breaks: 'decision 66',
+    file: ATTEMPT,
+    find: 'return facts.clock_measured && facts.now >=',
+    put: 'return false && facts.now >=',
+  },
+  '-old': { config: 'deleted_attempts', breaks: 'decision 66', file: ATTEMPT, find: 'first && !mayBeGone(facts)', put: 'first' },
   own_by_agent: {
     config: 'attempts',
     breaks: 'rule 1',

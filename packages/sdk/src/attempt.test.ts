@@ -14,6 +14,8 @@ const facts: DeliveryFacts = {
   clock_measured: true,
   consumer_created_at: 4_000,
   max_attempts: 3,
+  timeout_ms: 30_000,
+  id_window_ms: 3_600_000,
   nonce: 'mine',
 }
 
@@ -68,6 +70,25 @@ describe('decideAttempt', () => {
     expect(decide({ delivered: 2 }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
     expect(decide({ connected_at: 10_000 }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
     expect(decide({ delivered: 3 }, work, fence(2))).toEqual({ kind: 'fence', attempt: 3, guard: 7 })
+  })
+
+  it('begins nothing of a pass whose deadline has passed by the server`s clock, and acknowledges it where it is ended', () => {
+    const over = { now: 11_000, timeout_ms: 1_000 }
+    expect(decideAttempt({ ...facts, ...over })).toEqual({ kind: 'read' })
+    expect(decideAttempt({ ...facts, ...over, now: 10_999 })).toMatchObject({ kind: 'run' })
+    for (const delivered of [1, 2]) {
+      expect(decide({ ...over, delivered }, work)).toEqual({ kind: 'leave', why: 'over' })
+      expect(decide({ ...over, delivered }, work, step('return', 6, 5, { by: 'passover' }))).toEqual({ kind: 'ended' })
+    }
+    // A clock of its own may be minutes fast.
+    expect(decide({ ...over, clock_measured: false }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+  })
+
+  it('fences a first delivery whose work is older than an id window: a replica may still show what was deleted', () => {
+    const old = { now: 10_000 + 3_600_000, timeout_ms: 86_400_000 }
+    expect(decide(old, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+    expect(decide(old, work, fence(2))).toEqual({ kind: 'leave', why: 'lost' })
+    expect(decide({ ...old, now: old.now - 1 }, work)).toEqual({ kind: 'run', attempt: 1, guard: 5, proof: 5 })
   })
 
   it('takes only the fence with its own nonce for its own', () => {

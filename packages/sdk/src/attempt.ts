@@ -17,6 +17,10 @@ export interface DeliveryFacts {
   /** When the consumer was made; undefined: not known. */
   consumer_created_at: number | undefined
   max_attempts: number
+  /** How long the pass may last from `stored_at`, ms. */
+  timeout_ms: number
+  /** Of work that is younger, no step can have been deleted (rule 4). */
+  id_window_ms: number
   /** Made anew for this delivery: a fence that carries it is this delivery's own. */
   nonce: string
 }
@@ -29,7 +33,7 @@ export type AttemptDecision =
   | { kind: 'ended' }
   | { kind: 'fence'; attempt: number; guard: number }
   /** Neither run nor acknowledge. */
-  | { kind: 'leave'; why: 'lost' | 'used_up' | 'not_found' | 'unclear' }
+  | { kind: 'leave'; why: 'lost' | 'used_up' | 'not_found' | 'unclear' | 'over' }
 
 /** Rule 2: the first delivery of a consumer and a connection that cannot have forgotten an earlier one. */
 export function isFirst(facts: DeliveryFacts): boolean {
@@ -43,6 +47,16 @@ export function isFirst(facts: DeliveryFacts): boolean {
   )
 }
 
+/** It may have been ended and deleted since, where a replica that lags still shows it: only the leader can say (decision 66). */
+function mayBeGone(facts: DeliveryFacts): boolean {
+  return facts.now - facts.stored_at >= facts.id_window_ms
+}
+
+/** Its deadline has passed by the server's clock: the timekeeper ends it, if it has not yet. */
+export function isOver(facts: DeliveryFacts): boolean {
+  return facts.clock_measured && facts.now >= facts.stored_at + facts.timeout_ms
+}
+
 /**
  * What to do with a delivery (rules 1, 2 and 7 of DESIGN §2). Pure.
  * Without a view: run unread if it is first and young, else read. With the view of its journal: run, fence, acknowledge or leave.
@@ -50,17 +64,18 @@ export function isFirst(facts: DeliveryFacts): boolean {
 export function decideAttempt(facts: DeliveryFacts, view?: View): AttemptDecision {
   const first = isFirst(facts)
   if (!view) {
-    if (!first || facts.now - facts.stored_at >= YOUNG_MS) return { kind: 'read' }
+    if (!first || facts.now - facts.stored_at >= YOUNG_MS || isOver(facts)) return { kind: 'read' }
     return { kind: 'run', attempt: 1, guard: facts.sequence, proof: facts.sequence }
   }
   if (view.ending.kind === 'return') return { kind: 'ended' }
   if (view.ending.kind === 'unclear') return { kind: 'leave', why: 'unclear' }
   if (view.work?.sequence !== facts.sequence) return { kind: 'leave', why: 'not_found' }
+  if (isOver(facts)) return { kind: 'leave', why: 'over' }
   if (view.fence && view.fence.nonce === facts.nonce) {
     return { kind: 'run', attempt: view.attempt, guard: view.fence.sequence, proof: view.fence.sequence }
   }
   if (first && view.fence) return { kind: 'leave', why: 'lost' }
-  if (first) return { kind: 'run', attempt: 1, guard: view.last, proof: view.valid }
+  if (first && !mayBeGone(facts)) return { kind: 'run', attempt: 1, guard: view.last, proof: view.valid }
   // Nobody is known to have begun, but it cannot be proved: the fence makes it the only one, whatever the number.
   const unbegun = facts.delivered === 1 && !view.fence
   if (view.attempt + 1 > facts.max_attempts && !unbegun) return { kind: 'leave', why: 'used_up' }

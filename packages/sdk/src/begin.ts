@@ -1,7 +1,7 @@
 import { type Bus, type Delivery, encode, type Outgoing, type WorkSource } from '@passover/bus'
 import { firstStepIsLate, type JournalRules } from '@passover/core'
 import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
-import { type AttemptDecision, type DeliveryFacts, decideAttempt, YOUNG_MS } from './attempt.js'
+import { type AttemptDecision, type DeliveryFacts, decideAttempt, isOver, YOUNG_MS } from './attempt.js'
 import { type Deps, pause } from './deps.js'
 import { isLateFirst, type ViewRules, viewJournal } from './view.js'
 
@@ -24,6 +24,7 @@ export interface Delivered {
   slot: Slot
   delivery: Delivery
   max_attempts: number
+  timeout_ms: number
   nonce: string
 }
 
@@ -70,7 +71,9 @@ async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> 
   }
   const advanced = await deps.bus.journal.advance<Begun>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: PATIENCE_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
-  return advanced.ok ? advanced.value : { kind: 'leave', why: 'unclear' }
+  if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
+  // Storing the fence may have taken until after the deadline.
+  return advanced.value.kind === 'run' && isOver({ ...read.facts, now: deps.clock.now() }) ? { kind: 'leave', why: 'over' } : advanced.value
 }
 
 /** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */
@@ -106,7 +109,7 @@ async function stepsOf(bus: Bus, { key, slot }: Delivered): Promise<Step[]> {
 
 function factsOf(begin: Begin, delivered: Delivered, at: { created: number | undefined; now: number }): DeliveryFacts {
   const { bus } = begin.deps
-  const { delivery, max_attempts, nonce } = delivered
+  const { delivery, max_attempts, timeout_ms, nonce } = delivered
   return {
     delivered: delivery.delivered,
     sequence: delivery.sequence,
@@ -116,6 +119,8 @@ function factsOf(begin: Begin, delivered: Delivered, at: { created: number | und
     clock_measured: bus.clockMeasured,
     consumer_created_at: at.created,
     max_attempts,
+    timeout_ms,
+    id_window_ms: begin.rules.id_window_ms,
     nonce,
   }
 }

@@ -145,7 +145,8 @@ export class WorkerLoop implements Worker {
     const active: Active = { delivery, key }
     this.#active.add(active)
     this.#leases.shorten(envelope.control.lease_ms)
-    const delivered = { key, slot, delivery, max_attempts: envelope.control.max_attempts, nonce: this.#nonce() }
+    const { max_attempts, timeout_ms } = envelope.control
+    const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce() }
     const begun = beginAttempt(this.#begin, delivered)
     void this.#through(active, { envelope, nonce: delivered.nonce, begun })
   }
