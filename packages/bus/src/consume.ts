@@ -1,6 +1,7 @@
 import type { Consumption, Delivery, PullEnd, Verdict } from './bus.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'
+import { type Listed, Roster } from './roster.js'
 
 export interface ConsumeOptions {
   stream: string
@@ -34,6 +35,12 @@ const MAX_NAK_MS = 15_000
 /** Asked for anew when so much of the room is neither running nor on its way. */
 const REFILL = 0.25
 
+interface Running extends Listed {
+  delivery: Delivery
+  /** How often it was renewed. */
+  renewed: number
+}
+
 /**
  * Consumes a durable with at most `concurrency` handlers at a time.
  * What breaks a pull (restart, lost consumer, lost connection) only delays the next one.
@@ -45,8 +52,7 @@ export class DurableConsumption implements Consumption {
   readonly #link: Link
   readonly #undo: () => void
   #resolveClosed: () => void = () => undefined
-  /** How often each was renewed. */
-  readonly #running = new Map<Delivery, number>()
+  readonly #running = new Roster<Running>()
   #renewing: NodeJS.Timeout | undefined
   #settling: NodeJS.Timeout | undefined
   #settled: number | undefined
@@ -166,23 +172,24 @@ export class DurableConsumption implements Consumption {
   }
 
   async #handle(delivery: Delivery): Promise<void> {
-    this.#running.set(delivery, 0)
+    const running: Running = { place: 0, delivery, renewed: 0 }
+    this.#running.add(running)
     try {
       answer(delivery, await this.#options.handler(delivery))
     } catch (error) {
       this.#link.report(error)
       answer(delivery, { retry: true, delay_ms: THROWN_RETRY_MS })
     }
-    this.#running.delete(delivery)
+    this.#running.remove(running)
     if (this.#running.size === 0) this.#onIdle?.()
     this.#refill()
   }
 
   #renew(): void {
-    for (const [delivery, renewed] of this.#running) {
-      if (renewed >= MAX_RENEWALS) continue
-      this.#running.set(delivery, renewed + 1)
-      delivery.working()
+    for (const running of this.#running.all()) {
+      if (running.renewed >= MAX_RENEWALS) continue
+      running.renewed += 1
+      running.delivery.working()
     }
   }
 }

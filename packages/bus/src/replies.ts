@@ -2,6 +2,7 @@ import type { Msg } from '@nats-io/transport-node'
 import type { NoReply } from './errors.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'
+import { Slots } from './slots.js'
 
 /** What came of a message that wanted a reply. */
 export type Reply = { message: Msg } | { none: NoReply }
@@ -31,10 +32,8 @@ const EMPTY = new Uint8Array(0)
 export class Replies implements AsyncDisposable {
   readonly #link: Link
   readonly #base: string
-  /** By number: those of texts made anew have to be hashed. */
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #waiting = new Slots<Waiting>()
   readonly #undo: (() => void)[]
-  #next = 0
   #sweep: NodeJS.Timeout | undefined
   #closed = false
 
@@ -55,9 +54,8 @@ export class Replies implements AsyncDisposable {
       settle({ none: this.#closed ? 'closed' : 'disconnected' })
       return
     }
-    const token = this.#next++
     const { subject, data, headers, timeout_ms } = question
-    this.#waiting.set(token, { subject, sweeps: Math.ceil(timeout_ms / SWEEP_MS) + 1, settle })
+    const token = this.#waiting.add({ subject, sweeps: Math.ceil(timeout_ms / SWEEP_MS) + 1, settle })
     if (!this.#link.send(subject, data, { reply: `${this.#base}${token}`, headers })) this.#settle(token, { none: this.#whyUnsent(data) })
     this.#sweep ??= setInterval(() => this.#tick(), SWEEP_MS).unref()
   }
@@ -91,9 +89,8 @@ export class Replies implements AsyncDisposable {
   }
 
   #settle(token: number, reply: Reply): void {
-    const waiting = this.#waiting.get(token)
+    const waiting = this.#waiting.take(token)
     if (!waiting) return
-    this.#waiting.delete(token)
     try {
       waiting.settle(reply)
     } catch (error) {
@@ -102,19 +99,19 @@ export class Replies implements AsyncDisposable {
   }
 
   #settleAll(none: NoReply): void {
-    for (const token of [...this.#waiting.keys()]) this.#settle(token, { none })
+    for (const { number } of this.#waiting.entries()) this.#settle(number, { none })
   }
 
   #refused(subject: string): void {
-    for (const [token, waiting] of [...this.#waiting]) {
-      if (waiting.subject === subject) this.#settle(token, { none: 'permission' })
+    for (const { number, item } of this.#waiting.entries()) {
+      if (item.subject === subject) this.#settle(number, { none: 'permission' })
     }
   }
 
   #tick(): void {
-    for (const [token, waiting] of this.#waiting) {
-      waiting.sweeps -= 1
-      if (waiting.sweeps <= 0) this.#settle(token, { none: 'timeout' })
+    for (const { number, item } of this.#waiting.entries()) {
+      item.sweeps -= 1
+      if (item.sweeps <= 0) this.#settle(number, { none: 'timeout' })
     }
     if (this.#waiting.size > 0) return
     clearInterval(this.#sweep)

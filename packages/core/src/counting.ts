@@ -1,5 +1,6 @@
 import { keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import type { OpenPasses } from './open.js'
+import { PassingMap } from './passing-map.js'
 import { Sessions } from './sessions.js'
 import type { RateScope, Tallies, Tally } from './tally.js'
 
@@ -39,7 +40,7 @@ export interface Folded {
  */
 export class Counting {
   readonly #folded: () => Folded | undefined
-  readonly #tickets = new Map<string, Ticket>()
+  readonly #tickets = new PassingMap<string, Ticket>()
   /** How many of them each session has: its limit binds always, and there are many while the fold is behind. */
   readonly #sessions = new Map<string, number>()
   /** Where nobody folds: the sessions of what was let through here, so that each such dispatcher is bounded by itself. */
@@ -128,9 +129,8 @@ export class Counting {
   }
 
   #drop(text: string): Ticket | undefined {
-    const ticket = this.#tickets.get(text)
+    const ticket = this.#tickets.take(text)
     if (!ticket) return undefined
-    this.#tickets.delete(text)
     const left = this.#ofSession(ticket.session) - 1
     if (left > 0) this.#sessions.set(ticket.session, left)
     else this.#sessions.delete(ticket.session)

@@ -19,6 +19,7 @@ import {
   verdictOf,
 } from './open-pass.js'
 import { emptySnapshot, type OpenSnapshot, packAsked, packPass, unpackAsked, unpackPass } from './open-snapshot.js'
+import { PassingMap } from './passing-map.js'
 import { Pending } from './pending.js'
 import { Sessions } from './sessions.js'
 import { Tallies } from './tally.js'
@@ -32,7 +33,7 @@ const AGAIN_AFTER_MS = 5_000
  */
 export class OpenPasses {
   readonly #rules: Required<OpenRules>
-  readonly #passes = new Map<string, OpenPass>()
+  readonly #passes = new PassingMap<string, OpenPass>()
   readonly #pending = new Pending()
   readonly #cancels: Cancels
   readonly #timers = new Timers<OpenPass | Asked>()
@@ -305,9 +306,8 @@ export class OpenPasses {
 
   #end(text: string, time: number): void {
     this.#cancels.delete(text)
-    const pass = this.#passes.get(text)
+    const pass = this.#passes.take(text)
     if (!pass) return
-    this.#passes.delete(text)
     this.tallies.ended(pass.key)
     this.#parentOf(pass.journal)?.below?.delete(pass)
     this.#timers.drop(pass)

@@ -1,11 +1,12 @@
 import type { PassKey } from '@passover/schemas'
 import type { Asked } from './open-pass.js'
+import { PassingMap } from './passing-map.js'
 
 /** Requests that no first step has answered yet: by sequence, and by the pass they ask for. */
 export class Pending {
-  readonly #bySequence = new Map<number, Asked>()
+  readonly #bySequence = new PassingMap<number, Asked>()
   /** Mostly one request a pass: a set only where there are several. */
-  readonly #byName = new Map<string, Asked | Set<Asked>>()
+  readonly #byName = new PassingMap<string, Asked | Set<Asked>>()
 
   get size(): number {
     return this.#bySequence.size
@@ -15,7 +16,7 @@ export class Pending {
     return this.#bySequence.get(sequence)
   }
 
-  values(): IterableIterator<Asked> {
+  values(): Iterable<Asked> {
     return this.#bySequence.values()
   }
 
@@ -39,10 +40,8 @@ export class Pending {
   }
 
   remove(sequence: number): Asked | undefined {
-    const asked = this.#bySequence.get(sequence)
-    if (!asked) return undefined
-    this.#bySequence.delete(sequence)
-    this.#unindex(asked)
+    const asked = this.#bySequence.take(sequence)
+    if (asked) this.#unindex(asked)
     return asked
   }
 

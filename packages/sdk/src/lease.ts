@@ -1,4 +1,5 @@
 import type { Delivery } from '@passover/bus'
+import { PassingMap } from '@passover/core'
 
 /** A lease is renewed so many times in its length. */
 const RENEWALS = 3
@@ -8,7 +9,8 @@ const RENEWALS = 3
  * Times are monotonic ms.
  */
 export class Leases {
-  readonly #held = new Set<Delivery>()
+  /** By sequence: one that was delivered again may still be held from before. */
+  readonly #held = new PassingMap<number, Delivery[]>()
   /** Of these it is not known whether they are still this worker's. */
   readonly #unsure = new Set<Delivery>()
   #lease_ms: number
@@ -19,13 +21,11 @@ export class Leases {
     this.#renewed_at = now
   }
 
-  get size(): number {
-    return this.#held.size
-  }
-
   /** The shortest lease that any of its work names counts for all. */
   hold(delivery: Delivery): void {
-    this.#held.add(delivery)
+    const same = this.#held.get(delivery.sequence)
+    if (same) same.push(delivery)
+    else this.#held.set(delivery.sequence, [delivery])
   }
 
   shorten(lease_ms: number): void {
@@ -33,8 +33,11 @@ export class Leases {
   }
 
   release(delivery: Delivery): void {
-    this.#held.delete(delivery)
     this.#unsure.delete(delivery)
+    const same = this.#held.get(delivery.sequence)
+    const at = same?.indexOf(delivery) ?? -1
+    if (at >= 0) same?.splice(at, 1)
+    if (same?.length === 0) this.#held.delete(delivery.sequence)
   }
 
   /**
@@ -46,9 +49,11 @@ export class Leases {
     const since = now - this.#renewed_at
     if (since < this.#lease_ms / RENEWALS) return { lapsed: false }
     this.#renewed_at = now
-    for (const delivery of this.#held) {
-      if (since >= this.#lease_ms) this.#unsure.add(delivery)
-      if (!this.#unsure.has(delivery)) delivery.working()
+    for (const same of this.#held.values()) {
+      for (const delivery of same) {
+        if (since >= this.#lease_ms) this.#unsure.add(delivery)
+        if (!this.#unsure.has(delivery)) delivery.working()
+      }
     }
     return { lapsed: this.#unsure.size > 0 }
   }
@@ -65,6 +70,6 @@ export class Leases {
   /** After a look: it is still this attempt's. */
   renew(delivery: Delivery): void {
     this.#unsure.delete(delivery)
-    if (this.#held.has(delivery)) delivery.working()
+    if (this.#held.get(delivery.sequence)?.includes(delivery)) delivery.working()
   }
 }

@@ -1,3 +1,4 @@
+import { PassingMap } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import type { Awaited, Settled } from './awaited.js'
 
@@ -6,7 +7,7 @@ const NONE: readonly Awaited[] = []
 /** The passes that are waited for; several callers may wait for the same one. */
 export class Waiting {
   /** By id: mostly that names one pass. */
-  readonly #awaited = new Map<string, Awaited[]>()
+  readonly #awaited = new PassingMap<string, Awaited[]>()
 
   get size(): number {
     return this.#awaited.size

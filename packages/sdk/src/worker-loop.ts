@@ -1,4 +1,4 @@
-import type { Delivery, Heard, Hearing, WorkSource } from '@passover/bus'
+import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
 import { Health, PassOverError, passError, unless, watchConnection } from '@passover/core'
 import type { HealthReport, PassKey, Slot } from '@passover/schemas'
 import { answerRun } from './answer.js'
@@ -34,7 +34,7 @@ export interface LoopOptions {
 }
 
 /** A delivery that is being begun or runs. */
-interface Active {
+interface Active extends Listed {
   delivery: Delivery
   key: PassKey
   run?: Run
@@ -53,7 +53,7 @@ export class WorkerLoop implements Worker {
   readonly #pull: WorkPull
   readonly #leases: Leases
   readonly #health: Health
-  readonly #active = new Set<Active>()
+  readonly #active = new Roster<Active>()
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
@@ -99,7 +99,7 @@ export class WorkerLoop implements Worker {
     this.#hearing = hearing
     // While it was cut off, no lease was renewed.
     this.#undo = this.#context.deps.bus.onReconnect(() => {
-      for (const { run } of this.#active) if (run) void this.#lookWhetherLost(run)
+      for (const { run } of this.#active.all()) if (run) void this.#lookWhetherLost(run)
     })
     this.#pull.begin()
     this.#options.presence.tick(this.running)
@@ -120,7 +120,7 @@ export class WorkerLoop implements Worker {
   /** `passover` ended a pass of this subagent: whatever of it is here stops. */
   onEnding(heard: Heard): void {
     const { originator, id } = heard.key
-    for (const active of this.#active) {
+    for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
       if (active.run) stopRun(active.run, 'ended', endingReason(heard))
       else active.over = 'ended'
@@ -142,7 +142,7 @@ export class WorkerLoop implements Worker {
       queueMicrotask(() => this.#pull.finished())
       return
     }
-    const active: Active = { delivery, key }
+    const active: Active = { delivery, key, place: 0 }
     this.#active.add(active)
     this.#leases.shorten(envelope.control.lease_ms)
     const { max_attempts, timeout_ms } = envelope.control
@@ -177,7 +177,7 @@ export class WorkerLoop implements Worker {
   }
 
   #over(active: Active): void {
-    if (!this.#active.delete(active)) return
+    if (!this.#active.remove(active)) return
     this.#pull.finished()
     if (this.#active.size === 0) this.#whenIdle?.()
   }
@@ -230,9 +230,9 @@ export class WorkerLoop implements Worker {
     this.#noticeServer()
     this.#options.presence.tick(this.running)
     const { lapsed } = this.#leases.sweep(clock.monotonic())
-    if (lapsed) this.#leases.doubtOnly(new Set([...this.#active].flatMap(({ run, delivery }) => (run ? [delivery] : []))))
+    if (lapsed) this.#leases.doubtOnly(new Set(this.#active.all().flatMap(({ run, delivery }) => (run ? [delivery] : []))))
     const now = clock.now()
-    for (const { run } of this.#active) {
+    for (const { run } of this.#active.all()) {
       if (!run) continue
       if (lapsed && this.#leases.isUnsure(run.delivery)) void this.#lookWhetherLost(run)
       if (now >= run.deadline) stopRun(run, 'deadline', new PassOverError('E010', `the deadline of ${run.control.timeout_ms} ms passed`))
@@ -267,16 +267,16 @@ export class WorkerLoop implements Worker {
     const gone = this.#options.presence.stop()
     await this.#pull.stop()
     await this.#idleWithin(ms)
-    for (const active of this.#active) {
+    for (const active of this.#active.all()) {
       if (active.run) stopRun(active.run, 'drain', new PassOverError('E043', 'the worker shuts down; the work is handed back'))
       else active.over ??= 'drained'
     }
     await this.#idleWithin(ABORT_GRACE_MS)
-    for (const active of [...this.#active]) {
+    for (const active of this.#active.all()) {
       this.#leases.release(active.delivery)
       // To the server it is the newer attempt that would be handed back.
       if (active.run?.stop !== 'lost') active.delivery.nak()
-      this.#active.delete(active)
+      this.#active.remove(active)
     }
     for (const delivery of this.#pull.held) {
       this.#leases.release(delivery)

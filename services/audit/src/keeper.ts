@@ -1,3 +1,4 @@
+import { type Listed, Roster } from '@passover/bus'
 import type { JournalRules } from '@passover/core'
 import { keyText, type PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -21,7 +22,7 @@ export interface KeeperDeps {
 }
 
 /** A pass in memory, and how far its record is written. */
-export interface Tracked {
+export interface Tracked extends Listed {
   memory: PassMemory
   slot: Slot | undefined
   /** `again`: something came while it was being written. */
@@ -31,7 +32,7 @@ export interface Tracked {
 /** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
 export class Keeper {
   /** Whatever is being written: not done with, though it may have left memory. */
-  readonly unwritten = new Set<Tracked>()
+  readonly unwritten = new Roster<Tracked>()
 
   /** `writes` false (`log_all_passes: false`): nothing goes to KV. */
   constructor(
@@ -87,7 +88,7 @@ export class Keeper {
     this.unwritten.add(tracked)
     this.deps.schemas.begin(tracked.memory, unchecked, () => {
       tracked.writing = 'no'
-      this.unwritten.delete(tracked)
+      this.unwritten.remove(tracked)
       this.save(tracked)
     })
   }
@@ -96,7 +97,7 @@ export class Keeper {
     const again = tracked.writing === 'again'
     tracked.writing = 'no'
     if (!written) return
-    this.unwritten.delete(tracked)
+    this.unwritten.remove(tracked)
     if (again) this.save(tracked)
   }
 

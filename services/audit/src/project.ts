@@ -1,6 +1,6 @@
 import { isFirst } from '@passover/archive'
 import type { Stored } from '@passover/bus'
-import { answersRequest } from '@passover/core'
+import { answersRequest, PassingMap } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Acknowledged } from './acknowledged.js'
@@ -43,8 +43,8 @@ const REQUESTS_A_SWEEP = 16
 export class Projector {
   readonly notes = new RequestNotes()
   /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
-  readonly young = new Map<string, Tracked>()
-  readonly old = new Map<string, Tracked>()
+  readonly young = new PassingMap<string, Tracked>()
+  readonly old = new PassingMap<string, Tracked>()
   private readonly ended: LRUCache<string, Tracked>
   private readonly keeper: Keeper
   /** Sequence and time of the last message taken. */
@@ -90,22 +90,15 @@ export class Projector {
     const { reloads, violations, inbox, acknowledged } = this.deps
     const none = Number.POSITIVE_INFINITY
     let lowest = Math.min(reloads.lowest ?? none, violations.lowest ?? none, inbox.lowest ?? none, acknowledged.lowest ?? none)
-    for (const { sequence } of this.notes.values()) {
-      lowest = Math.min(lowest, sequence)
-      break
-    }
-    for (const { memory } of this.young.values()) {
-      lowest = Math.min(lowest, memory.first)
-      break
-    }
-    for (const { memory } of this.keeper.unwritten) lowest = Math.min(lowest, memory.first)
+    lowest = Math.min(lowest, this.notes.first()?.sequence ?? none, this.young.first()?.memory.first ?? none)
+    for (const { memory } of this.keeper.unwritten.all()) lowest = Math.min(lowest, memory.first)
     return Number.isFinite(lowest) ? lowest : undefined
   }
 
   /** Passes of which memory knows more than the bucket: young ones, and those whose record is being written. */
   *unrecorded(): Generator<PassMemory> {
     for (const { memory } of this.young.values()) yield memory
-    for (const { memory } of this.keeper.unwritten) yield memory
+    for (const { memory } of this.keeper.unwritten.all()) yield memory
   }
 
   /** A pass that is, or was of late, in memory. */
@@ -153,7 +146,7 @@ export class Projector {
       return
     }
     const memory = fact.type === 'step' && isFirst(fact) ? this.begin(stored, fact, request) : undefined
-    if (memory) this.place(text, { memory, slot: undefined, writing: 'no' })
+    if (memory) this.place(text, { memory, slot: undefined, writing: 'no', place: 0 })
     else deps.reloads.want(fact.key, fact.sequence, { expired: fact.type === 'step' && isFirst(fact) && isExpired(fact) })
   }
 

@@ -1,4 +1,5 @@
 import { decode, type Stored } from '@passover/bus'
+import { PassingMap } from '@passover/core'
 import { HEADER, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import type { RequestNote } from './pass-memory.js'
 
@@ -10,8 +11,8 @@ const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 
 /** Requests that no step has answered yet, in the order in which they were stored. */
 export class RequestNotes {
-  private readonly notes = new Map<number, RequestNote>()
-  private readonly byKey = new Map<string, RequestNote>()
+  private readonly notes = new PassingMap<number, RequestNote>()
+  private readonly byKey = new PassingMap<string, RequestNote>()
   private bytes = 0
 
   get size(): number {
@@ -31,9 +32,8 @@ export class RequestNotes {
 
   /** Takes the request that a first step answers. */
   take(sequence: number): RequestNote | undefined {
-    const note = this.notes.get(sequence)
+    const note = this.notes.take(sequence)
     if (!note) return undefined
-    this.notes.delete(sequence)
     this.bytes -= note.body?.length ?? 0
     const key = noteKey(note)
     if (key && this.byKey.get(keyText(key)) === note) this.byKey.delete(keyText(key))
@@ -48,8 +48,13 @@ export class RequestNotes {
     return this.byKey.get(text)
   }
 
-  values(): IterableIterator<RequestNote> {
+  values(): Iterable<RequestNote> {
     return this.notes.values()
+  }
+
+  /** The one that waits longest. */
+  first(): RequestNote | undefined {
+    return this.notes.first()
   }
 }
 
