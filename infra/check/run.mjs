@@ -8,6 +8,7 @@ const CHECKS = [
   ['lint, format and import directions', 'npx', ['--no-install', 'biome', 'check', '--error-on-warnings', '.']],
   ['unused code and dependencies', 'npx', ['--no-install', 'knip', '--config', '.knip.jsonc']],
   ['JSON Schemas are what the zod schemas say', process.execPath, ['schemas/dist/generate.js', '--check']],
+  ['openapi.json is what the gateway serves', process.execPath, ['services/gateway/dist/generate.js', '--check']],
   ['permissions.md is what the code grants', process.execPath, ['infra/setup/permissions.mjs', '--check']],
 ]
 

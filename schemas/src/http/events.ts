@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import { text } from '../bounded.js'
+import { agentName } from '../names.js'
+
+export const eventsParameters = z.strictObject({
+  /** Of this pass, or passes whose ids begin so. */
+  id: text(64).optional(),
+  originating_agent: agentName.optional(),
+  subagent: agentName.optional(),
+  /** Begin here instead of at what is stored next: the sequence after this one. As the header Last-Event-ID, which wins. */
+  after: z
+    .preprocess((value) => (typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value), z.int().min(0))
+    .optional(),
+})
+export type EventsParameters = z.infer<typeof eventsParameters>
+
+/**
+ * One thing that was stored: `data` of an event `passover`, whose id is its sequence in the stream. An event `position` has no data that
+ * matters: its id says how far the feed has read, so that a reader that comes back misses nothing.
+ */
+export const feedEvent = z.object({
+  sequence: z.int().positive(),
+  /** Server ms. */
+  time: z.number(),
+  /** request, held, work, fence, return, decision, agent, policy, or an event's kind. */
+  kind: z.string(),
+  originator: z.string().optional(),
+  subagent: z.string().optional(),
+  id: z.string().optional(),
+  by: z.string().optional(),
+  attempt: z.int().optional(),
+  detail: z.string().optional(),
+})
+export type FeedEvent = z.infer<typeof feedEvent>

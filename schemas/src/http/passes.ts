@@ -1,0 +1,121 @@
+import { z } from 'zod'
+import { answeredDecision, passRow, timelineEntry } from '../answers.js'
+import { fileModificationArtifact } from '../artifacts.js'
+import { list, text } from '../bounded.js'
+import { workContext } from '../context.js'
+import { passError } from '../errors.js'
+import { inboxItem } from '../inbox.js'
+import { LIMITS } from '../limits.js'
+import { agentName, passId } from '../names.js'
+import { requestControl } from '../request.js'
+import { PASS_STATUSES } from '../return-context.js'
+import { flag, parties, reasoned } from './parameters.js'
+
+const { shape } = requestControl
+const context = workContext.shape
+
+/** A pass that is asked for: PassOverRequest without what the token (its originator) and the gateway (id, times) fill in. */
+export const createPass = z.strictObject({
+  subagent: agentName,
+  reason: shape.reason,
+  work_context: workContext
+    .partial({ session_id: true, directory: true, files: true, messages: true })
+    .extend({ objective: context.objective }),
+  /** The same id with the same request gets the stored state or result; with another one it is E005. The header Idempotency-Key says it too. */
+  id: passId.optional(),
+  return_required: z.boolean().optional(),
+  priority: shape.priority,
+  timeout_ms: shape.timeout_ms,
+  override: shape.override,
+  constraints: shape.constraints,
+  expected_output_type: shape.expected_output_type,
+  auto_apply_on_success: shape.auto_apply_on_success,
+  budget: shape.budget,
+  parent: shape.parent,
+  retry_of: shape.retry_of,
+  attempts_made: shape.attempts_made,
+  user_id: shape.user_id,
+  trace_id: shape.trace_id,
+})
+export type CreatePass = z.input<typeof createPass>
+
+/** What came back, as far as the token's owner may see it now. */
+const outcome = {
+  output: z.record(z.string(), z.unknown()).optional(),
+  error: passError.optional(),
+  raw_output: z.unknown().optional(),
+  /** Why there is an output that is not shown: unreadable, or not released to its originator. */
+  withheld: z.string().optional(),
+}
+
+/** A pass that was taken. With an output or an error it has ended. */
+export const createdPass = z.object({ id: passId, originator: agentName, subagent: agentName, status: z.enum(PASS_STATUSES), ...outcome })
+export type CreatedPass = z.infer<typeof createdPass>
+
+export const showParameters = z.strictObject({ ...parties, history: flag.optional() })
+
+export const shownPass = z.object({
+  pass: passRow,
+  status: z.string(),
+  digest: z.string().optional(),
+  deadline: z.number().optional(),
+  decisions: z.array(answeredDecision),
+  /** The projection (PassRecord). */
+  record: z.record(z.string(), z.unknown()).optional(),
+  /** What of it waits for a person. */
+  due: inboxItem.optional(),
+  /** With `history=true`. */
+  history: z.array(timelineEntry).optional(),
+  below: z.array(passRow).optional(),
+  ...outcome,
+})
+export type ShownPass = z.infer<typeof shownPass>
+
+export const cancelPass = z.strictObject({ ...reasoned, ...parties })
+export const cancelledPass = z.object({ id: z.string(), cancelled: z.boolean(), status: z.string() })
+export type CancelledPass = z.infer<typeof cancelledPass>
+
+export const decidePass = z.strictObject({
+  ...reasoned,
+  ...parties,
+  /** Only if this is what waits. */
+  item: z.enum(['dispatch', 'return', 'apply']).optional(),
+  /** Numbers of the changes that are taken, of item `apply`; the others are rejected. */
+  only: list(z.int().positive(), LIMITS.artifacts).optional(),
+  /** Of what was shown (`due.digest`): if something else waits by now, nothing is decided (412). */
+  digest: text(LIMITS.word).optional(),
+})
+export type DecidePass = z.infer<typeof decidePass>
+
+export const decidedPass = z.object({
+  id: z.string(),
+  item: z.string(),
+  decided: z.boolean(),
+  by: z.string().optional(),
+  verdict: z.string().optional(),
+  digest: z.string().optional(),
+  /** When somebody else decided. */
+  at: z.number().optional(),
+  status: z.string(),
+  modifications: z.record(z.string(), z.enum(['taken', 'rejected'])).optional(),
+})
+export type DecidedPass = z.infer<typeof decidedPass>
+
+/** What may be applied of an output. The files are where its originator is; the changes are written there, by it or by `passover apply`. */
+export const applyPlan = z.object({
+  id: z.string(),
+  status: z.string(),
+  /** Whether it may be applied as it stands. */
+  may_apply: z.boolean(),
+  why_not: z.string().optional(),
+  decision: answeredDecision.optional(),
+  changes: z.array(
+    z.object({
+      number: z.int().positive(),
+      digest: z.string(),
+      verdict: z.enum(['taken', 'rejected', 'undecided']),
+      modification: fileModificationArtifact,
+    }),
+  ),
+})
+export type ApplyPlan = z.infer<typeof applyPlan>

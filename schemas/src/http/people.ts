@@ -1,0 +1,92 @@
+import { z } from 'zod'
+import { agentRow } from '../answers.js'
+import { text } from '../bounded.js'
+import { deadLetter } from '../dead-letters.js'
+import { passError } from '../errors.js'
+import { inboxItem } from '../inbox.js'
+import { LIMITS } from '../limits.js'
+import { agentName } from '../names.js'
+import { passOverPreferences } from '../policy.js'
+import { flag, parties, reasoned, wholeNumber } from './parameters.js'
+
+export const agentsPage = z.object({
+  agents: z.array(agentRow.extend({ up: z.int().optional(), busy: z.int().optional(), places: z.int().optional() })),
+})
+export type AgentsPage = z.infer<typeof agentsPage>
+
+export const inboxParameters = z.strictObject({
+  /** Only what was asked for on behalf of this agent. */
+  from: agentName.optional(),
+  /** Only what the token's owner may decide. */
+  mine: flag.optional(),
+  limit: wholeNumber(1, 200).optional(),
+  cursor: text(300).optional(),
+})
+export const inboxPage = z.object({ items: z.array(inboxItem), cursor: z.string().optional() })
+export type InboxPage = z.infer<typeof inboxPage>
+
+/** The policy in force. Version 0 is the system's defaults. The header ETag is the version. */
+export const policyInForce = z.object({
+  version: z.int().min(0),
+  document: passOverPreferences,
+  by: z.string().optional(),
+  time: z.number().optional(),
+  reason: z.string().optional(),
+})
+export type PolicyInForce = z.infer<typeof policyInForce>
+
+export const putPolicyParameters = z.strictObject({ ...reasoned, allow_missing: flag.optional() })
+export const putPolicyHeaders = z.object({
+  /** The version that was changed, as ETag gave it: `"7"`. */
+  'if-match': z.string().regex(/^(W\/)?"\d{1,15}"$/, 'the ETag of the version that was changed, like "7"'),
+})
+export const publishedPolicy = z.object({
+  version: z.int().min(0),
+  /** False: it says what was in force already. */
+  changed: z.boolean(),
+  warnings: z.array(z.object({ path: z.string(), message: z.string() })),
+})
+export type PublishedPolicy = z.infer<typeof publishedPolicy>
+
+export const explainParameters = z.strictObject({ from: agentName, to: agentName })
+export const explainedPolicy = z.object({
+  from: agentName,
+  to: agentName,
+  version: z.int().min(0),
+  policy_name: z.string(),
+  /** Whether `to` is in the registry. */
+  registered: z.boolean(),
+  fields: z.array(z.object({ field: z.string(), value: z.unknown().optional(), level: z.string(), path: z.string() })),
+})
+export type ExplainedPolicy = z.infer<typeof explainedPolicy>
+
+export const deadLettersParameters = z.strictObject({
+  ...parties,
+  state: z.enum(['pending', 'open', 'requeued', 'dropped']).optional(),
+  limit: wholeNumber(1, 500).optional(),
+  before: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
+})
+/** Newest first; `next` is the `before` of what comes after. */
+export const deadLettersPage = z.object({ letters: z.array(deadLetter), next: z.int().optional() })
+export type DeadLettersPage = z.infer<typeof deadLettersPage>
+
+export const shownLetter = z.object({
+  letter: deadLetter,
+  error: passError,
+  /** The offending bytes, at most 64 KiB of them, and as text where they are some. */
+  data_base64: z.string().optional(),
+  text: z.string().optional(),
+})
+export type ShownLetter = z.infer<typeof shownLetter>
+
+export const settleLetter = z.strictObject({ reason: text(LIMITS.line).optional(), ...parties })
+export const settledLetter = z.object({
+  id: z.string(),
+  action: z.enum(['requeue', 'drop']),
+  /** False: it was settled before, by whom the answer says. */
+  done: z.boolean(),
+  by: z.string(),
+  requeued_as: z.string().optional(),
+  status: z.string().optional(),
+})
+export type SettledLetter = z.infer<typeof settledLetter>

@@ -1,0 +1,127 @@
+import { type Context, Hono } from 'hono'
+import { type Caller, callerOf, requireScope, type Tokens } from './caller.js'
+import type { Inside } from './inside.js'
+import { isLoopbackName } from './loopback.js'
+import { HttpProblem, problemFor, problemOf } from './problem.js'
+import { Rates } from './rate.js'
+import { jsonBody, parsed, queryOf } from './receive.js'
+import type { Reply, Route } from './route.js'
+import { ROUTES } from './routes/index.js'
+
+export interface AppDeps {
+  inside: Inside
+  tokens: Tokens
+  /** Who acts where nobody has a token; absent: everybody needs one. */
+  open: Caller | undefined
+}
+
+const HARDENING = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' }
+
+/** Every route behind the same gate: who asks, how often, what for, and whether what was sent is what the document says. */
+export function makeApp(deps: AppDeps): Hono {
+  const app = new Hono()
+  const rates = new Rates({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
+  for (const route of ROUTES) {
+    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => answer(context, route, { ...deps, rates }))
+  }
+  app.notFound((context) => told(context, noRoute(context)))
+  app.onError((error, context) => told(context, error, deps.inside))
+  return app
+}
+
+interface Gate extends AppDeps {
+  rates: Rates
+}
+
+async function answer(context: Context, route: Route, gate: Gate): Promise<Response> {
+  const begun = performance.now()
+  const { metrics } = gate.inside
+  try {
+    const response = respond(await handled(context, route, gate))
+    metrics.answered(route.name, response.status, performance.now() - begun)
+    return response
+  } catch (error) {
+    const response = told(context, error, gate.inside)
+    metrics.answered(route.name, response.status, performance.now() - begun)
+    return response
+  }
+}
+
+async function handled(context: Context, route: Route, gate: Gate): Promise<Reply | Response> {
+  const { inside, tokens, open, rates } = gate
+  const request = context.req.raw
+  refuseForeign(request, open)
+  const caller = route.scope === undefined ? NOBODY : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
+  if (route.scope !== undefined) {
+    const rate = rates.take(caller.token, performance.now())
+    if (!rate.ok) throw tooMany(rate.wait_ms)
+    requireScope(caller, route.scope)
+  }
+  const params = parsed('path', route.params, context.req.param())
+  const query = parsed('query', route.query, route.query ? queryOf(request.url) : undefined)
+  const headers = parsed('header', route.headers, Object.fromEntries(request.headers))
+  const body = parsed('body', route.body, route.body ? await jsonBody(request, inside.options.body_bytes) : undefined)
+  return route.handle({ params, query, headers, body, caller, inside, request })
+}
+
+const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }
+
+/** A page of another site that a browser shows must not act here, nor one whose name was pointed at this address. */
+function refuseForeign(request: Request, open: Caller | undefined): void {
+  const { host, hostname } = new URL(request.url)
+  const origin = request.headers.get('origin')
+  if (origin !== null && (!URL.canParse(origin) || new URL(origin).host !== host)) {
+    throw new HttpProblem(problemFor(403, { code: 'E013', detail: 'a page of another site may not ask here' }))
+  }
+  if (open && !isLoopbackName(hostname)) {
+    const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${hostname.slice(0, 80)}"`
+    throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
+  }
+}
+
+function tooMany(retry_after_ms: number): HttpProblem {
+  const detail = 'too many requests with this token'
+  return new HttpProblem(problemFor(429, { code: 'E014', detail, hint: 'wait as long as Retry-After says', retry_after_ms }))
+}
+
+function respond(reply: Reply | Response): Response {
+  if (reply instanceof Response) return hardened(reply)
+  const { status, body, headers = {} } = reply
+  if (body === undefined) return hardened(new Response(null, { status, headers }))
+  return hardened(
+    new Response(`${JSON.stringify(body)}\n`, {
+      status,
+      headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
+    }),
+  )
+}
+
+function hardened(response: Response): Response {
+  for (const [name, value] of Object.entries(HARDENING)) response.headers.set(name, value)
+  return response
+}
+
+/** An answer in the form of RFC 9457. */
+function told(context: Context, error: unknown, inside?: Inside): Response {
+  const { problem, headers, bug } = problemOf(error)
+  if (bug) inside?.log.error({ err: error, method: context.req.method, path: context.req.path }, 'a request failed')
+  return hardened(
+    new Response(`${JSON.stringify(problem)}\n`, {
+      status: problem.status,
+      headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store', ...headers },
+    }),
+  )
+}
+
+/** 405 where another method would have been right. */
+function noRoute(context: Context): HttpProblem {
+  const { path, method } = context.req
+  const here = ROUTES.filter((route) => new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))
+  const hint = 'GET /openapi.json says what there is'
+  if (here.length === 0) {
+    return new HttpProblem(problemFor(404, { code: 'E042', detail: `there is no ${path.slice(0, 200)}`, hint }))
+  }
+  const allow = here.map((route) => route.method.toUpperCase()).join(', ')
+  const detail = `${method.slice(0, 20)} is not for ${path.slice(0, 200)}`
+  return new HttpProblem(problemFor(405, { code: 'E042', detail, hint: `it takes ${allow}` }), { allow })
+}

@@ -1,0 +1,146 @@
+import type { Bus, Stored } from '@passover/bus'
+import type { Fact } from '@passover/schemas'
+import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
+import { happeningOf } from '@passover/sdk/people'
+import type { Caller } from './caller.js'
+import { HttpProblem, problemFor } from './problem.js'
+import { SlowReader, StreamWriter } from './stream-writer.js'
+
+interface FeedLimits {
+  feeds: number
+  feeds_a_token: number
+  heartbeat_ms: number
+  slow_ms: number
+}
+
+interface FeedOptions {
+  bus: Bus
+  caller: Caller
+  wanted: EventsParameters
+  /** Read up to there already; undefined: begins with what is stored next. */
+  after: number | undefined
+  /** Called once it has ended. */
+  ended: () => void
+}
+
+/** Kinds whose detail stands in the body, which a feed does not read otherwise. */
+const TOLD_BY_BODY = new Set(['cancel', 'progress', 'violation'])
+const RETRY_MS = 1_000
+
+/**
+ * Feeds of what is stored, as server-sent events. An event's id is its sequence in the stream, so that the stream itself is the buffer of every
+ * reader, however slow or far back: nothing is kept for it here, and any gateway goes on where another stopped.
+ */
+export class Feeds {
+  readonly #open = new Set<{ token: string; close: () => Promise<void> }>()
+
+  constructor(private readonly limits: FeedLimits) {}
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** 503 where too many are open. */
+  async open(options: FeedOptions): Promise<Response> {
+    const { caller, bus, after } = options
+    this.#refuseMore(caller)
+    const { first, last } = await bus.bounds()
+    const writer = new StreamWriter(this.limits.slow_ms)
+    const feed = { token: caller.token, close: () => Promise.resolve() }
+    this.#open.add(feed)
+    const ended = () => {
+      if (this.#open.delete(feed)) options.ended()
+    }
+    try {
+      feed.close = await begin(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms: this.limits.heartbeat_ms })
+    } catch (error) {
+      ended()
+      throw error
+    }
+    return new Response(writer.readable, {
+      headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
+    })
+  }
+
+  #refuseMore({ token }: Caller): void {
+    const own = [...this.#open].filter((feed) => feed.token === token).length
+    if (this.#open.size < this.limits.feeds && own < this.limits.feeds_a_token) return
+    const detail = own < this.limits.feeds_a_token ? 'too many feeds are open' : 'this token has too many open feeds'
+    throw new HttpProblem(problemFor(503, { code: 'E014', detail, hint: 'close one, or try again', retry_after_ms: 5_000 }))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open].map((feed) => feed.close()))
+  }
+}
+
+interface Beginning {
+  writer: StreamWriter
+  first: number
+  last: number
+  after: number
+  ended: () => void
+  heartbeat_ms: number
+}
+
+/** Gives what closes it. */
+async function begin(options: FeedOptions, { writer, first, last, after, ended, heartbeat_ms }: Beginning): Promise<() => Promise<void>> {
+  const { bus, caller, wanted } = options
+  const start = after > last ? last : after
+  let position = start
+  void writer.write(`retry: ${RETRY_MS}\n\n`)
+  if (after > last) void writer.write(block('reset', start, { asked: after, last }))
+  // Only messages that were deleted one by one are missing; the first that is left says how far back all of them are.
+  else if (start + 1 < first) void writer.write(block('gap', start, { from: start + 1, to: first - 1 }))
+  else void writer.write(block('position', start, {}))
+  const onWentBack = (now: number) => {
+    position = now
+    void writer.write(block('reset', now, { last: now }))
+  }
+  const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
+    if (writer.closed) return
+    const event = await eventOf(bus, stored, fact)
+    if (event && maySee(caller, event) && isWanted(event, wanted)) await writer.write(block('passover', stored.sequence, event)).catch(slow)
+    position = stored.sequence
+  })
+  const heartbeat = setInterval(() => {
+    if (!writer.busy) void writer.write(block('position', position, {}))
+  }, heartbeat_ms)
+  const close = async () => {
+    clearInterval(heartbeat)
+    writer.close()
+    await reader[Symbol.asyncDispose]()
+    ended()
+  }
+  void writer.ended.then(close)
+  return close
+}
+
+/** Who is too slow is sent away; what is not written then is read again when it comes back. */
+function slow(error: unknown): void {
+  if (!(error instanceof SlowReader)) throw error
+}
+
+function block(event: string, id: number, data: object): string {
+  return `event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+async function eventOf(bus: Bus, stored: Stored, fact: Fact): Promise<FeedEvent | undefined> {
+  const happening = happeningOf(stored, fact, bus)
+  if (!happening || !TOLD_BY_BODY.has(happening.kind)) return happening
+  const whole = await bus.journal.message(stored.sequence)
+  return whole ? happeningOf(whole, fact, bus) : happening
+}
+
+/** An agent sees its own passes: as subagent once they are admitted. */
+function maySee({ kind, name }: Caller, event: FeedEvent): boolean {
+  if (kind === 'person') return true
+  if (event.originator === name) return true
+  return event.subagent === name && event.kind !== 'request' && event.kind !== 'held' && event.kind !== 'decision'
+}
+
+function isWanted(event: FeedEvent, { id, originating_agent, subagent }: EventsParameters): boolean {
+  if (id !== undefined && !event.id?.startsWith(id)) return false
+  if (originating_agent !== undefined && event.originator !== originating_agent) return false
+  return subagent === undefined || event.subagent === subagent
+}

@@ -1,0 +1,58 @@
+import type { Server } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
+import type { Hono } from 'hono'
+import { problemFor } from './problem.js'
+
+export interface Listening extends AsyncDisposable {
+  readonly url: string
+}
+
+/** Another program has it. */
+export class PortTaken extends Error {
+  constructor(
+    readonly host: string,
+    readonly port: number,
+  ) {
+    super(`port ${port} on ${host} is taken by another program`)
+  }
+}
+
+const HEADER_BYTES = 16 * 1024
+const HEADERS_MS = 10_000
+const REQUEST_MS = 60_000
+const DRAIN_MS = 3_000
+
+/** Serves it on a socket. Throws PortTaken. */
+export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
+  const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }
+  const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket))
+  await new Promise<void>((listening, failed) => {
+    server.once('error', (error: NodeJS.ErrnoException) => failed(error.code === 'EADDRINUSE' ? new PortTaken(host, port) : error))
+    server.listen(port, host, listening)
+  })
+  const at = (server.address() as AddressInfo).port
+  return { url: `http://${host.includes(':') ? `[${host}]` : host}:${at}`, [Symbol.asyncDispose]: () => close(server) }
+}
+
+/** What is being answered gets a moment. */
+async function close(server: Server): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve))
+  server.closeIdleConnections()
+  const late = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+  await closed
+  clearTimeout(late)
+}
+
+/** What is no HTTP, or has too many headers, never gets to a route. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const [status, text, detail] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large', `the headers have more than ${HEADER_BYTES} bytes`]
+      : [400, 'Bad Request', 'this is no HTTP request']
+  const body = `${JSON.stringify(problemFor(Number(status), { code: 'E005', detail: String(detail) }))}\n`
+  const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  socket.end(head + body)
+}

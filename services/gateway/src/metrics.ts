@@ -1,0 +1,64 @@
+import type { Bus } from '@passover/bus'
+import { askAgents } from '@passover/sdk/people'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+const FRESH_MS = 2_000
+
+/** Numbers for Prometheus: of the gateway itself, of the stream, and of every agent. What cannot be read now is left out. */
+export class Metrics {
+  readonly #registry = new Registry()
+  readonly #requests: Counter
+  readonly #seconds: Histogram
+  readonly #open: Gauge
+  readonly #stream: Gauge
+  readonly #parts: Gauge
+  #read_at = Number.NEGATIVE_INFINITY
+
+  constructor(
+    private readonly bus: Bus,
+    private readonly own: () => { feeds: number; identities: number },
+  ) {
+    const registers = [this.#registry]
+    const labelNames = ['operation', 'status']
+    this.#requests = new Counter({ name: 'passover_http_requests_total', help: 'Answered requests', labelNames, registers })
+    const name = 'passover_http_request_duration_seconds'
+    this.#seconds = new Histogram({ name, help: 'Until the answer begins', labelNames: ['operation'], buckets: SECONDS, registers })
+    const passes = 'Open passes of an agent: it works on them, they wait for it, it asked for them'
+    this.#open = new Gauge({ name: 'passover_passes_open', help: passes, labelNames: ['agent', 'as'], registers })
+    this.#stream = new Gauge({ name: 'passover_stream', help: 'Messages and bytes of the stream', labelNames: ['what'], registers })
+    this.#parts = new Gauge({ name: 'passover_gateway', help: 'Open feeds, and connections in use', labelNames: ['what'], registers })
+  }
+
+  answered(operation: string, status: number, ms: number): void {
+    this.#requests.inc({ operation, status: String(status) })
+    this.#seconds.observe({ operation }, ms / 1_000)
+  }
+
+  async text(): Promise<{ text: string; type: string }> {
+    const { feeds, identities } = this.own()
+    this.#parts.set({ what: 'feeds' }, feeds)
+    this.#parts.set({ what: 'identities' }, identities)
+    if (performance.now() - this.#read_at > FRESH_MS) {
+      this.#read_at = performance.now()
+      await Promise.allSettled([this.#readAgents(), this.#readStream()])
+    }
+    return { text: await this.#registry.metrics(), type: this.#registry.contentType }
+  }
+
+  async #readAgents(): Promise<void> {
+    const agents = await askAgents(this.bus)
+    this.#open.reset()
+    for (const { agent, open, waiting, originated } of agents) {
+      this.#open.set({ agent: agent.name, as: 'works' }, open)
+      this.#open.set({ agent: agent.name, as: 'waits' }, waiting)
+      this.#open.set({ agent: agent.name, as: 'asked' }, originated)
+    }
+  }
+
+  async #readStream(): Promise<void> {
+    const { messages, bytes } = await this.bus.usage()
+    this.#stream.set({ what: 'messages' }, messages)
+    this.#stream.set({ what: 'bytes' }, bytes)
+  }
+}

@@ -1,0 +1,28 @@
+/** Buckets that fill steadily: one a token. Pure: time is passed in. */
+export class Rates {
+  readonly #buckets = new Map<string, { left: number; at: number }>()
+
+  constructor(private readonly limits: { per_second: number; burst: number }) {}
+
+  /** Takes one; gives how many ms to wait where there is none. */
+  take(name: string, now: number): { ok: true } | { ok: false; wait_ms: number } {
+    const { per_second, burst } = this.limits
+    const known = this.#buckets.get(name)
+    const left = known ? Math.min(burst, known.left + ((now - known.at) / 1_000) * per_second) : burst
+    if (left < 1) {
+      this.#buckets.set(name, { left, at: now })
+      return { ok: false, wait_ms: Math.ceil(((1 - left) / per_second) * 1_000) }
+    }
+    this.#buckets.set(name, { left: left - 1, at: now })
+    if (this.#buckets.size > 10_000) this.#forget(now)
+    return { ok: true }
+  }
+
+  /** Those that are full again say nothing. */
+  #forget(now: number): void {
+    const { per_second, burst } = this.limits
+    for (const [name, { left, at }] of this.#buckets) {
+      if (left + ((now - at) / 1_000) * per_second >= burst) this.#buckets.delete(name)
+    }
+  }
+}

@@ -1,0 +1,74 @@
+import type { z } from 'zod'
+import { HttpProblem, problemFor } from './problem.js'
+
+type Issues = { path: string; message: string }[]
+
+/** Parses a part of a request. 400 naming each thing that is wrong. */
+export function parsed<T>(what: string, schema: z.ZodType<T> | undefined, value: unknown): T {
+  if (!schema) return undefined as T
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const errors: Issues = result.error.issues
+    .slice(0, 20)
+    .map(({ path, message }) => ({ path: [what, ...path.map(String)].join('.'), message }))
+  const [first] = errors
+  throw new HttpProblem(problemFor(400, { code: 'E005', detail: `${first?.path}: ${first?.message}`, hint: 'see /openapi.json', errors }))
+}
+
+/** A query as an object; the same parameter twice is nobody's meaning. */
+export function queryOf(url: string): Record<string, string> {
+  const found: Record<string, string> = Object.create(null)
+  for (const [name, value] of new URL(url).searchParams) {
+    if (name in found) {
+      throw new HttpProblem(problemFor(400, { code: 'E005', detail: `query.${name}: given twice`, hint: 'give each parameter once' }))
+    }
+    found[name] = value
+  }
+  return { ...found }
+}
+
+/** The body as JSON: 415, 413, 400. */
+export async function jsonBody(request: Request, most: number): Promise<unknown> {
+  const type = request.headers.get('content-type') ?? ''
+  if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
+    const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${type.slice(0, 80)} is not taken`
+    throw new HttpProblem(problemFor(415, { code: 'E005', detail, hint: 'send JSON, with "Content-Type: application/json"' }))
+  }
+  const bytes = await readUpTo(request, most)
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body is not UTF-8' }))
+  }
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is no JSON: ${why.slice(0, 200)}` }))
+  }
+}
+
+async function readUpTo(request: Request, most: number): Promise<Uint8Array> {
+  const told = Number(request.headers.get('content-length') ?? 0)
+  if (told > most) throw tooLarge(most)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+    size += chunk.length
+    if (size > most) throw tooLarge(most)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function tooLarge(most: number): HttpProblem {
+  const hint = 'pass fewer or smaller files; @passover/sdk takes larger contexts over NATS'
+  return new HttpProblem(problemFor(413, { code: 'E005', detail: `the body has more than ${most} bytes`, hint }), { connection: 'close' })
+}
+
+/** `Prefer: wait=30` (RFC 7240) in ms; 0: does not want to wait. */
+export function waitOf(prefer: string | null, most_ms: number): number {
+  const [, seconds] = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,5})"?\s*(?:$|[,;])/i.exec(prefer ?? '') ?? []
+  return seconds === undefined ? 0 : Math.min(Number(seconds) * 1_000, most_ms)
+}

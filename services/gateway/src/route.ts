@@ -1,0 +1,54 @@
+import type { z } from 'zod'
+import type { Caller, Scope } from './caller.js'
+import type { Inside } from './inside.js'
+
+/** What a handler is given: everything is parsed by the route's own schemas. */
+export interface Asked<P, Q, H, B> {
+  params: P
+  query: Q
+  headers: H
+  body: B
+  caller: Caller
+  inside: Inside
+  request: Request
+}
+
+export interface Reply {
+  status: number
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+interface Answer {
+  what: string
+  /** Absent: no body that a schema describes. */
+  schema?: z.ZodType
+  media?: string
+}
+
+export interface Spec<P, Q, H, B> {
+  method: 'get' | 'post' | 'put'
+  /** As OpenAPI writes it: `/passes/{id}`. */
+  path: string
+  /** operationId. */
+  name: string
+  summary: string
+  /** Absent: nobody has to say who they are. */
+  scope?: Scope
+  params?: z.ZodType<P>
+  query?: z.ZodType<Q>
+  headers?: z.ZodType<H>
+  body?: z.ZodType<B>
+  answers: Record<number, Answer>
+  /** Statuses of problems beyond those that every route has. */
+  problems?: readonly number[]
+  handle(asked: Asked<P, Q, H, B>): Promise<Reply | Response>
+}
+
+/** A route whose types only its own handler knows. */
+export type Route = Spec<unknown, unknown, unknown, unknown>
+
+/** One description of an operation: what is parsed, what the document says, and who handles it. */
+export function route<P = undefined, Q = undefined, H = undefined, B = undefined>(spec: Spec<P, Q, H, B>): Route {
+  return spec as unknown as Route
+}

@@ -1,0 +1,73 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass } from '@passover/schemas'
+import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
+import { decideDue, isOpen, publishCancel, untilEnded } from '@passover/sdk/people'
+import { namedPass } from '../named-pass.js'
+import { HttpProblem, problemFor } from '../problem.js'
+import { type Reply, type Route, route } from '../route.js'
+
+export const cancelAPass = route({
+  method: 'post',
+  path: '/api/pass-over/passes/{id}/cancel',
+  name: 'cancelPass',
+  summary: 'Ask for the end of a pass and of all below it, and wait a moment for it',
+  scope: 'create',
+  params: idPath,
+  body: cancelPass,
+  answers: {
+    200: { what: 'It is cancelled, now or before', schema: cancelledPass },
+    202: { what: 'Asked for, and not ended yet', schema: cancelledPass },
+  },
+  problems: [404, 409],
+  handle({ params, body, caller, inside }) {
+    return inside.acting.as(caller.name, async (bus) => {
+      const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+      if (!isOpen(pass.row)) return ended(pass)
+      await publishCancel(bus, pass.key, body.reason)
+      const now = await untilEnded(bus, pass)
+      return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status } } : ended(now)
+    })
+  },
+})
+
+function ended({ row, status }: AnsweredPass): Reply {
+  if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status } }
+  const hint = 'what has ended stays as it ended'
+  throw new HttpProblem(problemFor(409, { code: 'E043', detail: `${row.id} has ended before: ${status}`, hint }))
+}
+
+function deciding(verdict: 'approve' | 'deny'): Route {
+  return route({
+    method: 'post',
+    path: `/api/pass-over/passes/{id}/${verdict}`,
+    name: `${verdict}Pass`,
+    summary: `Say ${verdict === 'approve' ? 'yes' : 'no'} to what a pass waits for: its start, the release of its result, its changes`,
+    scope: 'decide',
+    params: idPath,
+    body: decidePass,
+    answers: { 200: { what: 'Decided, or decided so before', schema: decidedPass } },
+    problems: [404, 409, 412],
+    handle: ({ params, body, caller, inside }) => inside.acting.as(caller.name, (bus) => decideOn(bus, params.id, { ...body, verdict })),
+  })
+}
+
+export const approvePass = deciding('approve')
+export const denyPass = deciding('deny')
+
+async function decideOn(bus: Bus, id: string, given: DecidePass & { verdict: 'approve' | 'deny' }): Promise<Reply> {
+  const { verdict, reason, item, only, digest } = given
+  const { key } = await namedPass(bus, { id, from: given.from, to: given.to })
+  const ref = { id, from: key.originator, to: key.subagent }
+  const confirm = digest === undefined ? undefined : (due: { digest: string }) => Promise.resolve(same(due.digest, digest))
+  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, confirm })
+  if (exit === 0) return { status: 200, body: document }
+  const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
+  throw new HttpProblem(problemFor(status, { code, detail: sentence, details: document }))
+}
+
+/** 412: what was shown is not what waits now. */
+function same(waits: string, shown: string): true {
+  if (waits === shown) return true
+  const hint = 'look at it again: GET /api/pass-over/passes/{id}'
+  throw new HttpProblem(problemFor(412, { code: 'E031', detail: 'something else waits than was shown, and nothing was decided', hint }))
+}

@@ -1,0 +1,19 @@
+import { auditPage, auditParameters } from '@passover/schemas/http'
+import { askQuery } from '@passover/sdk/people'
+import { queryFrom } from '../query.js'
+import { route } from '../route.js'
+
+export const listAudit = route({
+  method: 'get',
+  path: '/api/pass-over/audit',
+  name: 'listAudit',
+  summary: 'Audit entries of ended passes, newest first (spec 1, phase 6)',
+  scope: 'read',
+  query: auditParameters,
+  answers: { 200: { what: 'A page; with a cursor there may be more, also when it is not full', schema: auditPage } },
+  async handle({ query, caller, inside }) {
+    const { entries, cursor, complete, scanned } = await inside.acting.as(caller.name, (bus) => askQuery(bus, queryFrom(query)))
+    const ended = entries.flatMap(({ entry }) => (entry ? [entry] : []))
+    return { status: 200, body: { entries: ended, cursor, complete, scanned } }
+  },
+})

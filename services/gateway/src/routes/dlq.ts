@@ -1,0 +1,126 @@
+import type { Bus } from '@passover/bus'
+import { storedId } from '@passover/schemas'
+import {
+  deadLettersPage,
+  deadLettersParameters,
+  idPath,
+  type ShownLetter,
+  settledLetter,
+  settleLetter,
+  shownLetter,
+  showParameters,
+} from '@passover/schemas/http'
+import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
+import { HttpProblem, problemFor } from '../problem.js'
+import { type Reply, route } from '../route.js'
+
+export const listLetters = route({
+  method: 'get',
+  path: '/api/pass-over/dlq',
+  name: 'listDeadLetters',
+  summary: 'What died, newest first',
+  scope: 'read',
+  query: deadLettersParameters,
+  answers: { 200: { what: 'A page; next is the before of what comes after', schema: deadLettersPage } },
+  async handle({ query: { from, to, ...filter }, caller, inside }) {
+    const wanted = { ...filter, ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
+    const { letters, next } = await inside.acting.as(caller.name, (bus) => askLetters(bus, wanted))
+    return { status: 200, body: { letters, next } }
+  },
+})
+
+interface Ref {
+  id: string
+  from?: string | undefined
+  to?: string | undefined
+}
+
+/** Whole ids only: what is decided about must be named. */
+async function letterOf(bus: Bus, ref: Ref) {
+  if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `there is no dead letter ${ref.id.slice(0, 64)}`)
+  const detail = await findLetter(bus, ref)
+  if (detail.letter.id !== ref.id) throw new Failure('E041', `there is no dead letter ${ref.id}`, { hint: 'give the whole id' })
+  return detail
+}
+
+export const showALetter = route({
+  method: 'get',
+  path: '/api/pass-over/dlq/{id}',
+  name: 'showDeadLetter',
+  summary: 'One dead letter: why, what was tried, its bytes',
+  scope: 'read',
+  params: idPath,
+  query: showParameters,
+  answers: { 200: { what: 'The dead letter', schema: shownLetter } },
+  problems: [404],
+  async handle({ params, query, caller, inside }) {
+    const { letter, error, data } = await inside.acting.as(caller.name, (bus) =>
+      letterOf(bus, { id: params.id, from: query.from, to: query.to }),
+    )
+    return { status: 200, body: { letter, error, ...(data ? bytesOf(data) : {}) } }
+  },
+})
+
+function bytesOf(data: Uint8Array): Pick<ShownLetter, 'data_base64' | 'text'> {
+  const data_base64 = Buffer.from(data).toString('base64')
+  try {
+    return { data_base64, text: new TextDecoder('utf-8', { fatal: true }).decode(data) }
+  } catch {
+    return { data_base64 }
+  }
+}
+
+export const requeueALetter = route({
+  method: 'post',
+  path: '/api/pass-over/dlq/{id}/requeue',
+  name: 'requeueDeadLetter',
+  summary: 'Ask for the work again, as its originator: a new pass that names the dead one, once, whoever is first',
+  scope: 'admin',
+  params: idPath,
+  body: settleLetter,
+  answers: { 200: { what: 'Requeued, now or before', schema: settledLetter } },
+  problems: [404, 409, 422],
+  handle({ params, body, caller, inside }) {
+    const connectAs = async (name: string) => leased(await inside.acting.hold(name))
+    return inside.acting.as(caller.name, async (bus) => {
+      const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
+      return settled(await requeueLetter(bus, connectAs, { detail, reason: body.reason }), { action: 'requeue', by: caller.name })
+    })
+  },
+})
+
+export const dropALetter = route({
+  method: 'post',
+  path: '/api/pass-over/dlq/{id}/drop',
+  name: 'dropDeadLetter',
+  summary: 'Put a dead letter aside: an event says who, when and why; nothing is deleted',
+  scope: 'admin',
+  params: idPath,
+  body: settleLetter,
+  answers: { 200: { what: 'Dropped, now or before', schema: settledLetter } },
+  problems: [404, 409],
+  handle({ params, body, caller, inside }) {
+    return inside.acting.as(caller.name, async (bus) => {
+      const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
+      return settled(await dropLetter(bus, detail, body.reason), { action: 'drop', by: caller.name })
+    })
+  },
+})
+
+/** A shared connection for who would close one of its own. */
+function leased({ bus, release }: { bus: Bus; release: () => void }): Bus {
+  return new Proxy(bus, {
+    get(target, name) {
+      if (name === Symbol.asyncDispose) return async () => release()
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
+
+function settled({ document, sentence, exit }: Done, { action, by }: { action: 'requeue' | 'drop'; by: string }): Reply {
+  if (exit !== 0) throw new HttpProblem(problemFor(exit === 4 ? 422 : 409, { code: 'E031', detail: sentence, details: document }))
+  const done = document[action === 'requeue' ? 'requeued' : 'dropped'] === true
+  const { id, requeued_as, status } = document
+  return { status: 200, body: { id, action, done, by: document.by ?? by, requeued_as, status } }
+}

@@ -1,0 +1,109 @@
+import type { Bus } from '@passover/bus'
+import { explainPolicy, PassOverError, type PolicyFault, readPolicy } from '@passover/core'
+import { agentRecord, passOverPreferences } from '@passover/schemas'
+import {
+  explainedPolicy,
+  explainParameters,
+  policyInForce,
+  publishedPolicy,
+  putPolicyHeaders,
+  putPolicyParameters,
+} from '@passover/schemas/http'
+import { gate, inForce, invalidPolicy, policyOn, publish, sameDocument } from '@passover/sdk/people'
+import { z } from 'zod'
+import { HttpProblem, problemFor, problemOf } from '../problem.js'
+import { type Reply, route } from '../route.js'
+
+export const getPolicy = route({
+  method: 'get',
+  path: '/api/pass-over/policy',
+  name: 'getPolicy',
+  summary: 'The policy in force; its ETag is what a change of it must name',
+  scope: 'read',
+  answers: { 200: { what: 'The policy', schema: policyInForce } },
+  handle({ caller, inside }) {
+    return inside.acting.as(caller.name, async (bus) => {
+      const { version, document, value } = await inForce(await policyOn(bus))
+      const { by, time, reason } = value ?? {}
+      return { status: 200, body: { version, document, by, time, reason }, headers: { etag: `"${version}"` } }
+    })
+  },
+})
+
+export const explainAPolicy = route({
+  method: 'get',
+  path: '/api/pass-over/policy/explain',
+  name: 'explainPolicy',
+  summary: 'Every setting for a pair of agents, and the level that it comes from',
+  scope: 'read',
+  query: explainParameters,
+  answers: { 200: { what: 'Field by field', schema: explainedPolicy } },
+  handle({ query: { from, to }, caller, inside }) {
+    return inside.acting.as(caller.name, async (bus) => {
+      const { version, document } = await inForce(await policyOn(bus))
+      const agent = (await (await bus.table('agents', agentRecord)).get(to))?.value
+      const explained = explainPolicy(document, { from, to, agent })
+      if (!explained.ok) throw PassOverError.from(explained.error)
+      const fields = explained.value.fields.map(({ field, value, level, place }) => ({ field, value, level, path: place.path }))
+      const { policy_name } = explained.value
+      return { status: 200, body: { from, to, version, policy_name, registered: agent !== undefined, fields } }
+    })
+  },
+})
+
+/** If-Match may be left out by mistake only: then it is 428, and not 400. */
+const headers = z.object({ 'if-match': putPolicyHeaders.shape['if-match'].optional() })
+
+export const putPolicy = route({
+  method: 'put',
+  path: '/api/pass-over/policy',
+  name: 'putPolicy',
+  summary: 'Put the next version into force, made upon the version that If-Match names',
+  scope: 'admin',
+  query: putPolicyParameters,
+  headers,
+  body: passOverPreferences as z.ZodType<z.output<typeof passOverPreferences>>,
+  answers: { 200: { what: 'It is in force', schema: publishedPolicy } },
+  problems: [409, 412, 422, 428],
+  handle({ query, headers: given, body, caller, inside }) {
+    const base = baseOf(given['if-match'])
+    return inside.acting.as(caller.name, (bus) => put(bus, body, { ...query, base }))
+  },
+})
+
+interface Put {
+  base: number
+  reason?: string | undefined
+  allow_missing?: 'true' | 'false' | undefined
+}
+
+async function put(bus: Bus, body: unknown, { base, reason, allow_missing }: Put): Promise<Reply> {
+  const read = readPolicy(body)
+  if (!read.ok) throw invalidPolicy('the document', read.faults)
+  const { document } = read
+  const session = await policyOn(bus)
+  const warnings = await gate(document, { what: 'the document', agents: session.agents, allowMissing: allow_missing === 'true' })
+  const live = await inForce(session)
+  if (live.version !== base) throw overtaken(`version ${live.version} is in force, and yours was made upon ${base}`)
+  if (sameDocument(document, live.document)) return published(live.version, { changed: false, warnings })
+  const { version } = await publish(session, { document, base, reason }).catch((error: unknown) => {
+    const { problem } = problemOf(error)
+    throw problem.code === 'E031' ? overtaken(problem.detail) : error
+  })
+  return published(version, { changed: true, warnings })
+}
+
+function published(version: number, { changed, warnings }: { changed: boolean; warnings: PolicyFault[] }): Reply {
+  const told = warnings.map(({ path, message }) => ({ path, message }))
+  return { status: 200, body: { version, changed, warnings: told }, headers: { etag: `"${version}"` } }
+}
+
+function overtaken(detail: string): HttpProblem {
+  return new HttpProblem(problemFor(412, { code: 'E031', detail, hint: 'GET it again, make the change upon that, and PUT with its ETag' }))
+}
+
+function baseOf(etag: string | undefined): number {
+  if (etag !== undefined) return Number(/\d+/.exec(etag)?.[0])
+  const hint = 'GET /api/pass-over/policy, and send its ETag as If-Match'
+  throw new HttpProblem(problemFor(428, { code: 'E005', detail: 'If-Match does not say which version was changed', hint }))
+}

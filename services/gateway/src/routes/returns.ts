@@ -1,0 +1,76 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass, PassError, PassRow, ReturnToContext, WorkControl, WorkOutput } from '@passover/schemas'
+import { returnsPage, returnsParameters } from '@passover/schemas/http'
+import { askPasses, askQuery } from '@passover/sdk/people'
+import type { Caller } from '../caller.js'
+import { outcomeOf } from '../outcome.js'
+import { queryFrom } from '../query.js'
+import { route } from '../route.js'
+
+const DEFAULT_LIMIT = 20
+/** Passes read at a time. */
+const AT_A_TIME = 8
+
+export const listReturns = route({
+  method: 'get',
+  path: '/api/pass-over/returns',
+  name: 'listReturns',
+  summary: 'Return contexts (ReturnToContext, spec 0 §4.1) of passes that were admitted or held, newest first',
+  scope: 'read',
+  query: returnsParameters,
+  answers: { 200: { what: 'A page; with a cursor there may be more', schema: returnsPage } },
+  handle({ query, caller, inside }) {
+    return inside.acting.as(caller.name, async (bus) => {
+      const { entries, cursor, complete, scanned } = await askQuery(bus, { limit: DEFAULT_LIMIT, ...queryFrom(query) })
+      const returns = await contexts(
+        bus,
+        caller,
+        entries.map(({ row }) => row),
+      )
+      return { status: 200, body: { returns, cursor, complete, scanned } }
+    })
+  },
+})
+
+async function contexts(bus: Bus, caller: Caller, rows: PassRow[]): Promise<ReturnToContext[]> {
+  const found: ReturnToContext[] = []
+  for (let at = 0; at < rows.length; at += AT_A_TIME) {
+    const some = rows.slice(at, at + AT_A_TIME).map(async ({ id, originator, subagent }) => {
+      const [pass] = await askPasses(bus, { id, from: originator, to: subagent })
+      return pass && (await contextOf(bus, caller, pass))
+    })
+    for (const context of await Promise.all(some)) if (context) found.push(context)
+  }
+  return found
+}
+
+/** Undefined: nothing was decided about it yet, or it was refused before that, so that there is no return context. */
+async function contextOf(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<ReturnToContext | undefined> {
+  const control = pass.control as WorkControl | undefined
+  if (!control) return undefined
+  const outcome = await outcomeOf(bus, caller, pass)
+  const { row, status, deadline } = pass
+  return {
+    session_id: control.session_id,
+    return_id: control.return_id,
+    originating_agent_id: row.originator,
+    subagent_id: row.subagent,
+    pass_over_id: row.id,
+    auto_return_enabled: control.policy.auto_return,
+    auto_apply_enabled: control.policy.auto_apply,
+    ...(deadline === undefined ? {} : { return_deadline: deadline }),
+    chain_depth: control.chain_depth,
+    max_chain_depth: control.max_chain_depth,
+    ancestors: control.ancestors,
+    status: status as ReturnToContext['status'],
+    created_at: row.created_at,
+    ...(row.ended_at === undefined ? {} : { returned_at: row.ended_at }),
+    ...(outcome.output ? { pending_work_output: outcome.output as WorkOutput } : {}),
+    ...errorsOf(outcome),
+  }
+}
+
+function errorsOf({ error, withheld }: { error?: PassError; withheld?: string }): { processing_errors?: string[] } {
+  const errors = [...(error ? [`${error.code} ${error.message}`] : []), ...(withheld === undefined ? [] : [withheld])]
+  return errors.length === 0 ? {} : { processing_errors: errors }
+}

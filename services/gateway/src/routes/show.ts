@@ -1,0 +1,57 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass } from '@passover/schemas'
+import { auditParameters, idPath, passesPage, shownPass, showParameters } from '@passover/schemas/http'
+import { askQuery, isOpen } from '@passover/sdk/people'
+import type { Caller } from '../caller.js'
+import { namedPass } from '../named-pass.js'
+import { outcomeOf } from '../outcome.js'
+import { queryFrom } from '../query.js'
+import { waitOf } from '../receive.js'
+import { route } from '../route.js'
+
+const POLL_MS = 250
+
+export const listPasses = route({
+  method: 'get',
+  path: '/api/pass-over/passes',
+  name: 'listPasses',
+  summary: 'Passes, open ones too, newest first',
+  scope: 'read',
+  query: auditParameters,
+  answers: { 200: { what: 'A page; with a cursor there may be more', schema: passesPage } },
+  async handle({ query, caller, inside }) {
+    const { entries, cursor, complete, scanned } = await inside.acting.as(caller.name, (bus) => askQuery(bus, queryFrom(query)))
+    return { status: 200, body: { passes: entries.map(({ row }) => row), cursor, complete, scanned } }
+  },
+})
+
+export const showPass = route({
+  method: 'get',
+  path: '/api/pass-over/passes/{id}',
+  name: 'showPass',
+  summary: 'One pass: where it stands, what came back, what waits for a person. "Prefer: wait=30" waits for its end',
+  scope: 'read',
+  params: idPath,
+  query: showParameters,
+  answers: { 200: { what: 'The pass', schema: shownPass } },
+  problems: [404, 409],
+  handle({ params, query, caller, inside, request }) {
+    const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
+    return inside.acting.as(caller.name, async (bus) => {
+      const wants: { due: true; history?: true } = { due: true, ...(query.history === 'true' ? { history: true as const } : {}) }
+      const until = inside.clock.monotonic() + wait_ms
+      const look = () => namedPass(bus, { id: params.id, from: query.from, to: query.to }, wants)
+      let pass = await look()
+      while (isOpen(pass.row) && inside.clock.monotonic() < until && !request.signal.aborted) {
+        await new Promise((again) => setTimeout(again, POLL_MS))
+        pass = await look()
+      }
+      return { status: 200, body: await shown(bus, caller, pass) }
+    })
+  },
+})
+
+async function shown(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<object> {
+  const { row, status, digest, deadline, decisions, record, due, history, below } = pass
+  return { pass: row, status, digest, deadline, decisions, record, due, history, below, ...(await outcomeOf(bus, caller, pass)) }
+}

@@ -1,0 +1,48 @@
+import { healthReport } from '@passover/schemas'
+import { route } from '../route.js'
+
+export const livez = route({
+  method: 'get',
+  path: '/livez',
+  name: 'livez',
+  summary: 'Whether a restart would help',
+  answers: { 200: { what: 'It lives', schema: healthReport }, 503: { what: 'A restart would help', schema: healthReport } },
+  handle({ inside }) {
+    const report = inside.health()
+    return Promise.resolve({ status: report.live ? 200 : 503, body: report })
+  },
+})
+
+export const readyz = route({
+  method: 'get',
+  path: '/readyz',
+  name: 'readyz',
+  summary: 'Whether it can do its work now',
+  answers: { 200: { what: 'It can', schema: healthReport }, 503: { what: 'It cannot', schema: healthReport } },
+  handle({ inside }) {
+    const report = inside.health()
+    return Promise.resolve({ status: report.ready ? 200 : 503, body: report })
+  },
+})
+
+export const metrics = route({
+  method: 'get',
+  path: '/metrics',
+  name: 'metrics',
+  summary: 'Numbers for Prometheus',
+  scope: 'read',
+  answers: { 200: { what: 'In the text format of Prometheus', media: 'text/plain' } },
+  async handle({ inside }) {
+    const { text, type } = await inside.metrics.text()
+    return new Response(text, { headers: { 'content-type': type, 'cache-control': 'no-store' } })
+  },
+})
+
+export const openapi = route({
+  method: 'get',
+  path: '/openapi.json',
+  name: 'openapi',
+  summary: 'This document',
+  answers: { 200: { what: 'OpenAPI 3.1' } },
+  handle: ({ inside }) => Promise.resolve({ status: 200, body: inside.document() }),
+})

@@ -1,0 +1,73 @@
+/** The reader took nothing for too long. */
+export class SlowReader extends Error {}
+
+const encoder = new TextEncoder()
+
+/** Texts to one reader, no more under way than it takes. Once it is gone, or too slow, `ended` settles and nothing more is written. */
+export class StreamWriter {
+  readonly readable: ReadableStream<Uint8Array>
+  readonly ended: Promise<void>
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>
+  #under_way = 0
+  #closed = false
+  #end: () => void = () => {}
+
+  constructor(private readonly slow_ms: number) {
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>({}, { highWaterMark: 16 }, { highWaterMark: 16 })
+    this.readable = readable
+    this.#writer = writable.getWriter()
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
+    this.#writer.closed.then(
+      () => this.close(),
+      () => this.close(),
+    )
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Whether something waits to be taken. */
+  get busy(): boolean {
+    return this.#under_way > 0
+  }
+
+  /** Settles when the reader has room for more. Rejects with SlowReader where it takes too long; the stream is cut then. */
+  async write(text: string): Promise<void> {
+    if (this.#closed) return
+    this.#under_way += 1
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(() => resolve('late'), this.slow_ms)
+    })
+    try {
+      const written = this.#writer.write(encoder.encode(text)).then(() => this.#writer.ready)
+      if ((await Promise.race([written, late])) === 'late') {
+        this.#cut(new SlowReader())
+        throw new SlowReader()
+      }
+    } catch (error) {
+      if (error instanceof SlowReader) throw error
+      this.close()
+    } finally {
+      clearTimeout(timer)
+      this.#under_way -= 1
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#writer.close().catch(() => undefined)
+    this.#end()
+  }
+
+  #cut(why: Error): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#writer.abort(why).catch(() => undefined)
+    this.#end()
+  }
+}

@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { GatewayWorld } from '../support/gateway.js'
+import { until } from '../support/until.js'
+
+describe('the HTTP API', () => {
+  let world: GatewayWorld
+  beforeAll(async () => {
+    world = await GatewayWorld.start()
+    const { world: made } = world.agents
+    await made.agent('alice', { originates: 'always' })
+    await made.agent('audit')
+    const audit = await world.agents.agent('audit')
+    await audit.onPass(async (pass) => ({ output: `done: ${pass.context.objective}`, summary: 'all is well' }))
+  })
+  afterAll(() => world?.[Symbol.asyncDispose]())
+
+  const request = { subagent: 'audit', reason: 'review', work_context: { objective: 'look' } }
+
+  it('passes work over as the agent of the token, waits, and tells of it', async () => {
+    const made = await world.ask('agent~alice', '/passes', { body: request, headers: { prefer: 'wait=30' } })
+    expect(made).toMatchObject({
+      status: 200,
+      body: { originator: 'alice', subagent: 'audit', output: { status: 'completed', output: 'done: look' } },
+    })
+    const { id } = made.body
+    expect(made.headers.get('location')).toBe(`/api/pass-over/passes/${id}`)
+    const shown = await world.ask('ann', `/passes/${id}?history=true`)
+    expect(shown.body).toMatchObject({ status: expect.stringMatching(/returned|processed/), pass: { id }, output: { output: 'done: look' } })
+    expect(shown.body.history.map(({ kind }: { kind: string }) => kind)).toContain('return')
+  })
+
+  it.skip('lists it, its audit entry and its return context by the guide’s parameters', async () => {
+    const body = { ...request, work_context: { objective: 'look', session_id: 'abc123' } }
+    const { id } = (await world.ask('agent~alice', '/passes', { body, headers: { prefer: 'wait=30' } })).body
+    const seconds = Math.floor(Date.now() / 1000) - 3_600
+    const query = `session_id=abc123&start_time=${seconds}&originating_agent=alice&subagent=audit`
+    const entries = await until(
+      async () => {
+        const { body: page } = await world.ask('ann', `/audit?${query}`)
+        return page.entries.length > 0 ? page.entries : undefined
+      },
+      { what: 'the entry is recorded' },
+    )
+    expect(entries).toMatchObject([
+      { pass_over_id: id, session_id: 'abc123', originating_agent: 'alice', status: 'completed', returned: true },
+    ])
+    expect((await world.ask('ann', `/passes?${query}`)).body.passes).toMatchObject([{ id }])
+    expect((await world.ask('ann', `/returns?${query}`)).body.returns).toMatchObject([
+      { pass_over_id: id, chain_depth: 1, ancestors: ['alice'], pending_work_output: { work_id: id }, return_deadline: expect.any(Number) },
+    ])
+    expect((await world.ask('ann', `/audit?${query}&end_time=${seconds + 1}`)).body.entries).toEqual([])
+    expect((await world.ask('agent~audit', '/audit?session_id=abc123')).body.entries).toHaveLength(1)
+    expect((await world.ask('agent~other', '/audit?session_id=abc123')).body.entries).toEqual([])
+  })
+
+  it('says what is wrong as a problem with a code, and stores nothing', async () => {
+    const before = await world.agents.world.bus.bounds()
+    const wrong: [number, string, Promise<{ status: number; body: unknown; headers: Headers }>][] = [
+      [401, 'E013', world.ask('nobody', '/audit')],
+      [403, 'E013', world.ask('ann~read', '/passes', { body: request })],
+      [400, 'E005', world.ask('ann', '/audit?colour=red')],
+      [400, 'E005', world.ask('ann', '/audit?limit=1e3')],
+      [400, 'E005', world.ask('ann', '/audit?limit=1&limit=2')],
+      [400, 'E005', world.ask('agent~alice', '/passes', { body: { ...request, colour: 'red' } })],
+      [400, 'E005', world.ask('agent~alice', '/passes', { body: '{"subagent":', headers: {} })],
+      [415, 'E005', world.ask('agent~alice', '/passes', { body: 'subagent=audit', headers: { 'content-type': 'text/plain' } })],
+      [404, 'E041', world.ask('ann', '/passes/no-such-pass')],
+      [404, 'E041', world.ask('ann', '/passes/..%2f..%2fetc%2fpasswd')],
+      [404, 'E042', world.ask('ann', '/nothing')],
+      [405, 'E042', world.ask('ann', '/audit', { method: 'DELETE' })],
+    ]
+    for (const [status, code, asked] of wrong) {
+      const { body, headers, status: got } = await asked
+      expect({ got, body }).toMatchObject({
+        got: status,
+        body: { status, code, type: `urn:passover:error:${code}`, detail: expect.any(String) },
+      })
+      expect(headers.get('content-type')).toBe('application/problem+json')
+    }
+    expect(await world.agents.world.bus.bounds()).toEqual(before)
+  })
+})
