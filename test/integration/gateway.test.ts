@@ -25,7 +25,11 @@ describe('the HTTP API', () => {
     const { id } = made.body
     expect(made.headers.get('location')).toBe(`/api/pass-over/passes/${id}`)
     const shown = await world.ask('ann', `/passes/${id}?history=true`)
-    expect(shown.body).toMatchObject({ status: expect.stringMatching(/returned|processed/), pass: { id }, output: { output: 'done: look' } })
+    expect(shown.body).toMatchObject({
+      status: expect.stringMatching(/returned|processed/),
+      pass: { id },
+      output: { output: 'done: look' },
+    })
     expect(shown.body.history.map(({ kind }: { kind: string }) => kind)).toContain('return')
   })
 

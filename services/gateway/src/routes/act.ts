@@ -23,7 +23,7 @@ export const cancelAPass = route({
     return inside.acting.as(caller.name, async (bus) => {
       const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
       if (!isOpen(pass.row)) return ended(pass)
-      await publishCancel(bus, pass.key, body.reason)
+      await publishCancel(bus, pass, body.reason)
       const now = await untilEnded(bus, pass)
       return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status } } : ended(now)
     })
