@@ -9,6 +9,7 @@ describe('the HTTP API', () => {
     const { world: made } = world.agents
     await made.agent('alice', { originates: 'always' })
     await made.agent('audit')
+    await made.agent('other')
     const audit = await world.agents.agent('audit')
     await audit.onPass(async (pass) => ({ output: `done: ${pass.context.objective}`, summary: 'all is well' }))
   })
@@ -33,7 +34,7 @@ describe('the HTTP API', () => {
     expect(shown.body.history.map(({ kind }: { kind: string }) => kind)).toContain('return')
   })
 
-  it.skip('lists it, its audit entry and its return context by the guide’s parameters', async () => {
+  it('lists it, its audit entry and its return context by the guide’s parameters', async () => {
     const body = { ...request, work_context: { objective: 'look', session_id: 'abc123' } }
     const { id } = (await world.ask('agent~alice', '/passes', { body, headers: { prefer: 'wait=30' } })).body
     const seconds = Math.floor(Date.now() / 1000) - 3_600
