@@ -260,6 +260,8 @@ export const registerQuestion = z.object({
   parts_only: z.boolean().optional(),
   /** Asks that returns wait for it while it is away, and for nothing else. */
   durable_returns: z.boolean().optional(),
+  /** Asks only whether that is so already, and changes nothing: that it is registered to work, or with `durable_returns` that returns wait. */
+  known: z.boolean().optional(),
 })
 export const registerAnswer = z.discriminatedUnion('ok', [
   z.object({ ok: z.literal(true) }),

@@ -59,6 +59,8 @@ describe('who is up', () => {
     expect((await run(['list'], { cwd })).stderr).not.toContain(why)
     worker.kill('SIGTERM')
     await worker.ended
+    const misspelt = await json<{ error: { hint: string } }>(['request', '--to', 'idel', '--objective', 'x'], { cwd })
+    expect(misspelt).toMatchObject({ code: 4, document: { error: { hint: expect.stringContaining('Did you mean idle?') } } })
     expect(await json(['request', '--to', 'unheard-of', '--objective', 'x'], { cwd })).toMatchObject({
       code: 4,
       document: { error: { code: 'E001' } },
@@ -101,6 +103,10 @@ describe('the registry', () => {
     }
     const record = { name: 'judge', description: 'judges', skills: ['law', 'order'], defaults, registered_by: 'bob' }
     expect(added).toMatchObject({ code: 0, document: record })
+    await run(['agents', 'set', 'judge', '--durable-returns', '--as', 'bob'], { cwd })
+    expect((await run(['agents', 'show', 'judge'], { cwd })).stdout).toMatch(/returns +wait for it while it is away/)
+    expect((await run(['agents'], { cwd })).stdout).toMatch(/RETURNS[\s\S]*^judge .* wait /m)
+    await run(['agents', 'set', 'judge', '--no-durable-returns', '--as', 'bob'], { cwd })
     expect((await json(['agents', 'show', 'judge'], { cwd })).document).toMatchObject({ ...record, workers: { up: 0 } })
     expect((await run(['agents', 'show', 'judge'], { cwd })).stdout).toMatch(/judge[\s\S]*law, order[\s\S]*max_active +2/)
     expect((await json(['agents', 'set', 'judge', '--unset', 'max_active', '--originates', 'never'], { cwd })).document).toMatchObject({

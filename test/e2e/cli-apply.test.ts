@@ -52,7 +52,7 @@ describe('passover apply', () => {
     expect(dry).toMatchObject({ code: 0, stdout: expect.stringContaining('-one\n+ONE') })
     expect(dry.stdout).not.toContain('\u001b[')
     expect((await show(id, cwd)).decisions).toEqual([])
-    const done = await run(['apply', id, '--only', '1,3', '--as', 'maria'], { cwd })
+    const done = await run(['apply', id, '--only', '1,3', '--yes', '--as', 'maria'], { cwd })
     expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/✓ a[\s\S]*✓ c[\s\S]*b rejected[\s\S]*approved by maria/) })
     expect(['a', 'b', 'c'].map((name) => readFileSync(join(cwd, name), 'utf8'))).toEqual(['ONE\n', 'two\n', 'THREE\n'])
     const shown = (await show(id, cwd)) as unknown as {
@@ -64,6 +64,21 @@ describe('passover apply', () => {
     expect(Object.values(shown.record.application.modifications)).toEqual(['applied', 'applied'])
     // It stands as decided: nobody takes more afterwards.
     expect(await run(['apply', id, '--only', '2', '--as', 'bob'], { cwd })).toMatchObject({ code: 4 })
+  })
+
+  it('approves nothing unasked: without a terminal and without --yes it exits 2, says how, and decides and writes nothing', async () => {
+    const cwd = folder({ a: 'one\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n')])
+    const asked = await run(['apply', id, '--as', 'maria'], { cwd })
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining(`passover apply ${id} --yes`) })
+    expect((await show(id, cwd)).decisions).toEqual([])
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
+    // Who approved has been asked already.
+    expect(await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    const again = await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('maria decided before: approved') })
+    expect(await run(['apply', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\n')
   })
 
   it('is what `passover request` names where changes were proposed', async () => {
@@ -88,13 +103,13 @@ describe('passover apply', () => {
       modifications: [{ verdict: 'ready' }, { verdict: 'conflict', sides: { current: 'by somebody\n' } }],
     })
     expect((await show(id, cwd)).decisions).toEqual([])
-    expect(await run(['apply', id, '--only', '1', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    expect(await run(['apply', id, '--only', '1', '--yes', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
   })
 
   it('prints one document with --json, and applies again what is so already without writing', async () => {
     const cwd = folder({ a: 'one\n' })
     const id = await proposed([change('a', 'one\n', 'ONE\n')])
-    const first = await json<Document>(['apply', id, '--as', 'maria'], { cwd })
+    const first = await json<Document>(['apply', id, '--yes', '--as', 'maria'], { cwd })
     expect(first).toMatchObject({
       code: 0,
       document: { id, applied: ['a'], rejected: [], conflicts: [], recorded: true, decision: { person: 'maria' } },
@@ -129,7 +144,7 @@ describe('passover apply', () => {
     })
     const binary = await proposed([change('bin', '', 'AAEC', { operation: 'create', encoding: 'base64' })])
     expect(await run(['apply', binary, '--as', 'maria'], { cwd })).toMatchObject({ code: 1, stdout: expect.stringContaining('binary') })
-    expect(await run(['apply', binary, '--binary', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    expect(await run(['apply', binary, '--binary', '--yes', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     expect(readFileSync(join(cwd, 'bin'))).toEqual(Buffer.from([0, 1, 2]))
   })
 
@@ -171,9 +186,12 @@ describe('passover undo', () => {
     const cwd = folder({ a: 'one\r\n' })
     mkdirSync(join(cwd, 'other'))
     const id = await proposed([change('a', 'one\n', 'ONE\n'), change('new', '', 'x', { operation: 'create' })])
-    expect(await run(['apply', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    expect(await run(['apply', id, '--yes', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\r\n')
-    expect(await run(['undo', id, '--as', 'maria'], { cwd: join(cwd, 'other') })).toMatchObject({ code: 3 })
+    expect(await run(['undo', id, '--as', 'maria'], { cwd: join(cwd, 'other') })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('undone in the directory where it was applied'),
+    })
     writeFileSync(join(cwd, 'new'), 'mine')
     expect(await run(['undo', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 1, stdout: expect.stringContaining('changed since') })
     writeFileSync(join(cwd, 'new'), 'x')
@@ -193,6 +211,7 @@ describe('passover undo', () => {
     expect(shown.record.entry.applied).toBe(false)
     expect(shown.timeline.at(-1)).toMatchObject({ kind: 'applied', detail: '2 undone' })
     const again = await run(['undo', id, '--as', 'maria'], { cwd })
-    expect(again).toMatchObject({ code: 3, stderr: expect.stringMatching(/was undone already, by bob at \d{4}-/) })
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/was undone already, by bob at \d{4}-.*: nothing is left/) })
+    expect((await json(['undo', id, '--dry-run'], { cwd })).document).toMatchObject({ id, undone: [], undone_by: 'bob' })
   })
 })

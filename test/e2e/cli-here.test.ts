@@ -131,7 +131,7 @@ describe('the commands, from within', () => {
       code: 6,
       stdout: expect.stringContaining('ann was faster: denied'),
     })
-    expect(await here('approve', approved)).toMatchObject({ code: 0, stdout: expect.stringContaining('ann was faster: approved') })
+    expect(await here('approve', approved)).toMatchObject({ code: 0, stdout: expect.stringContaining('ann decided before: approved') })
     await until('it is with its worker', () => slow.connected)
     expect((await document('cancel', approved, '--dry-run')).value).toMatchObject({ would_cancel: [approved] })
     expect(await here('cancel', approved, '--reason', 'enough')).toMatchObject({ code: 0, stdout: expect.stringContaining('Cancelled') })

@@ -94,7 +94,7 @@ describe('inbox', () => {
       { item: 'return', person: 'bob', verdict: 'approve' },
       { item: 'apply', verdict: 'approve', modifications: taken.document.modifications },
     ])
-    expect(await run(['approve', id], { cwd })).toMatchObject({ stdout: expect.stringContaining('was faster') })
+    expect(await run(['approve', id], { cwd })).toMatchObject({ stdout: expect.stringContaining('decided before: approved') })
   })
 
   it('says no to a result, which its originator then does not get, and to changes, of which none is taken', async () => {

@@ -219,6 +219,7 @@ describe('passover policy edit', () => {
     })
     const given = await edit(change('t = t.replace("timeout_ms", "timeot_ms")'))
     expect(given).toMatchObject({ code: 2, stderr: expect.stringContaining('E030') })
+    expect(given.stderr.match(/did you mean timeout_ms/g)).toHaveLength(1)
     expect(await edit('process.exit(3)')).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing was published') })
     expect(await run(['policy', 'edit'], { cwd, env: { VISUAL: '', EDITOR: '' } })).toMatchObject({ code: 2 })
   })

@@ -91,6 +91,9 @@ describe('the command line', () => {
     })
     expect(await run(['doctor'], { cwd: folder.path })).toMatchObject({ code: 5 })
     expect((await run(['doctor', '--help'], { cwd: folder.path })).stdout).toContain('5 when the server cannot be reached')
+    expect((await run(['list', '--help'], { cwd: folder.path })).stdout).toMatch(
+      /waiting_for_return +its subagent[\s\S]*stored → dispatched/,
+    )
     expect((await run(['work', '--help'], { cwd: folder.path })).stdout).toContain('default: 5s')
   })
 

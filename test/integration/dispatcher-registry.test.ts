@@ -68,7 +68,10 @@ describe('registration (D12)', () => {
     await world.agentRecord('audit')
     await until(async () => (await world.slot('low').created()) !== undefined, { what: 'its consumers are made' })
     expect(await registerAs(world, 'audit')).toEqual({ ok: true })
-    expect((await world.end(await world.ask({ from: 'alice' }))).error?.code).toBe('E013')
+    expect((await world.end(await world.ask({ from: 'alice' }))).error).toMatchObject({
+      code: 'E013',
+      details: { mend: expect.stringContaining('passover agents add alice --originates always --no-subagent') },
+    })
     await world.agentRecord('alice', { originates: 'always', subagent: false })
     await until(async () => (await world.journal(await world.ask({ from: 'alice' }))).state !== 'done', { what: 'alice may start' })
   })

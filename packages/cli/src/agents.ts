@@ -15,6 +15,7 @@ export function renderAgents(agents: AgentLine[], terminal: Pick<Terminal, 'colo
       { head: 'RUNNING', cell: ({ running }) => String(running) },
       { head: 'HELD', cell: ({ waiting }) => String(waiting) },
       { head: 'ASKED FOR', cell: ({ originated }) => String(originated) },
+      { head: 'RETURNS', cell: ({ durable_returns }) => (durable_returns ? 'wait' : '') },
       { head: 'DESCRIPTION', cell: ({ description }) => description, shrinks: true },
       { head: 'BY', cell: ({ registered_by }) => registered_by },
     ],

@@ -32,6 +32,11 @@ describe('a failure', () => {
     expect(mended.document.error.hint).toBe('start a worker. More: passover show 0abc')
   })
 
+  it('says what whoever refused it knows to mend', async () => {
+    const refused = new PassOverError('E013', 'alice is not registered', { mend: 'passover agents add alice --originates always' })
+    expect((await describeFailure(refused)).document.error.hint).toBe('passover agents add alice --originates always.')
+  })
+
   it('that nobody foresaw never exits 0', async () => {
     expect(await describeFailure(new TypeError('oops'))).toMatchObject({
       document: { error: { code: 'INTERNAL', message: 'oops' } },

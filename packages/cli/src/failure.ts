@@ -1,5 +1,6 @@
 import type { ErrorCode } from '@passover/schemas'
 import { Failure as CliFailure, usage } from '@passover/sdk/failure'
+import { oneLine } from './text.js'
 
 export { CliFailure, usage }
 
@@ -76,6 +77,11 @@ function ruleText({ policy_name, policy_version, policy_path, file, line }: Rule
   return `  by ${name}${policy_path ? `  ${policy_path}` : ''}${file ? `  ${file}:${line}` : ''}`
 }
 
+/** What whoever refused it knows better than the table. */
+function mendIn(context: Coded['context']): string | undefined {
+  return typeof context?.mend === 'string' ? `${oneLine(context.mend, 300)}.` : undefined
+}
+
 /** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
 export async function describeFailure(error: unknown): Promise<Described> {
   if (error instanceof CliFailure && error.exit !== undefined) {
@@ -84,7 +90,7 @@ export async function describeFailure(error: unknown): Promise<Described> {
   if (isCoded(error)) {
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
-    const hint = error instanceof CliFailure ? error.hint : (error.mend ?? ERRORS[error.code].action) + lookUp
+    const hint = error instanceof CliFailure ? error.hint : (error.mend ?? mendIn(error.context) ?? ERRORS[error.code].action) + lookUp
     const { error: said } = failureDocument(error.code, error.message, hint)
     const { faults, lines } = error instanceof CliFailure ? error : {}
     const rule = ruleOf(error)

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Bus } from '@passover/bus'
-import { modificationsIn } from '@passover/core'
+import { modificationsIn, nearest } from '@passover/core'
 import { agentRecord, type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { noWorkersText, workersFor } from '@passover/sdk/people'
@@ -50,7 +50,8 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     following.stop()
     await Promise.race([storing, result.catch(() => {})])
     if (!stored) throw error
-    throw withLookup(await withRulePlace(error, context), handle.id, await noWorkerHint(error, bus, options.to))
+    const mend = (await noWorkerHint(error, bus, options.to)) ?? (await otherNameHint(error, bus, options.to))
+    throw withLookup(await withRulePlace(error, context), handle.id, mend)
   }
 }
 
@@ -146,6 +147,20 @@ async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<strin
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
   const workers = await workersFor(bus, to).catch(() => undefined)
   return workers === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
+}
+
+/** Nobody has that name: perhaps another one was meant. */
+async function otherNameHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'E001') return undefined
+  const names = await namesIn(bus).catch((): string[] => [])
+  const close = names.includes(to) ? undefined : nearest(to, names)
+  return close && `Did you mean ${close}? \`passover agents\` lists those there are.`
+}
+
+async function namesIn(bus: Bus): Promise<string[]> {
+  const names: string[] = []
+  for await (const { value } of (await bus.table('agents', agentRecord)).entries()) if (value.roles.subagent) names.push(value.name)
+  return names
 }
 
 /** A refusal by policy says where the project's file has the rule. */

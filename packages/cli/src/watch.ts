@@ -104,8 +104,10 @@ export function sayNotice(notice: Notice): string {
     findings.warning > 0 ? count(findings.warning, 'warning') : '',
     changes > 0 ? count(changes, 'change') : '',
   ].filter(Boolean)
+  // What failed says its code first, which stands here already.
+  const said = code && summary?.startsWith(`${code}: `) ? summary.slice(code.length + 2) : summary
   const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with remarks' : ''}`
-  return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${summary ? `: ${summary.slice(0, SUMMARY_SHOWN)}` : ''}`
+  return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${said.slice(0, SUMMARY_SHOWN)}` : ''}`
 }
 
 function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {

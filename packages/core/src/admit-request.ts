@@ -42,14 +42,17 @@ function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): Pass
 export function originatorFault({ request, agents }: AdmitInput): PassError | undefined {
   const originator = request.originating_agent_id
   if (!agents.originator && !agents.open) {
-    return passError('E013', `${originator} is not registered; \`passover agents add ${originator}\` registers it`, { agent: originator })
+    const mend = `let it begin passes: passover agents add ${originator} --originates always --no-subagent`
+    return passError('E013', `${originator} is not registered`, { agent: originator, mend })
   }
   const originates = agents.originator?.roles.originates ?? 'always'
-  if (originates === 'never') return passError('E013', `${originator} may not pass over`, { agent: originator, originates })
+  const mend = `let it begin passes by itself: passover agents set ${originator} --originates always`
+  if (originates === 'never') return passError('E013', `${originator} may not pass over`, { agent: originator, originates, mend })
   if (originates === 'within_a_pass' && !request.parent) {
     return passError('E013', `${originator} may pass over only within a pass, and the request names no parent`, {
       agent: originator,
       originates,
+      mend,
     })
   }
   return undefined

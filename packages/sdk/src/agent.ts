@@ -15,7 +15,7 @@ import { passOverWithRetry } from './retry.js'
 import { type ReturnListener, ReturnNotices } from './return-notices.js'
 import { Returns } from './returns.js'
 import { currentScope } from './scope.js'
-import { askForDelivery, type WaitingListener, WaitingReturns } from './waiting-returns.js'
+import { askForDelivery, returnsWait, type WaitingListener, WaitingReturns } from './waiting-returns.js'
 
 const ID_WINDOW_MS = 3_600_000
 
@@ -45,7 +45,7 @@ export interface Agent extends AsyncDisposable {
   /**
    * Calls back for each return that nobody took, those of passes included that processes before this one asked for (`durable_returns`
    * of connecting): once it is back, to one of its processes, at least once each. A return counts as delivered when the listener is done
-   * with it; one that it throws at, or that its process dies with, comes again. E005 where it was not asked for; E013, E040.
+   * with it; one that it throws at, or that its process dies with, comes again. E005 where neither it nor a person asked for that; E013, E040.
    */
   onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable>
   /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
@@ -143,10 +143,9 @@ class ConnectedAgent implements Agent {
   }
 
   async onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable> {
-    if (!this.#durable) {
-      throw new PassOverError('E005', 'returns wait only for who asks for it: connect with durable_returns: true', {
-        field: 'durable_returns',
-      })
+    if (!this.#durable && !(await returnsWait(this.#deps))) {
+      const how = `connect with durable_returns: true, or let a person say so: passover agents set ${this.name} --durable-returns`
+      throw new PassOverError('E005', `returns wait only for who asks for it: ${how}`, { field: 'durable_returns' })
     }
     await askForDelivery(this.#deps)
     const waiting = await WaitingReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)

@@ -8,6 +8,8 @@ import { findProjectServer } from './project.js'
 import { type ConnectOptions, resolveSettings, type Settings } from './settings.js'
 import { askForDelivery } from './waiting-returns.js'
 
+const REGISTERED_MS = 10_000
+
 /**
  * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
  * `connect('alice', { … })` names the agent first. Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222. E005 for the name, E040 without a server.
@@ -24,6 +26,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     bus,
     clock: serverClock(bus),
     random: nodeRandom,
+    registered_ms: REGISTERED_MS,
     tracing,
     say,
     servers: settings.servers,

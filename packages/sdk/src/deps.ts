@@ -14,6 +14,8 @@ export interface Deps {
   faults?: Faults
   /** Where spans go; absent: nowhere. Its agent ends it. */
   tracing?: Tracing
+  /** How often a worker asks whether it is registered still, ms; absent: never. */
+  registered_ms?: number
   /** Applies output schemas; absent: none is. Its agent ends it. */
   schemas?: OutputSchemas
   /** Where the process says a line for people, workers' failures among them; absent: nowhere. */

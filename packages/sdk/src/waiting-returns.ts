@@ -121,6 +121,13 @@ export class WaitingReturns implements AsyncDisposable {
   }
 }
 
+/** Whether a person lets returns wait for this agent already, whatever it said when it connected. */
+export async function returnsWait({ bus }: Deps): Promise<boolean> {
+  const asked = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
+  const answer = registerAnswer.safeParse(await asked.catch(() => undefined))
+  return answer.success && answer.data.ok
+}
+
 /** The dispatchers are asked that returns wait for this agent. E013: a person must say so first; E040: no dispatcher answered. */
 export async function askForDelivery(deps: Deps): Promise<void> {
   const until = deps.clock.monotonic() + ASKED_MS

@@ -9,6 +9,7 @@ import { nonces } from './nonce.js'
 import type { Worker, WorkerHome } from './on-pass.js'
 import type { Handler } from './pass.js'
 import type { Presence } from './presence.js'
+import { Registered } from './registered.js'
 import { makeRun, type Run, stopRun } from './run.js'
 import { tellProgress } from './tell.js'
 import { viewJournal } from './view.js'
@@ -53,6 +54,7 @@ export class WorkerLoop implements Worker {
   readonly #pull: WorkPull
   readonly #leases: Leases
   readonly #health: Health
+  readonly #registered: Registered
   readonly #active = new Roster<Active>()
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
@@ -70,6 +72,7 @@ export class WorkerLoop implements Worker {
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
+    this.#registered = new Registered(deps)
     this.#health = this.#watched()
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
@@ -105,6 +108,7 @@ export class WorkerLoop implements Worker {
     this.#options.presence.tick(this.running)
     this.#sweepLater()
     this.#health.begin()
+    this.#registered.begin()
     this.#tell('waits', `waits for work (${this.#options.concurrency} at a time)`)
   }
 
@@ -209,6 +213,7 @@ export class WorkerLoop implements Worker {
     })
     watchConnection(health, deps.bus, 'told')
     health.watch('consumers', 'needed', () => unless(this.#pull.trouble ?? (deps.bus.connected ? undefined : 'no work can be taken')))
+    health.watch('registered', 'needed', () => this.#registered.finding)
     health.watch('presence', 'told', () => unless(presence.trouble))
     return health
   }
@@ -264,6 +269,7 @@ export class WorkerLoop implements Worker {
 
   async #drain(ms: number): Promise<void> {
     this.#health.stop()
+    this.#registered.stop()
     const gone = this.#options.presence.stop()
     await this.#pull.stop()
     await this.#idleWithin(ms)

@@ -18,6 +18,7 @@ export async function register(
   const name = agentName.safeParse(asked.name)
   const question = registerQuestion.safeParse(asked.question ?? {})
   if (!name.success || !question.success) return refused(passError('E005', 'not a registration'))
+  if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
   if (question.data.durable_returns) return registerDelivery(context, name.data)
   const entry = await registry.table.get(name.data)
   const present = entry?.value
@@ -48,6 +49,16 @@ export async function register(
   await consumers.make(record)
   deps.log.info({ agent: record.name }, 'agent registered itself')
   return { ok: true }
+}
+
+function known(
+  entry: { value: AgentRecord } | undefined,
+  { name, question }: { name: string; question: RegisterQuestion },
+): RegisterAnswer {
+  const record = entry?.value
+  if (question.durable_returns)
+    return record?.durable_returns ? { ok: true } : refused(passError('E041', `returns do not wait for "${name}"`))
+  return record?.roles.subagent ? { ok: true } : refused(passError('E001', `"${name}" is not registered as a subagent`))
 }
 
 function newRecord(name: string, question: RegisterQuestion, now: number): AgentRecord {

@@ -12,7 +12,7 @@ import {
   type Plan,
   planChosen,
 } from '@passover/sdk'
-import { findPass, type PassRef, readResult } from '@passover/sdk/people'
+import { findPass, type PassRef, readResult, refuseOwn } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderApplied, renderPlan } from '../render/apply.js'
@@ -42,7 +42,7 @@ interface Ready {
 
 /**
  * Shows what a pass would change, asks, decides as the person where no decision stands, and applies exactly what was taken: all of it or
- * nothing. Exit 0: it is applied (now or before); 1: conflicts, or not agreed. CliFailure E041, E013 (exit 6 where it was denied).
+ * nothing. Exit 0: it is applied (now or before); 1: conflicts, or not agreed. CliFailure E042: undecided, and nobody to ask; E041, E013 (exit 6 where it was denied).
  */
 export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
   const ready = await prepare(bus, given)
@@ -58,6 +58,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const changes = ready.plan.changes.length
   const asks = changes > 0 && !given.yes && terminal.interactive
   if (asks && !(await agreed(`Apply ${count(changes, 'change')} in ${given.directory}?`))) return 1
+  if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
   const decision = await decisionOf(bus, ready)
   const { tracing, directory } = given
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, ...(tracing && { tracing }) }
@@ -67,6 +68,16 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
   terminal.show({ ...document, decision: brief(decision), ...applied }, () => renderApplied(applied, { ...view, id: ready.pass.row.id }))
   return exitOf(applied)
+}
+
+/** To apply is to approve: where nobody can be asked, that is said and not supposed. */
+function undecided({ pass, judged }: Ready, person: string): CliFailure {
+  refuseOwn(pass, person)
+  const { id } = pass.row
+  return usage(
+    `nobody has decided about the ${count(judged.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
+    `look at them: passover apply ${id} --dry-run; approve and apply them: passover apply ${id} --yes`,
+  )
 }
 
 async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {

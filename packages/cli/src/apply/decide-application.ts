@@ -52,8 +52,12 @@ async function counted(bus: Bus, { key }: AnsweredPass, sequence: number): Promi
 
 function faster(bus: Bus, { row }: AnsweredPass, { person, verdict, time }: { person: string; verdict: string; time: number }): CliFailure {
   const did = verdict === 'deny' ? 'denied' : 'approved'
-  return new CliFailure('E013', `${person} was faster: ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`, {
-    hint: verdict === 'deny' ? `passover show ${row.id} tells why` : `passover apply ${row.id} applies what ${person} took`,
-    exit: verdict === 'deny' ? 6 : 1,
-  })
+  return new CliFailure(
+    'E013',
+    `${person} ${person === bus.identity ? 'decided before' : 'was faster'}: ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`,
+    {
+      hint: verdict === 'deny' ? `passover show ${row.id} tells why` : `passover apply ${row.id} applies what ${person} took`,
+      exit: verdict === 'deny' ? 6 : 1,
+    },
+  )
 }

@@ -1,6 +1,8 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
+import { PassOverError } from '@passover/core'
 import { appliedSets, undoApplied } from '@passover/sdk'
 import { agreed } from '../agreed.js'
+import { CliFailure } from '../failure.js'
 import { renderUndone } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
@@ -13,8 +15,27 @@ export interface UndoRequest {
   yes?: boolean | undefined
 }
 
-/** Puts back what a pass changed in the directory. Exit 1: files were changed since, or not agreed. PassOverError E041: nothing is applied. */
+/** Puts back what a pass changed in the directory. Exit 0: they are as before (now, or by an earlier undo); 1: files were changed since, or not agreed. PassOverError E041: nothing is applied. */
 export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<number> {
+  try {
+    return await undo(bus, terminal, given)
+  } catch (error) {
+    if (!(error instanceof PassOverError) || error.code !== 'E041') throw error
+    const { id = given.id, undone_by, undone_at } = error.context ?? {}
+    const { directory } = given
+    if (undone_by === undefined) {
+      const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${given.id} tells more`
+      throw new CliFailure('E041', error.message, { hint })
+    }
+    terminal.show(
+      { id, directory, undone: [], conflicts: [], undone_by, undone_at },
+      () => `${error.message}: nothing is left to put back.`,
+    )
+    return 0
+  }
+}
+
+async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<number> {
   const { directory } = given
   const sets = await appliedSets(directory, given.id)
   const id = sets[0]?.id ?? given.id

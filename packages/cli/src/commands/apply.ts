@@ -19,7 +19,7 @@ export function applyCommand(): Command {
     .option('--from <agent>', 'of this originator, where several passes share the id')
     .option('--to <agent>', 'of this subagent')
     .option('--dry-run', 'show what would be changed, and change nothing')
-    .option('--yes', 'do not ask')
+    .option('--yes', 'do not ask: what nobody decided about yet is approved (needed without a terminal)')
     .option('--binary', 'also contents that are no text')
     .addHelpText(
       'after',

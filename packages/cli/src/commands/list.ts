@@ -15,6 +15,25 @@ const STATUSES = [
   'cancelled',
 ]
 
+const LEGEND = `
+STATUS, where a pass stands:
+  requested           no dispatcher has taken it yet
+  held                a person decides whether it starts (passover inbox)
+  waiting_for_return  its subagent works on it, or it waits for a worker
+  returned            it has its result; after "returned:" stands how that ended
+  awaiting_release    a person decides whether the result is delivered
+  expired             nobody released its result in time
+  processed           its originator has said that it has the result
+  refused             chain, policy or a limit did not let it start
+  timed_out           its time was up first
+  cancelled           by its originator, a person, or with the pass above it
+SEND, how far it is for who asked:
+  stored → dispatched → delivered → acknowledged; undelivered: not taken in time (E022), still to be had by its id
+
+Examples:
+  passover list --status held
+  passover list --to audit --json`
+
 interface ListOptions {
   from?: string
   to?: string
@@ -32,7 +51,7 @@ export function listCommand(): Command {
     .addOption(new Option('--status <status>', 'only those that stand there').choices(STATUSES))
     .option('--session <id>', 'only those of this session')
     .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 1000), 50)
-    .addHelpText('after', '\nExamples:\n  passover list --status held\n  passover list --to audit --json')
+    .addHelpText('after', LEGEND)
     .action(
       action<ListOptions, []>(async (context, options) => {
         const { connectPerson } = await import('../client.js')

@@ -68,11 +68,17 @@ async function edited({ terminal, env }: Context, { editor, path, session, befor
     if (document) return document
     const errors = faults.filter(({ severity }) => severity === 'error')
     const plain = withoutRemarks(text)
-    if (plain === saved || round >= ROUNDS) throw invalidPolicy(path, faults)
+    if (plain === saved) throw toldBefore(invalidPolicy(path, faults))
+    if (round >= ROUNDS) throw invalidPolicy(path, faults)
     saved = plain
     for (const fault of errors) terminal.note(faultText(fault))
     writeFileSync(path, remarks(errors) + plain)
   }
+}
+
+/** Each fault was told when the editor was opened again. */
+function toldBefore({ code, message, hint, faults }: CliFailure): CliFailure {
+  return new CliFailure(code, message, { ...(hint === undefined ? {} : { hint }), ...(faults ? { faults } : {}) })
 }
 
 async function problems({

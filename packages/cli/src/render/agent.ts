@@ -18,6 +18,7 @@ export function renderAgent(record: AgentRecord, workers: AgentWorkers, { colors
     ['is for', description],
     ['receives', roles.subagent ? 'passes' : 'no passes'],
     ['originates', roles.originates.replaceAll('_', ' ')],
+    ['returns', record.durable_returns ? 'wait for it while it is away' : undefined],
     ['skills', skills.length > 0 ? skills.join(', ') : undefined],
     ['workers', roles.subagent ? `${up} up, ${busy} of ${places} places busy, ${queued} queued` : undefined],
     ['by', `${registered_by}, ${dateTime(updated_at)}`],

@@ -19,6 +19,8 @@ export interface AgentLine {
   /** Passes that stand before it as requested or held. */
   waiting: number
   originated: number
+  /** Returns wait for it while it is away. */
+  durable_returns: boolean
   description: string
   registered_by: string
 }
@@ -41,6 +43,7 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
         running: load.running,
         waiting,
         originated,
+        durable_returns: agent.durable_returns !== undefined,
         description: agent.description ?? '',
         registered_by: agent.registered_by,
       }

@@ -29,6 +29,11 @@ describe('a decision that came too late', () => {
     expect(faster(bus, pass, { ...took('taken', 'rejected'), only: [2] }).exit).toBe(1)
   })
 
+  it('is one`s own where it was: nobody was faster', () => {
+    const own = { ...bus, identity: 'maria' } as Bus
+    expect(faster(own, pass, took('taken')).sentence).toMatch(/^maria decided before: approved, with 1 of 1 change taken, 4 s/)
+  })
+
   it('of another verdict exits by what stands', () => {
     const standing = { person: 'maria', verdict: 'deny', time: 6_000 }
     expect(faster(bus, pass, { item: 'dispatch', verdict: 'approve', standing }).exit).toBe(6)

@@ -61,7 +61,7 @@ export function faster(bus: Bus, pass: AnsweredPass, before: Before): DueDecided
   const document = { id, item, decided: false, by: standing.person, verdict: standing.verdict, at: standing.time, status: pass.status }
   return {
     document: standing.modifications ? { ...document, modifications: standing.modifications } : document,
-    sentence: `${standing.person} was faster: ${done} ${ago(standing.time, bus.now())}${reason}.`,
+    sentence: `${standing.person} ${standing.person === bus.identity ? 'decided before' : 'was faster'}: ${done} ${ago(standing.time, bus.now())}${reason}.`,
     exit: same ? 0 : standing.verdict === 'deny' ? 6 : 1,
   }
 }

@@ -1,0 +1,35 @@
+import type { ReturnNotice } from '@passover/schemas'
+import { expect, it } from 'vitest'
+import { sayNotice } from './watch.js'
+
+const NOTICE: ReturnNotice = {
+  v: 1,
+  id: 'n',
+  event: 'return',
+  pass: { originator: 'alice', subagent: 'audit', id: 'id-of-pass' },
+  root: { originator: 'alice', subagent: 'audit', id: 'id-of-pass' },
+  reason: 'r',
+  sequence: 1,
+  time: 1,
+  status: 'refused',
+  outcome: 'failed',
+  code: 'E001',
+  summary: 'E001: There is no agent audit',
+  issues: true,
+  findings: { error: 0, warning: 0, info: 0 },
+  changes: 0,
+  applied: false,
+}
+
+it('says the code of what failed once', () => {
+  expect(sayNotice(NOTICE)).toBe('returned: E001: There is no agent audit')
+  expect(sayNotice({ ...NOTICE, summary: 'E010 was meant' })).toBe('returned: E001: E010 was meant')
+})
+
+it('says counts and summary of what came back', () => {
+  const { code: _, ...returned } = NOTICE
+  const findings = { error: 1, warning: 2, info: 0 }
+  expect(sayNotice({ ...returned, outcome: 'completed', summary: 'E001: is in the text', findings, changes: 3 })).toBe(
+    'returned: completed (1 error, 2 warnings, 3 changes): E001: is in the text',
+  )
+})
