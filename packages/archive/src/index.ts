@@ -8,8 +8,10 @@
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
 export { Archive, checkFrames, readSegment, type Verified, verifyChain } from './archive-read.js'
+export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes, sequenceOf } from './examine.js'
 export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter } from './manifest.js'
-export { type Compression, type Packed, type PackOptions, packBuffered, packStreamed } from './seal.js'
+export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'
+export { type LocalSegment, sealLocal } from './seal-local.js'
 export {
   type ArchivedEvent,
   Chain,
@@ -27,3 +29,4 @@ export {
 } from './segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
 export { decodeIndex, encodeIndex, IndexBuilder, type IndexedPass, isFirst, keyOfFact } from './segment-index.js'
+export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive } from './source.js'

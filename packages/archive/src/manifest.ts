@@ -27,6 +27,8 @@ export const manifestEntry = z.object({
   size: z.int().min(0),
   raw_size: z.int().min(0),
   sha256: hex32,
+  /** Of its index. */
+  index_sha256: hex32.optional(),
   /** Where a restarting projector reads on: nothing before it is missing in KV (I4). */
   resume: z.int().positive(),
 })

@@ -7,6 +7,7 @@ import type { Bus, ObjectStore } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { Chain, encodeFrame } from './segment.js'
 import { eventOf, type SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
+import { PrintsBuilder } from './segment-index.js'
 
 export type Compression = 'gzip' | 'none'
 
@@ -16,6 +17,12 @@ export interface Packed extends SegmentFacts {
   size: number
   raw_size: number
   sha256: string
+}
+
+/** `prints` are for its index. */
+export interface PackedSegment {
+  packed: Packed
+  prints: Uint8Array
 }
 
 export interface PackOptions {
@@ -29,20 +36,22 @@ const GZIP = { level: 1 }
 const gzipAsync = promisify(gzip)
 
 /** Stores a buffered segment as one object. */
-export async function packBuffered(objects: ObjectStore, buffer: SegmentBuffer, options: PackOptions): Promise<Packed> {
+export async function packBuffered(objects: Pick<ObjectStore, 'put'>, buffer: SegmentBuffer, options: PackOptions): Promise<PackedSegment> {
   const { raw, digests } = buffer.frames ?? { raw: Buffer.alloc(0), digests: Buffer.alloc(0) }
   const chain = new Chain(Buffer.from(options.chain_before, 'hex'))
   chain.add(digests)
   const data = options.compression === 'gzip' ? await gzipAsync(raw, GZIP) : raw
   await objects.put(options.name, data)
-  return { ...buffer.facts, chain_after: chain.end(), size: data.length, raw_size: raw.length, sha256: sha256(data) }
+  const packed = { ...buffer.facts, chain_after: chain.end(), size: data.length, raw_size: raw.length, sha256: sha256(data) }
+  return { packed, prints: buffer.prints.bytes() }
 }
 
 /** Stores a segment that was too large to buffer: reads it from the stream once more and pipes it into the object. */
-export async function packStreamed(bus: Bus, objects: ObjectStore, buffer: SegmentBuffer, options: PackOptions): Promise<Packed> {
+export async function packStreamed(bus: Bus, objects: ObjectStore, buffer: SegmentBuffer, options: PackOptions): Promise<PackedSegment> {
   const { last } = buffer.facts
   const facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
   const chain = new Chain(Buffer.from(options.chain_before, 'hex'))
+  const prints = new PrintsBuilder()
   let raw_size = 0
   const packer = options.compression === 'gzip' ? createGzip(GZIP) : new PassThrough()
   const tap = new Tap()
@@ -54,6 +63,7 @@ export async function packStreamed(bus: Bus, objects: ObjectStore, buffer: Segme
       Object.assign(facts, { last: message.sequence, last_time: message.time })
       const frame = encodeFrame(eventOf(message))
       chain.add(frame.digest)
+      prints.add(message.sequence, Buffer.from(frame.digest).toString('latin1'))
       raw_size += frame.bytes.length
       if (!packer.write(frame.bytes)) await once(packer, 'drain')
     }
@@ -64,7 +74,8 @@ export async function packStreamed(bus: Bus, objects: ObjectStore, buffer: Segme
   } finally {
     await reader[Symbol.asyncDispose]()
   }
-  return { ...facts, chain_after: chain.end(), size: tap.size, raw_size, sha256: tap.digest() }
+  const packed = { ...facts, chain_after: chain.end(), size: tap.size, raw_size, sha256: tap.digest() }
+  return { packed, prints: prints.bytes() }
 }
 
 /** Counts and hashes what flows through. */

@@ -1,7 +1,7 @@
 import type { Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { type ArchivedEvent, frameSize, writeFrame } from './segment.js'
-import { IndexBuilder } from './segment-index.js'
+import { IndexBuilder, PrintsBuilder } from './segment-index.js'
 
 /** Past this many bytes a segment is no longer buffered, but read again from the stream when it is sealed. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
@@ -21,6 +21,8 @@ export interface SegmentFacts {
 /** The open segment: its frames as far as they fit, and what its index needs. */
 export class SegmentBuffer {
   readonly index = new IndexBuilder()
+  /** Of the frames that are in memory. */
+  readonly prints = new PrintsBuilder()
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
   /** Full chunks of frames, and the one that is being filled; undefined once the segment is too large. */
   private chunks: Buffer[] | undefined = []
@@ -76,7 +78,9 @@ export class SegmentBuffer {
       this.chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, size))
       this.used = 0
     }
-    this.hashes += writeFrame(event, this.chunk, this.used)
+    const digest = writeFrame(event, this.chunk, this.used)
+    this.hashes += digest
+    this.prints.add(event.sequence, digest)
     this.used += size
   }
 }

@@ -2,15 +2,19 @@ import { decode, encode } from '@msgpack/msgpack'
 import type { Fact, PassKey, Step } from '@passover/schemas'
 import { keyText } from '@passover/schemas'
 import { z } from 'zod'
+import { SEGMENT_SIZE } from './segment.js'
 
 /** Which passes a segment speaks of, and at which sequences: found without unpacking the segment. */
 const row = z.tuple([z.string(), z.string(), z.string(), z.string().nullable(), z.array(z.int())])
+const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array)
 const indexBody = z.object({
   v: z.literal(1),
   k: z.int(),
   passes: z.array(row),
   /** Rows of passes whose first step lies elsewhere; missing in an index of before: nothing is known. */
   later: z.array(z.int()).optional(),
+  /** Of each entry its place in the segment (2 bytes) and the beginning of its digest (8): the chain proves that one was touched, this says which. */
+  prints: bytes.optional(),
 })
 
 export interface IndexedPass {
@@ -46,15 +50,15 @@ export class IndexBuilder {
     return this.passes.has(text)
   }
 
-  encode(k: number): Uint8Array {
-    return encodeIndex(k, [...this.passes.values()])
+  encode(k: number, prints?: Uint8Array): Uint8Array {
+    return encodeIndex(k, [...this.passes.values()], prints)
   }
 }
 
-export function encodeIndex(k: number, rows: readonly IndexedPass[]): Uint8Array {
+export function encodeIndex(k: number, rows: readonly IndexedPass[], prints?: Uint8Array): Uint8Array {
   const passes = rows.map(({ key, session_id, sequences }) => [key.originator, key.subagent, key.id, session_id ?? null, sequences])
   const later = rows.flatMap(({ begins }, at) => (begins ? [] : [at]))
-  return encode({ v: 1, k, passes, later })
+  return encode({ v: 1, k, passes, later, ...(prints ? { prints } : {}) })
 }
 
 export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
@@ -85,4 +89,40 @@ export function keyOfFact(fact: Fact): PassKey | undefined {
     default:
       return undefined
   }
+}
+
+const PLACE_BYTES = 2
+const PRINT_BYTES = 8
+
+/** Collects the prints of a segment's entries. */
+export class PrintsBuilder {
+  private text = ''
+
+  /** `digest`: a character a byte. */
+  add(sequence: number, digest: string): void {
+    const place = sequence % SEGMENT_SIZE
+    this.text += String.fromCharCode(place >> 8, place & 255) + digest.slice(0, PRINT_BYTES)
+  }
+
+  bytes(): Buffer {
+    return Buffer.from(this.text, 'latin1')
+  }
+}
+
+/** Print of each entry (a character a byte) by its sequence, as the index of segment k has them; undefined where it has none. */
+export function printsIn(index: Uint8Array, k: number): Map<number, string> | undefined {
+  const { prints } = indexBody.parse(decode(index))
+  if (!prints) return undefined
+  const text = Buffer.from(prints.buffer, prints.byteOffset, prints.byteLength).toString('latin1')
+  const found = new Map<number, string>()
+  for (let at = 0; at + PLACE_BYTES + PRINT_BYTES <= text.length; at += PLACE_BYTES + PRINT_BYTES) {
+    const sequence = k * SEGMENT_SIZE + text.charCodeAt(at) * 256 + text.charCodeAt(at + 1)
+    found.set(sequence, text.slice(at + PLACE_BYTES, at + PLACE_BYTES + PRINT_BYTES))
+  }
+  return found
+}
+
+/** The print that belongs to a digest. */
+export function printOf(digest: Uint8Array): string {
+  return Buffer.from(digest.buffer, digest.byteOffset, PRINT_BYTES).toString('latin1')
 }

@@ -73,6 +73,13 @@ export function objects(bucket: string, why: string): Grant[] {
   return [`$O.${bucket}.>`, ...readers(stream), ...calls.map((call) => `${API}.${call}`)].map((subject) => publish(subject, why))
 }
 
+/** What is in a bucket of objects, to be read and no more. */
+export function readObjects(bucket: string, why: string): Grant[] {
+  const stream = `OBJ_${bucket}`
+  const calls = [`DIRECT.GET.${stream}`, `DIRECT.GET.${stream}.>`]
+  return [...readers(stream), ...calls.map((call) => `${API}.${call}`)].map((subject) => publish(subject, why))
+}
+
 export function ownParts(name: string, subjects: Subjects): Grant[] {
   const bucket = subjects.partsBucket(name)
   return [`$O.${bucket}.C.*.*`, `$O.${bucket}.M.*`].map((subject) => publish(subject, 'put large parts into its own bucket'))

@@ -14,6 +14,10 @@ const SECTIONS: { title: string; principal: Principal }[] = [
   { title: 'The audit service', principal: { role: 'audit' } },
   { title: 'The notifier', principal: { role: 'notifier' } },
   { title: 'A person', principal: { role: 'person', name: 'PERSON' } },
+  {
+    title: 'An auditor: a person who may also read the archive (`passover verify`, `evidence`)',
+    principal: { role: 'auditor', name: 'PERSON' },
+  },
 ]
 
 /** Who may do what, as Markdown: one table a role, generated from what the server enforces. AGENT, PEER and PERSON stand for names. */

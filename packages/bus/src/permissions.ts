@@ -11,6 +11,7 @@ import {
   ownParts,
   type PermissionContext,
   publish,
+  readObjects,
   readParts,
   readStream,
   readTable,
@@ -26,6 +27,8 @@ import { DECISIONS, DISPATCHER, NOTIFIER } from './topology-configs.js'
 export type Principal =
   | { role: 'agent'; name: string; originates: boolean; subagent: boolean }
   | { role: 'person'; name: string }
+  /** A person who may also read the archive: `passover verify` and `evidence`. */
+  | { role: 'auditor'; name: string }
   | { role: 'dispatcher' }
   | { role: 'audit' }
   | { role: 'notifier' }
@@ -49,6 +52,8 @@ export function grantsFor(principal: Principal, context: PermissionContext): Gra
       return [inbox, ...agentGrants(principal, context)]
     case 'person':
       return [inbox, ...personGrants(principal.name, context)]
+    case 'auditor':
+      return [inbox, ...personGrants(principal.name, context), ...auditorGrants(context)]
     case 'dispatcher':
       return [inbox, ...dispatcherGrants(context)]
     case 'audit':
@@ -143,6 +148,14 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
       publish(`${API}.${call}`, 'doctor'),
     ),
     ...leaveAlone([DISPATCHER, DECISIONS, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
+  ]
+}
+
+/** Reads what was archived, beside the stream that every person may read. */
+function auditorGrants({ subjects }: PermissionContext): Grant[] {
+  return [
+    ...['archive', 'passes'].flatMap((table) => readTable(subjects.bucket(table), 'verify: manifest and records')),
+    ...readObjects(subjects.bucket('archive'), 'verify: segments'),
   ]
 }
 

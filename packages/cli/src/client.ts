@@ -10,13 +10,14 @@ export function connectPerson(context: Context): Promise<Bus> {
   return connectAs(context.person, context.server())
 }
 
-/** Connects under a name. CliFailure E040 with what mends it. */
-export async function connectAs(identity: string, server: ServerSetting): Promise<Bus> {
+/** Connects under a name; `prefix` names another namespace. CliFailure E040 with what mends it. */
+export async function connectAs(identity: string, server: ServerSetting, prefix?: string): Promise<Bus> {
   try {
     return await openBus({
       servers: [server.url],
       identity,
       timeout_ms: CONNECT_MS,
+      ...(prefix === undefined ? {} : { prefix }),
       ...(server.credentials ? { credentials: server.credentials } : {}),
     })
   } catch (error) {

@@ -8,12 +8,15 @@ import { completionCommand } from './commands/completion.js'
 import { approveCommand, denyCommand } from './commands/decide.js'
 import { dlqCommand } from './commands/dlq.js'
 import { doctorCommand } from './commands/doctor.js'
+import { evidenceCommand } from './commands/evidence.js'
 import { inboxCommand } from './commands/inbox.js'
 import { listCommand } from './commands/list.js'
 import { policyCommand } from './commands/policy.js'
+import { replayCommand } from './commands/replay.js'
 import { requestCommand } from './commands/request.js'
 import { showCommand } from './commands/show.js'
 import { upCommand } from './commands/up.js'
+import { verifyCommand } from './commands/verify.js'
 import { watchCommand } from './commands/watch.js'
 import { workCommand } from './commands/work.js'
 import { EXIT_CODES_HELP } from './failure.js'
@@ -52,6 +55,9 @@ export function buildProgram(): Command {
     auditCommand(),
     agentsCommand(),
     policyCommand(),
+    verifyCommand(),
+    evidenceCommand(),
+    replayCommand(),
     doctorCommand(),
     chaosCommand(),
     completionCommand(() => program),

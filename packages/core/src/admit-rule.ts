@@ -34,7 +34,8 @@ function fieldNamed(name: string): PolicyFieldName | undefined {
   return Object.hasOwn(POLICY_FIELDS, field) ? (field as PolicyFieldName) : undefined
 }
 
-function placeOfRule(field: PolicyFieldName, level: Level, { originator, subagent }: AdmitInput['subject']): string | undefined {
+/** Where in the document a field's value is said, for the levels that stand there. */
+export function placeOfRule(field: PolicyFieldName, level: Level, { originator, subagent }: AdmitInput['subject']): string | undefined {
   const row: PolicyField = POLICY_FIELDS[field]
   if (level === 'pair') return pathText(['pairs', pairKey(originator, subagent), field])
   if (level === 'subagent') return pathText(['subagents', subagent, field])

@@ -76,4 +76,25 @@ export { isReference, withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus, type StatusEvent, type Transition, transition } from './status.js'
 export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
 export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './trace.js'
+export {
+  type Beginning,
+  type Decidable,
+  decideAgain,
+  type FieldDifference,
+  type GoodReading,
+  NO_COUNTS,
+  type Otherwise,
+  outcomeText,
+  type Recorded,
+  type RequestReading,
+  StreamVerifier,
+  VERIFY_RULES,
+  type VerifyCounts,
+  type VerifyFinding,
+  type VerifyOptions,
+  type VerifyRule,
+  Versions,
+  type WhatIf,
+  whatIf,
+} from './verify/index.js'
 export { SIGNATURE_HEADER, type SignedWebhook, signWebhook, verifyWebhook, type WebhookVerdict } from './webhook.js'

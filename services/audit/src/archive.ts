@@ -12,7 +12,7 @@ import {
 } from '@passover/archive'
 import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { type Fact, keyText, type PassKey } from '@passover/schemas'
+import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { requestId } from './request-notes.js'
 
@@ -142,10 +142,11 @@ export class Archiver {
     this.stored.add(k)
     const chain_before = this.last?.chain_after ?? Buffer.from(GENESIS).toString('hex')
     const pack = { name: object, chain_before, compression }
-    const packed = buffer.buffered ? await packBuffered(objects, buffer, pack) : await packStreamed(bus, objects, buffer, pack)
-    await objects.put(index, buffer.index.encode(k))
+    const { packed, prints } = buffer.buffered ? await packBuffered(objects, buffer, pack) : await packStreamed(bus, objects, buffer, pack)
+    const indexed = buffer.index.encode(k, prints)
+    await objects.put(index, indexed)
     const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
-    const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, chain_before, resume }
+    const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
       this.segments++
       this.stored.delete(k)

@@ -1,0 +1,80 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ObjectStore } from '@passover/bus'
+import { type Manifest, type ManifestEntry, manifestEntry } from './manifest.js'
+
+/** An archive wherever it is kept. */
+export interface ArchiveSource {
+  /** Oldest first. Throws ArchiveUnreadable. */
+  entries(): Promise<ManifestEntry[]>
+  /** Undefined: it is not there, or not whole. */
+  object(name: string): Promise<Uint8Array | undefined>
+}
+
+/** There is no archive there, or none that can be read. */
+export class ArchiveUnreadable extends Error {
+  override readonly name = 'ArchiveUnreadable'
+}
+
+/** The archive of a running installation. */
+export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'>): ArchiveSource {
+  return { entries: () => manifest.all(), object: (name) => objects.get(name).catch(() => undefined) }
+}
+
+const MANIFEST = 'manifest.jsonl'
+/** Names come from a manifest that anybody may have written. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
+
+/** An archive that was saved into a folder: its manifest, an entry a line, and its objects beside it. */
+export function folderArchive(folder: string): ArchiveSource {
+  return {
+    entries: async () => {
+      const text = await readFile(join(folder, MANIFEST), 'utf8').catch((error: NodeJS.ErrnoException) => {
+        throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST} in ${folder}` : error.message)
+      })
+      return text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line, at) => entryIn(line, at + 1))
+    },
+    object: async (name) => (NAME.test(name) ? readFile(join(folder, name)).catch(() => undefined) : undefined),
+  }
+}
+
+function entryIn(line: string, number: number): ManifestEntry {
+  try {
+    return manifestEntry.parse(JSON.parse(line))
+  } catch {
+    throw new ArchiveUnreadable(`line ${number} of ${MANIFEST} is no manifest entry`)
+  }
+}
+
+/** Writes an archive into a folder, so that it can be taken elsewhere. */
+export class FolderWriter {
+  private constructor(
+    readonly folder: string,
+    private readonly lines: string[],
+  ) {}
+
+  static async open(folder: string): Promise<FolderWriter> {
+    await mkdir(folder, { recursive: true })
+    return new FolderWriter(folder, [])
+  }
+
+  /** Takes a segment's bytes under the names that its entry has for them. */
+  async add(entry: ManifestEntry, bytes: { object: Uint8Array | undefined; index: Uint8Array | undefined }): Promise<void> {
+    if (bytes.object) await this.put(entry.object, bytes.object)
+    if (bytes.index) await this.put(entry.index, bytes.index)
+    this.lines.push(JSON.stringify(entry))
+  }
+
+  /** The manifest is written last: a folder that was left half full is none. */
+  async end(): Promise<void> {
+    await writeFile(join(this.folder, MANIFEST), this.lines.map((line) => `${line}\n`).join(''))
+  }
+
+  private async put(name: string, bytes: Uint8Array): Promise<void> {
+    if (!NAME.test(name)) throw new ArchiveUnreadable(`an object has the name ${JSON.stringify(name)}`)
+    await writeFile(join(this.folder, name), bytes)
+  }
+}

@@ -1,0 +1,66 @@
+import type { ArchivedEvent, ManifestEntry } from '@passover/archive'
+import type { Subjects } from '@passover/bus'
+import { type PassKey, passKey } from '@passover/schemas'
+import { z } from 'zod'
+
+/** What is told of one pass, as it was stored. */
+export interface Evidence {
+  pass: PassKey
+  /** Its messages, those of the passes above it, the versions of the policy that they were decided by, the records of their agents. In order. */
+  entries: ArchivedEvent[]
+  /** For each archived segment that holds some of them, the digests of all its entries: with them its chain value can be computed. */
+  segments: { entry: ManifestEntry; digests: Uint8Array }[]
+  /** Newest value of the chain as it was collected. */
+  head: { sequence: number; hash: string } | undefined
+  /** What the audit made of it: for reading, no evidence of its own. */
+  record: unknown
+  id_window_ms: number
+  subjects: Subjects
+}
+
+const hex = z.string().regex(/^[0-9a-f]{64}$/)
+const base64 = z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/)
+
+const bundledEntry = z.object({
+  sequence: z.int().positive(),
+  time: z.number(),
+  subject: z.string(),
+  headers: z.string(),
+  /** The stored bytes; what they say stands beside them for people, where they can be decoded. */
+  data: base64,
+})
+
+/** What is signed: a digest of everything else in the bundle. */
+const seal = z.object({
+  format: z.literal('passover-evidence'),
+  v: z.literal(1),
+  made_at: z.number(),
+  made_by: z.string(),
+  pass: passKey,
+  id_window_ms: z.int().positive(),
+  prefix: z.string(),
+  entries: z.array(z.object({ sequence: z.int().positive(), digest: hex })),
+  segments: z.array(z.object({ k: z.int().min(0), chain_before: hex, chain_after: hex, digests: hex })),
+  head: z.object({ sequence: z.int(), hash: hex }).optional(),
+  record: hex,
+  public_key: z.string(),
+})
+export type Seal = z.infer<typeof seal>
+
+export const evidenceBundle = z.object({
+  seal,
+  /** Ed25519 over the RFC 8785 form of the seal, base64. */
+  signature: base64,
+  entries: z.array(bundledEntry),
+  segments: z.array(z.object({ k: z.int().min(0), digests: base64 })),
+  record: z.unknown(),
+})
+export type EvidenceBundle = z.infer<typeof evidenceBundle>
+
+export function toBundled({ sequence, time, subject, headers, data }: ArchivedEvent): EvidenceBundle['entries'][number] {
+  return { sequence, time, subject, headers, data: Buffer.from(data).toString('base64') }
+}
+
+export function fromBundled({ sequence, time, subject, headers, data }: EvidenceBundle['entries'][number]): ArchivedEvent {
+  return { sequence, time, subject, headers, data: Buffer.from(data, 'base64') }
+}

@@ -1,0 +1,133 @@
+import {
+  ARCHIVE_BUCKET,
+  Archive,
+  type ArchivedEvent,
+  eventOf,
+  Manifest,
+  type ManifestEntry,
+  readSegment,
+  segmentOf,
+} from '@passover/archive'
+import type { Bus, Stored } from '@passover/bus'
+import { HEADER, keyText, type PassKey } from '@passover/schemas'
+import { CliFailure } from '../failure.js'
+import { StoredRecord } from '../verify/recorded.js'
+import type { Evidence } from './bundle.js'
+
+const HOUR_MS = 3_600_000
+/** Passes above one another, at most: the chain of any honest pass is far shorter. */
+const MOST_ABOVE = 64
+
+interface Sources {
+  bus: Bus
+  archive: Archive
+  manifest: Manifest
+}
+
+/** Collects what is stored of a pass and of those above it, with all that its decisions rest on. CliFailure E041: there is none. */
+export async function collectEvidence(
+  bus: Bus,
+  { id_window_ms = HOUR_MS, ...ref }: { id: string; from?: string | undefined; to?: string | undefined; id_window_ms?: number },
+): Promise<Evidence> {
+  const { findPass } = await import('@passover/sdk/people')
+  const found = await findPass(bus, ref)
+  const manifest = await Manifest.open(bus)
+  const objects = await bus.objects(ARCHIVE_BUCKET)
+  const sources = { bus, manifest, archive: new Archive(manifest, objects) }
+  const entries = new Map<number, ArchivedEvent>()
+  const names = new Set<string>()
+  const versions = new Set<number>()
+  let key: PassKey | undefined = found.key
+  for (let above = 0; key && above < MOST_ABOVE; above++) {
+    const messages = await messagesOf(sources, key)
+    if (above === 0 && messages.length === 0) throw new CliFailure('E041', `nothing is stored of ${keyText(key)}`)
+    for (const event of messages) entries.set(event.sequence, event)
+    names.add(key.originator).add(key.subagent)
+    const told = toldBy(messages, bus)
+    for (const version of told.versions) versions.add(version)
+    key = told.parent
+  }
+  for (const event of await groundOf(bus, { names, versions, before: Math.max(...entries.keys()) })) entries.set(event.sequence, event)
+  const ordered = [...entries.values()].sort((a, b) => a.sequence - b.sequence)
+  const newest = await manifest.newest()
+  return {
+    pass: found.key,
+    entries: ordered,
+    segments: await segmentsOf(sources, ordered, (entry) => readSegment(objects, entry)),
+    head: newest && { sequence: newest.last, hash: newest.chain_after },
+    record: found.record ?? null,
+    id_window_ms,
+    subjects: bus.subjects,
+  }
+}
+
+/** From the stream, and from the archive what was deleted since. */
+async function messagesOf({ bus, archive }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
+  const live = await bus.journal.history(key)
+  const requestIn = (stored: Stored) => {
+    const fact = bus.subjects.toFact(stored)
+    return fact.type === 'step' ? fact.request : undefined
+  }
+  const archived = await archive.messages(await archive.sequencesOf(key, requestIn))
+  const bySequence = new Map([...archived, ...live].map((stored) => [stored.sequence, stored]))
+  for (const stored of [...bySequence.values()]) {
+    const named = requestIn(stored)
+    if (named === undefined || bySequence.has(named)) continue
+    const request = (await bus.journal.message(named)) ?? (await archive.messages([named]))[0]
+    if (request) bySequence.set(named, request)
+  }
+  return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence).map(eventOf)
+}
+
+/** What a pass's steps say that it hangs on. */
+function toldBy(messages: readonly ArchivedEvent[], bus: Bus): { parent: PassKey | undefined; versions: number[] } {
+  const versions: number[] = []
+  let parent: PassKey | undefined
+  for (const event of messages) {
+    const recorded = new StoredRecord(event, bus.subjects)
+    const { fact } = recorded
+    if (fact.type !== 'step') continue
+    parent ??= fact.parent
+    const body = recorded.body() as { control?: { policy_version?: unknown } } | undefined
+    const version = body?.control?.policy_version ?? Number(recorded.header(HEADER.policy) ?? 0)
+    if (typeof version === 'number' && version > 0) versions.push(version)
+  }
+  return { parent, versions }
+}
+
+interface Ground {
+  names: ReadonlySet<string>
+  versions: ReadonlySet<number>
+  before: number
+}
+
+/** The versions of the policy, and the records of the agents; such events are never deleted from the stream. */
+async function groundOf(bus: Bus, { names, versions, before }: Ground): Promise<ArchivedEvent[]> {
+  const found: ArchivedEvent[] = []
+  const filters = [bus.subjects.all('policy'), bus.subjects.all('agent')]
+  await using reader = await bus.follow({ filters }, (stored) => {
+    if (stored.sequence > before) return
+    const recorded = new StoredRecord(eventOf(stored), bus.subjects)
+    const body = recorded.body() as { version?: unknown; name?: unknown } | undefined
+    const wanted = recorded.version === 'policy' ? versions.has(body?.version as number) : names.has(body?.name as string)
+    if (wanted) found.push(recorded.event)
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+  return found
+}
+
+/** For each sealed segment that holds some of the entries, the digests of all of it. */
+async function segmentsOf(
+  { manifest }: Sources,
+  entries: readonly ArchivedEvent[],
+  read: (entry: ManifestEntry) => ReturnType<typeof readSegment>,
+): Promise<Evidence['segments']> {
+  const found: Evidence['segments'] = []
+  for (const k of new Set(entries.map(({ sequence }) => segmentOf(sequence)))) {
+    const entry = await manifest.entry(k)
+    if (!entry) continue
+    const frames = await read(entry)
+    found.push({ entry, digests: Buffer.concat(frames.map(({ digest }) => digest)) })
+  }
+  return found
+}

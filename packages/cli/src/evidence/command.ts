@@ -1,0 +1,102 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { Subjects } from '@passover/bus'
+import { keyText } from '@passover/schemas'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import { entryText, type Verdict } from '../verify/run.js'
+import { fromBundled } from './bundle.js'
+import { collectEvidence } from './collect.js'
+import { judgeEntries } from './judge.js'
+import { signingKey } from './key.js'
+import { bundleTitle, fingerprintOf, openEvidence, sealEvidence } from './sign.js'
+
+export interface EvidenceFlags {
+  out?: string
+  signWith?: string
+  from?: string
+  to?: string
+  idWindow: number
+}
+
+/** `passover evidence <id>` */
+export async function runEvidence({ terminal, directory, person, ...context }: Context, flags: EvidenceFlags, id: string): Promise<number> {
+  await using bus = await connectPerson({ terminal, directory, person, ...context })
+  const evidence = await collectEvidence(bus, { id, from: flags.from, to: flags.to, id_window_ms: flags.idWindow })
+  const { key, path, made } = signingKey({ file: flags.signWith && resolve(directory, flags.signWith), directory })
+  const bundle = sealEvidence(evidence, { key, made_by: person, made_at: bus.now() })
+  const file = resolve(directory, flags.out ?? `evidence-${evidence.pass.id}.json`)
+  writeFileSync(file, `${JSON.stringify(bundle, null, 1)}\n`)
+  const fingerprint = fingerprintOf(bundle.seal.public_key)
+  const verdict = judgeEntries(evidence, { id_window_ms: flags.idWindow })
+  const told = {
+    file,
+    pass: evidence.pass,
+    entries: bundle.entries.length,
+    segments: bundle.segments.length,
+    fingerprint,
+    public_key: bundle.seal.public_key,
+    ok: verdict.ok,
+    ...(verdict.first ? { first: verdict.first } : {}),
+  }
+  terminal.show(told, () =>
+    [
+      `Wrote ${file}: ${told.entries} entries about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${told.segments} archived segments`}.`,
+      `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
+      ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
+      'Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>',
+    ].join('\n'),
+  )
+  return verdict.ok ? 0 : 1
+}
+
+export interface EvidenceVerifyFlags {
+  key?: string
+}
+
+/** `passover evidence verify <file>` */
+export async function runEvidenceVerify({ terminal, directory }: Context, { key }: EvidenceVerifyFlags, file: string): Promise<number> {
+  const opened = openEvidence(readText(resolve(directory, file)), trustedKey(key, directory))
+  if (!opened.ok) {
+    terminal.show({ ok: false, what: opened.what }, () => `✗ ${file}: ${opened.what}`)
+    return 1
+  }
+  const { bundle, fingerprint } = opened
+  const { seal } = bundle
+  const verdict = judgeEntries({ entries: bundle.entries.map(fromBundled), subjects: new Subjects(seal.prefix || undefined) }, seal)
+  const { pass, made_by, made_at, head } = seal
+  terminal.show(
+    { ...verdict, pass, made_by, made_at, fingerprint, archived_segments: seal.segments.map(({ k }) => k), ...(head ? { head } : {}) },
+    () => verifiedText({ verdict, title: bundleTitle(bundle), fingerprint, trusted: key !== undefined, entries: bundle.entries.length }),
+  )
+  return verdict.ok ? 0 : 1
+}
+
+function verifiedText(told: { verdict: Verdict; title: string; fingerprint: string; trusted: boolean; entries: number }): string {
+  const { verdict, title, fingerprint, trusted, entries } = told
+  const trust = trusted
+    ? `Signed with the key that was named, ${fingerprint}`
+    : `Signed with ${fingerprint}: compare it with the one that its maker named, or give it with --key`
+  const found = verdict.first
+    ? `✗ It is what was signed, but does not hold together: ${entryText(verdict.first)}`
+    : `Unchanged, and it holds together: ${entries} entries.`
+  return [title, found, trust, ...verdict.remarked.map((entry) => `! ${entryText(entry)}`)].join('\n')
+}
+
+/** A fingerprint as it is, a file's content else. */
+function trustedKey(key: string | undefined, directory: string): string | undefined {
+  if (key === undefined || key.startsWith('SHA256:')) return key
+  const path = resolve(directory, key)
+  if (!existsSync(path))
+    throw new CliFailure('E042', `--key: there is no file ${path}`, { hint: 'a PEM file, or the fingerprint: SHA256:…', exit: 2 })
+  return readText(path)
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new CliFailure('E041', `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}

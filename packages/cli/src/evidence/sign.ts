@@ -1,0 +1,149 @@
+import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
+import { Chain, encodeFrame, segmentOf } from '@passover/archive'
+import { canonicalJson, keyText, sha256 } from '@passover/schemas'
+import { type Evidence, type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
+
+export interface Signer {
+  key: KeyObject
+  made_by: string
+  made_at: number
+}
+
+/** Seals evidence: what is signed is a digest of each part of it, so that a look tells which part was touched. */
+export function sealEvidence(evidence: Evidence, { key, made_by, made_at }: Signer): EvidenceBundle {
+  const record = plain(evidence.record)
+  const seal: Seal = {
+    format: 'passover-evidence',
+    v: 1,
+    made_at,
+    made_by,
+    pass: evidence.pass,
+    id_window_ms: evidence.id_window_ms,
+    prefix: evidence.subjects.prefix.replace(/\.$/, ''),
+    entries: evidence.entries.map((event) => ({ sequence: event.sequence, digest: hexOf(encodeFrame(event).digest) })),
+    segments: evidence.segments.map(({ entry: { k, chain_before, chain_after }, digests }) => ({
+      k,
+      chain_before,
+      chain_after,
+      digests: sha256(digests),
+    })),
+    ...(evidence.head ? { head: evidence.head } : {}),
+    record: sha256(canonicalJson(record)),
+    public_key: publicPem(key),
+  }
+  return {
+    seal,
+    signature: sign(null, Buffer.from(canonicalJson(seal)), key).toString('base64'),
+    entries: evidence.entries.map(toBundled),
+    segments: evidence.segments.map(({ entry, digests }) => ({ k: entry.k, digests: Buffer.from(digests).toString('base64') })),
+    record,
+  }
+}
+
+function plain(value: unknown): unknown {
+  return value === undefined ? null : JSON.parse(JSON.stringify(value))
+}
+
+function publicPem(key: KeyObject): string {
+  return createPublicKey(key as never)
+    .export({ type: 'spki', format: 'pem' })
+    .toString()
+}
+
+/** Names a public key: SHA-256 of its DER form. */
+export function fingerprintOf(pem: string): string {
+  const der = createPublicKey(pem).export({ type: 'spki', format: 'der' })
+  return `SHA256:${createHash('sha256').update(der).digest('base64').replace(/=+$/, '')}`
+}
+
+export type Opened = { ok: true; bundle: EvidenceBundle; fingerprint: string } | { ok: false; what: string }
+
+/** Holds a bundle against its signature; names the first part that is not what was signed. `trusted`: the key that it must be, as PEM or fingerprint. */
+export function openEvidence(text: string, trusted?: string): Opened {
+  const bundle = parsed(text)
+  if (typeof bundle === 'string') return { ok: false, what: bundle }
+  const { seal, signature } = bundle
+  const fingerprint = safeFingerprint(seal.public_key)
+  if (fingerprint === undefined) return { ok: false, what: 'its public key is none' }
+  if (trusted !== undefined && fingerprint !== (trusted.startsWith('SHA256:') ? trusted : safeFingerprint(trusted))) {
+    return { ok: false, what: `it is signed by another key: ${fingerprint}` }
+  }
+  if (!verify(null, Buffer.from(canonicalJson(seal)), createPublicKey(seal.public_key), Buffer.from(signature, 'base64'))) {
+    return { ok: false, what: 'its seal is not what was signed: the signature does not fit' }
+  }
+  const what =
+    entriesFault(bundle) ??
+    segmentsFault(bundle) ??
+    (sha256(canonicalJson(bundle.record)) === seal.record ? undefined : 'the record was changed')
+  return what === undefined ? { ok: true, bundle, fingerprint } : { ok: false, what }
+}
+
+function parsed(text: string): EvidenceBundle | string {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`
+  }
+  const read = evidenceBundle.safeParse(value)
+  if (read.success) return read.data
+  const [issue] = read.error.issues
+  return `it is no evidence bundle: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`
+}
+
+function safeFingerprint(pem: string): string | undefined {
+  try {
+    return fingerprintOf(pem)
+  } catch {
+    return undefined
+  }
+}
+
+function entriesFault({ seal, entries }: EvidenceBundle): string | undefined {
+  const signed = new Map(seal.entries.map(({ sequence, digest }) => [sequence, digest]))
+  let last = 0
+  for (const entry of entries) {
+    const { sequence, subject } = entry
+    const named = `entry ${sequence} (${subject})`
+    const digest = signed.get(sequence)
+    if (digest === undefined) return `${named} was added`
+    if (sequence <= last) return `${named} stands ${sequence === last ? 'there twice' : 'out of order'}`
+    if (hexOf(encodeFrame(fromBundled(entry)).digest) !== digest) return `${named} was changed`
+    last = sequence
+  }
+  const present = new Set(entries.map(({ sequence }) => sequence))
+  const missing = seal.entries.find(({ sequence }) => !present.has(sequence))
+  return missing && `entry ${missing.sequence} is missing`
+}
+
+const DIGEST_BYTES = 32
+
+/** Each segment's digests give its chain value, and hold those of its entries. */
+function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | undefined {
+  for (const { k, chain_before, chain_after, digests } of seal.segments) {
+    const found = segments.find((segment) => segment.k === k)
+    if (!found) return `the digests of segment ${k} are missing`
+    const bytes = Buffer.from(found.digests, 'base64')
+    if (sha256(bytes) !== digests) return `the digests of segment ${k} were changed`
+    const chain = new Chain(Buffer.from(chain_before, 'hex'))
+    chain.add(bytes)
+    if (chain.end() !== chain_after) return `the digests of segment ${k} do not add up to its chain value`
+    const held = new Set<string>()
+    for (let at = 0; at < bytes.length; at += DIGEST_BYTES) held.add(bytes.toString('hex', at, at + DIGEST_BYTES))
+    for (const { sequence, digest } of seal.entries) {
+      if (segmentOf(sequence) === k && !held.has(digest)) return `entry ${sequence} is not in segment ${k} of the archive`
+    }
+  }
+  const extra = segments.find(({ k }) => !seal.segments.some((segment) => segment.k === k))
+  if (extra) return `segment ${extra.k} was added`
+  return entries.length === 0 ? 'it holds no entries' : undefined
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex')
+}
+
+/** What a bundle is about, in one line. */
+export function bundleTitle({ seal }: EvidenceBundle): string {
+  return `${keyText(seal.pass)}, collected by ${seal.made_by} at ${new Date(seal.made_at).toISOString()}`
+}

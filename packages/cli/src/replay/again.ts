@@ -1,0 +1,55 @@
+import { type Bus, decode, encode, type Outgoing, type Stored } from '@passover/bus'
+import { isBody } from '@passover/core'
+import { HEADER, keyText, type Part, type PassKey, passOverRequest, requestEnvelope, sha256 } from '@passover/schemas'
+
+/** A request that is asked for again elsewhere, or why it is not. */
+export type Redriven =
+  | {
+      ok: true
+      of: PassKey
+      id: string
+      body: Record<string, unknown>
+      form: 'json' | 'msgpack'
+      parts: Part[]
+      timeout_ms: number | undefined
+    }
+  | { ok: false; of: PassKey; why: string }
+
+/**
+ * A recorded request as it is asked for again in another namespace: under a new id, with `retry_of` as its link. A child is not asked for: its
+ * parent lives only where it was, and makes it anew there. `run` tells one replay from another.
+ */
+export function redriven(of: PassKey, stored: Stored | undefined, run: string): Redriven {
+  if (!stored) return { ok: false, of, why: 'its request is no longer there' }
+  const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+  const body = decoded.ok && isBody(decoded.value) ? decoded.value : {}
+  const envelope = requestEnvelope.safeParse(body)
+  const control = envelope.success ? envelope.data.request : passOverRequest.safeParse(body).data
+  if (!control) return { ok: false, of, why: 'its request is malformed' }
+  if (control.parent) return { ok: false, of, why: `it was asked for within ${keyText(control.parent)}, which asks for it itself` }
+  const id = `replay-${sha256(`${run} ${keyText(of)}`).slice(0, 24)}`
+  const link = { id, retry_of: of.id }
+  const again = envelope.success ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }
+  const parts = envelope.data?.parts ?? []
+  return { ok: true, of, id, body: again, form: decoded.ok ? decoded.type : 'msgpack', parts, timeout_ms: control.timeout_ms }
+}
+
+/** Large parts lie in the live namespace: they are brought along. Throws PartError. */
+export async function withParts(live: Bus, shadow: Bus, again: Extract<Redriven, { ok: true }>): Promise<Record<string, unknown>> {
+  if (again.parts.every(({ data }) => data !== undefined)) return again.body
+  const whole = await Promise.all(
+    again.parts.map(async (part) => ({ ...part, data: part.data ?? new Uint8Array(await live.parts.fetch(part)) })),
+  )
+  const parts = await shadow.parts.stow(shadow.identity, whole)
+  return { ...again.body, parts }
+}
+
+/** The request as it goes out in the other namespace, by its originator's name there. */
+export function requestThere(shadow: Bus, again: Extract<Redriven, { ok: true }>, body: Record<string, unknown>): Outgoing {
+  const { of, id, form, timeout_ms } = again
+  return {
+    subject: shadow.subjects.request(of.subagent, of.originator),
+    headers: { [HEADER.id]: id, ...(timeout_ms === undefined ? {} : { [HEADER.timeout]: String(timeout_ms) }) },
+    data: encode(body, form),
+  }
+}

@@ -1,0 +1,162 @@
+import { resolve } from 'node:path'
+import { ArchiveUnreadable, folderArchive } from '@passover/archive'
+import type { FieldDifference, Otherwise } from '@passover/core'
+import { type AnsweredPass, keyText } from '@passover/schemas'
+import { askList, findPass, invalidPolicy } from '@passover/sdk/people'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { CliFailure, usage } from '../failure.js'
+import { findPolicyFile } from '../policy/find.js'
+import { checkPolicyFile } from '../policy/read.js'
+import { count, oneLine } from '../text.js'
+import { entriesOf, tell, toldLine } from './tell.js'
+import { type WhatIfCounts, type WhatIfOptions, whatIfArchive, whatIfLive } from './what-if.js'
+
+export interface ReplayFlags {
+  session?: string
+  speed?: number
+  step?: boolean
+  whatIf?: string
+  since?: number
+  archive?: string
+  limit: number
+  idWindow: number
+  toPrefix?: string
+  dryRun?: boolean
+  yes?: boolean
+  wait?: number
+}
+
+const MOST_OF_SESSION = 1_000
+
+/** `passover replay` */
+export async function runReplay(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
+  if (flags.whatIf !== undefined && flags.toPrefix !== undefined) throw usage('--what-if and --to-prefix are two things: take one of them')
+  if (flags.whatIf !== undefined) return replayWhatIf(context, { ...flags, whatIf: flags.whatIf })
+  if (flags.archive !== undefined) throw usage('--archive goes with --what-if')
+  if (ids.length === 0 && flags.session === undefined) throw usage('replay needs passes: ids, or --session <id>', 'passover replay <id>')
+  if (flags.toPrefix === undefined) return replayTimeline(context, flags, ids)
+  const { replayInto } = await import('./into.js')
+  await using bus = await connectPerson(context)
+  const passes = await chosen(bus, flags, ids)
+  return await replayInto(context, { bus, passes, ...flags, toPrefix: flags.toPrefix })
+}
+
+type Bus = Awaited<ReturnType<typeof connectPerson>>
+
+async function chosen(bus: Bus, { session }: ReplayFlags, ids: readonly string[]): Promise<AnsweredPass[]> {
+  const named = await Promise.all(ids.map((id) => findPass(bus, { id }, { history: true })))
+  if (session === undefined) return named
+  const { passes } = await askList(bus, { session_id: session, limit: MOST_OF_SESSION })
+  if (passes.length === 0)
+    throw new CliFailure('E041', `there is no pass of the session ${session}`, { hint: '`passover list --json` shows the sessions' })
+  const found: AnsweredPass[] = [...named]
+  for (const { id, originator, subagent } of passes)
+    found.push(await findPass(bus, { id, from: originator, to: subagent }, { history: true }))
+  return found
+}
+
+async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
+  const { terminal } = context
+  if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'at its own pace: --speed 10')
+  await using bus = await connectPerson(context)
+  const entries = entriesOf(await chosen(bus, flags, ids))
+  const [first] = entries
+  const several = new Set(entries.map(({ pass }) => pass)).size > 1 ? 'several' : 'one pass'
+  if (terminal.mode === 'json') {
+    terminal.show(entries, () => '')
+    return 0
+  }
+  const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms))
+  const pace = { wait, ...(flags.step ? { step: anyKey } : {}), ...(flags.speed === undefined ? {} : { speed: flags.speed }) }
+  await tell(entries, pace, (entry) => terminal.stream(entry, () => toldLine(entry, { begun: first?.time ?? 0, several })))
+  return 0
+}
+
+/** Enter goes on; Ctrl-C, Ctrl-D and q end it. */
+function anyKey(): Promise<boolean> {
+  const { stdin } = process
+  return new Promise((done) => {
+    stdin.setRawMode(true)
+    stdin.resume()
+    stdin.once('data', (key: Buffer) => {
+      stdin.setRawMode(false)
+      stdin.pause()
+      done(!['\u0003', '\u0004', 'q'].includes(key.toString()))
+    })
+  })
+}
+
+async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: string }): Promise<number> {
+  const { terminal, directory } = context
+  const document = await policyIn(context, flags.whatIf)
+  const kept: Otherwise[] = []
+  const progress = terminal.progress()
+  const began = performance.now()
+  const options: WhatIfOptions = {
+    document,
+    id_window_ms: flags.idWindow,
+    session: flags.session,
+    since: flags.since === undefined ? undefined : Date.now() - flags.since,
+    onOtherwise: (found) => {
+      if (terminal.mode === 'jsonl') terminal.stream(found, () => undefined)
+      else if (kept.length < flags.limit) kept.push(found)
+    },
+    onProgress: (events) =>
+      progress.say(`${count(events, 'entry', 'entries')} read, ${Math.round(events / ((performance.now() - began) / 1_000))} a second`),
+  }
+  const counts = await counted(context, options, flags.archive === undefined ? undefined : resolve(directory, flags.archive)).finally(() =>
+    progress.stop(),
+  )
+  if (terminal.mode === 'jsonl') return 0
+  terminal.show({ ...counts, differences: kept, left_out: counts.otherwise - kept.length }, () => whatIfText(counts, kept))
+  return 0
+}
+
+async function counted(context: Context, options: WhatIfOptions, folder: string | undefined): Promise<WhatIfCounts> {
+  if (folder === undefined) {
+    await using bus = await connectPerson(context)
+    return await whatIfLive(bus, options)
+  }
+  try {
+    return await whatIfArchive(folderArchive(folder), options)
+  } catch (error) {
+    if (error instanceof ArchiveUnreadable)
+      throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
+    throw error
+  }
+}
+
+async function policyIn({ directory, env }: Context, path: string) {
+  const file = findPolicyFile({ directory, path, env })
+  if (!file) throw usage(`--what-if: there is no file ${path}`)
+  // Whoever a policy names need not be registered for it to be tried.
+  const { document, faults } = await checkPolicyFile(file, undefined)
+  if (!document) throw invalidPolicy(file.shown, faults)
+  return document
+}
+
+/** The differences for people. */
+export function whatIfText(counts: WhatIfCounts, kept: readonly Otherwise[]): string {
+  const { decided, otherwise, same, taken, kinds } = counts
+  const lines = [
+    `${count(decided, 'request')} decided again: ${otherwise} otherwise, ${same} the same, ${taken} taken as recorded (a limit, the time or a person had decided).`,
+    ...Object.entries(kinds)
+      .sort(([, one], [, other]) => other - one)
+      .map(([kind, number]) => `  ${String(number).padStart(7)}  ${kind}`),
+  ]
+  for (const { key, before, after, why, differences } of kept) {
+    lines.push(
+      '',
+      `${oneLine(keyText(key))}  ${before === after ? `${before}, otherwise` : `${before} → ${after}`}${why ? `: ${oneLine(why)}` : ''}`,
+    )
+    lines.push(...differences.map((difference) => `    ${differenceText(difference)}`))
+  }
+  if (otherwise > kept.length) lines.push('', `${otherwise - kept.length} more are left out: --limit, or --jsonl for all.`)
+  return lines.join('\n')
+}
+
+function differenceText({ field, before, after, level, path }: FieldDifference): string {
+  const where = path ?? level
+  return `${field}: ${JSON.stringify(before) ?? 'absent'} → ${JSON.stringify(after) ?? 'absent'}${where ? `  (${where})` : ''}`
+}

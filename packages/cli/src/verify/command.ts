@@ -1,0 +1,111 @@
+import { resolve } from 'node:path'
+import { ArchiveUnreadable, folderArchive } from '@passover/archive'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { CliFailure, usage } from '../failure.js'
+import { count } from '../text.js'
+import { type BadEntry, entryText, type JudgeOptions, type Verdict, verifyArchive } from './run.js'
+
+export interface VerifyFlags {
+  archive?: string
+  save?: string
+  pass?: string
+  from?: string
+  to?: string
+  since?: number
+  expect?: string
+  idWindow: number
+  strict?: boolean
+}
+
+/** `passover verify`: 0 where all holds together, else 1 and the first bad entry. */
+export async function runVerify(context: Context, flags: VerifyFlags): Promise<number> {
+  if (flags.archive !== undefined && (flags.pass !== undefined || flags.save !== undefined)) {
+    throw usage('--archive reads a folder alone: --pass and --save are for a running installation')
+  }
+  if (flags.pass !== undefined) return verifyPass(context, { ...flags, id: flags.pass })
+  const progress = context.terminal.progress()
+  const began = performance.now()
+  const onProgress = (events: number) => progress.say(`${count(events, 'entry', 'entries')} checked, ${rate(events, began)} a second`)
+  try {
+    const options: JudgeOptions = { id_window_ms: flags.idWindow, from: flags.since, expect: flags.expect, onProgress }
+    const verdict =
+      flags.archive === undefined ? await verifyHere(context, options, flags.save) : await verifyFolder(context, options, flags.archive)
+    progress.stop()
+    return told(context, verdict, flags)
+  } catch (error) {
+    progress.stop()
+    if (!(error instanceof ArchiveUnreadable)) throw error
+    throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
+  }
+}
+
+function verifyFolder({ directory }: Context, options: JudgeOptions, folder: string): Promise<Verdict> {
+  return verifyArchive(folderArchive(resolve(directory, folder)), options)
+}
+
+async function verifyHere(context: Context, options: JudgeOptions, save: string | undefined): Promise<Verdict> {
+  const { verifyLive } = await import('./live.js')
+  await using bus = await connectPerson(context)
+  return await verifyLive(bus, { ...options, ...(save === undefined ? {} : { save: resolve(context.directory, save) }) })
+}
+
+/** One pass, by what is stored of it and of the passes above it. */
+async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
+  const { collectEvidence } = await import('../evidence/collect.js')
+  const { judgeEntries } = await import('../evidence/judge.js')
+  await using bus = await connectPerson(context)
+  const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })
+  return told(context, judgeEntries(evidence, { id_window_ms: flags.idWindow }), flags)
+}
+
+function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags): number {
+  const ok = verdict.ok && !(strict && verdict.remarks > 0)
+  const first = verdict.first ?? (strict ? verdict.remarked[0] : undefined)
+  terminal.show({ ...verdict, ok, ...(first ? { first } : {}) }, () => verdictText({ ...verdict, ok, first }))
+  return ok ? 0 : 1
+}
+
+/** The verdict for people. */
+export function verdictText(verdict: Verdict): string {
+  const { ok, first, faults, shown, remarks, remarked, head, begins } = verdict
+  const lines = [ok ? 'Everything holds together.' : `✗ ${entryText(first as BadEntry)}`]
+  if (faults > 1) lines.push(`  ${faults} entries are bad in all:`, ...shown.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
+  if (remarks > 0) {
+    lines.push(
+      `! ${count(remarks, 'entry')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
+    )
+    lines.push(...remarked.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
+  }
+  lines.push('', ...countLines(verdict))
+  if (begins)
+    lines.push(`The archive begins with segment ${begins.k}: what was before it is kept no longer; its chain begins at ${begins.chain}.`)
+  if (head)
+    lines.push(
+      `Chain at sequence ${head.sequence}: ${head.hash}`,
+      'Keep this value elsewhere: --expect <value> proves later that all up to here is still the same.',
+    )
+  return lines.join('\n')
+}
+
+function countLines({ counts, segments }: Verdict): string[] {
+  const rows: [string, number][] = [
+    ['segments held against manifest, index and chain', segments],
+    ['entries', counts.messages],
+    ['erased entries (their digests are kept)', counts.erased],
+    ['passes', counts.passes],
+    ['steps folded', counts.steps],
+    ['terminal returns', counts.returns],
+    ['requests', counts.requests],
+    ['request digests recomputed', counts.digests],
+    ['decisions of policy recomputed', counts.recomputed],
+    ['decisions taken as recorded (rates, time, approvals)', counts.as_recorded],
+    ['versions of the policy', counts.policies],
+    ['approvals and applications', counts.decisions],
+  ]
+  return rows.filter(([, number]) => number > 0).map(([what, number]) => `  ${String(number).padStart(9)}  ${what}`)
+}
+
+function rate(events: number, began: number): number {
+  return Math.round((events / Math.max(1, performance.now() - began)) * 1000)
+}

@@ -1,0 +1,140 @@
+import {
+  ARCHIVE_BUCKET,
+  Chain,
+  encodeFrame,
+  eventOf,
+  FolderWriter,
+  type Frame,
+  liveArchive,
+  Manifest,
+  type ManifestEntry,
+  nextAfter,
+  SegmentBuffer,
+  sealLocal,
+  segmentOf,
+  segmentRange,
+  sequenceOf,
+} from '@passover/archive'
+import type { Bus, Stored } from '@passover/bus'
+import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
+import { GENESIS_HEX, type Walked, walkArchive } from './walk.js'
+
+export interface LiveOptions extends JudgeOptions {
+  /** A folder into which all that is read is saved, so that it can be verified elsewhere. */
+  save?: string | undefined
+}
+
+/**
+ * Verifies an installation: its archive, that what the stream still holds of it is the same, and the stream from there on. Reads only; an
+ * installation at work goes on being written to, so it is read up to what was stored when this began.
+ */
+export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdict> {
+  const manifest = await Manifest.open(bus)
+  const objects = await bus.objects(ARCHIVE_BUCKET)
+  const source = liveArchive(manifest, objects)
+  const bounds = await bus.bounds()
+  const newest = await manifest.newest()
+  const begins = newest ? 1 : Math.max(1, bounds.first)
+  const from = Math.max(options.from ?? 1, begins)
+  const judging = new Judging({ ...options, from }, bus.subjects)
+  const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save)
+  const walked = await walkArchive(
+    source,
+    {
+      event: (event) => judging.event(event),
+      erased: (sequence) => judging.erased(sequence),
+      fault: (fault) => judging.fault(fault),
+      segment: async (entry, frames) => {
+        if (saved) await saved.add(entry, { object: await source.object(entry.object), index: await source.object(entry.index) })
+        if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
+      },
+    },
+    from,
+  )
+  if (newest && bounds.last < newest.last) {
+    judging.fault({ k: newest.k, sequence: newest.last, what: `was archived, but the stream ends at ${bounds.last}: it is another stream` })
+  }
+  await tail(bus, judging, { walked, saved, from: Math.max(from, newest ? nextAfter(newest) : begins), up_to: bounds.last })
+  await saved?.end()
+  judging.verifier.finish(bus.now())
+  return verdictOf(judging, walked, options)
+}
+
+interface Span {
+  from: number
+  up_to: number
+}
+
+/** Hands on what the stream holds of these sequences, in order. */
+export async function readSpan(bus: Bus, { from, up_to }: Span, onMessage: (stored: Stored) => Promise<void> | void): Promise<void> {
+  if (from > up_to) return
+  let done: () => void = () => undefined
+  const reached = new Promise<void>((resolve) => {
+    done = resolve
+  })
+  let ended = false
+  await using reader = await bus.follow({ from }, async (stored) => {
+    if (stored.sequence <= up_to && !ended) await onMessage(stored)
+    if (stored.sequence < up_to || ended) return
+    ended = true
+    done()
+  })
+  await Promise.race([reached, reader.caughtUp, reader.closed])
+}
+
+/** What the stream still holds of a segment must be what was archived of it: who changed one of both is found out. */
+async function compare(
+  bus: Bus,
+  judging: Judging,
+  { entry, frames, up_to }: { entry: ManifestEntry; frames: readonly Frame[]; up_to: number },
+): Promise<void> {
+  const { k } = entry
+  const archived = new Map(frames.map((frame) => [sequenceOf(frame), frame]))
+  const range = segmentRange(k)
+  await readSpan(bus, { from: range.first, up_to: Math.min(range.last, up_to) }, (stored) => {
+    const { sequence } = stored
+    const frame = archived.get(sequence)
+    if (!frame) judging.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
+    else if (!Buffer.from(frame.digest).equals(encodeFrame(eventOf(stored)).digest)) {
+      judging.fault({ k, sequence, what: 'is archived otherwise than it stands in the stream' })
+    }
+  })
+}
+
+interface Tail extends Span {
+  walked: Walked
+  saved: FolderWriter | undefined
+}
+
+/** The stream after the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
+async function tail(bus: Bus, judging: Judging, { walked, saved, from, up_to }: Tail): Promise<void> {
+  let chain_before = walked.head?.hash ?? GENESIS_HEX
+  let chain = new Chain(Buffer.from(chain_before, 'hex'))
+  let buffer: SegmentBuffer | undefined
+  let sequence = 0
+  const seal = async () => {
+    if (!buffer) return
+    const value = chain.end()
+    if (saved) {
+      const { entry, object, index } = await sealLocal(buffer, { chain_before })
+      await saved.add(entry, { object, index })
+    }
+    chain_before = value
+    chain = new Chain(Buffer.from(value, 'hex'))
+    walked.head = { sequence, hash: value }
+    walked.values.push(walked.head)
+  }
+  await readSpan(bus, { from, up_to }, async (stored) => {
+    const k = segmentOf(stored.sequence)
+    if (buffer?.k !== k) {
+      await seal()
+      buffer = new SegmentBuffer(k, saved ? undefined : 0)
+    }
+    sequence = stored.sequence
+    const event = eventOf(stored)
+    buffer.add(stored, bus.subjects.toFact(stored), undefined)
+    chain.add(encodeFrame(event).digest)
+    judging.event(event)
+  })
+  await seal()
+}

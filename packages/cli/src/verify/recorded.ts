@@ -1,0 +1,81 @@
+import type { ArchivedEvent } from '@passover/archive'
+import { decode, type MessageHeaders, readHeaders, Subjects } from '@passover/bus'
+import type { Recorded, RequestReading } from '@passover/core'
+import { readRequest } from '@passover/dispatcher'
+import { type Fact, HEADER, type Part, sha256 } from '@passover/schemas'
+
+/** A stored message for the rules of core: what they ask for is decoded when they ask, and once. */
+export class StoredRecord implements Recorded {
+  readonly fact: Fact
+  readonly version: 'policy' | 'agent' | undefined
+  private readonly headers: MessageHeaders
+  private decoded: { value: unknown } | undefined
+  private request: RequestReading | undefined
+
+  constructor(
+    readonly event: ArchivedEvent,
+    subjects: Subjects,
+  ) {
+    this.headers = readHeaders(event.headers)
+    this.fact = subjects.toFact({ ...event, headers: this.headers })
+    const kind = this.fact.type === 'other' ? subjects.parse(event.subject).kind : undefined
+    this.version = kind === 'policy' || kind === 'agent' ? kind : undefined
+  }
+
+  body(): unknown {
+    this.decoded ??= { value: bodyOf(this.event.data, this.headers) }
+    return this.decoded.value
+  }
+
+  reading(): RequestReading {
+    this.request ??= this.read()
+    return this.request
+  }
+
+  digest(): string {
+    return sha256(this.event.data)
+  }
+
+  header(name: string): string | undefined {
+    return this.headers.get(name)
+  }
+
+  partFault(parts: readonly Part[]): string | undefined {
+    for (const { name, data, hash } of parts) {
+      if (data instanceof Uint8Array && sha256(data) !== hash)
+        return `the bytes of its part ${JSON.stringify(name)} are not those that its hash names`
+    }
+    return undefined
+  }
+
+  private read(): RequestReading {
+    const { fact } = this
+    if (fact.type !== 'request') return { ok: false, error: { code: 'E005', message: 'it is no request' } }
+    return readRequest({ headers: this.headers, data: this.event.data }, fact)
+  }
+}
+
+function bodyOf(data: Uint8Array, headers: MessageHeaders): unknown {
+  const decoded = decode(data, headers.get(HEADER.contentType))
+  return decoded.ok ? decoded.value : undefined
+}
+
+const HEADS: ReadonlySet<string> = new Set([
+  'request',
+  'held',
+  'work',
+  'fence',
+  'return',
+  'decision',
+  'event',
+  'acknowledged',
+  'policy',
+  'agent',
+])
+
+/** The namespace of a stream, as its subjects tell it: an archive that was taken elsewhere says it nowhere else. */
+export function subjectsOf(subject: string): Subjects {
+  const tokens = subject.split('.')
+  const at = subject.startsWith('$') ? 0 : tokens.findIndex((token) => HEADS.has(token))
+  return new Subjects(at > 0 ? tokens.slice(0, at).join('.') : undefined)
+}

@@ -1,0 +1,168 @@
+import { type ArchiveFault, type ArchiveSource, faultText } from '@passover/archive'
+import type { Subjects } from '@passover/bus'
+import { StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
+import { keyText } from '@passover/schemas'
+import { StoredRecord, subjectsOf } from './recorded.js'
+import { type ChainValue, type Visitor, type Walked, walkArchive } from './walk.js'
+
+/** One bad entry. */
+export interface BadEntry {
+  sequence?: number
+  segment?: number
+  pass?: string
+  rule: string
+  what: string
+}
+
+export interface Verdict {
+  ok: boolean
+  /** The first in the order of the stream, and how many there are. */
+  first: BadEntry | undefined
+  faults: number
+  shown: BadEntry[]
+  remarks: number
+  remarked: BadEntry[]
+  counts: VerifyCounts
+  segments: number
+  head: ChainValue | undefined
+  begins: Walked['begins']
+}
+
+/** What is kept of many. */
+const SHOWN = 20
+
+/** Collects what was found, in the order of the stream. */
+export class Findings {
+  readonly faults: BadEntry[] = []
+  readonly remarks: BadEntry[] = []
+  faultCount = 0
+  remarkCount = 0
+
+  archive({ k, sequence, pass, what }: ArchiveFault): void {
+    this.fault({
+      segment: k,
+      rule: 'chain',
+      what,
+      ...(sequence === undefined ? {} : { sequence }),
+      ...(pass ? { pass: keyText(pass) } : {}),
+    })
+  }
+
+  rule({ severity, rule, sequence, key, what }: VerifyFinding): void {
+    const entry = { sequence, rule, what, ...(key ? { pass: keyText(key) } : {}) }
+    if (severity === 'fault') this.fault(entry)
+    else {
+      this.remarkCount++
+      if (this.remarks.length < SHOWN) this.remarks.push(entry)
+    }
+  }
+
+  fault(entry: BadEntry): void {
+    this.faultCount++
+    if (this.faults.length < SHOWN) this.faults.push(entry)
+  }
+}
+
+export interface JudgeOptions {
+  id_window_ms: number
+  from?: number | undefined
+  /** A chain value of an earlier look, in hex: it must be met again. */
+  expect?: string | undefined
+  /** Only some passes are read, whole: what is not here is not known, and says nothing. */
+  selection?: boolean | undefined
+  /** `chain only`: entries are held against the chain, and not judged by the rules. */
+  rules?: 'all' | 'chain only' | undefined
+  /** Called now and then with what was read. */
+  onProgress?: ((events: number) => void) | undefined
+}
+
+const PROGRESS_EVERY = 4_096
+
+/** Everything that is judged while entries come by; rules and chain both. */
+export class Judging implements Visitor {
+  readonly findings = new Findings()
+  readonly verifier: StreamVerifier
+  private subjects: Subjects | undefined
+
+  constructor(
+    private readonly options: JudgeOptions,
+    subjects?: Subjects,
+  ) {
+    this.subjects = subjects
+    this.verifier = new StreamVerifier({
+      id_window_ms: options.id_window_ms,
+      from: options.from ?? 1,
+      selection: options.selection,
+      onFinding: (finding) => this.findings.rule(finding),
+    })
+  }
+
+  event(event: Parameters<Visitor['event']>[0]): void {
+    this.subjects ??= subjectsOf(event.subject)
+    this.verifier.add(new StoredRecord(event, this.subjects))
+    this.told()
+  }
+
+  erased(sequence: number): void {
+    this.verifier.erased(sequence)
+    this.told()
+  }
+
+  fault(fault: ArchiveFault): void {
+    this.findings.archive(fault)
+  }
+
+  private told(): void {
+    const { messages } = this.verifier.counts
+    if (messages % PROGRESS_EVERY === 0) this.options.onProgress?.(messages)
+  }
+}
+
+/** Verifies an archive by itself. Throws ArchiveUnreadable. */
+export async function verifyArchive(source: ArchiveSource, options: JudgeOptions): Promise<Verdict> {
+  const judging = new Judging(options)
+  const fault = (found: ArchiveFault) => judging.fault(found)
+  const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault } : judging
+  const walked = await walkArchive(source, visitor, options.from)
+  judging.verifier.finish()
+  return verdictOf(judging, walked, options)
+}
+
+export function verdictOf({ findings, verifier }: Judging, walked: Walked, { expect }: JudgeOptions): Verdict {
+  if (expect !== undefined && !walked.values.some(({ hash }) => hash === expect)) {
+    findings.fault({
+      rule: 'chain',
+      what: `the chain does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`,
+    })
+  }
+  return {
+    ok: findings.faultCount === 0,
+    first: [...findings.faults].sort(byPlace)[0],
+    faults: findings.faultCount,
+    shown: findings.faults,
+    remarks: findings.remarkCount,
+    remarked: findings.remarks,
+    counts: verifier.counts,
+    segments: walked.segments,
+    head: walked.head,
+    begins: walked.begins,
+  }
+}
+
+/** By sequence; what is said of a whole segment stands before its entries. */
+function byPlace(one: BadEntry, other: BadEntry): number {
+  return placeOf(one) - placeOf(other)
+}
+
+const SEGMENT = 4096
+
+function placeOf({ sequence, segment }: BadEntry): number {
+  return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT)
+}
+
+/** One bad entry in words. */
+export function entryText({ sequence, segment, pass, rule, what }: BadEntry): string {
+  if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
+  const where = sequence === undefined ? 'the chain' : `sequence ${sequence}${pass ? ` (${pass})` : ''}`
+  return `${where} ${what} [${rule}]`
+}

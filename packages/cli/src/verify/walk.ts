@@ -1,0 +1,88 @@
+import {
+  type ArchivedEvent,
+  type ArchiveFault,
+  type ArchiveSource,
+  examineSegment,
+  type Frame,
+  GENESIS,
+  type ManifestEntry,
+  sequenceOf,
+} from '@passover/archive'
+
+/** The chain's value after an entry: what a later look is held against. */
+export interface ChainValue {
+  sequence: number
+  hash: string
+}
+
+/** What comes by while an archive, and the stream after it, is read. */
+export interface Visitor {
+  event(event: ArchivedEvent): void
+  erased(sequence: number): void
+  fault(fault: ArchiveFault): void
+  /** A segment was read. May wait. */
+  segment?(entry: ManifestEntry, frames: readonly Frame[]): Promise<void> | undefined
+  /** May say that it is enough. */
+  stop?(): boolean
+}
+
+export interface Walked {
+  segments: number
+  entries: number
+  /** The last of the chain; undefined: there was nothing. */
+  head: ChainValue | undefined
+  /** Every value at which the chain was seen, as hex: what `--expect` may name. */
+  values: ChainValue[]
+  /** The archive's oldest segments are no longer kept: the chain begins with a value that nothing here proves. */
+  begins: { k: number; chain: string } | undefined
+}
+
+export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
+
+/**
+ * Reads an archive segment by segment, each held against its manifest, its index and the chain; one segment is in memory at a time. `from`:
+ * segments before it are left out, and the chain is taken from the first that is read.
+ */
+export async function walkArchive(source: ArchiveSource, visitor: Visitor, from = 1): Promise<Walked> {
+  const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], begins: undefined }
+  let previous: ManifestEntry | undefined
+  for (const entry of await source.entries()) {
+    if (visitor.stop?.()) break
+    if (entry.last < from && entry.last > 0) {
+      previous = entry
+      continue
+    }
+    const broken = linkFault(entry, previous)
+    if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
+    if (walked.segments === 0 && entry.chain_before !== GENESIS_HEX) walked.begins = { k: entry.k, chain: entry.chain_before }
+    const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
+    const { frames, faults } = await examineSegment(entry, bytes)
+    for (const fault of faults) visitor.fault(fault)
+    for (const frame of frames) {
+      if (frame.kind === 'erased') visitor.erased(frame.sequence)
+      else visitor.event(frame.event)
+    }
+    await visitor.segment?.(entry, frames)
+    walked.segments++
+    walked.entries += frames.length
+    walked.head = { sequence: frames.length > 0 ? sequenceOf(frames[frames.length - 1] as Frame) : entry.last, hash: entry.chain_after }
+    walked.values.push(walked.head)
+    previous = entry
+  }
+  return walked
+}
+
+/** Why a segment does not continue the one before it. */
+function linkFault(entry: ManifestEntry, previous: ManifestEntry | undefined): string | undefined {
+  if (!previous) return undefined
+  if (entry.k <= previous.k) return `stands after segment ${previous.k} in the manifest`
+  if (entry.k > previous.k + 1) {
+    const missing = entry.k - previous.k - 1
+    return missing === 1
+      ? `segment ${previous.k + 1} is missing before it`
+      : `segments ${previous.k + 1} to ${entry.k - 1} are missing before it`
+  }
+  return entry.chain_before === previous.chain_after
+    ? undefined
+    : `does not continue the chain: the value before it is not the one after segment ${previous.k}`
+}

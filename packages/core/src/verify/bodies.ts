@@ -1,0 +1,22 @@
+import type { Part, PassError } from '@passover/schemas'
+import { isBody } from '../output-frame.js'
+import type { Recorded } from './recorded.js'
+
+/** How far a service's clock may read from the server's, ms. */
+export const CLOCK_SKEW_MS = 1_000
+
+export function errorIn(recorded: Recorded): PassError | undefined {
+  const { error } = bodyOf(recorded)
+  return typeof error === 'object' && error !== null && 'code' in error ? (error as PassError) : undefined
+}
+
+export function bodyOf(recorded: Recorded): Record<string, unknown> {
+  const body = recorded.body()
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
+}
+
+/** The parts of a work step or a return. */
+export function partsIn(recorded: Recorded): Part[] {
+  const { parts } = bodyOf(recorded)
+  return Array.isArray(parts) && parts.every(isBody) ? (parts as unknown as Part[]) : []
+}

@@ -1,0 +1,23 @@
+const BITS = 4096
+
+/** Which sequences cannot be looked at: erased ones, and those before what is read. A bit each. */
+export class Erasures {
+  private readonly blocks = new Map<number, Uint8Array>()
+
+  constructor(private readonly from: number) {}
+
+  add(sequence: number): void {
+    const block = Math.floor(sequence / BITS)
+    const bits = this.blocks.get(block) ?? new Uint8Array(BITS / 8)
+    const at = sequence % BITS
+    bits[at >> 3] = (bits[at >> 3] ?? 0) | (1 << (at & 7))
+    this.blocks.set(block, bits)
+  }
+
+  /** Whether it stood there, and is not to be seen here. */
+  unseen(sequence: number): boolean {
+    if (sequence < this.from) return true
+    const at = sequence % BITS
+    return ((this.blocks.get(Math.floor(sequence / BITS))?.[at >> 3] ?? 0) & (1 << (at & 7))) !== 0
+  }
+}

@@ -1,0 +1,15 @@
+export type { Beginning } from './judge-begin.js'
+export { outcomeText } from './outcome.js'
+export { type Decidable, decideAgain, type GoodReading } from './recompute.js'
+export {
+  NO_COUNTS,
+  type Recorded,
+  type RequestReading,
+  VERIFY_RULES,
+  type VerifyCounts,
+  type VerifyFinding,
+  type VerifyRule,
+} from './recorded.js'
+export { StreamVerifier, type VerifyOptions } from './stream-verifier.js'
+export { Versions } from './versions.js'
+export { type FieldDifference, type Otherwise, type WhatIf, whatIf } from './what-if.js'

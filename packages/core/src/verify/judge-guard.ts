@@ -1,0 +1,17 @@
+import type { Step } from '@passover/schemas'
+import type { Erasures } from './erasures.js'
+import type { PassTold } from './recorded.js'
+
+/**
+ * The server stored a step only where the one before it was the one that its guard names: so the guards of what is here tell whether a step was
+ * taken out, put in or moved, whatever was made of the chain. A step without a guard, or with another one, says nothing (honest ones have theirs).
+ */
+export function guardFault({ key, journal, partial }: PassTold, step: Step, erasures: Erasures): string | undefined {
+  const { guard } = step
+  if (!guard || guard.subject !== `*.${key.originator}.${key.subagent}.${key.id}.*`) return undefined
+  if (guard.sequence === journal.last || partial || erasures.unseen(guard.sequence)) return undefined
+  if (guard.sequence === 0) return `was stored as the first step of its pass, but step ${journal.last} is here before it`
+  return journal.last === 0
+    ? `comes after step ${guard.sequence} of its pass, which is not here`
+    : `comes after step ${guard.sequence} of its pass, but the step before it here is ${journal.last}`
+}

@@ -1,0 +1,28 @@
+import { decidableUntil } from '../awaits.js'
+import { DEFAULT_TIMEOUT_MS } from '../policy-fields.js'
+import type { PassBook } from './pass-book.js'
+import type { VerifyFinding } from './recorded.js'
+
+/** What had to have an end by now (server ms), and has none (P2). */
+export function* overdue(book: PassBook, { now, slack_ms }: { now: number; slack_ms: number }): Generator<VerifyFinding> {
+  const finding = { severity: 'fault', rule: 'one_return' } as const
+  for (const { key, journal, partial } of book.open.values()) {
+    if (partial || (journal.state !== 'open' && journal.state !== 'held')) continue
+    const due = journal.state === 'open' ? journal.deadline : decidableUntil({ journal, decisions: [] }, 'dispatch')
+    if (due + slack_ms >= now) continue
+    const what = `has no return ${now - due} ms after ${journal.state === 'open' ? 'its deadline' : 'its approval expired'}`
+    yield { ...finding, what, sequence: journal.valid, key }
+  }
+  for (const { fact, recorded } of book.asking.all()) {
+    const reading = recorded.reading()
+    const timeout_ms = (reading.ok ? reading.value.request.timeout_ms : undefined) ?? DEFAULT_TIMEOUT_MS
+    if (fact.time + timeout_ms + slack_ms >= now) continue
+    const { originator, subagent, id, sequence } = fact
+    yield {
+      ...finding,
+      what: 'was never answered: no step names it',
+      sequence,
+      ...(id === undefined ? {} : { key: { originator, subagent, id } }),
+    }
+  }
+}

@@ -1,0 +1,243 @@
+import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { answersRequest, requestNamed } from '../answers.js'
+import { openControl } from '../control-frame.js'
+import { type JournalRules, type JournalState, next } from '../lifecycle.js'
+import { isBody } from '../output-frame.js'
+import { bodyOf, partsIn } from './bodies.js'
+import { Erasures } from './erasures.js'
+import { ancestryFault } from './judge-ancestry.js'
+import { appliedFault, dispatchFault, heldDiffers } from './judge-approval.js'
+import { type Beginning, judgeBeginning, type Objection } from './judge-begin.js'
+import { judgeReturn, type Returned } from './judge-end.js'
+import { guardFault } from './judge-guard.js'
+import { overdue } from './overdue.js'
+import { PassBook } from './pass-book.js'
+import {
+  type AskedTold,
+  NO_COUNTS,
+  type PassTold,
+  type Recorded,
+  type VerifyCounts,
+  type VerifyFinding,
+  type VerifyRule,
+} from './recorded.js'
+import { Versions } from './versions.js'
+
+export interface VerifyOptions extends JournalRules {
+  /** The first sequence that is read: what lies before it is not known. 1: everything. */
+  from: number
+  /** Only some passes are read, whole, and of the versions only those that they name. */
+  selection?: boolean | undefined
+  /** How much later than its deadline a pass may have no return yet, as what is read ends: services may be down just then. */
+  slack_ms?: number
+  onFinding(finding: VerifyFinding): void
+  /** Told of each request and of the first step that answers it. */
+  onBegin?: ((beginning: Beginning) => void) | undefined
+}
+
+const SLACK_MS = 60_000
+
+/**
+ * Judges everything stored, in order, by the rules alone (P1 to P5): it takes nothing from what the services keep besides. Memory is bounded by what is
+ * open: of a pass that ended only its name is remembered, and of the newest a little more.
+ */
+export class StreamVerifier {
+  readonly counts: VerifyCounts = { ...NO_COUNTS }
+  private readonly book = new PassBook()
+  private readonly erasures: Erasures
+  private readonly versions: Versions
+  private last = 0
+  private time = 0
+
+  constructor(private readonly options: VerifyOptions) {
+    this.versions = new Versions(options.from <= 1 && !options.selection)
+    this.erasures = new Erasures(options.from)
+  }
+
+  /** Passes and requests that have no end yet. */
+  get open(): number {
+    return this.book.open.size + this.book.asking.size
+  }
+
+  add(recorded: Recorded): void {
+    const { fact } = recorded
+    this.counts.messages++
+    if (fact.sequence <= this.last) this.find('fault', { rule: 'journal', what: `comes after ${this.last}` }, fact)
+    this.last = Math.max(this.last, fact.sequence)
+    this.time = Math.max(this.time, fact.time)
+    if (fact.type === 'request') {
+      this.counts.requests++
+      this.book.ask(recorded, fact)
+    } else if (fact.type === 'step') this.step(recorded, fact)
+    else if (fact.type === 'decision') this.book.find(fact.key)?.decisions.push({ ...fact, body: recorded.body() })
+    else if (fact.type === 'event') this.event(recorded, fact)
+    else this.version(recorded)
+  }
+
+  /** An entry of which only the digest is kept. */
+  erased(sequence: number): void {
+    this.counts.messages++
+    this.counts.erased++
+    this.last = Math.max(this.last, sequence)
+    this.erasures.add(sequence)
+  }
+
+  /** What had to be there by now (server ms; default: when the last message was stored) and is not. */
+  finish(now = this.time): void {
+    const { slack_ms = SLACK_MS, onFinding } = this.options
+    for (const finding of overdue(this.book, { now, slack_ms })) onFinding(finding)
+  }
+
+  private step(recorded: Recorded, step: Step): void {
+    this.counts.steps++
+    const pass = this.book.open.get(keyText(step.key)) ?? this.begin(step)
+    if (!pass) return
+    const wrong = pass.partial ? undefined : guardFault(pass, step, this.erasures)
+    if (wrong) this.find('fault', { rule: 'journal', what: wrong }, step)
+    const before = pass.journal
+    const { journal, ignored } = next(before, step, this.options)
+    pass.journal = journal
+    if (ignored !== undefined) {
+      const rule: VerifyRule = step.kind === 'return' ? 'one_return' : 'journal'
+      if (!pass.partial) this.find('remark', { rule, what: `${ignored}: every reader passes it over` }, step)
+      return
+    }
+    pass.steps.push(step)
+    pass.proofs.push(step.sequence)
+    if (before.state === 'none') this.first(recorded, step, pass)
+    else if (step.kind === 'work') this.afterHold(recorded, step, pass)
+    if (step.kind === 'return') this.ends(recorded, step, { pass, before })
+  }
+
+  /** What a step of a pass that is not open begins; undefined: nothing can be said about it. */
+  private begin(step: Step): PassTold | undefined {
+    if (this.book.hasEnded(step.key)) {
+      // After it was deleted from the stream a request for it is answered as expired; anything else is passed over by every reader.
+      const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
+      if (expired) this.answered(step)
+      else this.find('remark', { rule: 'one_return', what: `a ${step.kind} after the return: every reader passes it over` }, step)
+      return undefined
+    }
+    const before = step.guard?.sequence ?? 0
+    const unseen = before > 0 && this.erasures.unseen(before)
+    if (before > 0 && !unseen) {
+      this.find('fault', { rule: 'journal', what: `comes after step ${before} of its pass, which is not here` }, step)
+      return undefined
+    }
+    this.counts.passes++
+    if (!unseen || step.kind !== 'return') return this.book.begin(step, unseen)
+    this.book.forget(step.key)
+    return undefined
+  }
+
+  private first(recorded: Recorded, step: Step, pass: PassTold): void {
+    this.frame(recorded, step, pass)
+    const asked = this.answered(step)
+    if (pass.partial) return
+    if (!asked) {
+      const named = requestNamed(step)?.sequence
+      if (named === undefined) this.find('fault', { rule: 'journal', what: `a ${step.kind} that answers no request` }, step)
+      else if (!this.erasures.unseen(named))
+        this.find('fault', { rule: 'digest', what: `answers request ${named}, which is not here` }, step)
+    } else {
+      this.counts.digests++
+      const parent = this.parentOf(pass.control?.parent ?? parentAsked(asked))
+      const { id_window_ms, onBegin } = this.options
+      const beginning: Beginning = { recorded, step, asked, pass, parent, versions: this.versions, id_window_ms }
+      onBegin?.(beginning)
+      const judged = judgeBeginning(beginning)
+      if (judged.kind === 'fault') this.find('fault', judged.objection, step)
+      else if (judged.kind === 'recomputed') this.counts.recomputed++
+      else this.counts.as_recorded++
+    }
+    if (pass.control) this.ancestry(step, pass)
+  }
+
+  private ancestry(step: Step, pass: PassTold): void {
+    const { control } = pass
+    if (!control) return
+    const parent = control.parent && (this.parentOf(control.parent) ?? this.unknownParent(control.parent, control.proof))
+    const what = ancestryFault(control, step, parent)
+    if (what !== undefined) this.find('fault', { rule: 'ancestry', what }, step)
+  }
+
+  private parentOf(key: PassKey | undefined): PassTold | undefined {
+    const found = key && this.book.find(key)
+    return found?.partial ? undefined : found
+  }
+
+  /** A parent that was erased, that began before what is read, or that ended long ago. */
+  private unknownParent(key: PassKey, proof: number | undefined): 'unknown' | undefined {
+    if (this.book.hasEnded(key) || this.book.find(key)?.partial) return 'unknown'
+    return proof !== undefined && this.erasures.unseen(proof) ? 'unknown' : undefined
+  }
+
+  private afterHold(recorded: Recorded, step: Step, pass: PassTold): void {
+    this.frame(recorded, step, pass)
+    const { journal } = pass
+    if (pass.partial || journal.state !== 'open' || !journal.held) return
+    this.counts.decisions++
+    const what = dispatchFault(pass, journal.held, this.versions) ?? heldDiffers(pass)
+    if (what !== undefined) this.find('fault', { rule: 'approval', what }, step)
+  }
+
+  private frame(recorded: Recorded, step: Step, pass: PassTold): void {
+    if (step.kind !== 'work' && step.kind !== 'held') return
+    const { control } = bodyOf(recorded)
+    const opened = isBody(control) && isBody(control.policy) ? openControl(control as never, step) : undefined
+    pass.control = opened
+    if (step.kind === 'held') pass.held_control = opened
+  }
+
+  private ends(recorded: Recorded, step: Step, { pass, before }: { pass: PassTold; before: JournalState }): void {
+    this.counts.returns++
+    this.counts.ended++
+    const judged: Returned = before.state === 'none' ? { whole: true } : judgeReturn(recorded, step, { ...pass, journal: before })
+    if (judged.fault !== undefined && !pass.partial) this.find('fault', { rule: 'return', what: judged.fault }, step)
+    if (judged.remark !== undefined) this.find('remark', { rule: 'return', what: judged.remark }, step)
+    const parts = recorded.partFault(partsIn(recorded))
+    if (parts !== undefined) this.find(step.by === SYSTEM ? 'fault' : 'remark', { rule: 'parts', what: parts }, step)
+    pass.output = judged.output
+    pass.whole = judged.whole
+    if (pass.output?.artifacts.some(({ type }) => type === 'file_modification')) pass.return_digest = recorded.digest()
+    this.book.end(pass)
+  }
+
+  private event(recorded: Recorded, fact: EventFact): void {
+    const { key, kind, sender } = fact
+    if (kind === 'cancel' && (sender !== key.subagent || sender === key.originator)) this.book.cancel(fact)
+    const pass = this.book.find(key)
+    if (kind === 'violation' && sender === SYSTEM) {
+      const { sequence } = bodyOf(recorded)
+      if (typeof sequence === 'number') pass?.violated.push(sequence)
+    }
+    if (kind !== 'applied' || !pass || sender === key.subagent) return
+    const parsed = appliedBody.safeParse(recorded.body())
+    if (!parsed.success) return
+    this.counts.decisions++
+    const what = appliedFault(pass, parsed.data)
+    if (what !== undefined) this.find('fault', { rule: 'approval', what }, fact)
+  }
+
+  private version(recorded: Recorded): void {
+    if (recorded.version === 'agent') this.versions.agent(recorded)
+    if (recorded.version !== 'policy') return
+    this.counts.policies++
+    const { fault, remark } = this.versions.policy(recorded)
+    if (fault !== undefined) this.find('fault', { rule: 'policy', what: fault }, recorded.fact)
+    if (remark !== undefined) this.find('remark', { rule: 'policy', what: remark }, recorded.fact)
+  }
+
+  private answered(step: Step): AskedTold | undefined {
+    return this.book.answered(step, (fact) => answersRequest(step, fact))
+  }
+
+  private find(severity: VerifyFinding['severity'], { rule, what }: Objection, fact: { sequence: number; key?: PassKey }): void {
+    this.options.onFinding({ severity, rule, what, sequence: fact.sequence, ...(fact.key ? { key: fact.key } : {}) })
+  }
+}
+
+function parentAsked(asked: AskedTold): PassKey | undefined {
+  const reading = asked.recorded.reading()
+  return reading.ok ? reading.value.request.parent : undefined
+}

@@ -1,0 +1,106 @@
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cli, ECHO, json, openProject, type Project, run } from './cli-harness.js'
+
+interface Verdict {
+  ok: boolean
+  faults: number
+  first?: { sequence?: number; what: string }
+  counts: { passes: number; messages: number }
+  head: { sequence: number; hash: string }
+}
+
+let project: Project
+let cwd: string
+let id: string
+
+/** A pass that was held, approved and done, one that was refused, and one that was done at once. */
+beforeAll(async () => {
+  project = await openProject()
+  cwd = project.cwd
+  await using worker = cli(['work', 'audit', '--', 'node', '-e', ECHO], { cwd })
+  await worker.printed('Working as audit', 'stderr')
+  const { document } = await json<{ work_id: string }>(['request', '--to', 'audit', '--objective', 'look at it'], { cwd })
+  id = document.work_id
+  await run(['request', '--to', 'nobody-there', '--objective', 'look at it'], { cwd })
+  worker.kill('SIGTERM')
+  await worker.ended
+})
+afterAll(() => project?.[Symbol.asyncDispose]())
+
+const verify = (...more: string[]) => json<Verdict>(['verify', ...more], { cwd })
+
+describe('passover verify', () => {
+  it('finds that everything holds together, and saves what it read; the folder verifies by itself to the same chain value', async () => {
+    const live = await verify('--save', 'archive')
+    expect(live.document).toMatchObject({ ok: true, faults: 0 })
+    expect(live.code).toBe(0)
+    expect(live.document.counts.passes).toBeGreaterThanOrEqual(2)
+    const saved = await verify('--archive', 'archive', '--expect', live.document.head.hash)
+    expect(saved.document).toMatchObject({ ok: true, head: live.document.head, counts: { messages: live.document.counts.messages } })
+    expect(await verify('--archive', 'archive', '--expect', 'f'.repeat(64))).toMatchObject({ code: 1, document: { ok: false } })
+    expect((await verify('--pass', id)).document.ok).toBe(true)
+  })
+
+  it('names the entry of a saved archive that was touched, and exits 1', async () => {
+    await verify('--save', 'touched')
+    const index = join(cwd, 'touched', '0000000000.frames')
+    const bytes = readFileSync(index)
+    writeFileSync(index, bytes.subarray(0, bytes.length - 20))
+    const { code, document } = await verify('--archive', 'touched')
+    expect(code).toBe(1)
+    expect(document.first).toMatchObject({ segment: 0, sequence: expect.any(Number), what: expect.stringContaining('cannot be read') })
+    const told = await run(['verify', '--archive', 'touched'], { cwd })
+    expect(told.stdout).toMatch(/^✗ segment 0, sequence \d+/)
+  })
+
+  it('says where there is no archive', async () => {
+    expect((await run(['verify', '--archive', 'nowhere'], { cwd })).code).toBe(3)
+    expect((await run(['verify', '--expect', 'abc'], { cwd })).code).toBe(2)
+  })
+})
+
+describe('passover evidence', () => {
+  it('writes one signed file that verifies without a server, and by its key alone', async () => {
+    const made = await json<{ fingerprint: string; ok: boolean; entries: number }>(['evidence', id, '--out', 'pass.json'], { cwd })
+    expect(made.document.ok).toBe(true)
+    expect(statSync(join(cwd, '.passover', 'evidence.key')).mode & 0o777).toBe(0o600)
+    const away = ['--server', 'nats://127.0.0.1:1']
+    const checked = await json<Verdict>(['evidence', 'verify', 'pass.json', '--key', made.document.fingerprint, ...away], { cwd })
+    expect(checked).toMatchObject({ code: 0, document: { ok: true, fingerprint: made.document.fingerprint } })
+    const other = await json<{ what: string }>(['evidence', 'verify', 'pass.json', '--key', 'SHA256:other'], { cwd })
+    expect(other).toMatchObject({ code: 1, document: { what: expect.stringContaining('another key') } })
+  })
+})
+
+describe('passover replay', () => {
+  it('tells a pass again, entry by entry', async () => {
+    const told = await run(['replay', id], { cwd })
+    expect(told.stdout).toMatch(/request[\s\S]*work[\s\S]*return/)
+    const lines = (await run(['replay', id, '--jsonl', '--speed', '1000'], { cwd })).stdout.trim().split('\n')
+    expect(lines.map((line) => JSON.parse(line).kind)).toEqual(expect.arrayContaining(['request', 'work', 'return']))
+    expect((await run(['replay', id, '--step'], { cwd })).code).toBe(2)
+  })
+
+  it('says what another policy would have decided otherwise, and by which rule', async () => {
+    writeFileSync(join(cwd, 'strict.json'), JSON.stringify({ subagents: { audit: { can_receive_passes: false } } }))
+    const { code, document } = await json<{ otherwise: number; differences: object[] }>(['replay', '--what-if', 'strict.json'], { cwd })
+    expect(code).toBe(0)
+    expect(document.otherwise).toBe(1)
+    expect(document.differences).toEqual([
+      expect.objectContaining({
+        before: 'admitted',
+        after: 'E001',
+        differences: [expect.objectContaining({ field: 'can_receive_passes', path: expect.stringContaining('audit') })],
+      }),
+    ])
+    expect((await run(['replay', '--what-if', 'strict.json'], { cwd })).stdout).toContain('admitted → E001')
+  })
+
+  it('asks for nothing in another namespace unless it is told to, and never in its own', async () => {
+    const planned = await json<{ pass: string; again: string }[]>(['replay', id, '--to-prefix', 'shadow', '--dry-run'], { cwd })
+    expect(planned.document).toEqual([expect.objectContaining({ again: expect.stringMatching(/^replay-/), before: expect.any(String) })])
+    expect((await run(['replay', id, '--to-prefix', 'shadow'], { cwd })).code).toBe(2)
+  })
+})

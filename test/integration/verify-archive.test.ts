@@ -1,0 +1,156 @@
+import { encodeFrame, type LocalSegment } from '@passover/archive'
+import { decode, encode } from '@passover/bus'
+import { verifyArchive } from 'passover'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { openRecording, type RecordedStream, recordPass, sealAll } from '../support/recorded-stream.js'
+import { randomOf, sourceOf, tamper } from '../support/tampering.js'
+
+const RULES = { id_window_ms: 3_600_000 }
+const CHAIN = { ...RULES, rules: 'chain only' as const }
+const ENTRIES = 10_000
+/** All of them: TAMPERS=1000. */
+const TAMPERS_MADE = Number(process.env.TAMPERS ?? 60)
+
+let stream: RecordedStream
+let segments: LocalSegment[]
+
+beforeAll(async () => {
+  stream = openRecording()
+  for (let n = 0; stream.events.length < ENTRIES; n++) recordPass(stream, n)
+  segments = await sealAll(stream.events.slice(0, ENTRIES))
+})
+
+describe('verifyArchive', () => {
+  it('finds nothing wrong with what honest services stored, and says what it checked', async () => {
+    const { shown, remarked, counts, ok, head } = await verifyArchive(sourceOf(segments), RULES)
+    expect({ shown, remarked, ok }).toEqual({ shown: [], remarked: [], ok: true })
+    expect(counts.messages).toBe(ENTRIES)
+    expect(counts.recomputed + counts.as_recorded).toBe(counts.passes)
+    expect(counts.passes).toBeGreaterThan(2_500)
+    expect(head).toEqual({ sequence: ENTRIES, hash: segments.at(-1)?.entry.chain_after })
+  })
+
+  it('names every entry that was changed, dropped, swapped, doubled or cut off', async () => {
+    const missed: unknown[] = []
+    for (let seed = 1; seed <= TAMPERS_MADE; seed++) {
+      const { segments: touched, kind, sequences } = tamper(segments, randomOf(seed), seed % 2 ? 'left' : 'rewritten')
+      // The one segment is looked at alone: the others are what they were.
+      const at = touched.findIndex((segment, k) => segment !== segments[k])
+      const { first } = await verifyArchive(sourceOf(touched.slice(at, at + 1)), CHAIN)
+      if (first?.sequence === undefined || !sequences.includes(first.sequence)) missed.push({ seed, kind, sequences, first })
+    }
+    expect(missed).toEqual([])
+  })
+
+  it('names a segment that is missing, moved, or does not continue the chain', async () => {
+    const [one, two, three] = segments as [LocalSegment, LocalSegment, LocalSegment]
+    const missing = await verifyArchive(sourceOf([one, three]), CHAIN)
+    expect(missing.shown[0]).toMatchObject({ segment: 2, what: expect.stringContaining('segment 1 is missing') })
+    const forked = { ...two, entry: { ...two.entry, chain_before: 'f'.repeat(64) } }
+    const broken = await verifyArchive(sourceOf([one, forked, three]), CHAIN)
+    expect(broken.first).toMatchObject({ segment: 1, what: expect.stringContaining('does not continue the chain') })
+    const gone = await verifyArchive({ ...sourceOf(segments), object: async () => undefined }, CHAIN)
+    expect(gone.first?.what).toContain('is missing')
+  })
+})
+
+/** Somebody who seals anew what was changed: manifest, index and chain all fit. */
+async function forged(change: (events: typeof stream.events) => typeof stream.events) {
+  return verifyArchive(sourceOf(await sealAll(change(stream.events.slice(0, 2_000)))), RULES)
+}
+
+const bySubject = (head: string, nth = 0) => {
+  const found = stream.events.filter(({ subject }) => subject.startsWith(`${head}.`))[nth]
+  if (!found) throw new Error(`no ${head}`)
+  return found
+}
+
+function edited(sequence: number, edit: (body: Record<string, object>) => unknown) {
+  return (events: typeof stream.events) =>
+    events.map((event) => {
+      if (event.sequence !== sequence) return event
+      const decoded = decode(event.data)
+      return { ...event, data: encode(edit(decoded.ok ? (decoded.value as never) : ({} as never))) }
+    })
+}
+
+describe('an archive whose chain was made anew', () => {
+  it('is met by a chain value that was kept', async () => {
+    const honest = await verifyArchive(sourceOf(segments), CHAIN)
+    const expected = { ...CHAIN, expect: segments[0]?.entry.chain_after }
+    expect((await verifyArchive(sourceOf(segments), expected)).ok).toBe(true)
+    const late = stream.events.slice(0, ENTRIES - 1)
+    const cut = await verifyArchive(sourceOf(await sealAll(late)), { ...CHAIN, expect: honest.head?.hash })
+    expect(cut.first).toMatchObject({ rule: 'chain', what: expect.stringContaining('does not pass through') })
+  })
+
+  it('is found out by the guards where a step was taken out', async () => {
+    const work = bySubject('work', 0)
+    const { first } = await forged((events) => events.filter((event) => event !== work))
+    expect(first?.what).toBe(`comes after step ${work.sequence} of its pass, which is not here`)
+    const request = bySubject('request', 5)
+    const asked = await forged((events) => events.filter((event) => event !== request))
+    expect(asked.first?.what).toBe(`answers request ${request.sequence}, which is not here`)
+  })
+
+  it('is found out where a return was taken out, once its deadline is over', async () => {
+    const short = openRecording()
+    for (let n = 0; n < 3; n++) recordPass(short, n)
+    short.wait(120_000)
+    recordPass(short, 4)
+    const back = short.events.find(({ subject }) => subject.startsWith('return.'))
+    const { first } = await verifyArchive(sourceOf(await sealAll(short.events.filter((event) => event !== back))), RULES)
+    expect(first).toMatchObject({ rule: 'one_return', what: expect.stringMatching(/has no return \d+ ms after its deadline/) })
+  })
+
+  it('is found out by the digest where a request was changed, and by the recorded policy where a control frame was', async () => {
+    const request = bySubject('request', 1)
+    const asked = await forged(edited(request.sequence, (body) => ({ ...body, request: { ...body.request, reason: 'something else' } })))
+    expect(asked.first).toMatchObject({ sequence: expect.any(Number), what: expect.stringMatching(/another request|malformed/) })
+    const work = bySubject('work', 1)
+    const granted = await forged(
+      edited(work.sequence, (body) => ({
+        ...body,
+        control: { ...body.control, rights: { can_modify_files: true, can_run_tools: true, constraints: [] } },
+      })),
+    )
+    expect(granted.first).toMatchObject({
+      sequence: work.sequence,
+      rule: 'policy',
+      what: expect.stringContaining('can_modify_files is true'),
+    })
+  })
+
+  it('is found out where an approval was taken out, or is about something else', async () => {
+    const decision = bySubject('decision')
+    const without = await forged((events) => events.filter((event) => event !== decision))
+    expect(without.first).toMatchObject({ rule: 'approval', what: 'was dispatched though nobody had approved it' })
+    const other = await forged(edited(decision.sequence, (body) => ({ ...body, digest: 'e'.repeat(64) })))
+    expect(other.first?.what).toContain('does not count')
+  })
+
+  it('is found out where a refusal, a cancel or the ancestry is not what the rest says', async () => {
+    const cancel = stream.events.find(({ subject }) => subject.includes('.cancel.'))
+    const uncancelled = await forged((events) => events.filter((event) => event !== cancel))
+    expect(uncancelled.first?.what).toContain('nobody cancelled it')
+    const refusal = stream.events.find(({ subject }) => subject.startsWith('return.alice.closed'))
+    const renamed = await forged(edited(refusal?.sequence ?? 0, (body) => ({ ...body, error: { ...body.error, code: 'E002' } })))
+    expect(renamed.first).toMatchObject({ sequence: refusal?.sequence, rule: 'return' })
+    const child = stream.events.find(({ subject }) => subject.startsWith('work.audit.helper'))
+    const lonely = await forged(
+      edited(child?.sequence ?? 0, (body) => ({ ...body, control: { ...body.control, ancestors: ['audit'], chain_depth: 1 } })),
+    )
+    expect(lonely.shown.some(({ sequence, rule }) => sequence === child?.sequence && (rule === 'ancestry' || rule === 'policy'))).toBe(true)
+  })
+
+  it('says of an unacceptable return and of a second one that readers pass them over', async () => {
+    const back = bySubject('return', 0)
+    const bad = await forged(edited(back.sequence, () => ({ v: 1, output: { nonsense: true } })))
+    expect(bad).toMatchObject({
+      ok: true,
+      remarks: 1,
+      remarked: [{ sequence: back.sequence, rule: 'return', what: expect.stringContaining('E021') }],
+    })
+    expect(encodeFrame(back).digest).toHaveLength(32)
+  })
+})

@@ -1,0 +1,342 @@
+import { type ArchivedEvent, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
+import { encode, encodeHeaders, readHeaders, Subjects, splitContext } from '@passover/bus'
+import { admit, approveHeld, completeOutput, modificationsIn, packControl, packOutput, requestDigest, sessionToken } from '@passover/core'
+import {
+  type AgentRecord,
+  type HandlerResult,
+  HEADER,
+  keyText,
+  type Part,
+  type PassKey,
+  type PassOverPreferences,
+  passOverPreferences,
+  policyDigest,
+  type RequestControl,
+  sha256,
+  type WorkControl,
+} from '@passover/schemas'
+
+const T0 = 1_800_000_000_000
+const EXPECTED = 'Nats-Expected-Last-Subject-Sequence'
+
+export interface AskedPass {
+  key: PassKey
+  sequence: number
+  time: number
+  request: RequestControl
+  parts: Part[]
+  digest: string
+}
+
+/** A pass as its journal stands: what the next step is guarded by. */
+export interface BegunPass extends AskedPass {
+  control: WorkControl | undefined
+  last: number
+  work?: ArchivedEvent
+  held?: ArchivedEvent
+  returned?: ArchivedEvent
+}
+
+/** Messages as the services would have stored them, without a server: what verification and replay are tried on, at whatever size. */
+export class RecordedStream {
+  readonly events: ArchivedEvent[] = []
+  readonly subjects = new Subjects()
+  private readonly agents = new Map<string, AgentRecord>()
+  private policy: { version: number; document: PassOverPreferences } = { version: 0, document: {} }
+  private sequence = 0
+  private time = T0
+  /** Told of each event instead of keeping it. */
+  onEvent: ((event: ArchivedEvent) => void) | undefined
+
+  put(
+    subject: string,
+    { headers = {}, body, guard }: { headers?: Record<string, string>; body: unknown; guard?: [string, number] },
+  ): ArchivedEvent {
+    const guarded = guard ? { [EXPECTED]: String(guard[1]), [`${EXPECTED}-Subject`]: guard[0] } : {}
+    this.time += 3
+    const event = {
+      sequence: ++this.sequence,
+      time: this.time,
+      subject,
+      headers: encodeHeaders({ ...headers, ...guarded }),
+      data: encode(body),
+    }
+    if (this.onEvent) this.onEvent(event)
+    else this.events.push(event)
+    return event
+  }
+
+  wait(ms: number): void {
+    this.time += ms
+  }
+
+  agent(name: string, roles: AgentRecord['roles'] = { originates: 'always', subagent: true }): void {
+    const record: AgentRecord = { name, roles, registered_by: 'paula', updated_at: this.time }
+    this.agents.set(name, record)
+    this.put(this.subjects.agent('paula'), { body: { v: 1, name, record } })
+  }
+
+  publishPolicy(said: PassOverPreferences): void {
+    const document = passOverPreferences.parse(said)
+    const base = this.policy.version
+    this.policy = { version: base + 1, document }
+    this.put(this.subjects.policy('paula'), { body: { v: 1, version: base + 1, base, document, digest: policyDigest(document) } })
+  }
+
+  ask({ key, ...more }: { key: PassKey } & Partial<RequestControl>): AskedPass {
+    const request: RequestControl = {
+      id: key.id,
+      originating_agent_id: key.originator,
+      subagent_id: key.subagent,
+      reason: 'review_changes',
+      return_required: true,
+      ...more,
+    }
+    const { parts } = splitContext({ session_id: `session-${key.id.slice(-1)}`, messages: [], files: [] } as never)
+    const digest = requestDigest(request, parts)
+    const { sequence, time } = this.put(this.subjects.request(key.subagent, key.originator), {
+      headers: { [HEADER.id]: key.id, [HEADER.digest]: digest },
+      body: { v: 1, request, parts, session_id: 'session-1' },
+    })
+    return { key, sequence, time, request, parts, digest }
+  }
+
+  /** Admits, holds or refuses, as the policy in force says. */
+  begin(asked: AskedPass, parent?: BegunPass): BegunPass {
+    const { key, request, parts, digest, sequence, time } = asked
+    const work = parent?.work
+    const admission = admit({
+      request,
+      subject: key,
+      request_sequence: sequence,
+      requested_at: time,
+      now: time + 1,
+      parts,
+      digest,
+      session_id: 'session-1',
+      reply_type: 'msgpack',
+      agents: { originator: this.agents.get(key.originator), subagent: this.agents.get(key.subagent), open: true },
+      parent:
+        parent?.control && work
+          ? {
+              control: parent.control,
+              journal: {
+                state: 'open',
+                attempt: 1,
+                work: this.stepOf(work),
+                deadline: work.time + parent.control.timeout_ms,
+                last: parent.last,
+                valid: parent.last,
+              },
+            }
+          : undefined,
+      policy: this.policy,
+      id_window_ms: 3_600_000,
+      return_id: `return-of-${key.id}`,
+    })
+    if (admission.kind === 'later') throw new Error('no counts here')
+    if (admission.kind === 'refuse') {
+      const returned = this.systemReturn({ ...asked, control: undefined, last: 0 }, admission.error)
+      return { ...asked, control: undefined, last: returned.sequence, returned }
+    }
+    const { control } = admission
+    if (admission.kind === 'hold') {
+      const held = this.put(this.subjects.held(key), {
+        headers: { ...this.stepHeaders(control), [HEADER.expires]: String(admission.expires_ms) },
+        body: { v: 1, control: packControl(control, 'held'), expires_ms: admission.expires_ms },
+        guard: [this.subjects.journal(key), 0],
+      })
+      return { ...asked, control, held, last: held.sequence }
+    }
+    return this.dispatch({ ...asked, control, last: 0 })
+  }
+
+  dispatch(pass: BegunPass): BegunPass {
+    const approved = pass.held && pass.control ? approveHeld(pass.control, this.time) : undefined
+    const control = approved?.kind === 'admit' ? approved.control : pass.control
+    if (!control) throw new Error('nothing to dispatch')
+    const work = this.put(this.subjects.work(pass.key, control.priority), {
+      headers: { ...this.stepHeaders(control), [HEADER.timeout]: String(control.timeout_ms) },
+      body: { v: 1, control: packControl(control, 'work'), parts: pass.parts },
+      guard: [this.subjects.journal(pass.key), pass.last],
+    })
+    return { ...pass, control, work, last: work.sequence }
+  }
+
+  decide(
+    { key }: BegunPass,
+    {
+      item,
+      digest,
+      modifications,
+      verdict = 'approve',
+    }: { item: string; digest: string; modifications?: Record<string, string>; verdict?: string },
+  ): ArchivedEvent {
+    return this.put(this.subjects.decision(key, item, 'paula'), {
+      headers: { [HEADER.verdict]: verdict, [HEADER.digest]: digest },
+      body: { v: 1, verdict, digest, ...(modifications ? { modifications } : {}) },
+      guard: [this.subjects.decisions(key, item), 0],
+    })
+  }
+
+  fence(pass: BegunPass, attempt: number): BegunPass {
+    const { key } = pass
+    const fence = this.put(this.subjects.fence(key, key.subagent), {
+      headers: { [HEADER.attempt]: String(attempt) },
+      body: { v: 1 },
+      guard: [this.subjects.journal(key), pass.last],
+    })
+    return { ...pass, last: fence.sequence }
+  }
+
+  return(pass: BegunPass, result: HandlerResult = 'done', attempt = 1): BegunPass {
+    const { control, key } = pass
+    if (!control) throw new Error('nothing runs')
+    const output = completeOutput(result, { control, attempt, started_at: this.time + 1, completed_at: this.time + 2 })
+    const brief = packOutput(output as never, key)
+    const returned = this.put(this.subjects.return(key, key.subagent), {
+      headers: { [HEADER.attempt]: String(attempt), [HEADER.status]: output.status },
+      body: brief ? { v: 1, brief } : { v: 1, output },
+      guard: [this.subjects.journal(key), pass.last],
+    })
+    return { ...pass, returned, last: returned.sequence }
+  }
+
+  systemReturn(pass: BegunPass, error: { code: string; message: string }): ArchivedEvent {
+    const first = pass.last === 0
+    return this.put(this.subjects.return(pass.key, 'passover'), {
+      headers: {
+        [HEADER.code]: error.code,
+        ...(first
+          ? {
+              [HEADER.digest]: pass.digest,
+              [HEADER.request]: String(pass.sequence),
+              [HEADER.requestedAt]: String(pass.time),
+              [HEADER.policy]: String(this.policy.version),
+            }
+          : {}),
+      },
+      body: { v: 1, error },
+      guard: [this.subjects.journal(pass.key), pass.last],
+    })
+  }
+
+  event(pass: BegunPass, kind: 'cancel' | 'applied', sender: string, body: object): ArchivedEvent {
+    return this.put(this.subjects.event(pass.key, kind, sender), { body: { v: 1, ...body } })
+  }
+
+  /** Approves and applies every modification of a returned output. */
+  applyAll(pass: BegunPass, output: { artifacts: never[] }): void {
+    const all = modificationsIn(output)
+    const modifications = Object.fromEntries(all.map(({ digest }) => [digest, 'taken']))
+    this.decide(pass, { item: 'apply', digest: sha256(pass.returned?.data ?? new Uint8Array()), modifications })
+    const digests = all.map(({ digest }) => digest)
+    const paths = all.map(({ modification }) => modification.path)
+    this.event(pass, 'applied', pass.key.originator, { applied_by: 'paula', applied_at: this.time, applied: paths, rejected: [], digests })
+  }
+
+  private stepOf(event: ArchivedEvent) {
+    const fact = this.subjects.toFact({ ...event, headers: readHeaders(event.headers) })
+    if (fact.type !== 'step') throw new Error('no step')
+    return fact
+  }
+
+  private stepHeaders(control: WorkControl): Record<string, string> {
+    return {
+      [HEADER.digest]: control.digest,
+      [HEADER.request]: String(control.request_sequence),
+      [HEADER.requestedAt]: String(control.requested_at),
+      [HEADER.session]: sessionToken(control),
+      ...(control.parent ? { [HEADER.parent]: keyText(control.parent) } : {}),
+      ...(control.proof === undefined ? {} : { [HEADER.proof]: String(control.proof) }),
+    }
+  }
+}
+
+export const CHANGE = {
+  type: 'file_modification',
+  path: 'a.ts',
+  old_content: 'a',
+  new_content: 'b',
+  reason: 'better',
+  confidence: 'high',
+} as const
+
+const PARTIES = { originator: 'alice', subagent: 'audit' }
+const POLICY: PassOverPreferences = {
+  pairs: { 'alice->guarded': { hold_before_dispatch: true }, 'alice->closed': { enabled: false, reason: 'on leave' } },
+} as PassOverPreferences
+
+/** Agents and policy first; then a pass for each number: mostly plain, of every kind some. */
+export function openRecording(): RecordedStream {
+  const stream = new RecordedStream()
+  for (const name of ['alice', 'audit', 'guarded', 'closed', 'helper']) stream.agent(name)
+  stream.publishPolicy(POLICY)
+  return stream
+}
+
+/** The kinds that come by turns; a pass of two or three messages for every other number. */
+export function recordPass(stream: RecordedStream, n: number): void {
+  const id = `pass-${String(n).padStart(12, '0')}`
+  const of = (subagent: string) => ({ originator: 'alice', subagent, id })
+  switch (n % 20) {
+    case 3: {
+      const pass = stream.begin(stream.ask({ key: of('guarded') }))
+      stream.decide(pass, { item: 'dispatch', digest: pass.digest })
+      stream.return(stream.dispatch(pass))
+      return
+    }
+    case 7:
+      stream.begin(stream.ask({ key: of('closed') }))
+      return
+    case 11: {
+      const parent = stream.begin(stream.ask({ key: of('audit') }))
+      const key = { originator: 'audit', subagent: 'helper', id: `${id}-child` }
+      const proof = { ...parent.key, return_id: parent.control?.return_id ?? '', proof: parent.last }
+      stream.return(stream.begin(stream.ask({ key, parent: proof }), parent))
+      stream.return(parent)
+      return
+    }
+    case 13: {
+      const pass = stream.begin(stream.ask({ key: of('audit'), timeout_ms: 20_000 }))
+      stream.event(pass, 'cancel', 'alice', { reason: 'not needed' })
+      stream.systemReturn(pass, { code: 'E043', message: 'the pass was cancelled' })
+      return
+    }
+    case 17: {
+      const pass = stream.return(stream.begin(stream.ask({ key: of('audit') })), { artifacts: [CHANGE] })
+      stream.applyAll(pass, { artifacts: [CHANGE] as never[] })
+      return
+    }
+    case 19:
+      stream.return(stream.fence(stream.begin(stream.ask({ key: of('audit') })), 2), 'second try', 2)
+      return
+    default:
+      stream.return(stream.begin(stream.ask({ key: { ...PARTIES, id } })), `looked at ${n}`)
+  }
+}
+
+/** Seals events into segments of an archive, as the audit does. */
+export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzip' | 'none' = 'none'): Promise<LocalSegment[]> {
+  const subjects = new Subjects()
+  const segments: LocalSegment[] = []
+  let buffer: SegmentBuffer | undefined
+  let chain_before = Buffer.from(GENESIS).toString('hex')
+  const seal = async () => {
+    if (!buffer) return
+    const segment = await sealLocal(buffer, { chain_before, compression })
+    chain_before = segment.entry.chain_after
+    segments.push(segment)
+  }
+  for (const event of events) {
+    const k = segmentOf(event.sequence)
+    if (buffer?.k !== k) {
+      await seal()
+      buffer = new SegmentBuffer(k)
+    }
+    const stored = { ...event, headers: readHeaders(event.headers) }
+    buffer.add(stored, subjects.toFact(stored), undefined)
+  }
+  await seal()
+  return segments
+}
