@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { HealthReport } from '@passover/schemas'
+import { type MetricFamily, metricsText, processMetrics } from './metrics.js'
 
 /** Where a process answers how it is. */
 export interface HealthEndpoint extends AsyncDisposable {
-  /** `http://127.0.0.1:<port>`: below it are `/livez` and `/readyz`. */
+  /** `http://127.0.0.1:<port>`: below it are `/livez`, `/readyz` and `/metrics`. */
   readonly url: string
 }
 
@@ -22,11 +23,15 @@ export function healthPort(env: Record<string, string | undefined>): number | un
 }
 
 /**
- * Answers `/livez` and `/readyz` on loopback: 200 or 503, with the report as JSON either way. It asks for no credentials and tells no
+ * Answers `/livez` and `/readyz` on loopback: 200 or 503, with the report as JSON either way; and `/metrics`, for Prometheus. It asks for no credentials and tells no
  * content of passes. It keeps no process alive; a process whose event loop stands still answers nothing, which is for its watcher to see.
  */
-export async function serveHealth(report: () => HealthReport, port: number): Promise<HealthEndpoint> {
-  const server = createServer((request, response) => answer(report, request, response))
+export async function serveHealth(
+  report: () => HealthReport,
+  port: number,
+  metrics: () => readonly MetricFamily[] = processMetrics,
+): Promise<HealthEndpoint> {
+  const server = createServer((request, response) => answer({ report, metrics }, request, response))
   await new Promise<void>((listening, failed) => {
     server.once('error', failed)
     server.listen(port, HOST, listening)
@@ -41,9 +46,20 @@ export async function serveHealth(report: () => HealthReport, port: number): Pro
   }
 }
 
-function answer(report: () => HealthReport, { method, url }: IncomingMessage, response: ServerResponse): void {
+interface Told {
+  report: () => HealthReport
+  metrics: () => readonly MetricFamily[]
+}
+
+function answer({ report, metrics }: Told, { method, url }: IncomingMessage, response: ServerResponse): void {
   const path = url?.split('?')[0]
-  if ((method !== 'GET' && method !== 'HEAD') || (path !== '/livez' && path !== '/readyz')) {
+  const reads = method === 'GET' || method === 'HEAD'
+  if (reads && path === '/metrics') {
+    response.writeHead(OK, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' })
+    response.end(method === 'HEAD' ? undefined : metricsText(metrics()))
+    return
+  }
+  if (!reads || (path !== '/livez' && path !== '/readyz')) {
     response.writeHead(404).end()
     return
   }

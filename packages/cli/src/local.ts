@@ -7,6 +7,7 @@ import {
   type HealthEndpoint,
   nodeRandom,
   openBus,
+  processMetrics,
   type RunningServer,
   ServerStartFailed,
   ServerUnavailable,
@@ -16,7 +17,7 @@ import {
   startServer,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
-import { type Running, startDispatcher } from '@passover/dispatcher'
+import { dispatcherMetrics, type Running, startDispatcher } from '@passover/dispatcher'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
@@ -172,7 +173,8 @@ async function startServices({ project, server, access, options }: Services): Pr
     const parts = [dispatcher, audit, ...(notifier ? [notifier] : [])]
     own.begin()
     const reports = () => [own.report(), ...parts.map((part) => part.health())]
-    const health = await serveHealth(() => joinReports('up', reports()), options.health_port ?? 0)
+    const metrics = () => [...dispatcherMetrics(dispatcher.stats()), ...audit.metrics(), ...processMetrics()]
+    const health = await serveHealth(() => joinReports('up', reports()), options.health_port ?? 0, metrics)
     return new LocalParts({
       health,
       own,

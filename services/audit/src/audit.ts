@@ -8,6 +8,7 @@ import { briefOf, storedRecord } from './brief.js'
 import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
 import { createdAt, describeChecked } from './describe.js'
+import { EndedPasses } from './ended-passes.js'
 import { Expiries } from './expiries.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
@@ -113,6 +114,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const rules = { id_window_ms: options.id_window_ms }
   const records = new Records(table, clock, log)
   const rows = new Rows()
+  const ended = new EndedPasses()
   const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE())
   const indexing = new Indexing({ table, index, clock, log })
   const violations = new Violations(bus, clock, log)
@@ -136,7 +138,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes, log_all_passes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, reloads, violations, schemas, inbox, undelivered, acknowledged, indexing, isAgent },
+    { log, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, indexing, isAgent },
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
@@ -156,6 +158,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     manifest,
     agents,
     rows,
+    ended,
     index,
     indexing,
     inbox,

@@ -1,5 +1,5 @@
 import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
-import { StoreWatch } from '@passover/bus'
+import { type MetricFamily, StoreWatch } from '@passover/bus'
 import { type Finding, fine, Health, healthLog, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
@@ -72,6 +72,10 @@ class HealingAudit implements AuditRunning {
 
   health(): HealthReport {
     return this.health_.report()
+  }
+
+  metrics(): MetricFamily[] {
+    return this.inner?.metrics() ?? []
   }
 
   stats(): AuditStats {

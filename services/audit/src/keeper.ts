@@ -4,6 +4,7 @@ import { keyText, type PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { briefOf, type StoredRecord } from './brief.js'
 import { type Described, describe } from './describe.js'
+import type { EndedPasses } from './ended-passes.js'
 import type { Inbox } from './inbox.js'
 import type { PassMemory } from './pass-memory.js'
 import { type Records, recordKey, type Slot } from './records.js'
@@ -16,6 +17,7 @@ export interface KeeperDeps {
   rules: JournalRules
   records: Records
   rows: Rows
+  ended: EndedPasses
   schemas: SchemaChecks
   inbox: Inbox
   indexing: Pick<Indexing, 'note'>
@@ -27,6 +29,8 @@ export interface Tracked extends Listed {
   slot: Slot | undefined
   /** `again`: something came while it was being written. */
   writing: 'no' | 'yes' | 'again'
+  /** It was counted when it ended. */
+  counted: boolean
 }
 
 /** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
@@ -71,6 +75,10 @@ export class Keeper {
     const { memory } = tracked
     this.deps.rows.put(row)
     this.deps.inbox.note(stored, memory.first)
+    if (row.ended_at !== undefined && !tracked.counted) {
+      tracked.counted = true
+      this.deps.ended.note(row)
+    }
     if (!this.options.writes) return
     const slot = tracked.slot ?? { key: recordKey(memory.key, row.created_at, row.session_id) }
     tracked.slot = slot

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { setPriority } from 'node:os'
 import { pathToFileURL } from 'node:url'
-import { healthPort, nodeRandom, openBus, readTextFile, serveHealth, serverClock } from '@passover/bus'
+import { healthPort, nodeRandom, openBus, processMetrics, readTextFile, serveHealth, serverClock } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
@@ -22,7 +22,8 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
   await bus.ensureTopology()
   const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, told.settings)
   const port = healthPort(env)
-  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
+  const metrics = () => [...running.metrics(), ...processMetrics()]
+  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
   return running
 }
 

@@ -146,7 +146,7 @@ export class Projector {
       return
     }
     const memory = fact.type === 'step' && isFirst(fact) ? this.begin(stored, fact, request) : undefined
-    if (memory) this.place(text, { memory, slot: undefined, writing: 'no', place: 0 })
+    if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
     else deps.reloads.want(fact.key, fact.sequence, { expired: fact.type === 'step' && isFirst(fact) && isExpired(fact) })
   }
 

@@ -1,5 +1,5 @@
 import type { Manifest } from '@passover/archive'
-import type { Bus, Consumption, Following } from '@passover/bus'
+import type { Bus, Consumption, Following, MetricFamily } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { AgentRecord, HealthReport, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
@@ -7,8 +7,10 @@ import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
 import type { Deleter } from './deleter.js'
+import type { EndedPasses } from './ended-passes.js'
 import type { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
+import { auditMetrics } from './metrics.js'
 import type { AuditOptions } from './options.js'
 import type { Projector } from './project.js'
 import type { Records } from './records.js'
@@ -54,6 +56,8 @@ export interface AuditRunning extends AsyncDisposable {
   /** Settles when it has stopped, also because its connection closed for good. */
   readonly closed: Promise<void>
   stats(): AuditStats
+  /** The same and more, for Prometheus. */
+  metrics(): MetricFamily[]
   /** How it is now. */
   health(): HealthReport
   /** Settles when everything stored until now is read and its records are written. For tests and for `rebuild`. */
@@ -78,6 +82,7 @@ export interface Parts {
   manifest: Manifest
   agents: Map<string, AgentRecord>
   rows: Rows
+  ended: EndedPasses
   index: PassIndex
   indexing: Indexing
   inbox: Inbox
@@ -129,6 +134,10 @@ export class RunningAudit {
 
   get archiveTrouble(): string | undefined {
     return this.parts.archiver.trouble ?? this.opened.deleter?.trouble
+  }
+
+  metrics(): MetricFamily[] {
+    return auditMetrics(this.stats(), this.parts.ended)
   }
 
   stats(): AuditStats {

@@ -1,12 +1,23 @@
 #!/usr/bin/env node
 import { pathToFileURL } from 'node:url'
-import { BusUnreachable, healthPort, nodeRandom, openBus, readTextFile, StreamLost, serveHealth, serverClock } from '@passover/bus'
+import {
+  BusUnreachable,
+  healthPort,
+  nodeRandom,
+  openBus,
+  processMetrics,
+  readTextFile,
+  StreamLost,
+  serveHealth,
+  serverClock,
+} from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
 import { type Running, startDispatcher } from './dispatcher.js'
 import { readEnvironment } from './environment.js'
 import type { Faults } from './faults.js'
+import { dispatcherMetrics } from './metrics.js'
 
 const DRAIN_MS = 10_000
 /** Exit code of E040. */
@@ -28,7 +39,8 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
   const running = await startDispatcher(deps, told.settings)
   const port = healthPort(env)
-  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
+  const metrics = () => [...dispatcherMetrics(running.stats()), ...processMetrics()]
+  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
   return running
 }
 
