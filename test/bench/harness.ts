@@ -103,7 +103,25 @@ export async function drive(one: () => Promise<void>, load: Load): Promise<Measu
   return measured(latencies, (performance.now() - started) / 1000)
 }
 
-function measured(latencies: number[], seconds: number): Measured {
+/** Begins a pass each `1 / rate` s, whatever became of those before: who comes late waits for nobody. */
+export async function pace(one: (n: number) => Promise<void>, { passes, rate }: { passes: number; rate: number }): Promise<Measured> {
+  const latencies: number[] = []
+  const all: Promise<void>[] = []
+  const started = performance.now()
+  const begin = async (n: number) => {
+    await one(n)
+    latencies.push(performance.now() - started - (n * 1_000) / rate)
+  }
+  while (all.length < passes) {
+    const due = Math.min(passes, Math.floor(((performance.now() - started) / 1_000) * rate) + 1)
+    while (all.length < due) all.push(begin(all.length))
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  await Promise.all(all)
+  return measured(latencies, (performance.now() - started) / 1000)
+}
+
+export function measured(latencies: number[], seconds: number): Measured {
   latencies.sort((a, b) => a - b)
   const at = (q: number) => latencies[Math.min(latencies.length - 1, Math.floor(latencies.length * q))] ?? 0
   return { passes: latencies.length, seconds, p50: at(0.5), p95: at(0.95), p99: at(0.99) }

@@ -71,6 +71,18 @@ export class Pipeline implements AsyncDisposable {
     return (await this.#originator(0)?.ask<number>({ audit: n })) ?? 0
   }
 
+  /** Of the product: passes at a steady rate; of every `told_every`th it is asked when the audit tells that it ended. */
+  async paced(load: { passes: number; rate: number; told_every: number }): Promise<{ passes: Measured; told: Measured }> {
+    const got = await this.#originator(0)?.ask<{ passes: Measured; told: Measured }>(load)
+    if (!got) throw new Error('no originator')
+    await this.#roles[AUDIT]?.ask({ settle: true })
+    return got
+  }
+
+  get url(): string {
+    return this.server.url
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#roles.map((one) => one[Symbol.asyncDispose]()))
     await this.server.stop()

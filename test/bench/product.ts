@@ -3,7 +3,7 @@ import { openBus } from '@passover/bus'
 import { runDispatcher } from '@passover/dispatcher'
 import { connect } from '@passover/sdk'
 import { busyPolicyFile } from '../support/busy-policy.js'
-import { drive, type Load, serveRole } from './harness.js'
+import { drive, type Load, measured, pace, serveRole } from './harness.js'
 
 /** The product, one part a process: what an installation runs, with chain, policy, timekeeper and audit on. */
 
@@ -12,6 +12,7 @@ interface Options {
   servers: string
 }
 
+const PAUSE_MS = 2
 const OBJECTIVE = 'x'.repeat(300)
 
 async function originator(servers: string) {
@@ -21,23 +22,40 @@ async function originator(servers: string) {
   const one = async () => {
     await alice.passOver({ subagent: 'audit', reason: 'bench', work_context })
   }
+  const told = async (id: string, pause_ms: number) => {
+    const heard = performance.now()
+    for (;;) {
+      const answer = JSON.stringify((await bus.ask({ op: 'pass', id, originator: 'alice' })) ?? '')
+      if (answer.includes('"returned"') || answer.includes('"processed"')) return performance.now() - heard
+      // Under load those who ask must not be what keeps the audit busy.
+      if (pause_ms > 0) await new Promise((resolve) => setTimeout(resolve, pause_ms))
+    }
+  }
+  const toldOfOne = async (pause_ms: number) => {
+    const handle = alice.passOver({ subagent: 'audit', reason: 'bench', work_context })
+    await handle
+    return told(handle.id, pause_ms)
+  }
   /** How long after a return was heard the audit answers with its record; the 99th percentile of `n`. */
   const audited = async (n: number) => {
     const waits: number[] = []
-    for (let i = 0; i < n; i += 1) {
-      const handle = alice.passOver({ subagent: 'audit', reason: 'bench', work_context })
-      await handle
-      const heard = performance.now()
-      for (;;) {
-        const answer = (await bus.ask({ op: 'pass', id: handle.id, originator: 'alice' })) as { passes?: { status?: string }[] } | undefined
-        if (JSON.stringify(answer ?? '').includes('"returned"') || JSON.stringify(answer ?? '').includes('"processed"')) break
-      }
-      waits.push(performance.now() - heard)
-    }
+    for (let i = 0; i < n; i += 1) waits.push(await toldOfOne(0))
     return waits.sort((a, b) => a - b)[Math.floor(n * 0.99)] ?? 0
   }
-  return (command: Record<string, unknown>) =>
-    typeof command.audit === 'number' ? audited(command.audit) : drive(one, command as unknown as Load)
+  /** The same of every so many passes that come at a steady rate. */
+  const paced = async (load: { passes: number; rate: number; told_every: number }) => {
+    const waits: number[] = []
+    const passes = await pace(async (n) => {
+      if (n % load.told_every > 0) await one()
+      else waits.push(await toldOfOne(PAUSE_MS))
+    }, load)
+    return { passes, told: measured(waits, passes.seconds) }
+  }
+  return (command: Record<string, unknown>): Promise<unknown> => {
+    if (typeof command.audit === 'number') return audited(command.audit)
+    if (typeof command.rate === 'number') return paced(command as never)
+    return drive(one, command as unknown as Load)
+  }
 }
 
 async function worker(servers: string) {

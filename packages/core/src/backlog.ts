@@ -98,9 +98,9 @@ function lineOf({ fact }: Waiting): string {
 
 const CLEAR_AT = 1_024
 
-/** First in, first out; what was skipped is let go now and then. */
+/** First in, first out; what was skipped is let go at once (decision 62), and its place now and then. */
 class Queue<T> {
-  #items: T[]
+  readonly #items: (T | undefined)[]
   #head = 0
 
   constructor(...items: T[]) {
@@ -117,15 +117,13 @@ class Queue<T> {
 
   /** Goes past what is over, and gives what is first then. */
   skip(isOver: (item: T) => boolean): T | undefined {
-    for (let { first } = this; first !== undefined && isOver(first); first = this.first) this.#head += 1
-    if (this.#head === this.#items.length) this.#clear([])
-    else if (this.#head >= CLEAR_AT && 2 * this.#head >= this.#items.length) this.#clear(this.#items.slice(this.#head))
+    for (let { first } = this; first !== undefined && isOver(first); first = this.first) this.#items[this.#head++] = undefined
+    if (this.#head === this.#items.length || (this.#head >= CLEAR_AT && 2 * this.#head >= this.#items.length)) this.#clear()
     return this.first
   }
 
-  #clear(items: T[]): void {
-    if (this.#head === 0) return
-    this.#items = items
+  #clear(): void {
+    this.#items.splice(0, this.#head)
     this.#head = 0
   }
 }

@@ -1,0 +1,63 @@
+import { DeliverPolicy, jetstream } from '@nats-io/jetstream'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { Pipeline } from './pipeline.js'
+
+/**
+ * `npm run bench -- --lag`: how far the audit is behind at a steady rate: from a return's being stored to its record's being stored in KV,
+ * by the server's own times of the two messages, of every pass; and from hearing a return to the audit's telling of it. `--rate` (passes a
+ * second, 2,000), `--seconds` (20), `--warm` (passes before, 20,000).
+ */
+const KEPT = 'KV_passes'
+const STREAM = 'PASSOVER'
+const TOLD_EVERY = 50
+const NS_PER_MS = 1_000_000n
+
+function given(name: string, otherwise: number): number {
+  const at = process.argv.indexOf(`--${name}`)
+  return (at > 0 && Number(process.argv[at + 1])) || otherwise
+}
+
+/** Server's time of each message under a subject, by the token that is the pass's id. */
+async function times(nc: NatsConnection, of: { stream: string; filter: string; id: number }): Promise<Map<string, bigint>> {
+  const found = new Map<string, bigint>()
+  const options = { deliver_policy: DeliverPolicy.All, headers_only: true, filter_subjects: of.filter }
+  const consumer = await jetstream(nc).consumers.get(of.stream, options)
+  let left = (await consumer.info()).num_pending
+  if (left === 0) return found
+  for await (const message of await consumer.consume({ max_messages: 2_000 })) {
+    found.set(message.subject.split('.')[of.id] ?? '', message.timestampNanos)
+    left -= 1
+    if (left <= 0) break
+  }
+  return found
+}
+
+const rate = given('rate', 2_000)
+const passes = rate * given('seconds', 20)
+await using pipeline = await Pipeline.start('product')
+await pipeline.run({ passes: given('warm', 20_000), inflight: 64, originators: 1 })
+const nc = await connect({ servers: pipeline.url })
+const before = await times(nc, { stream: STREAM, filter: 'return.>', id: 3 })
+const got = await pipeline.paced({ passes, rate, told_every: TOLD_EVERY })
+const returns = await times(nc, { stream: STREAM, filter: 'return.>', id: 3 })
+const records = await times(nc, { stream: KEPT, filter: '$KV.passes.>', id: 6 })
+await nc.close()
+
+const lags: number[] = []
+for (const [id, returned] of returns) {
+  if (before.has(id)) continue
+  const recorded = records.get(id)
+  if (recorded === undefined) throw new Error(`no record of ${id}`)
+  lags.push(Number(recorded - returned) / Number(NS_PER_MS))
+}
+if (lags.length !== passes) throw new Error(`${lags.length} of ${passes} passes have a return and a record`)
+lags.sort((a, b) => a - b)
+
+const at = (part: number) => lags[Math.min(lags.length - 1, Math.floor(lags.length * part))] ?? Number.NaN
+const line = (what: string, p50: number, p99: number) =>
+  console.log(`${what.padEnd(44)} p50 ${p50.toFixed(1)} ms   p99 ${p99.toFixed(1)} ms`)
+console.log(`${passes} passes, ${(passes / got.passes.seconds).toFixed(0)}/s of ${rate}/s wanted`)
+line('pass, from its time to begin to its output', got.passes.p50, got.passes.p99)
+line('return stored → record stored', at(0.5), at(0.99))
+line(`return heard → audit tells (${got.told.passes} passes)`, got.told.p50, got.told.p99)
+console.log(`longest until its record: ${at(1).toFixed(1)} ms; goal: p99 < 50 ms  ${at(0.99) < 50 ? '✓' : '✗'}`)
