@@ -1,10 +1,13 @@
 import type { Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
-import { type ArchivedEvent, frameSize, writeFrame } from './segment.js'
+import { type ArchivedEvent, frameSize, SEGMENT_SIZE, writeFrame } from './segment.js'
 import { IndexBuilder, PrintsBuilder } from './segment-index.js'
 
 /** Past this many bytes a segment is no longer buffered, but read again from the stream when it is sealed. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
+
+/** SHA-256. */
+const DIGEST_BYTES = 32
 
 /** Frames are written one after the other into chunks of this size. */
 const CHUNK_BYTES = 512 * 1024
@@ -29,8 +32,9 @@ export class SegmentBuffer {
   private chunk = Buffer.alloc(0)
   private used = 0
   private size = 0
-  /** One a character a byte: strings cost nothing to keep. */
-  private hashes = ''
+  /** In bytes, behind one another: the pieces of a text that grows are kept, and moved, one by one until it is read. */
+  private readonly digests = Buffer.allocUnsafeSlow(SEGMENT_SIZE * DIGEST_BYTES)
+  private kept = 0
 
   constructor(
     readonly k: number,
@@ -55,7 +59,7 @@ export class SegmentBuffer {
     return (
       this.chunks && {
         raw: Buffer.concat([...this.chunks, this.chunk.subarray(0, this.used)]),
-        digests: Buffer.from(this.hashes, 'latin1'),
+        digests: this.digests.subarray(0, this.kept),
       }
     )
   }
@@ -79,7 +83,7 @@ export class SegmentBuffer {
       this.used = 0
     }
     const digest = writeFrame(event, this.chunk, this.used)
-    this.hashes += digest
+    this.kept += this.digests.write(digest, this.kept, 'latin1')
     this.prints.add(event.sequence, digest)
     this.used += size
   }

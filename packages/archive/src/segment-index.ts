@@ -96,16 +96,17 @@ const PRINT_BYTES = 8
 
 /** Collects the prints of a segment's entries. */
 export class PrintsBuilder {
-  private text = ''
+  private readonly prints = Buffer.allocUnsafeSlow(SEGMENT_SIZE * (PLACE_BYTES + PRINT_BYTES))
+  private used = 0
 
   /** `digest`: a character a byte. */
   add(sequence: number, digest: string): void {
-    const place = sequence % SEGMENT_SIZE
-    this.text += String.fromCharCode(place >> 8, place & 255) + digest.slice(0, PRINT_BYTES)
+    this.used = this.prints.writeUInt16BE(sequence % SEGMENT_SIZE, this.used)
+    this.used += this.prints.write(digest, this.used, PRINT_BYTES, 'latin1')
   }
 
   bytes(): Buffer {
-    return Buffer.from(this.text, 'latin1')
+    return this.prints.subarray(0, this.used)
   }
 }
 
