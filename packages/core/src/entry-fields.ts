@@ -92,7 +92,7 @@ export function metadataOf(told: Told): PassOverMetadata {
       started_at,
       completed_at,
       returned_at: output ? ended_at : undefined,
-      trace_id: control?.trace_id ?? traceIdOf(pass.steps[0]?.traceparent) ?? request?.trace_id,
+      trace_id: control ? control.trace_id : (traceIdOf(pass.steps[0]?.traceparent) ?? request?.trace_id),
       policy_name: control?.policy_name,
       policy_override: control?.policy_override,
       policy_version: control?.policy_version,

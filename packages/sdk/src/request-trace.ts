@@ -45,8 +45,8 @@ export function traceRequest({ tracing, clock }: Deps, { key, traces, given, sco
   const parent = soundTraceparent(given) ?? tracing?.active() ?? scope?.traceparent()
   const link = retry_of === undefined ? undefined : traces.of(retry_of)
   const span = tracing?.on ? tracing.begin({ name: 'request', key, at: clock.now(), parent, link, facts: { retry_of } }) : undefined
-  const traceparent = span?.traceparent || parent
-  if (!traceparent) return undefined
+  const traceparent = span?.traceparent ?? parent
+  if (traceparent === undefined) return undefined
   traces.add(key.id, traceparent)
   return { span, traceparent }
 }

@@ -1,4 +1,4 @@
-import { trace } from '@opentelemetry/api'
+import { type Tracer, trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { parseTraceparent } from '@passover/schemas'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -68,6 +68,25 @@ describe('spans', () => {
     span?.end(2)
     expect(finished()).toEqual([])
     expect(parseTraceparent(span?.traceparent)).toMatchObject({ trace_id: '0af7651916cd43dd8448eb211c80319c', flags: 0 })
+  })
+})
+
+describe("a process's own tracing", () => {
+  it('that throws, or records nothing, keeps nothing from going on', () => {
+    const broken = { startSpan: () => undefined, startActiveSpan: () => undefined } as unknown as Tracer
+    expect(new Spans(() => broken).begin({ name: 'work', key, at: 1 })).toBeUndefined()
+    const throws = () => {
+      throw new Error('no')
+    }
+    expect(new Spans(() => ({ ...broken, startSpan: throws })).begin({ name: 'work', key, at: 1 })).toBeUndefined()
+    const context = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 }
+    const odd = { spanContext: () => context, setAttributes: throws, addLinks: throws, isRecording: throws }
+    const span = new Spans(() => ({ ...broken, startSpan: () => odd as never })).begin({ name: 'work', key, at: 1 })
+    span?.note({ a: 1 })
+    span?.link(PARENT)
+    span?.end(2, 'E011')
+    expect(span?.traceparent).toBe(PARENT)
+    expect(new Spans(() => trace.getTracer('nobody')).begin({ name: 'work', key, at: 1 })).toBeUndefined()
   })
 })
 

@@ -46,7 +46,10 @@ export class Spans implements Tracing {
     const { name, key, at, parent, link, facts } = start
     const links = linked(link)
     const options = { kind: KIND[name], startTime: timeOf(at), attributes: attributesOf(key, facts), ...(links && { links }) }
-    return new Began(tracer.startSpan(`${name} ${key.subagent}`, options, below(parent)))
+    const span = unharmed(() => tracer.startSpan(`${name} ${key.subagent}`, options, below(parent)))
+    const traceparent = span && unharmed(() => toText(span.spanContext()))
+    // One that stands nowhere is a tracer's that records nothing.
+    return span && traceparent !== undefined ? new Began(span, traceparent) : undefined
   }
 
   active(): string | undefined {
@@ -63,9 +66,9 @@ class Began implements Span {
   readonly #span: OtelSpan
   readonly traceparent: string
 
-  constructor(span: OtelSpan) {
+  constructor(span: OtelSpan, traceparent: string) {
     this.#span = span
-    this.traceparent = toText(span.spanContext()) ?? ''
+    this.traceparent = traceparent
   }
 
   within<T>(work: () => T): T {
@@ -73,21 +76,30 @@ class Began implements Span {
   }
 
   note(facts: SpanFacts): void {
-    this.#span.setAttributes(prefixed(facts))
+    unharmed(() => this.#span.setAttributes(prefixed(facts)))
   }
 
   link(traceparent: string): void {
     const links = linked(traceparent)
-    if (links) this.#span.addLinks(links)
+    if (links) unharmed(() => this.#span.addLinks(links))
   }
 
   end(at: number, code?: string): void {
-    if (!this.#span.isRecording()) return
-    if (code !== undefined) {
-      this.#span.setAttribute('error.type', code)
-      this.#span.setStatus({ code: SpanStatusCode.ERROR, message: code })
-    }
-    this.#span.end(timeOf(at))
+    const span = this.#span
+    unharmed(() => {
+      if (!span.isRecording()) return
+      if (code !== undefined) span.setAttribute('error.type', code).setStatus({ code: SpanStatusCode.ERROR, message: code })
+      span.end(timeOf(at))
+    })
+  }
+}
+
+/** A process's own tracing may throw what it likes: it keeps no pass from anything (T4). */
+function unharmed<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch {
+    return undefined
   }
 }
 

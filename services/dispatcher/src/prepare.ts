@@ -58,7 +58,7 @@ async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
 function beginOf(context: Context, { delivery, parties, reading, span }: Asked, { agents, parent }: Ground): Begin {
   const { deps, options, counting } = context
   const { request, digest, session_id, reply_type } = reading
-  const traceparent = reading.traceparent ?? (span?.traceparent || undefined)
+  const traceparent = reading.traceparent ?? span?.traceparent
   const { originator, subagent } = parties
   const policy = context.policy.current()
   const input: AdmitInput = {
