@@ -12,7 +12,7 @@ interface Options {
   servers: string
 }
 
-const PAUSE_MS = 2
+const PAUSE_MS = 10
 const OBJECTIVE = 'x'.repeat(300)
 
 async function originator(servers: string) {
