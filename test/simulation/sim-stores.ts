@@ -80,9 +80,9 @@ export class SimTableClient<T> implements Table<T> {
     return undefined
   }
 
-  async bytesAt(revision: number): Promise<Uint8Array | undefined> {
-    const find = () => ({ row: [...this.#table.rows.values()].find((row) => row.revision === revision) })
-    return this.#must(await this.#bus.line.request(find, TIMEOUT_MS)).row?.data
+  async bytesOf(key: string): Promise<{ data: Uint8Array; revision: number } | undefined> {
+    const { row } = this.#must(await this.#bus.line.request(() => ({ row: this.#table.rows.get(key) }), TIMEOUT_MS))
+    return row?.data ? { data: row.data, revision: row.revision } : undefined
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0]): Promise<void> {

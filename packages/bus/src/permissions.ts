@@ -154,8 +154,8 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
 /** Reads what was archived, beside the stream that every person may read. */
 function auditorGrants({ subjects }: PermissionContext): Grant[] {
   return [
-    ...['archive', 'passes'].flatMap((table) => readTable(subjects.bucket(table), 'verify: manifest and records')),
-    ...readObjects(subjects.bucket('archive'), 'verify: segments'),
+    ...['archive', 'passes'].flatMap((table) => readTable(subjects.bucket(table), 'verify, export: manifest and records')),
+    ...readObjects(subjects.bucket('archive'), 'verify, export: segments'),
   ]
 }
 

@@ -100,9 +100,9 @@ export class KvTable<T> implements Table<T> {
     return stored && value !== undefined ? { key: stored.subject.slice(this.#base.length), value, revision } : undefined
   }
 
-  async bytesAt(revision: number): Promise<Uint8Array | undefined> {
-    const stored = await this.#context.api.directAt(this.#stream, revision)
-    return stored && !isDeleted(stored) ? stored.data : undefined
+  async bytesOf(key: string): Promise<{ data: Uint8Array; revision: number } | undefined> {
+    const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
+    return stored && !isDeleted(stored) ? { data: stored.data, revision: stored.sequence } : undefined
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal): Promise<void> {

@@ -14,6 +14,7 @@
  * I7  Memory is bounded by what is open: what ended leaves it, bodies and segments have limits, and the reader waits for its writes.
  */
 export { storedRecord } from './brief.js'
+export { createdAt, describeChecked } from './describe.js'
 export { startAudit } from './healing.js'
 export { INBOX_BUCKET } from './inbox.js'
 export { runAudit } from './main.js'
@@ -21,3 +22,7 @@ export { type AuditOptions, type AuditSettings, auditOptions } from './options.j
 export { PASSES_BUCKET, recordFilter, recordKey } from './records.js'
 export { deletePass, deletionOrder } from './retention.js'
 export type { AuditDeps, AuditRunning, AuditStats } from './running.js'
+export { Histogram } from './search/histogram.js'
+export { type RebuildOptions, type RebuildProgress, type Rebuilt, rebuildRecords } from './walk/rebuild.js'
+export { Spool } from './walk/spool.js'
+export { type WalkDeps, type Walked, walkPasses } from './walk/walk.js'

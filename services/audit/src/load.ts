@@ -66,8 +66,21 @@ async function historyOf(bus: Bus, key: PassKey, from: number | undefined): Prom
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence)
 }
 
+/** What all messages of a pass amount to, in order as they are. */
+export function rememberAll(
+  pass: { key: PassKey; asked: number | undefined },
+  messages: Loaded['messages'],
+  rules: JournalRules,
+): PassMemory {
+  return remember({ rules }, pass, withoutExpiry(messages))
+}
+
 /** Of requests only the one that is known to be its, or that a step names which may say so. */
-function remember(deps: LoadDeps, { key, asked }: { key: PassKey; asked: number | undefined }, messages: readonly Message[]): PassMemory {
+function remember(
+  deps: Pick<LoadDeps, 'rules'>,
+  { key, asked }: { key: PassKey; asked: number | undefined },
+  messages: readonly Message[],
+): PassMemory {
   const memory = new PassMemory(key)
   const named = new Set(messages.map(({ fact }) => (fact.type === 'step' ? requestNamed(fact)?.sequence : undefined)))
   for (const { stored, fact } of messages) {

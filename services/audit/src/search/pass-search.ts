@@ -16,7 +16,7 @@ import { type Needle, needleOf, recordSays } from './text.js'
 
 export interface SearchDeps extends LoadDeps {
   clock: Clock
-  table: Pick<Table<PassRecord>, 'at' | 'bytesAt'>
+  table: Pick<Table<PassRecord>, 'at'>
   index: PassIndex
   indexing: Pick<Indexing, 'complete' | 'horizon'>
   projector: Projector
@@ -34,8 +34,6 @@ export interface Page {
 /** A pass at its place, whose record is still to be had. */
 export interface Find extends Position {
   record: () => Promise<PassRecord | undefined>
-  /** Stored bytes of its record, where they can be had without decoding. */
-  bytes?: () => Promise<Uint8Array | undefined>
 }
 
 /** One page takes no longer, unless one read does, and is no larger: it is one message. */
@@ -79,12 +77,7 @@ export class PassSearch {
     const indexed: Find[] = index
       .newest(filter, after, count)
       .filter((candidate) => !known.has(cursorOf(candidate)))
-      .map(({ created_at, sequence, revision }) => ({
-        created_at,
-        sequence,
-        record: () => this.recordAt(revision, sequence),
-        bytes: () => this.deps.table.bytesAt(revision),
-      }))
+      .map(({ created_at, sequence, revision }) => ({ created_at, sequence, record: () => this.recordAt(revision, sequence) }))
     if (pending.length === 0) return indexed
     return [...pending, ...indexed].sort((a, b) => (isBefore(a, b) ? -1 : 1)).slice(0, count)
   }

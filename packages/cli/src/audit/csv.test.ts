@@ -1,0 +1,112 @@
+import type { PassOverAuditEntry } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { CSV_HEAD, csvLine } from './csv.js'
+import { monthOf, sessionFile } from './session-file.js'
+import { Summing } from './summary.js'
+import { parseTime } from './time-option.js'
+
+const entry = {
+  pass_over_id: 'given-id-1',
+  session_id: 's',
+  timestamp: 0,
+  originating_agent: 'alice',
+  subagent: 'audit',
+  reason: 'look',
+  work_context_size_bytes: 5,
+  expected_output_type: '',
+  status: 'completed',
+  artifacts_count: 0,
+  files_modified_count: 0,
+  issues_found_count: 0,
+  returned: true,
+  applied: false,
+  policy_applied: 'default v1',
+  policy_overrides: { timeout_ms: 5 },
+  summary: 'fine',
+} as PassOverAuditEntry
+
+describe('an entry as CSV', () => {
+  it('has a cell for each column, times as dates, and what has commas or quotes is quoted', () => {
+    const line = csvLine({ ...entry, summary: 'a "b", c\nd' })
+    expect(line).toContain('1970-01-01T00:00:00.000Z')
+    expect(line).toContain('"a ""b"", c\nd"\r\n')
+    expect(line).toContain('"{""timeout_ms"":5}"')
+    expect(csvLine(entry).split(',').length).toBe(CSV_HEAD.split(',').length)
+  })
+
+  it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '=HYPERLINK("http://x","y")'])('%s is no formula', (text) => {
+    const cells = csvLine({ ...entry, reason: text })
+    expect(cells).toContain(`'${text.replaceAll('"', '""')}`)
+    expect(cells).not.toMatch(/,[=+@\t]/)
+  })
+})
+
+describe('the file of a session', () => {
+  it('is as spec 0 §7.2 has it', () => {
+    expect(sessionFile('abc123')).toBe('session-abc123-passes.jsonl')
+    expect(monthOf(Date.UTC(2024, 1, 29, 23, 59))).toBe('2024-02')
+  })
+
+  it('has a name of its own that leads nowhere else, whatever the session is called', () => {
+    const hostile = [
+      '..',
+      '../..',
+      'a/b',
+      'a\\b',
+      'A',
+      'a',
+      'ABC',
+      'abc',
+      '',
+      ' ',
+      'a b',
+      'con',
+      'é',
+      '~none',
+      '\0',
+      'x'.repeat(10_000),
+      'a_b',
+      'A_b',
+    ]
+    const names = hostile.map((session) => sessionFile(session))
+    expect(new Set(names.map((name) => name.toLowerCase())).size).toBe(hostile.length)
+    for (const name of names) expect(name).toMatch(/^session-[a-z0-9_~-]{0,64}-passes\.jsonl$/)
+    for (const name of names) expect(name.length).toBeLessThan(100)
+  })
+})
+
+describe('the summary', () => {
+  it('counts by month, session, pair, status and error, the largest first', () => {
+    const summing = new Summing()
+    expect(summing.told()).toMatchObject({ passes: 0, wall_ms: { count: 0 } })
+    summing.add({ entry, wall_ms: 10 })
+    summing.add({ entry: { ...entry, timestamp: 9 }, wall_ms: 20 })
+    summing.add({ entry: { ...entry, status: 'failed', session_id: 't' }, code: 'E011' })
+    expect(summing.told()).toMatchObject({
+      passes: 3,
+      from: 0,
+      to: 9,
+      wall_ms: { count: 2, p50: 10, p99: 20 },
+      by: {
+        month: [{ name: '1970-01', count: 3 }],
+        session: [
+          { name: 's', count: 2 },
+          { name: 't', count: 1 },
+        ],
+        pair: [{ name: 'alice->audit', count: 3 }],
+        status: [{ name: 'completed' }, { name: 'failed' }],
+        code: [{ name: 'E011', count: 1 }],
+      },
+    })
+  })
+})
+
+describe('a time on the command line', () => {
+  it('is how long ago, or a date', () => {
+    const parse = parseTime('--since', () => 10_000_000)
+    expect(parse('1h')).toBe(10_000_000 - 3_600_000)
+    expect(parse('2026-11-28T14:30:05Z')).toBe(Date.UTC(2026, 10, 28, 14, 30, 5))
+    expect(parse('2026-11-28')).toBe(new Date(2026, 10, 28).getTime())
+    for (const wrong of ['soon', '5', '2026', '2026-13-45', '']) expect(() => parse(wrong), wrong).toThrow(/how long ago/)
+  })
+})

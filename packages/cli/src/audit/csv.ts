@@ -1,0 +1,54 @@
+import type { PassOverAuditEntry } from '@passover/schemas'
+
+const COLUMNS = [
+  'pass_over_id',
+  'session_id',
+  'timestamp',
+  'originating_agent',
+  'subagent',
+  'user_id',
+  'reason',
+  'work_context_size_bytes',
+  'expected_output_type',
+  'started_at',
+  'completed_at',
+  'duration_ms',
+  'status',
+  'artifacts_count',
+  'files_modified_count',
+  'issues_found_count',
+  'returned',
+  'returned_at',
+  'applied',
+  'applied_by',
+  'policy_applied',
+  'policy_overrides',
+  'summary',
+] as const satisfies readonly (keyof PassOverAuditEntry)[]
+const TIMES: ReadonlySet<string> = new Set(['timestamp', 'started_at', 'completed_at', 'returned_at'])
+
+/** A spreadsheet takes what begins so for a formula. */
+const FORMULA = /^[=+\-@\t\r]/
+const QUOTED = /[",\r\n]/
+
+export const CSV_HEAD = line([...COLUMNS])
+
+/** One entry as a line of CSV (RFC 4180). Times are ISO 8601, UTC. */
+export function csvLine(entry: PassOverAuditEntry): string {
+  return line(COLUMNS.map((name) => cell(name, entry[name])))
+}
+
+function line(cells: string[]): string {
+  return `${cells.map(quoted).join(',')}\r\n`
+}
+
+function cell(name: string, value: unknown): string {
+  if (value === undefined || value === null) return ''
+  if (typeof value === 'number') return TIMES.has(name) ? new Date(value).toISOString() : String(value)
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+function quoted(text: string): string {
+  const safe = FORMULA.test(text) ? `'${text}` : text
+  return QUOTED.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}

@@ -1,0 +1,133 @@
+import { relative, resolve } from 'node:path'
+import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
+import { createdAt, describeChecked, Spool, type Walked, walkPasses } from '@passover/audit'
+import type { Bus } from '@passover/bus'
+import type { CheckSchema } from '@passover/core'
+import type { PassOverAuditEntry, PassRecord } from '@passover/schemas'
+import { inForce, policyOn } from '@passover/sdk/people'
+import { outputSchemas } from '@passover/validation'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
+import { CliFailure } from '../failure.js'
+import { count } from '../text.js'
+import type { ExportFlags } from './export-command.js'
+import { ExportFiles, writeCsv } from './export-files.js'
+import { monthOf } from './session-file.js'
+import { type AuditSummary, type ExportedPass, Summing } from './summary.js'
+
+const DEFAULT_FOLDER = '.opencode/pass-over-logs'
+const SUMMARY = 'audit-summary.json'
+const RULES = { id_window_ms: 3_600_000 }
+const SAY_AFTER_MS = 1_000
+
+/** Writes the audit log of spec 0 §7.2 as files. Failure E013 where policy says that passes are not logged. */
+export async function runExport(context: Context, flags: ExportFlags): Promise<number> {
+  const { terminal } = context
+  await using bus = await connectPerson(context)
+  const { audit } = (await inForce(await policyOn(bus))).document
+  if (audit?.log_all_passes === false)
+    throw new CliFailure('E013', 'passes are not exported: the policy says log_all_passes: false', {
+      hint: 'passover policy edit changes that; the stream and its archive have them all the same',
+    })
+  const folder = resolve(context.directory, flags.out ?? audit?.log_directory ?? DEFAULT_FOLDER)
+  const progress = terminal.progress()
+  const begun = Date.now()
+  const say = (text: string) => {
+    if (Date.now() - begun > SAY_AFTER_MS) progress.say(text)
+  }
+  try {
+    const wanted = { since: flags.since, session: flags.session, csv: flags.csv === true }
+    const done = await exportPasses(bus, { folder, ...wanted }, say)
+    const shown = { ...done, folder }
+    terminal.show(
+      shown,
+      () =>
+        `${count(done.passes, 'pass', 'passes')} in ${count(done.files.length, 'file')} under ${relative(context.directory, folder) || '.'}`,
+    )
+  } finally {
+    progress.stop()
+  }
+  return 0
+}
+
+export interface ExportWanted {
+  folder: string
+  /** Only passes asked for at or after that (ms); of files that are there the older lines stay. */
+  since?: number | undefined
+  session?: string | undefined
+  csv: boolean
+}
+
+export interface Exported {
+  passes: number
+  files: string[]
+  summary: AuditSummary
+}
+
+/** Reads archive and stream, newest first and in bounded memory, and writes what it found oldest first. The summary is only written for all. */
+export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: string) => void): Promise<Exported> {
+  const summing = new Summing()
+  await using schemas = outputSchemas()
+  const check: CheckSchema = (schema, value) => schemas.check(schema, value)
+  await using spool = await Spool.open()
+  const since = wanted.since ?? Number.NEGATIVE_INFINITY
+  let oldest: Walked | undefined
+  for await (const walked of everyPass(bus)) {
+    oldest = walked
+    const passes = await exported(walked, { session: wanted.session, since, check })
+    for (const pass of passes) summing.add(pass)
+    if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes.map(({ entry }) => entry))))
+    say(`${count(summing.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
+    if (walked.time !== undefined && walked.time < since) break
+  }
+  // What is older than the archive itself stays as it was exported when it was there.
+  const lost = oldest && oldest.sequence > 0 ? (oldest.time ?? 0) : Number.NEGATIVE_INFINITY
+  return await written(spool, { summing, wanted, kept_before: Math.max(since, lost) })
+}
+
+async function* everyPass(bus: Bus): AsyncGenerator<Walked> {
+  const manifest = await Manifest.open(bus)
+  const objects = await bus.objects(ARCHIVE_BUCKET)
+  yield* walkPasses({ bus, manifest, objects, rules: RULES }, 'archive', (await bus.bounds()).last)
+}
+
+interface Narrowed {
+  since: number
+  session?: string | undefined
+  check: CheckSchema
+}
+
+async function exported({ passes }: Walked, { since, session, check }: Narrowed): Promise<ExportedPass[]> {
+  const found: ExportedPass[] = []
+  for (const memory of passes) {
+    const { record } = await describeChecked(memory, RULES, check)
+    const { entry } = record
+    if (!entry || entry.timestamp < since || (session !== undefined && entry.session_id !== session)) continue
+    found.push({ entry, code: record.error?.code, wall_ms: wallOf(record) })
+  }
+  return found
+}
+
+function wallOf(record: PassRecord): number | undefined {
+  return record.ended_at === undefined ? undefined : Math.max(0, record.ended_at - createdAt(record))
+}
+
+async function written(
+  spool: Spool,
+  { summing, wanted, kept_before }: { summing: Summing; wanted: ExportWanted; kept_before: number },
+): Promise<Exported> {
+  const { folder } = wanted
+  const summary = summing.told()
+  await using files = new ExportFiles(folder, kept_before)
+  const months = new Set<string>()
+  for await (const block of spool.backwards()) {
+    const entries = (JSON.parse(block.toString('utf8')) as PassOverAuditEntry[]).filter(({ timestamp }) => timestamp >= kept_before)
+    for (const { timestamp } of entries) months.add(monthOf(timestamp))
+    await files.add(entries)
+  }
+  if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`)
+  const paths = await files.finish()
+  if (wanted.csv) for (const month of [...months].sort()) paths.push(await writeCsv(folder, month))
+  return { passes: summary.passes, files: paths, summary }
+}

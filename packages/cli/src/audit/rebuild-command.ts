@@ -1,0 +1,28 @@
+import { type Command, Option } from 'commander'
+import { action } from '../context.js'
+
+export interface RebuildFlags {
+  source: 'archive' | 'stream'
+}
+
+/** `passover audit rebuild` */
+export function registerRebuild(group: Command): void {
+  group
+    .command('rebuild')
+    .description('make the records of passes what the stored messages say, byte for byte, while work goes on')
+    .addOption(
+      new Option('--source <source>', 'archive: sealed segments, and the stream for the rest; stream: only what it still holds')
+        .choices(['archive', 'stream'])
+        .default('archive'),
+    )
+    .addHelpText(
+      'after',
+      '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIt needs the rights of the audit service.\n\nExample:\n  passover audit rebuild --json',
+    )
+    .action(
+      action<RebuildFlags, []>(async (context, flags) => {
+        const { runRebuild } = await import('./rebuild.js')
+        return runRebuild(context, flags)
+      }),
+    )
+}

@@ -1,0 +1,43 @@
+import { rebuildRecords } from '@passover/audit'
+import { outputSchemas } from '@passover/validation'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
+import { count } from '../text.js'
+import type { RebuildFlags } from './rebuild-command.js'
+
+const RULES = { id_window_ms: 3_600_000 }
+const SAY_AFTER_MS = 1_000
+
+/** Makes the projection what stream and archive say. */
+export async function runRebuild(context: Context, { source }: RebuildFlags): Promise<number> {
+  const { terminal } = context
+  await using bus = await connectPerson(context)
+  await bus.ensureBuckets()
+  await using schemas = outputSchemas()
+  const progress = terminal.progress()
+  const begun = Date.now()
+  try {
+    const rebuilt = await rebuildRecords(bus, {
+      source,
+      rules: RULES,
+      check: (schema, value) => schemas.check(schema, value),
+      onProgress: ({ passes, back_to, rewritten }) => {
+        if (Date.now() - begun < SAY_AFTER_MS) return
+        const where = back_to === undefined ? `, ${rewritten} written` : `, back to ${dateTime(back_to)}`
+        progress.say(`${count(passes, 'pass', 'passes')} compared${where}`)
+      },
+    })
+    const { passes, unchanged, rewritten, removed, kept } = rebuilt
+    terminal.show({ source, ...rebuilt, ms: Date.now() - begun }, () =>
+      [
+        `${count(passes, 'pass', 'passes')}: ${unchanged} as they should be, ${rewritten} written anew`,
+        ...(removed > 0 ? [`${count(removed, 'record')} of no pass deleted`] : []),
+        ...(kept > 0 ? [`${count(kept, 'record')} older than what can be read, left as they are`] : []),
+      ].join('\n'),
+    )
+  } finally {
+    progress.stop()
+  }
+  return 0
+}

@@ -1,0 +1,71 @@
+import { Histogram } from '@passover/audit'
+import type { PassOverAuditEntry, StatsBy, StatsGroup } from '@passover/schemas'
+import { monthOf } from './session-file.js'
+
+/** Groups of each kind whose times are gathered; of those that come after them only the count. */
+const MOST_TIMED = 2_000
+
+/** What is exported of one pass. */
+export interface ExportedPass {
+  entry: PassOverAuditEntry
+  code?: string | undefined
+  wall_ms?: number | undefined
+}
+
+/** `audit-summary.json`: counts and times by month, session, pair, status and error. Times in server ms. */
+export interface AuditSummary {
+  passes: number
+  /** The first and the last of them were asked for at. */
+  from?: number
+  to?: number
+  wall_ms: StatsGroup['wall_ms']
+  by: Record<StatsBy, (Pick<StatsGroup, 'name' | 'count'> & Partial<StatsGroup>)[]>
+}
+
+/** Counts while passes come by. */
+export class Summing {
+  private readonly all = new Histogram()
+  private readonly groups: Record<StatsBy, Map<string, { count: number; times: Histogram | undefined }>> = {
+    month: new Map(),
+    session: new Map(),
+    pair: new Map(),
+    status: new Map(),
+    code: new Map(),
+  }
+  passes = 0
+  private from = Number.POSITIVE_INFINITY
+  private to = Number.NEGATIVE_INFINITY
+
+  add({ entry, code, wall_ms }: ExportedPass): void {
+    this.passes++
+    this.from = Math.min(this.from, entry.timestamp)
+    this.to = Math.max(this.to, entry.timestamp)
+    if (wall_ms !== undefined) this.all.add(wall_ms)
+    this.count('month', monthOf(entry.timestamp), wall_ms)
+    this.count('session', entry.session_id, wall_ms)
+    this.count('pair', `${entry.originating_agent}->${entry.subagent}`, wall_ms)
+    this.count('status', entry.status, wall_ms)
+    if (code !== undefined) this.count('code', code, wall_ms)
+  }
+
+  told(): AuditSummary {
+    const { passes, from, to, all, groups } = this
+    const range = passes === 0 ? {} : { from, to }
+    const by = Object.fromEntries(Object.entries(groups).map(([name, found]) => [name, groupsOf(found)])) as AuditSummary['by']
+    return { passes, ...range, wall_ms: all.told(), by }
+  }
+
+  private count(by: StatsBy, name: string, wall_ms: number | undefined): void {
+    const groups = this.groups[by]
+    const known = groups.get(name) ?? { count: 0, times: groups.size < MOST_TIMED ? new Histogram() : undefined }
+    known.count++
+    if (wall_ms !== undefined) known.times?.add(wall_ms)
+    groups.set(name, known)
+  }
+}
+
+function groupsOf(found: ReadonlyMap<string, { count: number; times: Histogram | undefined }>): AuditSummary['by'][StatsBy] {
+  return [...found]
+    .map(([name, { count, times }]) => ({ name, count, ...(times ? { wall_ms: times.told() } : {}) }))
+    .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
+}

@@ -1,0 +1,24 @@
+import type { Command } from 'commander'
+import { action } from '../context.js'
+import { wholeNumber } from '../options.js'
+import { type FilterFlags, filterOptions } from './filter-options.js'
+
+export interface TailFlags extends FilterFlags {
+  count?: number
+}
+
+/** `passover audit tail` */
+export function registerTail(group: Command): void {
+  filterOptions(group.command('tail').description('follow passes as they end, each as its audit entry has it'))
+    .option('--count <n>', 'end after so many', wholeNumber('--count', 1, 1_000_000))
+    .addHelpText(
+      'after',
+      '\nBegins with those that end from now on (with --since: from then). Goes on after a lost connection without a gap.\nEnds with Ctrl-C. With --jsonl one document a line as it comes; with --json one list at the end.\n\nExample:\n  passover audit tail --to audit --jsonl',
+    )
+    .action(
+      action<TailFlags, []>(async (context, flags) => {
+        const { runTail } = await import('./tail.js')
+        return runTail(context, flags)
+      }),
+    )
+}

@@ -1,0 +1,53 @@
+import { type Manifest, type ManifestEntry, readSegment, SEGMENT_SIZE, segmentOf, segmentRange } from '@passover/archive'
+import { type Bus, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+
+/** Where messages are read: sealed segments from the archive and the rest from the stream, or all that the stream still holds. */
+export type WalkSource = 'archive' | 'stream'
+
+export interface RangeDeps {
+  bus: Bus
+  manifest: Manifest
+  objects: ObjectStore
+}
+
+/** The messages of one segment's range. */
+export interface Range {
+  k: number
+  messages: Stored[]
+}
+
+/** Segment by segment, the newest first, down to where there is nothing older. What was erased is left out. Throws SegmentDamaged. */
+export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number): AsyncGenerator<Range> {
+  const { bus, manifest, objects } = deps
+  const { first } = await bus.bounds()
+  const sealed = new Map<number, ManifestEntry>()
+  if (source === 'archive') for (const entry of await manifest.all()) sealed.set(entry.k, entry)
+  const oldest = Math.min(segmentOf(Math.max(1, first)), ...sealed.keys())
+  for (let k = segmentOf(up_to); k >= oldest; k--) {
+    const entry = sealed.get(k)
+    if (entry) yield { k, messages: eventsOf(await readSegment(objects, entry)) }
+    else yield { k, messages: await streamed(bus, k, up_to) }
+  }
+}
+
+function eventsOf(frames: Awaited<ReturnType<typeof readSegment>>): Stored[] {
+  return frames.flatMap((frame) => (frame.kind === 'event' ? [{ ...frame.event, headers: readHeaders(frame.event.headers) }] : []))
+}
+
+async function streamed(bus: Bus, k: number, up_to: number): Promise<Stored[]> {
+  const range = segmentRange(k)
+  const last = Math.min(range.last, up_to)
+  const bounds = await bus.bounds()
+  if (bounds.last < range.first || bounds.first > last) return []
+  const messages: Stored[] = []
+  let reached: () => void = () => undefined
+  const all = new Promise<void>((resolve) => {
+    reached = resolve
+  })
+  await using reader = await bus.follow({ from: Math.max(1, range.first) }, (stored) => {
+    if (stored.sequence <= last && messages.length < SEGMENT_SIZE) messages.push(stored)
+    if (stored.sequence >= last) reached()
+  })
+  await Promise.race([all, reader.caughtUp, reader.closed])
+  return messages
+}

@@ -1,0 +1,197 @@
+import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
+import { type Bus, decode, encode, type Table, TableError } from '@passover/bus'
+import type { CheckSchema, JournalRules } from '@passover/core'
+import type { PassKey, PassRecord } from '@passover/schemas'
+import { briefOf, type StoredRecord, storedRecord } from '../brief.js'
+import { createdAt, describeChecked } from '../describe.js'
+import { loadPass } from '../load.js'
+import type { PassMemory } from '../pass-memory.js'
+import { PASSES_BUCKET, recordKey } from '../records.js'
+import { firstSequence } from '../search/position.js'
+import { inTurns } from './in-turns.js'
+import type { WalkSource } from './ranges.js'
+import { Seen } from './seen.js'
+import { Spool } from './spool.js'
+import { type WalkDeps, walkPasses } from './walk.js'
+
+export interface RebuildOptions {
+  source: WalkSource
+  rules: JournalRules
+  /** Applies output schemas: records say what they have against an output. */
+  check?: CheckSchema | undefined
+  /** Told now and then. */
+  onProgress?: (told: RebuildProgress) => void
+}
+
+export interface RebuildProgress {
+  passes: number
+  /** How far back it has looked, server ms; absent once it writes. */
+  back_to?: number
+  rewritten: number
+}
+
+export interface Rebuilt {
+  passes: number
+  /** Records that were as they should be; that were missing or differed; that no pass stands behind; that are older than what can be read. */
+  unchanged: number
+  rewritten: number
+  removed: number
+  kept: number
+}
+
+/** As the audit has it: what is younger and open has no record yet. */
+const OPEN_MS = 30_000
+const MOST_TRIES = 8
+
+/**
+ * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (DESIGN §4 KV): each pass is
+ * told again and compared; what is missing or differs is written by compare-and-set, oldest first; what no pass stands behind is deleted.
+ */
+export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise<Rebuilt> {
+  const manifest = await Manifest.open(bus)
+  const objects = await bus.objects(ARCHIVE_BUCKET)
+  const table = await bus.table(PASSES_BUCKET, storedRecord)
+  const archive = new Archive(manifest, objects)
+  const rebuild = new Rebuild({ bus, manifest, objects, archive, table, rules: options.rules }, options)
+  return await rebuild.run()
+}
+
+interface Wrong {
+  key: PassKey
+  asked: number | undefined
+}
+
+interface Deps extends WalkDeps {
+  archive: Archive
+  table: Table<PassRecord>
+}
+
+class Rebuild {
+  private readonly seen = new Seen()
+  private readonly told: Rebuilt = { passes: 0, unchanged: 0, rewritten: 0, removed: 0, kept: 0 }
+
+  constructor(
+    private readonly deps: Deps,
+    private readonly options: RebuildOptions,
+  ) {}
+
+  async run(): Promise<Rebuilt> {
+    const { bus } = this.deps
+    const { last } = await bus.bounds()
+    await using spool = await Spool.open()
+    let oldest = last
+    for await (const { passes, sequence, time } of walkPasses(this.deps, this.options.source, last)) {
+      oldest = Math.min(oldest, sequence)
+      const wrong = await inTurns(passes, (memory) => this.compare(memory))
+      await spool.add(encode(wrong.filter((one) => one !== undefined)))
+      this.options.onProgress?.({ passes: this.told.passes, ...(time === undefined ? {} : { back_to: time }), rewritten: 0 })
+    }
+    for await (const block of spool.backwards()) {
+      const decoded = decode(block)
+      await inTurns(decoded.ok ? (decoded.value as Wrong[]) : [], (one) => this.mend(one))
+      this.options.onProgress?.({ passes: this.told.passes, rewritten: this.told.rewritten })
+    }
+    await this.judgeUnseen(oldest)
+    return this.told
+  }
+
+  /** The pass, where its record is not what it should be. */
+  private async compare(memory: PassMemory): Promise<Wrong | undefined> {
+    const { bus, table, rules } = this.deps
+    if (memory.journal.state === 'none' && !memory.request) return undefined
+    const { key, stored } = await recordOf(memory, rules, this.options.check)
+    this.seen.add(key)
+    const begun = memory.request?.time ?? memory.begun
+    if (!memory.ended && bus.now() - begun < OPEN_MS) return undefined
+    this.told.passes++
+    const standing = await table.bytesOf(key)
+    if (!standing || Buffer.compare(standing.data, encode(stored)) !== 0) return { key: memory.key, asked: askedOf(memory) }
+    this.told.unchanged++
+    return undefined
+  }
+
+  /** What came since then counts too: the pass is read once more, and again where somebody writes at the same time. */
+  private async mend({ key, asked }: Wrong): Promise<void> {
+    const { bus, table, rules } = this.deps
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      const { last } = await bus.bounds()
+      const { memory } = await loadPass(this.deps, key, { up_to: last, ...(asked === undefined ? {} : { request: asked }) })
+      const wanted = await recordOf(memory, rules, this.options.check)
+      const standing = await table.bytesOf(wanted.key)
+      const bytes = encode(wanted.stored)
+      if (standing && Buffer.compare(standing.data, bytes) === 0) {
+        this.told.unchanged++
+        return
+      }
+      const known = standing && parsed(standing.data)?.sequences.last
+      // An audit may have read on meanwhile.
+      if (known !== undefined && known > last && known <= (await bus.bounds()).last) continue
+      if (!(await written(table, { key: wanted.key, bytes, revision: standing?.revision }))) continue
+      this.told.rewritten++
+      return
+    }
+  }
+
+  /** Records that the walk came by no pass for: written since, older than what can be read, or of no pass at all. */
+  private async judgeUnseen(oldest: number): Promise<void> {
+    const { table } = this.deps
+    const unseen: { key: string; record: PassRecord | undefined }[] = []
+    await table.read(({ key, data }) => {
+      if (!this.seen.has(key)) unseen.push({ key, record: parsed(data) })
+    })
+    await inTurns(unseen, async ({ key, record }) => {
+      if (record && firstSequence(record.sequences) < oldest) {
+        this.told.kept++
+        return
+      }
+      const real = record && (await this.keyNow(record))
+      if (record && real === key) return await this.mend({ key: record.key, asked: record.sequences.requests[0] })
+      await table.delete(key)
+      this.told.removed++
+    })
+  }
+
+  /** Under which key the record of a pass stands by what is stored of it; undefined: nothing is. */
+  private async keyNow({ key, sequences }: PassRecord): Promise<string | undefined> {
+    const [request] = sequences.requests
+    const asked = request === undefined || sequences.work !== undefined ? {} : { request }
+    const { memory, messages } = await loadPass(this.deps, key, { up_to: (await this.deps.bus.bounds()).last, ...asked })
+    if (messages.length === 0 || (memory.journal.state === 'none' && !memory.request)) return undefined
+    return (await recordOf(memory, this.deps.rules, this.options.check)).key
+  }
+}
+
+/** The request of a pass that only was asked for: no step names it. */
+function askedOf({ journal, request }: PassMemory): number | undefined {
+  return journal.state === 'none' ? request?.sequence : undefined
+}
+
+function written(
+  table: Table<PassRecord>,
+  { key, bytes, revision }: { key: string; bytes: Uint8Array; revision: number | undefined },
+): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    table.send(key, bytes, revision ?? 0, (outcome) => {
+      if (outcome.kind === 'stored') resolve(true)
+      else if (outcome.kind === 'lost' && revision !== undefined) resolve(false)
+      // What was deleted there has a revision, too.
+      else if (outcome.kind === 'lost') table.send(key, bytes, undefined, (again) => resolve(again.kind === 'stored'))
+      else reject(new TableError(`${key} was not written: ${outcome.kind}`, outcome))
+    })
+  })
+}
+
+async function recordOf(
+  memory: PassMemory,
+  rules: JournalRules,
+  check: CheckSchema | undefined,
+): Promise<{ key: string; stored: StoredRecord }> {
+  const { record } = await describeChecked(memory, rules, check)
+  return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: briefOf(memory)?.stored ?? record }
+}
+
+function parsed(data: Uint8Array): PassRecord | undefined {
+  const decoded = decode(data)
+  const record = decoded.ok ? storedRecord.safeParse(decoded.value) : undefined
+  return record?.success ? record.data : undefined
+}

@@ -1,0 +1,40 @@
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Blocks of bytes on disk that are read back in the opposite order: what is found going back in time is written going forward. */
+export class Spool implements AsyncDisposable {
+  private readonly blocks: { at: number; size: number }[] = []
+  private size = 0
+
+  private constructor(
+    private readonly folder: string,
+    private readonly file: FileHandle,
+  ) {}
+
+  static async open(): Promise<Spool> {
+    const folder = await mkdtemp(join(tmpdir(), 'passover-'))
+    return new Spool(folder, await open(join(folder, 'spool'), 'wx+', 0o600))
+  }
+
+  async add(block: Uint8Array): Promise<void> {
+    if (block.length === 0) return
+    await this.file.write(block, 0, block.length, this.size)
+    this.blocks.push({ at: this.size, size: block.length })
+    this.size += block.length
+  }
+
+  /** The block that was added last comes first. */
+  async *backwards(): AsyncGenerator<Buffer> {
+    for (const { at, size } of this.blocks.toReversed()) {
+      const block = Buffer.alloc(size)
+      await this.file.read(block, 0, size, at)
+      yield block
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.file.close()
+    await rm(this.folder, { recursive: true, force: true })
+  }
+}

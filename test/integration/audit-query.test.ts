@@ -1,0 +1,151 @@
+import { type AuditRunning, PASSES_BUCKET, recordFilter, storedRecord } from '@passover/audit'
+import type { Bus } from '@passover/bus'
+import { type PassQuery, type QueryAnswer, queryAnswer, statsAnswer } from '@passover/schemas'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type AuditFixture, auditFixture } from '../support/auditing.js'
+import { Story, type StoryOptions } from '../support/story.js'
+import { until } from '../support/until.js'
+
+type Page = Extract<QueryAnswer, { ok: true }>
+
+/** Asking for recorded passes (issue 14.5), on a real server. */
+describe('audit: queries', () => {
+  let fixture: AuditFixture
+  let audit: AuditRunning
+  let maria: Bus
+  let count = 0
+
+  beforeAll(async () => {
+    fixture = await auditFixture()
+    await fixture.register('audit', 'alice', 'scout', 'mallory')
+    audit = await fixture.audit({ open_ms: 300 })
+    maria = await fixture.connect('maria')
+    await told()
+  })
+  afterAll(() => fixture[Symbol.asyncDispose]())
+
+  const story = (options?: StoryOptions) => new Story(fixture.bus, `query-id-${String(++count).padStart(4, '0')}`, options)
+  const passes: Record<string, Story> = {}
+  async function told(): Promise<void> {
+    passes.plain = await story({ session_id: 's-1', reason: 'Review the LOGIN flow' }).whole()
+    passes.scout = await story({ session_id: 's-2', subagent: 'scout' }).whole({ status: 'partial' })
+    const held = story({ session_id: 's-2', policy: { approvers: ['maria'] } })
+    await held.request()
+    await held.held()
+    await held.decides('dispatch', 'maria', 'approve')
+    await held.work()
+    await held.returns({ completion_reason: 'all tests are green' } as never)
+    passes.held = held
+    const denied = story({ originator: 'scout', policy: { approvers: ['peter'] } })
+    await denied.request()
+    await denied.held()
+    await denied.decides('dispatch', 'peter', 'deny')
+    await denied.ends({ code: 'E013', message: 'the approval was denied' })
+    passes.denied = denied
+    const crashed = story({ session_id: 's-1' })
+    await crashed.request()
+    await crashed.work()
+    await crashed.ends({ code: 'E011', message: 'no heartbeat' })
+    passes.crashed = crashed
+    await audit.settled()
+  }
+  const ask = async (who: Bus, query: PassQuery): Promise<Page> => {
+    const answer = queryAnswer.parse(await who.ask({ op: 'query', ...query }))
+    if (!answer.ok) throw new Error(answer.error.message)
+    return answer
+  }
+  const found = async (query: PassQuery, who = maria) => (await ask(who, query)).entries.map(({ row }) => row.id)
+  const ids = (...names: string[]) => names.map((name) => passes[name]?.key.id)
+
+  it('finds by originator, subagent, session, status, error, decision and time, newest first', async () => {
+    expect(await found({})).toEqual(ids('crashed', 'denied', 'held', 'scout', 'plain'))
+    expect(await found({ originator: 'scout' })).toEqual(ids('denied'))
+    expect(await found({ subagent: 'scout' })).toEqual(ids('scout'))
+    expect(await found({ session_id: 's-1' })).toEqual(ids('crashed', 'plain'))
+    expect(await found({ status: 'failed' })).toEqual(ids('crashed'))
+    expect(await found({ status: 'partial' })).toEqual(ids('scout'))
+    expect(await found({ status: 'completed', session_id: 's-2' })).toEqual(ids('held'))
+    expect(await found({ code: 'E013' })).toEqual(ids('denied'))
+    expect(await found({ decision: { person: 'maria' } })).toEqual(ids('held'))
+    expect(await found({ decision: { verdict: 'deny' } })).toEqual(ids('denied'))
+    expect(await found({ decision: { item: 'apply' } })).toEqual([])
+    const [newest] = (await ask(maria, { limit: 1 })).entries
+    expect(await found({ from: newest?.row.created_at ?? 0 })).toEqual(ids('crashed'))
+    expect(await found({ to: newest?.row.created_at ?? 0, limit: 1 })).toEqual(ids('denied'))
+    expect(newest?.entry).toMatchObject({ status: 'failed', summary: 'E011: no heartbeat' })
+  })
+
+  it('finds text in reason, summary and objective, whatever its case', async () => {
+    expect(await found({ text: 'login FLOW' })).toEqual(ids('plain'))
+    expect(await found({ text: 'tests are green' })).toEqual(ids('held'))
+    expect(await found({ text: 'no heartbeat' })).toEqual(ids('crashed'))
+    const objective = await found({ text: 'find out' })
+    expect(await found({ text: 'nobody says this' })).toEqual([])
+    expect(objective.length === 0 || objective.length === 5).toBe(true)
+  })
+
+  it('an agent is told about its own passes only, also in statistics', async () => {
+    const scout = await fixture.connect('scout')
+    const mallory = await fixture.connect('mallory')
+    expect(await found({}, scout)).toEqual(ids('denied', 'scout'))
+    expect(await found({}, mallory)).toEqual([])
+    expect(await found({ originator: 'alice' }, scout)).toEqual(ids('scout'))
+    const stats = statsAnswer.parse(await mallory.ask({ op: 'stats' }))
+    expect(stats).toMatchObject({ ok: true, passes: 0 })
+    expect(statsAnswer.parse(await maria.ask({ op: 'stats', subagent: 'audit' }))).toMatchObject({
+      ok: true,
+      passes: 4,
+      complete: true,
+      by: { pair: { groups: [{ name: 'alice->audit', count: 3 }, { name: 'scout->audit' }] } },
+    })
+  })
+
+  it('a pass that is only open is told too, once, and stays in its place when it ends', async () => {
+    const open = story()
+    await open.request()
+    await open.work()
+    await until(async () => (await found({ limit: 1 }))[0] === open.key.id, { what: 'told while it is open' })
+    const before = await ask(maria, { limit: 2 })
+    await open.returns()
+    await audit.settled()
+    const after = await ask(maria, { limit: 2 })
+    expect(after.cursor).toBe(before.cursor)
+    expect(after.entries.map(({ row }) => [row.id, row.status])).toEqual([
+      [open.key.id, 'returned'],
+      [passes.crashed?.key.id, 'returned'],
+    ])
+    passes.open = open
+  })
+
+  it('a restarted audit reads its index from the bucket, and says while it does not know all', async () => {
+    const everything = await found({})
+    await audit.drain()
+    audit = await fixture.audit()
+    expect(typeof (await ask(maria, {})).complete).toBe('boolean')
+    await until(async () => (await ask(maria, {})).complete, { what: 'the index is complete' })
+    expect(await found({})).toEqual(everything)
+    expect(await found({ decision: { person: 'maria', verdict: 'approve' } })).toEqual(ids('held'))
+  })
+
+  it('refuses what is no query', async () => {
+    for (const query of [{ cursor: 'x' }, { status: 'odd' }, { limit: 0 }, { limit: 501 }, { code: 'E999' }, { unknown: 1 }, { text: '' }])
+      expect(await maria.ask({ op: 'query', ...query })).toMatchObject({ ok: false, error: { code: 'E005' } })
+  })
+
+  it('the server itself filters by month, session, originator, subagent and id (decision 7)', async () => {
+    const table = await fixture.bus.table(PASSES_BUCKET, storedRecord)
+    const keys = async (filter: string) => {
+      const seen: string[] = []
+      for await (const { value } of table.entries(filter)) seen.push(value.key.id)
+      return seen.sort()
+    }
+    const month = new Date(fixture.bus.now()).toISOString().slice(0, 7)
+    expect((await keys(`${month}.*.*.*.*`)).length).toBe(6)
+    expect(await keys('1999-01.*.*.*.*')).toEqual([])
+    expect(await keys(recordFilter({ session_id: 's-1' }))).toEqual(ids('plain', 'crashed'))
+    expect(await keys(recordFilter({ originator: 'scout' }))).toEqual(ids('denied'))
+    expect(await keys(recordFilter({ subagent: 'scout' }))).toEqual(ids('scout'))
+    expect(await keys(recordFilter({ session_id: 's-2', subagent: 'audit' }))).toEqual(ids('held'))
+    expect(await keys(recordFilter({ id: passes.held?.key.id }))).toEqual(ids('held'))
+  })
+})
