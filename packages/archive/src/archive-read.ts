@@ -3,6 +3,7 @@ import { gunzip } from 'node:zlib'
 import { type ObjectStore, readHeaders, type Stored } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
+import { IdFinder } from './id-finder.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from './segment.js'
 import { decodeIndex, type IndexedPass } from './segment-index.js'
@@ -27,10 +28,15 @@ export class Archive {
   private readonly segments = new LRUCache<number, Map<number, Stored>>({ max: KEPT_SEGMENTS })
   private readonly indexes = new LRUCache<number, Index>({ max: KEPT_INDEXES })
 
+  /** Until it has read all indexes, a pass is looked for in the newest segments only. */
+  readonly finder: IdFinder
+
   constructor(
     private readonly manifest: Manifest,
     private readonly objects: ObjectStore,
-  ) {}
+  ) {
+    this.finder = new IdFinder(manifest, (k) => this.passesIn(k))
+  }
 
   /** The archived messages of these sequences, in order; those that no segment holds are left out. */
   async messages(sequences: readonly number[]): Promise<Stored[]> {
@@ -47,12 +53,11 @@ export class Archive {
    * (`requestIn`), or that is older than its id. Its messages may be far apart.
    */
   async sequencesOf(key: PassKey, requestIn: (stored: Stored) => number | undefined = () => undefined): Promise<number[]> {
-    const newest = await this.manifest.newest()
-    if (!newest) return []
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
     const found: number[] = []
     let lowest = 0
-    for (let k = newest.k, tries = 0; k >= segmentOf(lowest) && tries < MAX_INDEXES_SEARCHED; k--, tries++) {
+    for (const k of await this.segmentsOf(key.id)) {
+      if (k < segmentOf(lowest)) break
       const { passes, last_time } = await this.index(k)
       const pass = passes.get(keyText(key))
       if (pass) {
@@ -63,15 +68,23 @@ export class Archive {
     return found
   }
 
-  /** Passes with this id by the indexes of the newest segments. */
+  /** Passes with this id, those of the newest segment that speaks of it. */
   async keysOf(id: string): Promise<PassKey[]> {
-    const newest = await this.manifest.newest()
     const found = new Map<string, PassKey>()
-    for (let k = newest?.k ?? -1, tries = 0; k >= 0 && tries < MAX_INDEXES_SEARCHED; k--, tries++) {
+    for (const k of await this.segmentsOf(id)) {
       for (const [text, { key }] of (await this.index(k)).passes) if (key.id === id) found.set(text, key)
       if (found.size > 0) break
     }
     return [...found.values()]
+  }
+
+  /** Segments that may speak of an id, newest first. */
+  private async segmentsOf(id: string): Promise<number[]> {
+    const found = await this.finder.segmentsOf(id)
+    if (found) return found
+    const newest = await this.manifest.newest()
+    const count = Math.min(MAX_INDEXES_SEARCHED, (newest?.k ?? -1) + 1)
+    return Array.from({ length: count }, (_, back) => (newest?.k ?? 0) - back)
   }
 
   /** What the index of one sealed segment says; it is read anew. */

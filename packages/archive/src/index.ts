@@ -9,6 +9,7 @@
  */
 export { Archive, checkFrames, readSegment, type Verified, verifyChain } from './archive-read.js'
 export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes, sequenceOf } from './examine.js'
+export { IdFinder } from './id-finder.js'
 export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter } from './manifest.js'
 export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'
 export { type LocalSegment, sealLocal } from './seal-local.js'

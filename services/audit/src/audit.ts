@@ -22,6 +22,7 @@ import { Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
 import { Indexing } from './search/indexing.js'
+import { OlderPasses } from './search/older.js'
 import { PassIndex } from './search/pass-index.js'
 import { PassSearch } from './search/pass-search.js'
 import { sessionOf } from './session.js'
@@ -66,7 +67,10 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     return busy || sealing ? Promise.all([busy, sealing]).then(() => undefined) : undefined
   })
   const { indexing, index, projector } = parts
-  void indexing.fill()
+  void indexing
+    .fill()
+    .then(() => archive.finder.prepare())
+    .catch((error: unknown) => log.warn({ err: error }, 'indexes of the archive not read'))
   const search = new PassSearch({
     bus,
     clock: deps.clock,
@@ -78,6 +82,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     projector,
     acknowledged: parts.acknowledged,
     check: parts.schemas.check,
+    older: new OlderPasses({ bus, clock: deps.clock, archive, rules, has: (key) => index.has(key), check: parts.schemas.check }),
   })
   const query = new Query({
     bus,

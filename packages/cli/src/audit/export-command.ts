@@ -20,7 +20,7 @@ export function registerExport(group: Command): void {
     .option('--session <id>', 'only those of this session')
     .addHelpText(
       'after',
-      '\nReads the archive and the stream, not the records. A file is replaced as a whole; run again, it says the same.\nThe summary is written where nothing is left out.\n\nExamples:\n  passover audit export\n  passover audit export --csv --since 30d --out /srv/logs',
+      '\nReads the archive and the stream, not the records; where names are enforced, as an auditor. A file is replaced as a whole; run again, it says the same.\nThe summary is written where nothing is left out.\n\nExamples:\n  passover audit export\n  passover audit export --csv --since 30d --out /srv/logs',
     )
     .action(
       action<ExportFlags, []>(async (context, flags) => {

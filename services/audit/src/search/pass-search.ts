@@ -9,6 +9,7 @@ import type { Projector } from '../project.js'
 import { sentRecord, sentRow } from '../sent.js'
 import { type IndexFilter, isDecided } from './index-filter.js'
 import type { Indexing } from './indexing.js'
+import type { OlderPasses } from './older.js'
 import type { PassIndex } from './pass-index.js'
 import { newestPending } from './pending.js'
 import { cursorOf, isBefore, type Position, parseCursor, positionOf } from './position.js'
@@ -22,6 +23,8 @@ export interface SearchDeps extends LoadDeps {
   projector: Projector
   acknowledged: Pick<Acknowledged, 'has'>
   check: CheckSchema | undefined
+  /** Finds what fell out of the bucket. */
+  older: Pick<OlderPasses, 'look'>
 }
 
 export interface Page {
@@ -55,18 +58,34 @@ export class PassSearch {
     let from = after
     do {
       const wanted = needle ? READ_AT_ONCE : Math.min(READ_AT_ONCE, limit - page.entries.length)
-      const finds = this.finds(filter, from, wanted + 1)
+      const { finds, reached } = await this.finds(filter, from, wanted + 1)
       const looked = finds.slice(0, wanted)
       const found = await Promise.all(looked.map((find) => this.look(find, filter, needle)))
       if (looked.some((find, at) => !page.take(find, found[at]))) break
-      if (looked.length === finds.length) return page.end(this.deps.indexing.complete)
+      if (looked.length === finds.length) {
+        if (!reached) return page.end(this.deps.indexing.complete)
+        page.pass(reached)
+      }
       from = page.last
     } while (!page.isFull)
     return page.cut(this.deps.indexing.complete)
   }
 
-  /** The next so many that may match, wherever they are known. */
-  private finds(filter: IndexFilter, after: Position | undefined, count: number): Find[] {
+  /** The next so many that may match, wherever they are known. `reached`: what is beyond it was not looked at yet. */
+  private async finds(filter: IndexFilter, after: Position | undefined, count: number): Promise<{ finds: Find[]; reached?: Position }> {
+    const recent = this.recent(filter, after, count)
+    const { horizon } = this.deps.indexing
+    const until = recent.length < count ? undefined : recent.at(-1)
+    if (until && until.created_at >= horizon) return { finds: recent }
+    if (horizon === Number.NEGATIVE_INFINITY) return { finds: recent }
+    const { found, reached } = await this.deps.older.look(filter, { after, until, horizon })
+    const older = found.map(({ position, record }) => ({ ...position, record: async () => record }))
+    const finds = [...recent, ...older].sort((a, b) => (isBefore(a, b) ? -1 : 1)).filter((find) => !reached || !isBefore(reached, find))
+    return finds.length <= count && reached ? { finds, reached } : { finds: finds.slice(0, count) }
+  }
+
+  /** Those that are in the bucket or in memory. */
+  private recent(filter: IndexFilter, after: Position | undefined, count: number): Find[] {
     const { projector, index } = this.deps
     const pending = newestPending(projector, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
       created_at,
@@ -152,6 +171,11 @@ class OpenPage {
     this.looked++
     this.last = { created_at: find.created_at, sequence: find.sequence }
     return true
+  }
+
+  /** Nothing is left down to there. */
+  pass(reached: Position): void {
+    this.last = reached
   }
 
   end(complete: boolean): Page {

@@ -52,6 +52,7 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const table = await bus.table(PASSES_BUCKET, storedRecord)
   const archive = new Archive(manifest, objects)
+  await archive.finder.prepare()
   const rebuild = new Rebuild({ bus, manifest, objects, archive, table, rules: options.rules }, options)
   return await rebuild.run()
 }

@@ -1,0 +1,92 @@
+import type { Manifest } from './manifest.js'
+import type { IndexedPass } from './segment-index.js'
+
+const AT_ONCE = 16
+
+interface Known {
+  first_time: number
+  last_time: number
+  /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. */
+  ids: Uint32Array
+}
+
+/**
+ * In which segments an id stands, however many there are: of each segment's index the hashes of its ids are kept. Segments that are sealed
+ * later are read when somebody asks.
+ */
+export class IdFinder {
+  private readonly known = new Map<number, Known>()
+  private newest = -1
+  private ready = false
+  private reading: Promise<void> | undefined
+
+  constructor(
+    private readonly manifest: Pick<Manifest, 'all' | 'entry' | 'newest'>,
+    private readonly passesIn: (k: number) => Promise<IndexedPass[]>,
+  ) {}
+
+  /** Reads the indexes of all segments that are sealed by now. */
+  prepare(): Promise<void> {
+    this.reading ??= this.read().finally(() => {
+      this.reading = undefined
+    })
+    return this.reading
+  }
+
+  /** The segments that may speak of an id, newest first. Undefined: not all were read yet. */
+  async segmentsOf(id: string): Promise<number[] | undefined> {
+    if (!this.ready) return undefined
+    await this.readNewer()
+    const hash = hashOf(id)
+    const found: number[] = []
+    for (const [k, { ids }] of this.known) if (has(ids, hash)) found.push(k)
+    return found.sort((a, b) => b - a)
+  }
+
+  /** Segments, newest first, with the server's times of their first and last messages. */
+  segments(): { k: number; first_time: number; last_time: number }[] {
+    return [...this.known].map(([k, { first_time, last_time }]) => ({ k, first_time, last_time })).sort((a, b) => b.k - a.k)
+  }
+
+  private async read(): Promise<void> {
+    if (this.ready) return await this.readNewer()
+    const entries = await this.manifest.all()
+    for (let at = 0; at < entries.length; at += AT_ONCE) {
+      await Promise.all(entries.slice(at, at + AT_ONCE).map((entry) => this.note(entry)))
+    }
+    this.ready = true
+  }
+
+  private async readNewer(): Promise<void> {
+    const newest = await this.manifest.newest()
+    for (let k = this.newest + 1; newest && k <= newest.k; k++) {
+      const entry = await this.manifest.entry(k)
+      if (entry) await this.note(entry)
+    }
+  }
+
+  private async note({ k, first_time, last_time }: { k: number; first_time: number; last_time: number }): Promise<void> {
+    const passes = await this.passesIn(k)
+    this.known.set(k, { first_time, last_time, ids: Uint32Array.from(passes, ({ key }) => hashOf(key.id)).sort() })
+    this.newest = Math.max(this.newest, k)
+  }
+}
+
+function hashOf(id: string): number {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193)
+  return (hash ^ (hash >>> 15)) >>> 0
+}
+
+function has(sorted: Uint32Array, wanted: number): boolean {
+  let low = 0
+  let high = sorted.length - 1
+  while (low <= high) {
+    const middle = (low + high) >> 1
+    const found = sorted[middle] ?? 0
+    if (found === wanted) return true
+    if (found < wanted) low = middle + 1
+    else high = middle - 1
+  }
+  return false
+}
