@@ -17,7 +17,7 @@ export function registerRebuild(group: Command): void {
     )
     .addHelpText(
       'after',
-      '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIt needs the rights of the audit service; a project's own server gives them.\n\nExample:\n  passover audit rebuild --json',
+      '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIt needs the rights of the audit service; the server of a project gives them.\n\nExample:\n  passover audit rebuild --json',
     )
     .action(
       action<RebuildFlags, []>(async (context, flags) => {
