@@ -112,10 +112,16 @@ export class PolicyStore {
     return { kind: 'refused', description: 'too many people change the policy at the same time' }
   }
 
-  /** Calls back with `current` as it stands and whenever it changes; what was deleted, or cannot be confirmed just now, is not told. */
+  /**
+   * Calls back with `current` as it stands and whenever it changes; what was deleted, or cannot be confirmed just now, is not told. One that
+   * throws is told of the next change: whoever lives by the policy reads it now and then besides.
+   */
   watch(onChange: (stand: PolicyStand) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
     return this.table.watch((_, value) => {
-      if (value !== undefined) void this.#standOf(value, 0).then(onChange, () => undefined)
+      if (value === undefined) return
+      void this.#standOf(value, 0)
+        .then(onChange)
+        .catch(() => undefined)
     }, CURRENT)
   }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { Backlog, type Waiting } from './backlog.js'
 
 function asked(sequence: number, originator = 'alice', subagent = 'audit'): Waiting {
-  return { fact: { sequence, originator, subagent } }
+  return { fact: { sequence, time: 1_000 + sequence, originator, subagent } }
 }
 
 function backlog(...items: Waiting[]): Backlog<Waiting> {
@@ -49,6 +49,17 @@ describe('what comes out of turn', () => {
     made.add(asked(50))
     expect(made.size).toBe(0)
     expect(taken(made, 1)).toBeUndefined()
+  })
+
+  it('and when several pairs last asked is known, whatever waits of them', () => {
+    const made = backlog(...flood(10))
+    expect(made.mixed_at).toBe(Number.NEGATIVE_INFINITY)
+    made.reach(100)
+    made.add(asked(11))
+    made.add(asked(12))
+    expect(made.mixed_at).toBe(1_011)
+    made.add(asked(13, 'alice', 'scout'))
+    expect([made.mixed_at, made.size]).toEqual([1_013, 0])
   })
 
   it('looks at a few lines at a time, and at all in the end', () => {

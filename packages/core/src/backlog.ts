@@ -2,7 +2,7 @@ import type { RequestFact } from '@passover/schemas'
 
 /** What may wait: a request that was stored and that no dispatcher has been given yet, as far as is known here. */
 export interface Waiting {
-  fact: Pick<RequestFact, 'sequence' | 'originator' | 'subagent'>
+  fact: Pick<RequestFact, 'sequence' | 'time' | 'originator' | 'subagent'>
   /** Its number among all that ever waited; undefined: it waits no more. */
   place?: number | undefined
 }
@@ -27,6 +27,9 @@ export class Backlog<T extends Waiting> {
   #size = 0
   #places = 0
   #reached = 0
+  #last: Waiting['fact'] | undefined
+  /** Server ms at which the last request was stored that was of another pair than the one before it. */
+  mixed_at = Number.NEGATIVE_INFINITY
 
   /** How many wait. */
   get size(): number {
@@ -35,7 +38,11 @@ export class Backlog<T extends Waiting> {
 
   /** A request was read, in sequence order. */
   add(item: T): void {
-    if (item.fact.sequence <= this.#reached) return
+    const { fact } = item
+    const last = this.#last
+    if (last && (fact.originator !== last.originator || fact.subagent !== last.subagent)) this.mixed_at = fact.time
+    this.#last = fact
+    if (fact.sequence <= this.#reached) return
     item.place = this.#places++
     this.#order.push(item)
     const name = lineOf(item)

@@ -26,8 +26,8 @@ const DEFAULT_LIMIT = 50
 const MOST_LOOKS = 100
 const MOST_PASSES = 20
 const SHOWN_BYTES = 64 * 1024
-/** A request is told whole or not at all. */
-const MOST_REQUEST_BYTES = 800 * 1024
+/** Of one answer, which travels as one message. A request is told whole or not at all. */
+const MOST_BYTES = 864 * 1024
 
 type Filter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op' | 'limit'>
 
@@ -58,9 +58,12 @@ export async function answerDeadLetter(
 ): Promise<DeadLetterAnswer> {
   await deps.dead.caughtUp
   const found: DeadLetterDetail[] = []
+  let left = MOST_BYTES
   for (const key of (await keysOf(deps, asked)).slice(0, MOST_PASSES)) {
-    const detail = mayBeTold(deps, asker, key) ? await detailOf(deps, key) : undefined
-    if (detail) found.push(detail)
+    const detail = mayBeTold(deps, asker, key) ? await detailOf(deps, key, left) : undefined
+    if (!detail) continue
+    found.push(detail)
+    left -= (detail.data?.length ?? 0) + (detail.request?.data.length ?? 0)
   }
   const pending = found.length > 0 ? [] : (await pendingLetters(deps)).filter(({ id }) => id === asked.id)
   for (const letter of pending) {
@@ -78,7 +81,8 @@ async function keysOf({ dead, query }: DeadLetterDeps, asked: Extract<Question, 
   return known.length > 0 ? known : await query.keys({ id, originator, subagent })
 }
 
-async function detailOf(deps: DeadLetterDeps, key: PassKey): Promise<DeadLetterDetail | undefined> {
+/** With no more bytes than are `left`. */
+async function detailOf(deps: DeadLetterDeps, key: PassKey, left: number): Promise<DeadLetterDetail | undefined> {
   const { last } = await deps.bus.bounds()
   const { messages, memory } = await loadPass(deps, key, { up_to: last })
   const events = messages.filter(({ fact }) => fact.type === 'event' && fact.kind === 'dead_letter')
@@ -88,13 +92,13 @@ async function detailOf(deps: DeadLetterDeps, key: PassKey): Promise<DeadLetterD
   })
   const newest = letters.findLast(({ letter }) => letter.what !== 'notice') ?? letters.at(-1)
   if (!newest) return undefined
-  const bytes = letterBody(newest.stored)?.bytes
+  const bytes = letterBody(newest.stored)?.bytes?.subarray(0, Math.min(SHOWN_BYTES, left))
   const request = await requestOf(deps, { sequence: memory.request?.sequence ?? sequenceIn(newest.letter, messages), messages })
   return {
     letter: told(deps, newest.letter),
     error: newest.letter.error,
-    ...(bytes ? { data: bytes.subarray(0, SHOWN_BYTES) } : {}),
-    ...(request && request.data.length <= MOST_REQUEST_BYTES ? { request } : {}),
+    ...(bytes ? { data: bytes } : {}),
+    ...(request && request.data.length <= left - (bytes?.length ?? 0) ? { request } : {}),
   }
 }
 

@@ -49,6 +49,8 @@ const MOST_SETTLED = 64
 export class DeadLetters implements AsyncDisposable {
   /** By pass, in order of their events. */
   readonly #letters = new Map<string, Letter>()
+  /** The same by originator, each in order. */
+  readonly #of = new Map<string, Set<string>>()
   readonly #settled = new Map<string, SettledEvent[]>()
   readonly #advised = new Map<number, Advised>()
   #following: Following | undefined
@@ -125,13 +127,32 @@ export class DeadLetters implements AsyncDisposable {
     const known = this.#letters.get(text)
     // A notice that nobody took says less than a pass that died.
     if (known && known.what !== 'notice' && letter.what === 'notice') return
-    this.#letters.delete(text)
+    this.#forgetLetter(text)
     this.#letters.set(text, letter)
-    const oldest = this.#letters.size > this.most ? this.#letters.keys().next().value : undefined
-    if (oldest === undefined) return
-    this.#letters.delete(oldest)
+    const own = this.#of.get(key.originator)
+    if (own) own.add(text)
+    else this.#of.set(key.originator, new Set([text]))
+    if (this.#letters.size <= this.most) return
+    const oldest = this.#oldestOfMost()
+    this.#forgetLetter(oldest)
     this.#settled.delete(oldest)
     this.complete = false
+  }
+
+  /** The oldest of the originator that has most of them: nobody's are forgotten for what another one sends without end. */
+  #oldestOfMost(): string {
+    let most: Set<string> | undefined
+    for (const own of this.#of.values()) if (own.size > (most?.size ?? 0)) most = own
+    return most?.values().next().value ?? ''
+  }
+
+  #forgetLetter(text: string): void {
+    const letter = this.#letters.get(text)
+    if (!letter) return
+    this.#letters.delete(text)
+    const own = this.#of.get(letter.key.originator)
+    own?.delete(text)
+    if (own?.size === 0) this.#of.delete(letter.key.originator)
   }
 
   #settle(stored: Stored, fact: EventFact): void {
@@ -164,6 +185,7 @@ export class DeadLetters implements AsyncDisposable {
 
   #clear(): void {
     this.#letters.clear()
+    this.#of.clear()
     this.#settled.clear()
     this.#advised.clear()
     this.complete = true

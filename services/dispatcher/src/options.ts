@@ -16,12 +16,12 @@ export const dispatcherOptions = z.strictObject({
   /** Requests and decisions handled at a time. */
   concurrency: z.int().positive().max(10_000).default(512),
   /**
-   * A request that waits behind more than so many of other pairs is admitted out of turn, so many at a time; and while more wait than are
-   * handled at a time, no more than that are, so that what comes out of turn finds its way short (decision 64).
+   * A request that waits behind more than so many is admitted out of turn, so many at a time; and while several pairs ask and many requests
+   * have no answer yet, no more than that are handled in turn, so that everybody's way is short (decision 64).
    */
-  ahead: z.int().positive().default(64),
+  ahead: z.int().positive().default(16),
   out_of_turn: z.int().positive().max(1_000).default(16),
-  concurrency_crowded: z.int().positive().max(10_000).default(64),
+  concurrency_crowded: z.int().positive().max(10_000).default(32),
   /** Passes ended at a time. */
   endings: z.int().positive().max(10_000).default(256),
   /** How long a pass may stay held after a decision about it before that is tried again. */

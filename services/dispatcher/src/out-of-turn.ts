@@ -7,6 +7,8 @@ import { within } from './within.js'
 
 /** What came of a request out of turn is remembered until the durable delivers it too; of more than so many, the newest. */
 const REMEMBERED = 20_000
+/** Pairs that have asked within this ask at the same time. */
+const LATELY_MS = 2_000
 
 /**
  * Admits out of turn what would wait behind the backlog of others (I9, decision 64). The timekeeper's fold knows what waits; each is read whole
@@ -31,13 +33,18 @@ export class OutOfTurn {
     timekeeper.onRequest = () => this.#look()
   }
 
-  /** How many requests may be handled in turn: fewer while more than that wait, so that the others' way is short. */
+  /** How many requests may be handled in turn: few while there is a crowd of several pairs, so that each one's way is short. */
   get concurrency(): number {
     const { concurrency, concurrency_crowded } = this.#context.options
-    const waiting = this.#timekeeper.backlog?.size ?? 0
-    if (waiting > concurrency) this.#crowded = true
-    else if (waiting < concurrency / 2) this.#crowded = false
+    const unanswered = this.#timekeeper.unanswered
+    if (unanswered > 2 * concurrency_crowded) this.#crowded ||= this.#isMixed
+    else if (unanswered < concurrency_crowded) this.#crowded = false
     return this.#crowded ? Math.min(concurrency, concurrency_crowded) : concurrency
+  }
+
+  get #isMixed(): boolean {
+    const mixed_at = this.#timekeeper.backlog?.mixed_at ?? Number.NEGATIVE_INFINITY
+    return this.#context.deps.clock.now() - mixed_at < LATELY_MS
   }
 
   /** The durable delivers it. Whether it is settled already; undefined: nothing was done about it out of turn. */

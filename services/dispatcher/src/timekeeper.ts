@@ -61,6 +61,11 @@ export class Timekeeper implements AsyncDisposable {
     return timekeeper
   }
 
+  /** Requests that nothing has answered yet. */
+  get unanswered(): number {
+    return this.#acting ? this.#keeper.open.unanswered : 0
+  }
+
   get open(): number {
     return this.#keeper.open.size + this.#keeper.open.unanswered
   }
