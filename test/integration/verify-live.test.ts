@@ -1,0 +1,156 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { type Bus, decode, encode, openBus, PolicyStore } from '@passover/bus'
+import { agentRecord, HEADER, passOverPreferences } from '@passover/schemas'
+import { findPass } from '@passover/sdk/people'
+import { collectEvidence, openEvidence, replayInto, sealEvidence, verifyLive, whatIfLive } from 'passover'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AgentWorld } from '../support/agents.js'
+import { until } from '../support/until.js'
+
+const RULES = { id_window_ms: 3_600_000 }
+const work_context = { objective: 'do it' }
+
+let world: AgentWorld
+let ops: Bus
+const ids: Record<string, string> = {}
+
+/** Registers as a person does: the event first, then the record. */
+async function register(bus: Bus, name: string): Promise<void> {
+  const record = { name, roles: { originates: 'always' as const, subagent: true }, registered_by: 'ops', updated_at: bus.now() }
+  await bus.publish({ subject: bus.subjects.agent('ops'), data: encode({ v: 1, name, record }) })
+  await (await bus.table('agents', agentRecord)).put(name, record)
+  await bus.ensureAgent(name, { subagent: true, max_attempts: 3, lease_ms: 5_000 })
+}
+
+/** Passes of every kind, as a real installation stores them. */
+beforeAll(async () => {
+  world = await AgentWorld.start({ audit: { people: ['ops'] } })
+  ops = await openBus({ servers: world.world.nats.servers, identity: 'ops', onError: () => undefined })
+  for (const name of ['alice', 'scout', 'deep', 'slow', 'guarded', 'closed']) await register(ops, name)
+  const document = passOverPreferences.parse({
+    pairs: { 'alice->guarded': { hold_before_dispatch: true }, 'alice->closed': { enabled: false, reason: 'on leave' } },
+  })
+  await (await PolicyStore.open(ops)).publish({ document, base: 0 })
+  const [alice, scout, deep, slow, guarded] = await Promise.all(
+    ['alice', 'scout', 'deep', 'slow', 'guarded'].map((name) => world.agent(name)),
+  )
+  if (!alice || !scout || !deep || !slow || !guarded) throw new Error('no agents')
+  await scout.onPass(async (pass) => {
+    await pass.passOver({ subagent: 'deep', reason: 'look deeper', work_context }).result()
+    return 'was below'
+  })
+  await deep.onPass(async (pass) => {
+    await pass
+      .passOver({ subagent: 'scout', reason: 'a loop', work_context })
+      .result()
+      .catch(() => undefined)
+    return 'deep down'
+  })
+  await slow.onPass((pass) => new Promise<string>((_, end) => pass.signal.addEventListener('abort', () => end(new Error('aborted')))))
+  await guarded.onPass(() => ({ artifacts: [] }))
+  const asked = async (name: string, more: Parameters<typeof alice.passOver>[0]) => {
+    const handle = alice.passOver(more)
+    ids[name] = handle.id
+    await handle.result().catch(() => undefined)
+  }
+  await until(
+    async () => {
+      await asked('closed', { subagent: 'closed', reason: 'is it open?', work_context })
+      return (await findPass(ops, { id: ids.closed ?? '' }, { history: true })).status === 'refused'
+    },
+    { what: 'the policy is in force' },
+  )
+  await asked('chain', { subagent: 'scout', reason: 'go down', work_context })
+  await asked('late', { subagent: 'slow', reason: 'too slow', timeout_ms: 700, work_context })
+  const cancelled = alice.passOver({ subagent: 'slow', reason: 'cancelled', work_context })
+  await cancelled.stored
+  await cancelled.cancel('not needed')
+  await cancelled.result().catch(() => undefined)
+  const held = alice.passOver({ subagent: 'guarded', reason: 'ask first', work_context })
+  ids.held = held.id
+  await held.stored
+  await until(async () => (await findPass(ops, { id: held.id }, {})).status === 'held', { what: 'it is held' })
+  const pass = await findPass(ops, { id: held.id }, {})
+  const digest = String(pass.digest)
+  await ops.publish({
+    subject: ops.subjects.decision(pass.key, 'dispatch', 'ops'),
+    headers: { [HEADER.verdict]: 'approve', [HEADER.digest]: digest },
+    data: encode({ v: 1, verdict: 'approve', digest }),
+  })
+  await held.result()
+})
+afterAll(async () => {
+  await ops?.[Symbol.asyncDispose]()
+  await world?.[Symbol.asyncDispose]()
+})
+
+describe('what a real installation stored', () => {
+  it('holds together by all the rules, and was decided by the policy that it names', async () => {
+    const { shown, counts, ok } = await verifyLive(ops, RULES)
+    expect({ shown, ok }).toEqual({ shown: [], ok: true })
+    expect(counts.passes).toBeGreaterThanOrEqual(7)
+    expect(counts.recomputed).toBeGreaterThanOrEqual(5)
+    expect(counts.policies).toBe(1)
+  })
+
+  it('is told with all that a pass hangs on in a bundle that names what was touched of it', async () => {
+    const found = await findPass(ops, { id: ids.chain ?? '' }, { history: true })
+    const evidence = await collectEvidence(ops, { id: ids.chain ?? '' })
+    expect(evidence.pass).toEqual(found.key)
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const bundle = sealEvidence(evidence, { key: privateKey, made_by: 'ops', made_at: 1 })
+    const open = (change: (copy: typeof bundle) => void) => {
+      const copy = JSON.parse(JSON.stringify(bundle))
+      change(copy)
+      return openEvidence(JSON.stringify(copy))
+    }
+    expect(open(() => undefined)).toMatchObject({ ok: true })
+    const [first, second] = bundle.entries
+    expect(open(({ entries }) => Object.assign(entries[1] ?? {}, { time: 5 }))).toEqual({
+      ok: false,
+      what: `entry ${second?.sequence} (${second?.subject}) was changed`,
+    })
+    expect(open(({ entries }) => entries.shift())).toEqual({ ok: false, what: `entry ${first?.sequence} is missing` })
+    expect(open(({ entries }) => entries.reverse())).toMatchObject({ what: expect.stringContaining('out of order') })
+    expect(open(({ entries }) => entries.splice(1, 0, entries[0]!))).toMatchObject({ what: expect.stringContaining('twice') })
+    expect(open(({ entries }) => entries.push({ ...entries[0]!, sequence: 999_999 }))).toMatchObject({
+      what: expect.stringContaining('was added'),
+    })
+    expect(open(({ seal }) => Object.assign(seal, { made_by: 'mallory' }))).toMatchObject({ what: expect.stringContaining('signature') })
+    expect(open((copy) => Object.assign(copy, { record: { status: 'better' } }))).toMatchObject({ what: 'the record was changed' })
+    expect(openEvidence('{}')).toMatchObject({ ok: false })
+  })
+
+  it('is decided about by another policy without changing anything', async () => {
+    const found: { after: string }[] = []
+    const document = passOverPreferences.parse({ defaults: { max_chain_depth: 1 } })
+    const counts = await whatIfLive(ops, { document, ...RULES, onOtherwise: (otherwise) => found.push(otherwise) })
+    expect(counts.kinds['admitted → E002']).toBe(1)
+    expect(counts.kinds['held → admitted']).toBe(1)
+    expect(counts.kinds['E004 → admitted']).toBeGreaterThanOrEqual(1)
+    expect(counts.otherwise).toBe(found.length)
+  })
+
+  it('is asked for again in another namespace, by a new id that names the old one, and not in its own', async () => {
+    const { servers } = world.world.nats
+    await using shadow = await openBus({ servers, identity: 'passover', prefix: 'shadow', onError: () => undefined })
+    await shadow.ensureTopology()
+    const before = await ops.bounds()
+    const shown: unknown[] = []
+    const context = { terminal: { interactive: false, show: (value: unknown) => shown.push(value) }, server: () => ({ url: servers[0] }) }
+    const passes = await Promise.all(['held', 'chain'].map((name) => findPass(ops, { id: ids[name] ?? '' }, { history: true })))
+    const options = { bus: ops, passes, toPrefix: 'shadow' }
+    await expect(replayInto(context as never, options)).rejects.toMatchObject({ code: 'E042' })
+    expect(await replayInto(context as never, { ...options, yes: true })).toBe(0)
+    const found: string[] = []
+    await using reader = await shadow.follow({}, ({ data }) => {
+      const decoded = decode(data)
+      const { request } = (decoded.ok ? decoded.value : {}) as { request?: { id: string; retry_of: string } }
+      if (request) found.push(`${request.retry_of} ${request.id.slice(0, 7)}`)
+    })
+    await reader.caughtUp
+    expect(found).toEqual([`${ids.held} replay-`, `${ids.chain} replay-`])
+    expect((await ops.bounds()).last).toBe(before.last)
+    expect(shown).toEqual([[expect.objectContaining({ again: expect.stringMatching(/^replay-/) }), expect.anything()]])
+  })
+})
