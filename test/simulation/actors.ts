@@ -123,13 +123,14 @@ async function decide(bus: SimBus, book: Book, { verdict, right }: { verdict: 'a
 /** Stores steps that no honest worker would: without guards, in the name of the newest attempt. */
 export async function evil(simulation: Simulation, process: Process): Promise<void> {
   const bus = await simulation.connect(process, 'evil')
+  const { evil_kinds = ['fence', 'return'] as const } = simulation.plan
   for (const at of simulation.plan.evil) {
     process.after(at - simulation.world.time, () => {
       const open = [...simulation.checks.books.values()].filter(({ state }) => state !== 'none')
       if (open.length === 0) return
       simulation.trouble(0)
       const book = process.dice.pick(open)
-      const kind = process.dice.pick(['fence', 'return'] as const)
+      const kind = process.dice.pick(evil_kinds)
       const attempt = book.attempt + (kind === 'fence' ? 1 : process.dice.pick([0, 0, 1]))
       const data = encode(kind === 'fence' ? { v: 1 } : { v: 1, output: { status: 'completed' } }, 'msgpack')
       const headers = { 'Passover-Attempt': String(attempt), 'Passover-Nonce': 'evil', 'Passover-Status': 'completed' }

@@ -115,7 +115,9 @@ export class Checks implements Watcher {
   /** What an honest process stored under its guard counts: else somebody acts on what did not happen. */
   #ignored(kept: Kept, book: Book, { step, why, told }: { step: StepText; why: string; told: string }): void {
     if (kept.by === 'evil' || why === 'late') return
-    const last_resort = step.kind === 'return' && kept.headers.get('Nats-Expected-Last-Subject-Sequence-Subject') === undefined
+    const expects = (what: string) => kept.headers.get(`Nats-Expected-Last-Subject-Sequence${what}`) !== undefined
+    // Guarded by its own subject alone: nobody but the system can have stored there.
+    const last_resort = step.kind === 'return' && expects('') && !expects('-Subject')
     const code = header(kept, 'Passover-Code')
     // An id of its own time can be asked for again after two windows: that it expired is an answer, no return.
     if (why === 'ended' && (last_resort || code === 'E005')) return
@@ -164,7 +166,9 @@ export class Checks implements Watcher {
     }
     if (!parent || parent.subagent !== book.originator || [...parent.ancestors, book.originator].join() !== above.join())
       this.blame('P3', 'parent', `${book.key} says ${book.parent} is above it`)
-    if (parent && book.deadline > parent.deadline + CLOCK_MS)
+    // What it was granted when it was sent: how long that was on its way nobody knew, and the cascade ends it with its parent.
+    const granted_until = book.deadline - (kept.time - kept.sent_at)
+    if (parent && granted_until > parent.deadline + CLOCK_MS)
       this.blame('P5', 'deadline', `${book.key} may last ${book.deadline - parent.deadline} ms longer than its parent`)
     const granted = controlIn(kept)?.budget?.passes
     if (granted !== undefined && granted < 0) this.blame('P5', 'budget', `${book.key} is granted ${granted} passes`)

@@ -1,52 +1,9 @@
 import { APPROVAL_MS } from './actors.js'
+import { below, held, many, plain, stopWorkers, troubles, workerOf } from './config-parts.js'
 import { Dice } from './dice.js'
 import { type FaultPlan, makePlan, type PassPlan, type Plan } from './plan.js'
 
 type Change = (plan: Plan, dice: Dice) => Partial<Plan>
-
-/** Of a pass nothing but that it runs for a while and returns. */
-function plain(pass: PassPlan, dice: Dice): PassPlan {
-  const { name, at, from, to } = pass
-  const ms = Math.round(dice.between(200, 2_500))
-  return { name, at, from, to, timeout_ms: 6_000, given: false, does: 'returns', ms, children: [], again: [] }
-}
-
-/** So many passes, as those of the plan are. */
-function many(passes: PassPlan[], count: number): PassPlan[] {
-  return Array.from({ length: count }, (_, n) => ({ ...(passes[n % passes.length] as PassPlan), name: `p${n}` }))
-}
-
-function workerOf(pass: PassPlan, dice: Dice): string {
-  return `${pass.to}-${dice.whole(0, 1)}`
-}
-
-/** For each pass some trouble while it is under way. */
-function troubles(passes: PassPlan[], make: (pass: PassPlan) => FaultPlan[]): FaultPlan[] {
-  return passes.flatMap(make).sort((a, b) => a.at - b.at)
-}
-
-function stopWorkers(passes: PassPlan[], dice: Dice): FaultPlan[] {
-  return troubles(passes, (pass) => [
-    { kind: 'stop', at: Math.max(50, pass.at - dice.between(0, 40)), who: workerOf(pass, dice), ms: dice.between(2_200, 4_000) },
-    { kind: 'stop', at: pass.at + dice.between(20, 1_500), who: workerOf(pass, dice), ms: dice.between(1_100, 3_000) },
-  ])
-}
-
-const held = (passes: PassPlan[], dice: Dice): PassPlan[] =>
-  passes.map((pass) => ({
-    ...plain(pass, dice),
-    hold: {
-      after: dice.between(1, 2_000),
-      verdict: dice.pick(['approve', 'deny', 'nobody'] as const),
-      digest: dice.pick(['right', 'wrong'] as const),
-    },
-  }))
-
-const below = (pass: PassPlan, dice: Dice): PassPlan[] => {
-  const to = pass.to === 'audit' ? 'scout' : 'audit'
-  const child = { ...plain(pass, dice), name: `${pass.name}.0`, at: 0, from: pass.to, to, ms: 4_000 }
-  return [child, { ...child, name: `${pass.name}.1`, ms: 300 }]
-}
 
 /** The model's configurations: what each mutant needs, without much besides. A fault of another kind may come along. */
 const CHANGES: Record<string, Change> = {
@@ -103,6 +60,12 @@ const CHANGES: Record<string, Change> = {
     return { dispatchers: 1, clustered: true, passes: own, faults: [storm] }
   },
   hold: ({ passes }, dice) => ({ clustered: false, passes: held(passes, dice), faults: [] }),
+  /** Ended where it stays unknown whether that was stored, and a replica shows less than there is. */
+  ended_unknown: ({ passes }, dice) => {
+    const own = passes.slice(0, 2).map((pass) => ({ ...plain(pass, dice), does: 'hangs' as const, timeout_ms: 1_000, ms: 0 }))
+    const storm = ({ at }: PassPlan): FaultPlan[] => [{ kind: 'storm', at: at + 900, ms: 1_200, loss: 0.7, late: 0, late_ms: 0 }]
+    return { clustered: true, lag: 1, dispatchers: 1, passes: own, faults: troubles(own, storm), until: 50_000 }
+  },
   child: ({ passes }, dice) => {
     const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 1_000, children: below(pass, dice), cancel: dice.between(200, 4_000) }))
     return { workers: 2, clustered: false, passes: own, faults: stopWorkers(own.slice(0, 2), dice) }
@@ -211,6 +174,15 @@ const CHANGES: Record<string, Change> = {
       { kind: 'stop', at: Math.max(50, pass.at - 5), who: 'dispatcher-0', ms: dice.between(8_000, 14_000) },
     ]
     return { dispatchers: 1, deletes: true, id_window_ms: 9_000, until: 62_000, calm_at: 24_000, passes: own, faults: troubles(own, stop) }
+  },
+  /** A worker that fences faster than the timekeepers can read. */
+  starve: ({ passes }, dice) => {
+    const own = passes.slice(0, 1).map((pass) => ({ ...plain(pass, dice), does: 'hangs' as const, timeout_ms: 2_000 }))
+    const evil = own.flatMap(({ at, timeout_ms }) => Array.from({ length: 80 }, (_, n) => at + timeout_ms - 10 + 1.5 * n))
+    const storm = troubles(own, ({ at }) => [
+      { kind: 'storm', at: at + 2_000 + dice.between(150, 320), ms: 40, loss: 0.9, late: 0, late_ms: 0 },
+    ])
+    return { clustered: true, dispatchers: 5, passes: own, faults: storm, evil, evil_kinds: ['fence'] }
   },
   dishonest: ({ passes }, dice) => ({
     passes: passes.map((pass) => plain(pass, dice)),

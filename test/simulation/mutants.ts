@@ -73,6 +73,13 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'rank(b) - rank(a) || a.sequence - b.sequence',
   },
   '-late': { config: 'late', breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
+  '-ret_guard': {
+    config: 'starve',
+    breaks: 'the guards',
+    file: 'services/dispatcher/dist/ending.js',
+    find: 'return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } };',
+    put: 'return { ...message, guard: undefined };',
+  },
   '-caller': {
     config: 'again_lagging',
     breaks: 'rule 6',
@@ -123,6 +130,14 @@ export const MUTANTS: Record<string, Mutant> = {
     file: JOURNAL,
     find: "if (outcome.kind === 'refused' && outcome.reason !== 'closed')",
     put: "if (outcome.kind === 'unknown') return { ok: true, value: options.known === undefined ? plan([], 0).stored?.(1) : plan(options.known, 0).stored?.(1) }; if (outcome.kind === 'refused' && outcome.reason !== 'closed')",
+  },
+  stale_get: {
+    config: 'ended_unknown',
+    breaks: 'outcomes',
+    file: JOURNAL,
+    // Dispatcher and timekeeper take a replica's word for the leader's.
+    find: 'async #read(key, from, until) {',
+    put: 'async #read(key, from, until) { return this.#glimpse(key, until);',
   },
   stale_goes_on: {
     config: 'attempts',

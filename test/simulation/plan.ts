@@ -47,6 +47,7 @@ export interface Plan {
   deletes: boolean
   /** Somebody stores steps without guards: fences and returns of the newest attempt. */
   evil: number[]
+  evil_kinds?: ('fence' | 'return')[]
   /** How often an exact get of a cluster shows a replica that lags. */
   lag?: number
   skew: Record<string, number>

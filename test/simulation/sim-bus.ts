@@ -114,7 +114,7 @@ export class SimBus implements Bus {
 
   #send({ subject, headers, data = new Uint8Array(0), guard }: Outgoing, settle: (outcome: Outcome) => void): void {
     const expected = guard ? guardLines(subject, guard) : ''
-    const sent = { subject, block: encodeHeaders(headers, expected), data, guard }
+    const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.server.world.now }
     const ask = (): Outcome | undefined => this.server.publish(sent, this.identity)
     this.line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, this.clustered)))
   }

@@ -7,6 +7,8 @@ export interface Sent {
   block: string
   data: Uint8Array
   guard: Guard | undefined
+  /** Server time at which it was sent; undefined: as it is stored. */
+  sent_at?: number
 }
 
 /** A stored message; `gone_at` is the change that deleted it. */
@@ -15,6 +17,7 @@ export interface Kept extends Stored {
   stored_at: number
   gone_at: number
   by: string
+  sent_at: number
 }
 
 const FOREVER = Number.POSITIVE_INFINITY
@@ -49,6 +52,7 @@ export class SimStream {
       stored_at: ++this.changes,
       gone_at: FOREVER,
       by: about.by,
+      sent_at: sent.sent_at ?? about.time,
     }
     this.log.push(kept)
     const known = this.#subjects.get(sent.subject)

@@ -63,7 +63,18 @@ describe('the simulation', () => {
   })
 })
 
+/** The mutants of the model (journal.py), by their names there. */
+const OF_THE_MODEL = [
+  ...['no_guard', 'wrong_expected', 'ack_first_dispatcher', 'ack_first_worker', 'skip_fence', 'unknown_is_won', 'no_cascade', 'stale_get'],
+  ...['stale_goes_on', 'dispatch_held', 'any_digest', 'no_requests', 'no_expiry', 'literal_go_on', 'own_by_process', 'own_by_agent'],
+  ...['-connection', '-first_lost', '-proof_at_seq', '-find_work', '-del_order', '-late', '-ret_guard', '-caller'],
+]
+
 describe('mutants', () => {
+  test('each of the model is one here', () => {
+    expect(OF_THE_MODEL.filter((name) => !(name in MUTANTS))).toEqual([])
+  })
+
   test("a mutant's seed is replayed and shrunk to what it needs", () => {
     const run = fileURLToPath(new URL('../dist/simulation/run.js', import.meta.url))
     const { stdout, status } = spawnSync(process.execPath, [run, '--mutant', 'any_digest', '--seed', '1'], { encoding: 'utf8' })
