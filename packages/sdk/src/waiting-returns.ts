@@ -16,6 +16,8 @@ const AGAIN_MS = 2_000
 /** Returns looked at at a time, and told at a time. */
 const LOOKED_AT = 512
 const TOLD_AT_ONCE = 8
+/** Returns of which this process remembers that it told them: until the audit has heard so, it cannot say it. */
+const REMEMBERED = 10_000
 /** What takes longer waits for a person's release, and is looked at again. */
 const READ_MS = 10_000
 
@@ -37,6 +39,8 @@ export class WaitingReturns implements AsyncDisposable {
   readonly #listener: WaitingListener
   readonly #asked: AskedAcknowledged
   readonly #places: (() => void)[] = []
+  readonly #inHand = new Set<number>()
+  readonly #over = new Set<number>()
   #told = 0
   #consumption: Consumption | undefined
   #closed = false
@@ -65,13 +69,33 @@ export class WaitingReturns implements AsyncDisposable {
     const key = keyOf(this.#deps.bus, delivery.subject)
     if (!key) return { ok: true }
     const left = delivery.time + LEFT_MS - this.#deps.clock.now()
+    if (this.#over.has(delivery.sequence)) return { ok: true }
     if (left > 0) await pause(this.#deps.clock, Math.min(left, LEFT_MS))
     if (this.#closed) return { retry: true }
     const known = await this.#asked.has(delivery.sequence)
     if (known) return { ok: true }
     // Not answered: it cannot be known whether somebody has it.
     if (known === undefined || (await this.#isWaited(key, delivery.sequence))) return { retry: true, delay_ms: AGAIN_MS }
-    return this.#tell(key, delivery.sequence)
+    return this.#tellOnce(key, delivery.sequence)
+  }
+
+  /** Where listeners are slow, a return may wait for its place for longer than its delivery is renewed, and come again meanwhile. */
+  async #tellOnce(key: PassKey, returned: number): Promise<Verdict> {
+    if (this.#over.has(returned)) return { ok: true }
+    if (this.#inHand.has(returned)) return { retry: true, delay_ms: AGAIN_MS }
+    this.#inHand.add(returned)
+    try {
+      const verdict = await this.#tell(key, returned)
+      if ('ok' in verdict) this.#remember(returned)
+      return verdict
+    } finally {
+      this.#inHand.delete(returned)
+    }
+  }
+
+  #remember(returned: number): void {
+    this.#over.add(returned)
+    if (this.#over.size > REMEMBERED) for (const oldest of this.#over) return void this.#over.delete(oldest)
   }
 
   /** By a process that lives, this one included: it has it, or will. */
@@ -86,6 +110,8 @@ export class WaitingReturns implements AsyncDisposable {
     if (this.#closed || !outcome || (!outcome.ok && outcome.error.code === 'E040')) return { retry: true, delay_ms: AGAIN_MS }
     await this.#place()
     try {
+      // Another process may have told it meanwhile.
+      if (await this.#asked.has(returned)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
       this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${textOf(error)}`)
