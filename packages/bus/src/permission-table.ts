@@ -13,6 +13,7 @@ const SECTIONS: { title: string; principal: Principal }[] = [
   { title: 'The dispatcher', principal: { role: 'dispatcher' } },
   { title: 'The audit service', principal: { role: 'audit' } },
   { title: 'The notifier', principal: { role: 'notifier' } },
+  { title: 'The gateway', principal: { role: 'gateway' } },
   { title: 'A person', principal: { role: 'person', name: 'PERSON' } },
   {
     title: 'An auditor: a person who may also read the archive (`passover verify`, `evidence`)',

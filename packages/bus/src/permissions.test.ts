@@ -82,6 +82,6 @@ describe('permissions', () => {
   it('are a table for people', () => {
     const table = permissionTable()
     expect(table).toContain('| approve or deny | publish | `decision.*.*.*.*.PERSON` |')
-    expect(table.match(/^## /gm)).toHaveLength(7)
+    expect(table.match(/^## /gm)).toHaveLength(8)
   })
 })

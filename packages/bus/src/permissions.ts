@@ -32,11 +32,12 @@ export type Principal =
   | { role: 'dispatcher' }
   | { role: 'audit' }
   | { role: 'notifier' }
+  | { role: 'gateway' }
 
 /** Name of the user that a principal connects as. No agent or person can have a name with a dot. */
 export function userOf(principal: Principal): string {
   if (principal.role === 'dispatcher') return SYSTEM
-  return principal.role === 'audit' || principal.role === 'notifier' ? `${SYSTEM}.${principal.role}` : principal.name
+  return 'name' in principal ? principal.name : `${SYSTEM}.${principal.role}`
 }
 
 /** The identity that a principal signs with. */
@@ -60,6 +61,8 @@ export function grantsFor(principal: Principal, context: PermissionContext): Gra
       return [inbox, ...auditGrants(context)]
     case 'notifier':
       return [inbox, ...notifierGrants(context)]
+    case 'gateway':
+      return [inbox, ...gatewayGrants(context)]
   }
 }
 
@@ -214,5 +217,15 @@ function notifierGrants(context: PermissionContext): Grant[] {
     ...takeFrom(stream, NOTIFIER, 'take held passes and returns'),
     ...readStream(stream, 'read the passes that it tells about'),
     ...leaveAlone([DISPATCHER, DECISIONS, ...agentsConsumers(context)], stream),
+  ]
+}
+
+/** It acts for nobody by this user: what it does for a token's owner goes by the owner's own (decision 77). */
+function gatewayGrants(context: PermissionContext): Grant[] {
+  const { subjects } = context
+  return [
+    ...readStream(subjects.stream, 'feed of events, of which agents are shown their own'),
+    publish(subjects.ask(SYSTEM), 'whether the audit answers, and numbers for metrics'),
+    ...leaveAlone([DISPATCHER, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
   ]
 }

@@ -41,6 +41,7 @@ describe('the command tree', () => {
       'verify',
       'evidence',
       'replay',
+      'gateway',
       'doctor',
       'chaos',
       'completion',

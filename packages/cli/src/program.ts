@@ -9,6 +9,7 @@ import { approveCommand, denyCommand } from './commands/decide.js'
 import { dlqCommand } from './commands/dlq.js'
 import { doctorCommand } from './commands/doctor.js'
 import { evidenceCommand } from './commands/evidence.js'
+import { gatewayCommand } from './commands/gateway.js'
 import { inboxCommand } from './commands/inbox.js'
 import { listCommand } from './commands/list.js'
 import { policyCommand } from './commands/policy.js'
@@ -58,6 +59,7 @@ export function buildProgram(): Command {
     verifyCommand(),
     evidenceCommand(),
     replayCommand(),
+    gatewayCommand(),
     doctorCommand(),
     chaosCommand(),
     completionCommand(() => program),

@@ -9,6 +9,7 @@ import { typed } from '../text.js'
 
 interface UpOptions {
   port?: number
+  http?: number | true
   log?: string
 }
 
@@ -17,6 +18,7 @@ export function upCommand(): Command {
   return new Command('up')
     .description("run this project's server, dispatcher and audit until Ctrl-C")
     .option('--port <n>', 'port of the server (default: the one it had, else a free one)', wholeNumber('--port', 1, 65_535))
+    .option('--http [port]', 'the HTTP API too, on this machine only (default port: 7420)', wholeNumber('--http', 0, 65_535))
     .addOption(
       new Option('--log <level>', 'how much goes into .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
     )
@@ -36,7 +38,7 @@ async function run(context: Context, options: UpOptions): Promise<number> {
     clearTimeout(slow)
     progress.stop()
   })
-  if (started.kind === 'started') return await serve(context, started.local, signals)
+  if (started.kind === 'started') return await serveAll(context, started.local, { signals, http: options.http })
   const { url, pid, project } = started
   const wanted = otherPort(url, options.port)
   terminal.show(
@@ -134,7 +136,35 @@ async function externalServer({ flags, env, directory }: Context) {
   return resolveServer({ server: named, by }, env, directory)
 }
 
-async function serve({ terminal, env }: Context, local: Local, signals: StopSignals): Promise<number> {
+/** The gateway stands before everything else that runs: it is there last, and gone first. */
+async function serveAll(context: Context, local: Local, { signals, http }: { signals: StopSignals; http: number | true | undefined }) {
+  if (http === undefined) return await serve(context, local, { signals })
+  const { serveGateway } = await import('../gateway/serve.js')
+  const server: ServerSetting = { ...(await serverOf(context, local)), url: local.url }
+  const port = http === true ? undefined : http
+  try {
+    await using gateway = await serveGateway(context, server, { port, tokens: `${local.project}/gateway-tokens.json` })
+    return await serve(context, local, { signals, api: gateway.url })
+  } finally {
+    await local.stop()
+  }
+}
+
+async function serverOf(context: Context, { project }: Local): Promise<ServerSetting> {
+  const external = await externalServer(context)
+  if (external) return external
+  const { readServerFile } = await import('../project.js')
+  const { user = '', password = '' } = readServerFile(project) ?? {}
+  return { url: '', credentials: { user, pass: password }, origin: 'project', project }
+}
+
+interface Serving {
+  signals: StopSignals
+  /** Where the HTTP API is. */
+  api?: string
+}
+
+async function serve({ terminal, env }: Context, local: Local, { signals, api }: Serving): Promise<number> {
   const { url, server, project } = local
   const { bold, dim, green } = terminal.colors
   terminal.show(
@@ -144,12 +174,14 @@ async function serve({ terminal, env }: Context, local: Local, signals: StopSign
       pid: process.pid,
       directory: project,
       health: local.health,
+      ...(api === undefined ? {} : { http: api }),
       ...(server ? { server_version: server.version, server_pid: server.pid } : {}),
     },
     () =>
       [
         `${green('✓')} Passover is up at ${bold(url)}${server ? dim(`  nats-server ${server.version}`) : ''}`,
         `  data and log in ${project}`,
+        ...(api === undefined ? [] : [`  HTTP API at ${bold(`${api}/openapi.json`)}`]),
         dim(`  health at ${local.health}/readyz`),
         '',
         'Next, in another terminal:',

@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openBus, parseCredentials, serverClock } from '@passover/bus'
+import { type Listening, NeedsTokens, PortTaken, startGateway, TokenFile } from '@passover/gateway'
+import { SYSTEM } from '@passover/schemas'
+import { pino } from 'pino'
+import { z } from 'zod'
+import { connectAs } from '../client.js'
+import type { Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import { findProject } from '../project.js'
+import type { Credentials, ServerSetting } from '../settings.js'
+
+export interface ServeOptions {
+  host?: string | undefined
+  port?: number | undefined
+  /** The file with the tokens. */
+  tokens: string
+}
+
+/** Where tokens are kept: --tokens > PASSOVER_GATEWAY_TOKENS > the project's folder. CliFailure E030 where there is none of them. */
+export function tokensPath({ directory, env }: Pick<Context, 'directory' | 'env'>, given: string | undefined): string {
+  const project = findProject(directory)
+  const path = given ?? env.PASSOVER_GATEWAY_TOKENS ?? (project && join(project, 'gateway-tokens.json'))
+  if (path) return path
+  throw new CliFailure('E030', 'there is no place for the tokens of a gateway', {
+    hint: 'name a file by --tokens or PASSOVER_GATEWAY_TOKENS; a project of passover up has one',
+  })
+}
+
+const credentialsFile = z.record(z.string(), z.string())
+
+/** Connects as a token's owner. Undefined: there are no credentials for it. */
+export function ownersConnections(server: ServerSetting, env: NodeJS.ProcessEnv) {
+  const named = readCredentials(env.PASSOVER_GATEWAY_CREDENTIALS)
+  return (name: string) => {
+    const own = named ? (Object.hasOwn(named, name) ? named[name] : undefined) : undefined
+    if (named && own === undefined) return undefined
+    return openBus({ servers: [server.url], identity: name, name: `gateway as ${name}`, ...credentialsOf(own, server) })
+  }
+}
+
+/** A project's own server tells nobody apart, and lets all in by the project's credentials. */
+function credentialsOf(own: string | undefined, server: ServerSetting): { credentials?: Credentials | { nkey: string } } {
+  if (own !== undefined) return { credentials: parseCredentials(own) }
+  return server.credentials ? { credentials: server.credentials } : {}
+}
+
+function readCredentials(path: string | undefined): Record<string, string> | undefined {
+  if (path === undefined) return undefined
+  try {
+    return credentialsFile.parse(JSON.parse(readFileSync(path, 'utf8')))
+  } catch {
+    // What is wrong with it may quote a password.
+    throw new CliFailure('E030', `PASSOVER_GATEWAY_CREDENTIALS: ${path} cannot be read as JSON of names and credentials`, {
+      hint: 'like {"ann": "ann:password", "alice": "SU…"}',
+    })
+  }
+}
+
+/** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken; E030: others could reach it, and nobody needs a token. */
+export async function serveGateway(context: Context, server: ServerSetting, { host, port, tokens }: ServeOptions): Promise<Listening> {
+  const bus = await connectAs(SYSTEM, server)
+  const log = pino({ level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
+  const connect = ownersConnections(server, context.env)
+  const deps = { bus, clock: serverClock(bus), log, connect, tokens: new TokenFile(tokens), open_to: context.person }
+  const gateway = startGateway(deps, { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) })
+  const stop = async () => {
+    await gateway[Symbol.asyncDispose]()
+    await bus[Symbol.asyncDispose]()
+  }
+  try {
+    const { url } = await gateway.listen()
+    return { url, [Symbol.asyncDispose]: stop }
+  } catch (error) {
+    await stop()
+    throw failureOf(error)
+  }
+}
+
+function failureOf(error: unknown): unknown {
+  if (error instanceof PortTaken) {
+    return new CliFailure('E042', error.message, { hint: 'choose another with --port (of passover up: --http)', exit: 1 })
+  }
+  if (!(error instanceof NeedsTokens)) return error
+  return new CliFailure('E030', `other machines could reach ${error.message}, and no token is needed yet`, {
+    hint: 'make one first: passover gateway token add --as <person>',
+  })
+}

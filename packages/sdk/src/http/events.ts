@@ -1,0 +1,69 @@
+import { PassOverError } from '@passover/core'
+import { type EventsParameters, type FeedEvent, feedEvent } from '@passover/schemas/http'
+import { type HttpOptions, send } from './call.js'
+import { type Block, blocks } from './server-sent.js'
+
+export interface EventsOptions extends EventsParameters {
+  /** Ends it. */
+  signal?: AbortSignal
+  /** Told what a feed cannot give: `gap` (deleted before it was read) or `reset` (another stream). */
+  onLost?: (what: 'gap' | 'reset', data: unknown) => void
+  /** Told each time a connection ended and another one is made. */
+  onReconnect?: (why: unknown) => void
+}
+
+const AGAIN_MS = 500
+/** No heartbeat for so long: the connection is dead, whatever it says. */
+const SILENT_MS = 60_000
+
+/**
+ * What is stored, each event once: after a connection that ended (a gateway that restarts, too) it goes on after the last id it heard. Throws what
+ * asking again cannot mend: E005, E013.
+ */
+export async function* events(options: HttpOptions, wanted: EventsOptions): AsyncGenerator<FeedEvent> {
+  const { signal, onLost, onReconnect, after, ...query } = wanted
+  let last = after === undefined ? undefined : String(after)
+  while (!signal?.aborted) {
+    const silence = new AbortController()
+    const ends = signal ? AbortSignal.any([signal, silence.signal]) : silence.signal
+    let timer = setTimeout(() => silence.abort(), SILENT_MS)
+    let why: unknown
+    try {
+      const { body } = await send(options, '/events', { query, headers: { 'last-event-id': last }, signal: ends })
+      for await (const block of blocks(body)) {
+        clearTimeout(timer)
+        timer = setTimeout(() => silence.abort(), SILENT_MS)
+        const event = eventIn(block, onLost)
+        // Heard by who takes it: thrown away between two steps of a loop, it comes again.
+        if (event) yield event
+        if (block.id !== undefined) last = block.id
+      }
+    } catch (error) {
+      if (error instanceof PassOverError && !error.recoverable) throw error
+      why = error
+    } finally {
+      clearTimeout(timer)
+      silence.abort()
+    }
+    if (signal?.aborted) return
+    onReconnect?.(why)
+    await pause(signal)
+  }
+}
+
+function eventIn({ event, data }: Block, onLost: EventsOptions['onLost']): FeedEvent | undefined {
+  const value: unknown = JSON.parse(data)
+  if (event === 'gap' || event === 'reset') onLost?.(event, value)
+  return event === 'passover' ? feedEvent.parse(value) : undefined
+}
+
+function pause(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, AGAIN_MS)
+    const early = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    signal?.addEventListener('abort', early, { once: true })
+  })
+}

@@ -1,0 +1,115 @@
+import type { FeedEvent } from '@passover/schemas/http'
+import { connectHttp } from '@passover/sdk/http'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { GatewayWorld } from '../support/gateway.js'
+import { until } from '../support/until.js'
+
+/** What the feed must tell: every stored message that is an event of a pass, in order. */
+async function stored(world: GatewayWorld, from: number): Promise<number[]> {
+  const { bus } = world.agents.world
+  const sequences: number[] = []
+  const reader = await bus.follow({ from, headers_only: true }, (message, fact) => {
+    if (fact.type !== 'acknowledged' && fact.type !== 'advisory') sequences.push(message.sequence)
+  })
+  await reader.caughtUp
+  await reader[Symbol.asyncDispose]()
+  return sequences
+}
+
+describe('the feed of events', () => {
+  let world: GatewayWorld
+  beforeAll(async () => {
+    world = await GatewayWorld.start()
+    const { world: made } = world.agents
+    await made.agent('alice', { originates: 'always' })
+    await made.agent('other', { originates: 'always' })
+    await made.agent('audit')
+    await (await world.agents.agent('audit')).onPass(async () => 'done')
+  })
+  afterAll(() => world?.[Symbol.asyncDispose]())
+
+  it('gives every event exactly once, in order, while the gateway is restarted under its reader', async () => {
+    let gateway = await world.another({ port: 0, heartbeat_ms: 50 })
+    const { url } = await gateway.listen()
+    const port = Number(new URL(url).port)
+    const begin = (await world.agents.world.bus.bounds()).last
+    const heard: FeedEvent[] = []
+    const stop = new AbortController()
+    let reconnects = 0
+    const reading = (async () => {
+      const onReconnect = () => void reconnects++
+      const wanted = { after: begin, signal: stop.signal, onReconnect }
+      for await (const event of connectHttp({ url, token: 'ann' }).events(wanted)) heard.push(event)
+    })()
+    const alice = await world.agents.agent('alice')
+    for (let round = 0; round < 4; round++) {
+      await Promise.all(
+        Array.from({ length: 10 }, () => alice.passOver({ subagent: 'audit', reason: 'r', work_context: { objective: 'o' } })),
+      )
+      await gateway[Symbol.asyncDispose]()
+      // What is stored while no gateway is there must come too.
+      await alice.passOver({ subagent: 'audit', reason: 'unseen', work_context: { objective: 'o' } })
+      gateway = await world.another({ port, heartbeat_ms: 50 })
+      await gateway.listen()
+    }
+    const wanted = await stored(world, begin + 1)
+    await until(async () => (heard.length >= wanted.length ? true : undefined), { what: 'everything was heard', deadline_ms: 30_000 })
+    stop.abort()
+    await reading.catch(() => undefined)
+    expect(heard.map(({ sequence }) => sequence)).toEqual(wanted)
+    expect(reconnects).toBeGreaterThanOrEqual(2)
+  })
+
+  it('shows an agent its own passes only, and a filter what it names', async () => {
+    const { url } = await (await world.another({ port: 0 })).listen()
+    const begin = (await world.agents.world.bus.bounds()).last
+    const seen = async (token: string, filter: object = {}) => {
+      const stop = new AbortController()
+      const found: FeedEvent[] = []
+      const done = (async () => {
+        for await (const event of connectHttp({ url, token }).events({ after: begin, signal: stop.signal, ...filter })) found.push(event)
+      })()
+      const end = () => {
+        stop.abort()
+        return done.catch(() => undefined)
+      }
+      return { found, end }
+    }
+    const readers = {
+      ann: await seen('ann'),
+      alice: await seen('agent~alice'),
+      other: await seen('agent~other'),
+      audit: await seen('agent~audit'),
+    }
+    const alice = await world.agents.agent('alice')
+    const output = await alice.passOver({ subagent: 'audit', reason: 'r', work_context: { objective: 'o' } })
+    const one = await seen('ann', { id: output.work_id })
+    const kinds = (events: FeedEvent[]) => events.map(({ kind }) => kind)
+    await until(async () => (kinds(readers.audit.found).includes('return') ? true : undefined), { what: 'the worker sees its return' })
+    await until(async () => (kinds(one.found).includes('return') ? true : undefined), { what: 'the filter finds it' })
+    await until(async () => (kinds(readers.alice.found).includes('return') ? true : undefined), { what: 'alice sees its return' })
+    expect(kinds(readers.alice.found)).toEqual(['request', 'work', 'return'])
+    expect(kinds(readers.audit.found)).toEqual(['work', 'return'])
+    expect(readers.other.found).toEqual([])
+    await Promise.all([...Object.values(readers), one].map(({ end }) => end()))
+  })
+
+  it('says so where it cannot go on after an id, and where too many are open', async () => {
+    const gateway = await world.another({ port: 0, feeds_a_token: 1 })
+    const { url } = await gateway.listen()
+    const lost: string[] = []
+    const stop = new AbortController()
+    const reading = (async () => {
+      const onLost = (what: string) => void lost.push(what)
+      for await (const _ of connectHttp({ url, token: 'ann' }).events({ after: 9_000_000, signal: stop.signal, onLost })) break
+    })()
+    await until(async () => (lost.length > 0 ? true : undefined), { what: 'the reset is told' })
+    expect(lost).toEqual(['reset'])
+    const second = await fetch(`${url}/api/pass-over/events`, { headers: { authorization: 'Bearer ann' } })
+    expect(second.status).toBe(503)
+    expect(second.headers.get('retry-after')).toBe('5')
+    expect(await second.json()).toMatchObject({ code: 'E014' })
+    stop.abort()
+    await reading.catch(() => undefined)
+  })
+})
