@@ -55,6 +55,8 @@ export class Archiver {
   /** Segments of which an object of ours may exist, though the entry may be someone else's. */
   private readonly stored = new Set<number>()
   segments = 0
+  /** Sequence of the last message taken. */
+  position = 0
   /** Why the last segment is not sealed yet. */
   trouble: string | undefined
 
@@ -86,12 +88,18 @@ export class Archiver {
   /** Takes the next event. A promise means that the reader must wait for it. */
   take(stored: Stored, fact: Fact, session: string | undefined): Promise<void> | undefined {
     const k = segmentOf(stored.sequence)
+    this.position = Math.max(this.position, stored.sequence)
     if (k < this.current.k) return undefined
     let busy: Promise<void> | undefined
     while (k > this.current.k) busy = this.seal() ?? busy
     this.current.add(stored, named(stored, fact), session)
     if (stored.sequence === segmentRange(k).last) busy = this.seal() ?? busy
     return busy
+  }
+
+  /** What was read ends with this sequence: whatever of it was deleted, its segments are whole. */
+  sealTo(sequence: number): void {
+    while (this.current.k < segmentOf(sequence + 1)) void this.seal()
   }
 
   /** Waits for the segments that are being sealed; the open one stays in the stream. */

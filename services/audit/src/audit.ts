@@ -5,6 +5,7 @@ import { ACKNOWLEDGED_BUCKET, Acknowledged, reread } from './acknowledged.js'
 import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
 import { briefOf, storedRecord } from './brief.js'
+import { catchUp, takes } from './catch-up.js'
 import { type ChunkEntry, chunkEntry } from './chunk.js'
 import { DeadLetters } from './dead-letters.js'
 import { createdAt, describeChecked } from './describe.js'
@@ -27,6 +28,7 @@ import { PassIndex } from './search/pass-index.js'
 import { PassSearch } from './search/pass-search.js'
 import { sessionOf } from './session.js'
 import { type ArchiveStart, isEmpty, projectionStart, seed } from './start.js'
+import { watchAgents } from './watch-agents.js'
 import { Undelivered } from './undelivered.js'
 import { untilRead } from './until-read.js'
 import { Violations } from './violations.js'
@@ -61,11 +63,9 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
   void parts.undelivered.scan(from)
-  const reader = await bus.follow({ from }, (stored, fact) => {
-    const busy = parts.projector.take(stored, fact)
-    const sealing = parts.archiver.take(stored, fact, sessionOf(stored, fact))
-    return busy || sealing ? Promise.all([busy, sealing]).then(() => undefined) : undefined
-  })
+  parts.projector.position = from - 1
+  const behind = await catchUp(bus, parts.archiver)
+  const reader = await bus.follow({ from }, takes(parts, behind))
   const { indexing, index, projector } = parts
   void indexing
     .fill()
@@ -99,7 +99,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead, search })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
-  return new RunningAudit(parts, { reader, answering, watch, dead, deleter, rebuild: rebuild || !built })
+  return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, rebuild: rebuild || !built })
 }
 
 interface Stores {
@@ -147,7 +147,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     { writes: log_all_passes, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
-    { bus, clock, log, manifest, objects, needed: () => projector.needed() },
+    { bus, clock, log, manifest, objects, needed: () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1) },
     { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
     start,
   )
@@ -231,15 +231,4 @@ export function seesAll(
   agents: { has(name: string): boolean },
 ): boolean {
   return asker === SYSTEM || people.includes(asker) || (open && !agents.has(asker))
-}
-
-async function watchAgents(bus: Bus): Promise<{ agents: Map<string, AgentRecord>; watch: AsyncDisposable }> {
-  const agents = new Map<string, AgentRecord>()
-  const table = await bus.table('agents', agentRecord)
-  const watch = await table.watch((name, record) => {
-    if (record) agents.set(name, record)
-    else agents.delete(name)
-  })
-  await watch.ready
-  return { agents, watch }
 }

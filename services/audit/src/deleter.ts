@@ -11,13 +11,21 @@ export interface DeleterDeps extends DeletionDeps {
   archive: Archive
   clock: Clock
   log: Logger
-  /** Whether everything up to there was read; waits for it a little. */
-  hasRead: (sequence: number) => Promise<boolean>
+  /** Sequence of the last message that the reader took. */
+  position: () => number
   /** What was read and is in no sealed segment. */
   unsealed: () => (key: PassKey) => boolean
   holder: string
 }
 
+interface Younger {
+  /** Server ms of the moment. */
+  now: number
+  isYounger: IsYounger
+}
+
+/** Segments done with before it is looked anew at what came meanwhile. */
+const BATCH = 256
 /** Passes that wait are looked at again so often, at most so many at a time. */
 const AGAIN_MS = 5_000
 const AT_ONCE = 16
@@ -33,6 +41,7 @@ export class Deleter {
   readonly segments: SegmentDeleter
   private readonly left = new Map<number, Waiting>()
   private ahead: Ahead | undefined
+  private marked: { last: number; now: number } | undefined
   private working: Promise<void> | undefined
   private stopped = false
   private lookedAgain = Number.NEGATIVE_INFINITY
@@ -91,10 +100,12 @@ export class Deleter {
       return
     }
     await this.takeOver()
-    while (!this.stopped && (await this.segment())) {
+    const found = await this.younger()
+    if (!found) return
+    for (let done = 0; done < BATCH && !this.stopped && (await this.segment(found)); done++) {
       // the next one
     }
-    if (!this.stopped) await this.lookAgain()
+    if (!this.stopped) await this.lookAgain(found.isYounger)
   }
 
   /** Where nobody deleted yet; undefined: nothing of what is stored is archived. */
@@ -114,13 +125,11 @@ export class Deleter {
   }
 
   /** The next segment; false: none is due, or it is another process's now. */
-  private async segment(): Promise<boolean> {
-    const { bus, manifest, rules } = this.deps
+  private async segment({ now, isYounger }: Younger): Promise<boolean> {
+    const { manifest, rules } = this.deps
     const { next } = this.state
     const entry = await manifest.entry(next)
-    if (!entry || entry.last_time + 2 * rules.id_window_ms >= bus.now()) return false
-    const isYounger = await this.younger()
-    if (!isYounger) return false
+    if (!entry || entry.last_time + 2 * rules.id_window_ms >= now) return false
     const { left, texts } = await this.segments.run(entry, isYounger)
     await this.strike(new Set(texts))
     if (left.passes.length + left.advisories.length > 0) await this.leave(next, left)
@@ -129,13 +138,19 @@ export class Deleter {
     return await this.state.advance(next + 1)
   }
 
-  /** As everything stored until now has it: what comes later asks for a pass that is older than two windows. Undefined: the reader lags. */
-  private async younger(): Promise<IsYounger | undefined> {
-    if (!(await this.deps.hasRead((await this.deps.bus.bounds()).last))) return undefined
+  /**
+   * What is known of younger messages once everything is read that was stored at a moment: what comes after it asks for what was older than two
+   * windows then. Undefined: the reader is not there yet, and it is looked at again; an audit that lags deletes later, but it does.
+   */
+  private async younger(): Promise<Younger | undefined> {
+    this.marked ??= { last: (await this.deps.bus.bounds()).last, now: this.deps.bus.now() }
+    const { last, now } = this.marked
+    if (this.deps.position() < last) return undefined
+    this.marked = undefined
     const unsealed = this.deps.unsealed()
     const { ahead } = this
     await ahead?.look()
-    return ahead && ((key, k) => ahead.after(keyText(key), k) || unsealed(key))
+    return ahead && { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key) }
   }
 
   /** Something younger of them was stored, and decides. */
@@ -152,11 +167,9 @@ export class Deleter {
     else this.left.delete(k)
   }
 
-  private async lookAgain(): Promise<void> {
+  private async lookAgain(isYounger: IsYounger): Promise<void> {
     const { clock } = this.deps
     if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
-    const isYounger = await this.younger()
-    if (!isYounger) return
     let letters = 0
     for (const [k, waiting] of [...this.left].sort(([a], [b]) => b - a)) {
       letters += waiting.passes.filter(({ why }) => why === 'dead_letter').length

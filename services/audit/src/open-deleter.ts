@@ -3,7 +3,6 @@ import type { ObjectStore } from '@passover/bus'
 import { makeInstance } from '@passover/schemas'
 import { Deleter } from './deleter.js'
 import type { Parts } from './running.js'
-import { untilRead } from './until-read.js'
 
 /** The deleter of an audit's parts. */
 export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
@@ -22,11 +21,7 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
     dead_letters_ms,
     rules: { id_window_ms },
     unsealed: () => archiver.unsealed(),
-    hasRead: (sequence) =>
-      untilRead(parts, sequence).then(
-        () => true,
-        () => false,
-      ),
+    position: () => Math.min(parts.projector.position, archiver.position),
     holder: makeInstance(random),
   })
 }

@@ -6,6 +6,7 @@ import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
+import type { CatchingUp } from './catch-up.js'
 import type { Deleter } from './deleter.js'
 import type { EndedPasses } from './ended-passes.js'
 import type { Expiries } from './expiries.js'
@@ -104,6 +105,8 @@ export class RunningAudit {
     private readonly parts: Parts,
     private readonly opened: {
       reader: Following
+      /** Archives what was full at the start. */
+      behind: CatchingUp
       answering: Consumption | undefined
       watch: AsyncDisposable
       dead: AsyncDisposable | undefined
@@ -163,6 +166,7 @@ export class RunningAudit {
     const { last } = await deps.bus.bounds()
     const isBusy = () =>
       projector.position < last ||
+      this.opened.behind.whole !== undefined ||
       records.pending > 0 ||
       reloads.size > 0 ||
       schemas.pending > 0 ||
@@ -186,7 +190,12 @@ export class RunningAudit {
     const { opened, parts } = this
     for (const timer of this.timers) timer[Symbol.dispose]()
     await opened.answering?.drain(ms)
-    await Promise.all([opened.reader[Symbol.asyncDispose](), opened.watch[Symbol.asyncDispose](), opened.dead?.[Symbol.asyncDispose]()])
+    await Promise.all([
+      opened.reader[Symbol.asyncDispose](),
+      opened.behind[Symbol.asyncDispose](),
+      opened.watch[Symbol.asyncDispose](),
+      opened.dead?.[Symbol.asyncDispose](),
+    ])
     const flushed = parts.acknowledged.flush()
     // What is only retried is given up; the next process reads it again (I4).
     parts.reloads.stop()
