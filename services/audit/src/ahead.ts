@@ -8,6 +8,8 @@ import { keyText } from '@passover/schemas'
 export class Ahead {
   private readonly last = new Map<string, number>()
   private read: number
+  /** Every pass of one segment: most that are cut by a segment's end go on in the next one, and may begin there. */
+  private next: { k: number; texts: ReadonlySet<string> } | undefined
 
   constructor(
     private readonly deps: { archive: Pick<Archive, 'passesIn'>; manifest: Pick<Manifest, 'entry'> },
@@ -28,9 +30,14 @@ export class Ahead {
     }
   }
 
-  /** Whether a segment after k speaks of it. */
+  /** Before segment k is gone through. */
+  async beside(k: number): Promise<void> {
+    this.next = { k: k + 1, texts: new Set((await this.deps.archive.passesIn(k + 1)).map(({ key }) => keyText(key))) }
+  }
+
+  /** Whether a segment after k speaks of it, as far as it began before, or goes on in the next one. */
   after(text: string, k: number): boolean {
-    return (this.last.get(text) ?? -1) > k
+    return (this.last.get(text) ?? -1) > k || (this.next?.k === k + 1 && this.next.texts.has(text))
   }
 
   /** Segment k is done with. */

@@ -79,7 +79,7 @@ export class SegmentDeleter {
 
   /** Looks at a pass again that had to wait in a segment before `next`. Undefined: it is gone, or what is younger of it decides. */
   async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<WaitingPass | undefined> {
-    const wait = await this.settle(await this.read(key), { ...how, k: how.next - 1 })
+    const wait = await this.settle(await this.completed(await this.read(key)), { ...how, k: how.next - 1 })
     return wait === 'later' ? undefined : wait
   }
 
@@ -100,18 +100,22 @@ export class SegmentDeleter {
     const standing = await standingOf(leaving.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
     if (standing.may === 'wait') return waitingOf(key, standing)
-    await this.deletePass(leaving)
+    await this.deletePass(found.whole ? leaving : await this.completed(leaving))
     return undefined
   }
 
   /** What stream and archive have of a pass that this process did not read from its beginning. */
   private async read(key: PassKey): Promise<Leaving> {
-    const { bus, archive } = this.deps
     const { memory, messages } = await loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
-    const leaving: Leaving = { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true }
-    // Requests for it that no step names, and progress: a history has not all of these.
-    const others = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => !leaving.facts.has(sequence))
-    for (const stored of await archive.messages(others)) addTo(leaving, { stored, fact: bus.subjects.toFact(stored) }, this.deps.rules)
+    return { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true }
+  }
+
+  /** With requests for it that no step names, and progress: a history has not all of these. */
+  private async completed(leaving: Leaving): Promise<Leaving> {
+    const { bus, archive, rules } = this.deps
+    const { memory, facts } = leaving
+    const others = (await archive.sequencesOf(memory.key, (stored) => requestIn(bus, stored))).filter((sequence) => !facts.has(sequence))
+    for (const stored of await archive.messages(others)) addTo(leaving, { stored, fact: bus.subjects.toFact(stored) }, rules)
     return leaving
   }
 

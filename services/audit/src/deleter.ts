@@ -130,6 +130,7 @@ export class Deleter {
     const { next } = this.state
     const entry = await manifest.entry(next)
     if (!entry || entry.last_time + 2 * rules.id_window_ms >= now) return false
+    await this.ahead?.beside(next)
     const { left, texts } = await this.segments.run(entry, isYounger)
     await this.strike(new Set(texts))
     if (left.passes.length + left.advisories.length > 0) await this.leave(next, left)
