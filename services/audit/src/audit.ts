@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
-import type { Bus, ObjectStore, Table } from '@passover/bus'
-import { type AgentRecord, agentRecord, keyText, makeInstance, type PassKey, type PassRecord, SYSTEM } from '@passover/schemas'
+import type { ObjectStore, Table } from '@passover/bus'
+import { type AgentRecord, keyText, makeInstance, type PassKey, type PassRecord, SYSTEM } from '@passover/schemas'
 import { ACKNOWLEDGED_BUCKET, Acknowledged, reread } from './acknowledged.js'
 import { type AnswerDeps, answerQuestions } from './answer.js'
 import { Archiver, archivePosition, sweepOrphans } from './archive.js'
@@ -26,12 +26,11 @@ import { Indexing } from './search/indexing.js'
 import { OlderPasses } from './search/older.js'
 import { PassIndex } from './search/pass-index.js'
 import { PassSearch } from './search/pass-search.js'
-import { sessionOf } from './session.js'
 import { type ArchiveStart, isEmpty, projectionStart, seed } from './start.js'
-import { watchAgents } from './watch-agents.js'
 import { Undelivered } from './undelivered.js'
 import { untilRead } from './until-read.js'
 import { Violations } from './violations.js'
+import { watchAgents } from './watch-agents.js'
 
 /**
  * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.

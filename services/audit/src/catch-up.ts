@@ -40,7 +40,10 @@ export async function catchUp(bus: Bus, archiver: Archiver): Promise<CatchingUp>
 }
 
 /** What the reader does with each message; what the archiver catches up with by itself is not for it, and the rest comes after that. */
-export function takes({ projector, archiver }: Pick<Parts, 'projector' | 'archiver'>, behind: CatchingUp): (stored: Stored, fact: Fact) => void | Promise<void> {
+export function takes(
+  { projector, archiver }: Pick<Parts, 'projector' | 'archiver'>,
+  behind: CatchingUp,
+): (stored: Stored, fact: Fact) => void | Promise<void> {
   return (stored, fact) => {
     const busy = projector.take(stored, fact)
     if (stored.sequence <= behind.to) return busy
