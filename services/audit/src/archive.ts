@@ -67,6 +67,7 @@ export class Archiver {
   ) {
     this.last = start.newest
     this.current = this.begin(segmentOf(start.from))
+    this.position = start.from - 1
   }
 
   /** The first sequence that it still wants. */
