@@ -128,7 +128,7 @@ describe('the command line', () => {
       )
         .split('\n')
         .filter(Boolean)
-    expect(offers('passover', 're')).toEqual(['request'])
+    expect(offers('passover', 'req')).toEqual(['request'])
     expect(offers('passover', 'agents', 'a')).toEqual(['add'])
     expect(offers('passover', 'request', '--obj')).toEqual(['--objective'])
     expect(offers('passover', 'request', '--priority', 'h')).toEqual(['high'])

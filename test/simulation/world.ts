@@ -106,7 +106,7 @@ function before(a: Event, b: Event): boolean {
 }
 
 /** Every promise that can go on has gone on by then: the queue of ticks is looked at when no promise is left to go on. */
-export function settled(): Promise<void> {
+function settled(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve))
 }
 
