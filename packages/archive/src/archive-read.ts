@@ -94,6 +94,15 @@ export class Archive {
     return bytes ? decodeIndex(bytes) : []
   }
 
+  /** The same for who deletes by it. Throws SegmentDamaged where the index of a sealed segment is not there. */
+  async passesSealed(k: number): Promise<IndexedPass[]> {
+    const entry = await this.manifest.entry(k)
+    if (!entry) return []
+    const bytes = await this.objects.get(entry.index)
+    if (!bytes) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
+    return decodeIndex(bytes)
+  }
+
   private async segment(k: number): Promise<Map<number, Stored>> {
     const known = this.segments.get(k)
     if (known) return known

@@ -58,6 +58,7 @@ export class SegmentDeleter {
     const messages = frames.flatMap((frame) =>
       frame.kind === 'event' ? [{ ...frame.event, headers: readHeaders(frame.event.headers) } satisfies Stored] : [],
     )
+    await this.compare(messages)
     const contents = contentsOf(messages, { bus, rules, known: (text) => this.known.get(text) })
     const left: Waiting = { passes: [], advisories: [] }
     await eachOf([...contents.passes], AT_ONCE, async ([text, leaving]) => {
@@ -75,6 +76,15 @@ export class SegmentDeleter {
       else if (await this.isNeeded({ advisory: stored.sequence, names })) left.advisories.push({ advisory: stored.sequence, names })
     })
     return { left, texts: [...contents.passes.keys()] }
+  }
+
+  /** Deletions are by sequence: the archive of a stream that went another way since must not delete what stands there now. */
+  private async compare(messages: readonly Stored[]): Promise<void> {
+    for (const archived of [messages[0], messages[messages.length >> 1], messages.at(-1)]) {
+      const stored = archived && (await this.deps.bus.journal.message(archived.sequence))
+      if (!stored || (stored.time === archived.time && stored.subject === archived.subject)) continue
+      throw new Error(`sequence ${stored.sequence} of the stream is not what was archived: nothing is deleted`)
+    }
   }
 
   /** Looks at a pass again that had to wait in a segment before `next`. Undefined: it is gone, or what is younger of it decides. */

@@ -41,6 +41,8 @@ export class Deleter {
   readonly segments: SegmentDeleter
   private readonly left = new Map<number, Waiting>()
   private ahead: Ahead | undefined
+  /** What it knows of `left` and `ahead` is since then. */
+  private taken = 0
   private marked: { last: number; now: number } | undefined
   private working: Promise<void> | undefined
   private stopped = false
@@ -95,7 +97,7 @@ export class Deleter {
   }
 
   private async work(): Promise<void> {
-    if (this.stopped || !(await this.state.hold(() => this.begin()))) {
+    if (!(await this.holds())) {
       this.ahead = undefined
       return
     }
@@ -105,7 +107,12 @@ export class Deleter {
     for (let done = 0; done < BATCH && !this.stopped && (await this.segment(found)); done++) {
       // the next one
     }
-    if (!this.stopped) await this.lookAgain(found.isYounger)
+    if (!this.stopped && this.ahead) await this.lookAgain(found.isYounger)
+  }
+
+  /** Whether it is this process that deletes: so it is for a while then. */
+  private async holds(): Promise<boolean> {
+    return !this.stopped && (await this.state.hold(() => this.begin()))
   }
 
   /** Where nobody deleted yet; undefined: nothing of what is stored is archived. */
@@ -117,11 +124,13 @@ export class Deleter {
 
   /** What another process left behind. */
   private async takeOver(): Promise<void> {
-    if (this.ahead) return
+    const { taken } = this.state
+    if (this.ahead && this.taken === taken) return
     const left = await this.state.left()
     this.left.clear()
     for (const [k, waiting] of left) this.left.set(k, waiting)
     this.ahead = new Ahead(this.deps, this.state.next + 1)
+    this.taken = taken
   }
 
   /** The next segment; false: none is due, or it is another process's now. */
@@ -136,7 +145,10 @@ export class Deleter {
     if (left.passes.length + left.advisories.length > 0) await this.leave(next, left)
     this.ahead?.forget(texts, next)
     this.deps.log.debug({ segment: next, left: left.passes.length, deleted: this.segments.deleted }, 'segment deleted')
-    return await this.state.advance(next + 1)
+    const isOurs = await this.state.advance(next + 1)
+    // What the other one leaves behind has to be read when this one deletes again.
+    if (!isOurs) this.ahead = undefined
+    return isOurs
   }
 
   /**
@@ -150,8 +162,12 @@ export class Deleter {
     this.marked = undefined
     const unsealed = this.deps.unsealed()
     const { ahead } = this
-    await ahead?.look()
-    return ahead && { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key) }
+    // Else another process would take over while this one reads, and then this one from that, and nobody would come to delete.
+    if (!ahead || !(await ahead.look(async () => (await this.holds()) && this.taken === this.state.taken))) {
+      this.ahead = undefined
+      return undefined
+    }
+    return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key) }
   }
 
   /** Something younger of them was stored, and decides. */

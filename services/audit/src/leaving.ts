@@ -9,7 +9,7 @@ import { requestId } from './request-notes.js'
 export interface Leaving {
   readonly memory: PassMemory
   readonly facts: Map<number, Fact>
-  /** Its first step is among them. */
+  /** Its first step is among them, and the request that this names. */
   whole: boolean
 }
 
@@ -38,7 +38,14 @@ export function addTo(leaving: Leaving, message: { stored: Stored; fact: Fact },
   const { stored, fact } = message
   leaving.facts.set(fact.sequence, fact)
   if (isRecorded(fact)) leaving.memory.add(stored, fact, rules)
-  leaving.whole ||= fact.type === 'step' && isFirst(fact)
+  leaving.whole ||= hasBegun(fact, leaving.facts)
+}
+
+/** Where the request stands in an earlier segment that this process did not read, others for the same id may, too. */
+function hasBegun(fact: Fact, facts: Leaving['facts']): boolean {
+  if (fact.type !== 'step' || !isFirst(fact)) return false
+  const named = requestNamed(fact)?.sequence
+  return named === undefined || facts.has(named)
 }
 
 /** Sorts a segment's messages by the pass that they are about. */
@@ -68,8 +75,10 @@ function sort(stored: Stored, into: { contents: Contents; requests: Map<number, 
   const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
   const asked = named === undefined ? undefined : requests.get(named)
   // Refused as malformed, or since another has its id: the answer has a name of its own, and takes the request with it.
-  if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked))
+  if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked)) {
     move(named, { from: asked, to: leaving, contents })
+    leaving.whole ||= hasBegun(fact, leaving.facts)
+  }
 }
 
 function leavingOf(key: PassKey, { passes }: Contents, { known }: Reading): Leaving {
@@ -79,14 +88,13 @@ function leavingOf(key: PassKey, { passes }: Contents, { known }: Reading): Leav
   return found
 }
 
+/** The other one stays among the passes: this request kept it where its own messages are, for the segment of its youngest (`Ahead`). */
 function move(sequence: number, { from, to, contents }: { from: PassKey; to: Leaving; contents: Contents }): void {
-  const text = keyText(from)
-  const other = contents.passes.get(text)
+  const other = contents.passes.get(keyText(from))
   const fact = other?.facts.get(sequence)
   if (!other || !fact) return
   other.facts.delete(sequence)
   to.facts.set(sequence, fact)
-  if (other.facts.size === 0) contents.passes.delete(text)
 }
 
 function keyOf(bus: Bus, stored: Stored, fact: Fact): PassKey | undefined {

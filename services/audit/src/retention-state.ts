@@ -39,6 +39,8 @@ const LEASE_MS = 30_000
  */
 export class RetentionState {
   private revision = 0
+  /** How often it took over where another process, or nobody, had been. */
+  taken = 0
   private state: z.infer<typeof stateBody> | undefined
 
   private constructor(
@@ -66,6 +68,7 @@ export class RetentionState {
       this.state = undefined
       return false
     }
+    if (stands?.holder !== this.holder) this.taken++
     this.revision = found?.revision ?? 0
     const next = stands?.next ?? (await first())
     return next !== undefined && (await this.write(next))

@@ -1,0 +1,54 @@
+import type { Entry } from '@passover/bus'
+import { pino } from 'pino'
+import { expect, it } from 'vitest'
+import { Deleter, type DeleterDeps } from './deleter.js'
+
+const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+
+/** The manifest's bucket. */
+function bucket() {
+  const entries = new Map<string, Entry<unknown>>()
+  let revision = 0
+  const put = async (key: string, value: unknown) => {
+    entries.set(key, { key, value, revision: ++revision })
+    return revision
+  }
+  return {
+    put,
+    get: async (key: string) => entries.get(key),
+    create: async (key: string, value: unknown) => (entries.has(key) ? undefined : await put(key, value)),
+    update: async (key: string, value: unknown, at: number) => (entries.get(key)?.revision === at ? await put(key, value) : undefined),
+    delete: async (key: string) => void entries.delete(key),
+    async *entries(filter: string) {
+      for (const entry of entries.values()) if (entry.key.startsWith(filter.slice(0, -1))) yield entry
+    },
+  }
+}
+
+// Fails where it goes on by what it knew itself: what the other one left behind would be looked at by nobody.
+it('that was overtaken by another process reads what that one left behind when it deletes again', async () => {
+  const table = bucket()
+  const bus = { bounds: async () => ({ first: 1, last: 1 }), now: () => 1_000_000, table: async () => table }
+  const deps = {
+    bus,
+    archive: { passesSealed: async () => [] },
+    manifest: { entry: async (k: number) => (k === 0 ? { k, last_time: 0 } : undefined) },
+    clock: { monotonic: () => 0 },
+    log: pino({ level: 'silent' }),
+    rules: { id_window_ms: 1_000 },
+    position: () => 1,
+    unsealed: () => () => false,
+    holder: 'one',
+  } as unknown as DeleterDeps
+  const deleter = await Deleter.open(deps)
+  deleter.segments.run = async () => {
+    await table.put('retention.state', { v: 1, retention: { next: 1, holder: 'other', until: 0 } })
+    const passes = [{ key: KEY, why: 'dead_letter', due: 2_000_000 }]
+    await table.put('retention.waiting.0', { v: 1, retention: { passes, advisories: [] } })
+    return { left: { passes: [], advisories: [] }, texts: [] }
+  }
+  await deleter.look()
+  expect(deleter.waiting).toBe(0)
+  await deleter.look()
+  expect([deleter.trouble, deleter.next, deleter.waiting]).toEqual([undefined, 1, 1])
+})
