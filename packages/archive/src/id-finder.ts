@@ -3,9 +3,14 @@ import type { IndexedPass } from './segment-index.js'
 
 const AT_ONCE = 16
 
-interface Known {
+interface Span {
   first_time: number
   last_time: number
+}
+
+type Spanned = Span & { k: number }
+
+interface Known extends Span {
   /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. */
   ids: Uint32Array
 }
@@ -43,9 +48,11 @@ export class IdFinder {
     return found.sort((a, b) => b - a)
   }
 
-  /** Segments, newest first, with the server's times of their first and last messages. */
-  segments(): { k: number; first_time: number; last_time: number }[] {
-    return [...this.known].map(([k, { first_time, last_time }]) => ({ k, first_time, last_time })).sort((a, b) => b.k - a.k)
+  /** Segments, newest first, with the server's times of their first and last messages. Not `complete`: not all were read yet. */
+  async segments(): Promise<{ segments: Spanned[]; complete: boolean }> {
+    if (this.ready) await this.readNewer()
+    const segments = [...this.known].map(([k, { first_time, last_time }]) => ({ k, first_time, last_time })).sort((a, b) => b.k - a.k)
+    return { segments, complete: this.ready }
   }
 
   private async read(): Promise<void> {
@@ -65,7 +72,7 @@ export class IdFinder {
     }
   }
 
-  private async note({ k, first_time, last_time }: { k: number; first_time: number; last_time: number }): Promise<void> {
+  private async note({ k, first_time, last_time }: Spanned): Promise<void> {
     const passes = await this.passesIn(k)
     this.known.set(k, { first_time, last_time, ids: Uint32Array.from(passes, ({ key }) => hashOf(key.id)).sort() })
     this.newest = Math.max(this.newest, k)

@@ -26,6 +26,8 @@ export interface Older {
   found: { position: Position; record: PassRecord }[]
   /** Its time was used up: nothing is known of positions beyond this one. */
   reached?: Position
+  /** False: indexes are still being read, and what they tell is missing. */
+  complete: boolean
 }
 
 /** One look takes no longer, but for one segment. */
@@ -42,7 +44,8 @@ export class OlderPasses {
     const { last } = await bus.bounds()
     const found: Older['found'] = []
     const newest = Math.min(after?.created_at ?? Number.POSITIVE_INFINITY, filter.to ?? Number.POSITIVE_INFINITY, horizon)
-    for (const { k, first_time, last_time } of archive.finder.segments()) {
+    const { segments, complete } = await archive.finder.segments()
+    for (const { k, first_time, last_time } of segments) {
       const { first } = segmentRange(k)
       // An empty one has no time, and nothing in one that begins at the position is older.
       if (first_time === 0 || first_time > newest || (after && first >= after.sequence)) continue
@@ -51,9 +54,9 @@ export class OlderPasses {
         const position = positionOf(record)
         if (segmentOf(position.sequence) === k && (!after || isBefore(after, position))) found.push({ position, record })
       }
-      if (clock.monotonic() - begun >= BUDGET_MS) return { found, reached: { created_at: first_time, sequence: first } }
+      if (clock.monotonic() - begun >= BUDGET_MS) return { found, reached: { created_at: first_time, sequence: first }, complete }
     }
-    return { found }
+    return { found, complete }
   }
 
   private async inSegment(k: number, filter: IndexFilter, up_to: number): Promise<PassRecord[]> {

@@ -24,7 +24,7 @@ function record(number: number, more: Partial<PassRecord> = {}): PassRecord {
 }
 
 /** A bucket with its index, and a search over them. `ms`: what each look at the clock costs. */
-function searched(ms = 0) {
+function searched(ms = 0, more: Partial<SearchDeps> = {}) {
   const bucket = new Map<number, PassRecord>()
   const index = new PassIndex(5)
   let revision = 0
@@ -40,6 +40,7 @@ function searched(ms = 0) {
     bus: { journal: { message: async () => undefined } },
     rules: { id_window_ms: 1_000 },
     check: undefined,
+    ...more,
   } as unknown as SearchDeps)
   const write = (one: PassRecord) => {
     bucket.set(++revision, one)
@@ -114,6 +115,16 @@ describe('pages of a query', () => {
     const { found, sizes } = await ids({})
     expect(found).toHaveLength(20)
     expect(Math.max(...sizes)).toBeLessThanOrEqual(6)
+  })
+
+  it('are not complete while what fell out of the bucket is not known', async () => {
+    let complete = false
+    const older = { look: async () => ({ found: [], complete }) }
+    const { write, search } = searched(0, { older, indexing: { complete: true, horizon: 1_500 } })
+    write(record(3))
+    expect(await search.page({}, 5)).toMatchObject({ entries: [{ row: { id: 'given-id-3' } }], complete: false })
+    complete = true
+    expect(await search.page({}, 5)).toMatchObject({ entries: [{ row: { id: 'given-id-3' } }], complete: true })
   })
 
   it('take only a cursor that one of them gave', async () => {

@@ -39,6 +39,14 @@ export interface Find extends Position {
   record: () => Promise<PassRecord | undefined>
 }
 
+interface Found {
+  finds: Find[]
+  /** What is beyond it was not looked at yet. */
+  reached?: Position
+  /** The archive's indexes are still being read. */
+  incomplete?: boolean
+}
+
 /** One page takes no longer, unless one read does, and is no larger: it is one message. */
 const BUDGET_MS = 120
 const MOST_BYTES = 600 * 1024
@@ -56,32 +64,35 @@ export class PassSearch {
     const page = new OpenPage(limit, this.deps.clock)
     const needle = text === undefined ? undefined : needleOf(text)
     let from = after
+    let complete = true
     do {
       const wanted = needle ? READ_AT_ONCE : Math.min(READ_AT_ONCE, limit - page.entries.length)
-      const { finds, reached } = await this.finds(filter, from, wanted + 1)
+      const { finds, reached, incomplete } = await this.finds(filter, from, wanted + 1)
+      if (incomplete) complete = false
       const looked = finds.slice(0, wanted)
       const found = await Promise.all(looked.map((find) => this.look(find, filter, needle)))
       if (looked.some((find, at) => !page.take(find, found[at]))) break
       if (looked.length === finds.length) {
-        if (!reached) return page.end(this.deps.indexing.complete)
+        if (!reached) return page.end(complete && this.deps.indexing.complete)
         page.pass(reached)
       }
       from = page.last
     } while (!page.isFull)
-    return page.cut(this.deps.indexing.complete)
+    return page.cut(complete && this.deps.indexing.complete)
   }
 
-  /** The next so many that may match, wherever they are known. `reached`: what is beyond it was not looked at yet. */
-  private async finds(filter: IndexFilter, after: Position | undefined, count: number): Promise<{ finds: Find[]; reached?: Position }> {
+  /** The next so many that may match, wherever they are known. */
+  private async finds(filter: IndexFilter, after: Position | undefined, count: number): Promise<Found> {
     const recent = this.recent(filter, after, count)
     const { horizon } = this.deps.indexing
     const until = recent.length < count ? undefined : recent.at(-1)
     if (until && until.created_at >= horizon) return { finds: recent }
     if (horizon === Number.NEGATIVE_INFINITY) return { finds: recent }
-    const { found, reached } = await this.deps.older.look(filter, { after, until, horizon })
+    const { found, reached, complete } = await this.deps.older.look(filter, { after, until, horizon })
     const older = found.map(({ position, record }) => ({ ...position, record: async () => record }))
     const finds = [...recent, ...older].sort((a, b) => (isBefore(a, b) ? -1 : 1)).filter((find) => !reached || !isBefore(reached, find))
-    return finds.length <= count && reached ? { finds, reached } : { finds: finds.slice(0, count) }
+    const incomplete = !complete
+    return finds.length <= count && reached ? { finds, reached, incomplete } : { finds: finds.slice(0, count), incomplete }
   }
 
   /** Those that are in the bucket or in memory. */

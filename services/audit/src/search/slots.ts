@@ -4,9 +4,12 @@ const FIRST_SIZE = 1 << 14
 const EMPTY = 0
 const GONE = -1
 
-/** Finds the place of an entry by its hash: open addressing in one array of places, at most half full. */
+/**
+ * Finds the place of an entry by its hash: open addressing in one array of places, at most half full. Places are given out once, so they go
+ * beyond 32 bits in a process that lives long.
+ */
 export class Slots {
-  private table = new Int32Array(FIRST_SIZE)
+  private table = new Float64Array(FIRST_SIZE)
   private taken = 0
 
   constructor(private readonly hashAt: (place: number) => Hashed) {}
@@ -64,7 +67,7 @@ export class Slots {
     const places = this.table.filter((value) => value > 0)
     let size = FIRST_SIZE
     while (size < 4 * (places.length + 1)) size *= 2
-    this.table = new Int32Array(size)
+    this.table = new Float64Array(size)
     this.taken = places.length + 1
     for (const value of places) this.insert(this.hashAt(value - 1).hash, value - 1)
   }

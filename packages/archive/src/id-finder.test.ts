@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest'
+import { IdFinder } from './id-finder.js'
+import type { ManifestEntry } from './manifest.js'
+
+const entry = (k: number) => ({ k, first_time: 10 * k + 1, last_time: 10 * k + 9 }) as ManifestEntry
+
+/** Of an archive that may grow. */
+function finderOf(entries: ManifestEntry[]): IdFinder {
+  const manifest = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
+  const key = (k: number) => ({ originator: 'alice', subagent: 'audit', id: `given-id-${k}` })
+  return new IdFinder(manifest, async (k) => [{ key: key(k), session_id: undefined, sequences: [k * 4_096], begins: true }])
+}
+
+it('says that it does not know all segments until their indexes were read', async () => {
+  const finder = finderOf([entry(0), entry(1)])
+  expect(await finder.segments()).toEqual({ segments: [], complete: false })
+  await finder.prepare()
+  const segments = [
+    { k: 1, first_time: 11, last_time: 19 },
+    { k: 0, first_time: 1, last_time: 9 },
+  ]
+  expect(await finder.segments()).toEqual({ segments, complete: true })
+})
+
+it('knows those that were sealed since, whoever asks first', async () => {
+  const entries = [entry(0)]
+  const finder = finderOf(entries)
+  await finder.prepare()
+  entries.push(entry(1))
+  expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([1, 0])
+  entries.push(entry(2))
+  expect(await finder.segmentsOf('given-id-2')).toEqual([2])
+})
