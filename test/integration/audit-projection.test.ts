@@ -1,8 +1,9 @@
 import type { AuditRunning } from '@passover/audit'
-import { decode } from '@passover/bus'
+import { decode, PolicyStore } from '@passover/bus'
 import { violationBody } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
+import { publishUpon } from '../support/policies.js'
 import { Story, type StoryOptions } from '../support/story.js'
 import { until } from '../support/until.js'
 
@@ -215,5 +216,30 @@ describe('audit: the record of a pass', () => {
     await new Story(quiet.bus, 'given-id-quiet').whole()
     await running.settled()
     expect((await quiet.records()).size).toBe(0)
+  })
+
+  it('log_all_passes: false in the policy writes no record from then on, also after a restart; one that is there stays true', async () => {
+    await using quiet = await auditFixture()
+    const running = await quiet.audit({ open_ms: 50 })
+    const records = async () => [...(await quiet.records()).values()]
+    const open = new Story(quiet.bus, 'given-id-open')
+    await open.request()
+    await open.work()
+    await until(async () => (await records()).length === 1, { what: 'the open pass has a record' })
+    const maria = await quiet.connect('maria')
+    await publishUpon(await PolicyStore.open(maria), { document: { audit: { log_all_passes: false } } })
+    let number = 0
+    const adds = async (audit: AuditRunning) => {
+      const before = (await records()).length
+      await new Story(quiet.bus, `given-id-quiet-${number++}`).whole()
+      await audit.settled()
+      return (await records()).length - before
+    }
+    await until(async () => (await adds(running)) === 0, { what: 'the policy is seen' })
+    await open.returns()
+    await running.settled()
+    expect((await records()).find(({ key }) => key.id === open.key.id)).toMatchObject({ status: 'returned' })
+    await running.drain()
+    expect(await adds(await quiet.audit())).toBe(0)
   })
 })

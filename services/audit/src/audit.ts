@@ -13,6 +13,7 @@ import { EndedPasses } from './ended-passes.js'
 import { Expiries } from './expiries.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from './inbox.js'
 import type { Loaded } from './load.js'
+import { Logging } from './logging.js'
 import { openDeleter } from './open-deleter.js'
 import type { AuditOptions } from './options.js'
 import { Projector } from './project.js'
@@ -49,11 +50,12 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const inbox = new Inbox(waiting, deps.clock, log)
   const built = await inbox.load()
   const { agents, watch } = await watchAgents(bus)
+  const logging = await Logging.open(bus, options.log_all_passes)
   const start = await archivePosition(bus, manifest)
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
   const archive = new Archive(manifest, objects)
-  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, start, inbox, chunks })
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks })
   const seeded = seed(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
@@ -107,6 +109,7 @@ interface Stores {
   objects: ObjectStore
   archive: Archive
   agents: Map<string, AgentRecord>
+  logging: Logging
   start: ArchiveStart
   inbox: Inbox
   chunks: Table<ChunkEntry>
@@ -114,7 +117,7 @@ interface Stores {
 
 function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
   const { bus, clock, log, random } = deps
-  const { table, manifest, objects, archive, agents, start, inbox } = stores
+  const { table, manifest, objects, archive, agents, logging, start, inbox } = stores
   const rules = { id_window_ms: options.id_window_ms }
   const records = new Records(table, clock, log)
   const rows = new Rows()
@@ -133,17 +136,17 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key),
-    onLoaded: (loaded) => keepLoaded({ records, rows, violations, schemas, inbox, undelivered, indexing, options }, loaded),
+    onLoaded: (loaded) => keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options }, loaded),
   })
   const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
   const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
   const undelivered = new Undelivered({ ...waiting, untilRead: (sequence) => untilRead({ deps, projector }, sequence) })
   acknowledged.onTaken = (originator, sequences) => undelivered.acknowledged(originator, sequences)
   const isAgent = (name: string) => agents.has(name)
-  const { open_ms, request_ms, ended_bytes, log_all_passes } = options
+  const { open_ms, request_ms, ended_bytes } = options
   const projector: Projector = new Projector(
     { log, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, indexing, isAgent },
-    { writes: log_all_passes, open_ms, request_ms, ended_bytes },
+    { writes: () => logging.on, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
     { bus, clock, log, manifest, objects, needed: () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1) },
@@ -161,6 +164,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     schemas,
     manifest,
     agents,
+    logging,
     rows,
     ended,
     index,
@@ -182,11 +186,13 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolea
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
 async function keepLoaded(
-  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'indexing' | 'options'>,
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'indexing' | 'logging' | 'options'> & {
+    table: Table<PassRecord>
+  },
   loaded: Loaded,
 ): Promise<boolean> {
   const { memory } = loaded
-  const { records, rows, violations, schemas, inbox, undelivered, indexing, options } = parts
+  const { table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options } = parts
   for (const { sequence, what } of memory.ignored) {
     const unknown = memory.journal.state === 'none' && what.startsWith('a return')
     violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
@@ -197,7 +203,8 @@ async function keepLoaded(
   rows.put(row)
   inbox.note(record, memory.first)
   undelivered.note(memory)
-  if (!options.log_all_passes) return true
+  // A record that is there stays true.
+  if (!logging.on && !(await hasRecord(table, memory.key))) return true
   const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
   const stored = briefOf(memory)?.stored ?? record
   const written = await records.write(slot, stored)

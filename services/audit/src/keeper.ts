@@ -38,10 +38,10 @@ export class Keeper {
   /** Whatever is being written: not done with, though it may have left memory. */
   readonly unwritten = new Roster<Tracked>()
 
-  /** `writes` false (`log_all_passes: false`): nothing goes to KV. */
+  /** `writes` false (`log_all_passes: false`): of passes without a record nothing goes to KV. */
   constructor(
     private readonly deps: KeeperDeps,
-    private readonly options: { writes: boolean },
+    private readonly options: { writes: () => boolean },
   ) {}
 
   /** `brief`: a plain pass, of which nothing need be remembered. */
@@ -79,7 +79,7 @@ export class Keeper {
       tracked.counted = true
       this.deps.ended.note(row)
     }
-    if (!this.options.writes) return
+    if (!tracked.slot && !this.options.writes()) return
     const slot = tracked.slot ?? { key: recordKey(memory.key, row.created_at, row.session_id) }
     tracked.slot = slot
     tracked.writing = 'yes'

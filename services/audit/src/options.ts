@@ -5,7 +5,7 @@ import { z } from 'zod'
 export const auditOptions = z.strictObject({
   /** As the dispatchers have it: how long an id counts as fresh (DESIGN §2 Ids). */
   id_window_ms: z.int().min(1_000).default(3_600_000),
-  /** False: passes are archived, but no records are written (DESIGN §6). */
+  /** False: passes are archived, but no records are written, whatever the policy says (DESIGN §6). */
   log_all_passes: z.boolean().default(true),
   /** A pass that stays open so long is written as open; one that only was asked for, later. */
   open_ms: z.int().positive().default(3_000),

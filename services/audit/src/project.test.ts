@@ -29,7 +29,7 @@ function projector() {
     acknowledged: idle,
     undelivered: idle,
   }
-  const options = { writes: true, open_ms: 3_000, request_ms: REQUEST_MS, ended_bytes: 1 << 20 }
+  const options = { writes: () => true, open_ms: 3_000, request_ms: REQUEST_MS, ended_bytes: 1 << 20 }
   return { wanted, made: new Projector({ ...deps, isAgent: () => false } as unknown as ProjectorDeps, options) }
 }
 

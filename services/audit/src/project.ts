@@ -21,8 +21,8 @@ export interface ProjectorDeps extends KeeperDeps {
 }
 
 export interface ProjectorOptions {
-  /** False (`log_all_passes: false`): nothing is written to KV. */
-  writes: boolean
+  /** False (`log_all_passes: false`): of passes without a record none is written. */
+  writes: () => boolean
   /** How long a pass, or a request, stays open before it is written as open. */
   open_ms: number
   request_ms: number

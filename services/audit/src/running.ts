@@ -11,6 +11,7 @@ import type { Deleter } from './deleter.js'
 import type { EndedPasses } from './ended-passes.js'
 import type { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
+import type { Logging } from './logging.js'
 import { auditMetrics } from './metrics.js'
 import type { AuditOptions } from './options.js'
 import type { Projector } from './project.js'
@@ -82,6 +83,7 @@ export interface Parts {
   schemas: SchemaChecks
   manifest: Manifest
   agents: Map<string, AgentRecord>
+  logging: Logging
   rows: Rows
   ended: EndedPasses
   index: PassIndex
@@ -120,6 +122,7 @@ export class RunningAudit {
     this.every(SWEEP_MS, () => this.sweep())
     this.every(LOOK_MS, () => void this.look())
     this.every(LOOK_MS, () => void this.parts.expiries.look())
+    this.every(LOOK_MS, () => void this.parts.logging.look())
     this.every(LOOK_MS, () => void opened.deleter?.look())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {

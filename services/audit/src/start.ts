@@ -24,12 +24,12 @@ export async function seed(table: Table<PassRecord>, rows: Rows): Promise<void> 
 
 /** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
 export async function projectionStart(
-  parts: Pick<Parts, 'manifest' | 'deps' | 'options'>,
+  parts: Pick<Parts, 'manifest' | 'deps' | 'logging'>,
   { table, start, built }: { table: Table<PassRecord>; start: ArchiveStart; built: boolean },
 ): Promise<{ from: number; rebuild: boolean }> {
-  const { manifest, deps, options } = parts
+  const { manifest, deps, logging } = parts
   const resume = Math.min(start.from, start.newest?.resume ?? start.from)
-  if (!start.newest || (!options.log_all_passes && built)) return { from: resume, rebuild: false }
+  if (!start.newest || (!logging.on && built)) return { from: resume, rebuild: false }
   const { first } = await deps.bus.bounds()
   const broken = await manifest.rebuilding()
   if (broken === undefined && built && !(await isEmpty(table))) return { from: resume, rebuild: false }
