@@ -21,7 +21,7 @@ export const dispatcherOptions = z.strictObject({
    */
   ahead: z.int().positive().default(16),
   out_of_turn: z.int().positive().max(1_000).default(16),
-  concurrency_crowded: z.int().positive().max(10_000).default(32),
+  concurrency_crowded: z.int().positive().max(10_000).default(64),
   /** Passes ended at a time. */
   endings: z.int().positive().max(10_000).default(256),
   /** How long a pass may stay held after a decision about it before that is tried again. */
