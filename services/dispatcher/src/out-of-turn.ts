@@ -33,12 +33,16 @@ export class OutOfTurn {
     timekeeper.onRequest = () => this.#look()
   }
 
-  /** How many requests may be handled in turn: few while there is a crowd of several pairs, so that each one's way is short. */
+  /**
+   * How many requests may be handled in turn: few while there is a crowd of several pairs, so that each one's way is short; and while more wait than
+   * could be in hand, also of one pair, for the next one to ask must not find all of those before it.
+   */
   get concurrency(): number {
     const { concurrency, concurrency_crowded } = this.#context.options
     const unanswered = this.#timekeeper.unanswered
-    if (unanswered > 2 * concurrency_crowded) this.#crowded ||= this.#isMixed
-    else if (unanswered < concurrency_crowded) this.#crowded = false
+    const waiting = this.#timekeeper.backlog?.size ?? 0
+    if (waiting > concurrency || (unanswered > 2 * concurrency_crowded && this.#isMixed)) this.#crowded = true
+    else if (unanswered < concurrency_crowded || (waiting < concurrency / 2 && !this.#isMixed)) this.#crowded = false
     return this.#crowded ? Math.min(concurrency, concurrency_crowded) : concurrency
   }
 
