@@ -56,13 +56,36 @@ describe('permissions', () => {
   })
 
   it('let nobody purge or delete the stream, and only audit delete from it', () => {
-    const everybody: Principal[] = [audit, { role: 'person', name: 'bob' }, { role: 'dispatcher' }, { role: 'audit' }, { role: 'notifier' }]
+    const everybody: Principal[] = [
+      audit,
+      { role: 'person', name: 'bob' },
+      { role: 'auditor', name: 'ann' },
+      { role: 'dispatcher' },
+      { role: 'audit' },
+      { role: 'notifier' },
+      { role: 'gateway' },
+    ]
     for (const principal of everybody) {
       const { publish } = permissionsFor(principal, context)
       const may = (call: string) =>
         publish.some((subject) => subject.split('.').every((token, i) => token === '*' || token === `$JS.API.${call}`.split('.')[i]))
       expect([may('STREAM.PURGE.PASSOVER'), may('STREAM.DELETE.PASSOVER')]).toEqual([false, false])
       expect(may('STREAM.MSG.DELETE.PASSOVER')).toBe(principal.role === 'audit')
+    }
+  })
+
+  it('let nobody who may make readers touch what the services and agents consume by', () => {
+    const readers: Principal[] = [
+      { role: 'person', name: 'bob' },
+      { role: 'auditor', name: 'ann' },
+      { role: 'notifier' },
+      { role: 'gateway' },
+    ]
+    for (const principal of readers) {
+      const { never = [] } = permissionsFor(principal, context)
+      for (const consumer of ['dispatcher', 'dispatcher_decisions', 'work_alice_high', 'returns_alice']) {
+        for (const call of ['CREATE', 'DELETE', 'MSG.NEXT']) expect(never).toContain(`$JS.API.CONSUMER.${call}.PASSOVER.${consumer}`)
+      }
     }
   })
 

@@ -226,6 +226,6 @@ function gatewayGrants(context: PermissionContext): Grant[] {
   return [
     ...readStream(subjects.stream, 'feed of events, of which agents are shown their own'),
     publish(subjects.ask(SYSTEM), 'whether the audit answers, and numbers for metrics'),
-    ...leaveAlone([DISPATCHER, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
+    ...leaveAlone([DISPATCHER, DECISIONS, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
   ]
 }
