@@ -95,6 +95,33 @@ describe('the feed of events', () => {
     await Promise.all([...Object.values(readers), one].map(({ end }) => end()))
   })
 
+  it('sends away who takes nothing, and goes on for everybody else', async () => {
+    const gateway = await world.another({ heartbeat_ms: 10, slow_ms: 50 })
+    const open = (method: string) =>
+      gateway.app.request('http://localhost/api/pass-over/events', { method, headers: { authorization: 'Bearer ann' } })
+    const metric = async (what: string) => {
+      const response = await gateway.app.request('http://localhost/metrics', { headers: { authorization: 'Bearer ann' } })
+      return Number(new RegExp(`passover_gateway{what="${what}"} (\\d+)`).exec(await response.text())?.[1])
+    }
+    expect((await open('HEAD')).status).toBe(200)
+    expect(await metric('feeds')).toBe(0)
+    // Nobody reads its body: the heartbeats alone fill it. What is too late for one of them must not end the process.
+    const { status } = await open('GET')
+    expect([status, await metric('feeds')]).toEqual([200, 1])
+    await until(async () => (await metric('feeds')) === 0, { what: 'it is sent away' })
+    expect((await open('HEAD')).status).toBe(200)
+  })
+
+  it('counts those that come at once', async () => {
+    const gateway = await world.another({ feeds_a_token: 2 })
+    const headers = { authorization: 'Bearer ann' }
+    const all = await Promise.all(
+      Array.from({ length: 6 }, () => gateway.app.request('http://localhost/api/pass-over/events', { headers })),
+    )
+    expect(all.map(({ status }) => status).sort()).toEqual([200, 200, 503, 503, 503, 503])
+    for (const { body } of all) await body?.cancel()
+  })
+
   it('says so where it cannot go on after an id, and where too many are open', async () => {
     const gateway = await world.another({ port: 0, feeds_a_token: 1 })
     const { url } = await gateway.listen()

@@ -54,11 +54,14 @@ export class Acting implements AsyncDisposable {
     })
   }
 
-  /** For who needs it longer: `release` once. */
+  /** For who needs it longer. `release` counts once, however often it is called: a connection in use must not look idle. */
   async hold(name: string): Promise<{ bus: Bus; release: () => void }> {
     const held = this.#held.get(name) ?? this.#begin(name)
     held.users += 1
+    let released = false
     const release = () => {
+      if (released) return
+      released = true
       held.users -= 1
       held.idle_since = this.clock.monotonic()
     }

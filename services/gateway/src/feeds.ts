@@ -1,4 +1,4 @@
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
 import { happeningOf } from '@passover/sdk/people'
@@ -44,14 +44,15 @@ export class Feeds {
   async open(options: FeedOptions): Promise<Response> {
     const { caller, bus, after } = options
     this.#refuseMore(caller)
-    const { first, last } = await bus.bounds()
     const writer = new StreamWriter(this.limits.slow_ms)
-    const feed = { token: caller.token, close: () => Promise.resolve() }
+    // Counted before anything is waited for: of many that come at once each must see the others.
+    const feed = { token: caller.token, close: async () => writer.close() }
     this.#open.add(feed)
     const ended = () => {
       if (this.#open.delete(feed)) options.ended()
     }
     try {
+      const { first, last } = await bus.bounds()
       feed.close = await begin(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms: this.limits.heartbeat_ms })
     } catch (error) {
       ended()
@@ -88,23 +89,26 @@ async function begin(options: FeedOptions, { writer, first, last, after, ended, 
   const { bus, caller, wanted } = options
   const start = after > last ? last : after
   let position = start
-  void writer.write(`retry: ${RETRY_MS}\n\n`)
-  if (after > last) void writer.write(block('reset', start, { asked: after, last }))
+  // Nobody awaits these: a reader that is too slow for one must not end the process.
+  const tell = (text: string) => writer.write(text).catch(slow)
+  void tell(`retry: ${RETRY_MS}\n\n`)
+  if (after > last) void tell(block('reset', start, { asked: after, last }))
   // Only messages that were deleted one by one are missing; the first that is left says how far back all of them are.
-  else if (start + 1 < first) void writer.write(block('gap', start, { from: start + 1, to: first - 1 }))
-  else void writer.write(block('position', start, {}))
+  else if (start + 1 < first) void tell(block('gap', start, { from: start + 1, to: first - 1 }))
+  else void tell(block('position', start, {}))
   const onWentBack = (now: number) => {
     position = now
-    void writer.write(block('reset', now, { last: now }))
+    void tell(block('reset', now, { last: now }))
   }
   const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
     if (writer.closed) return
-    const event = await eventOf(bus, stored, fact)
-    if (event && maySee(caller, event) && isWanted(event, wanted)) await writer.write(block('passover', stored.sequence, event)).catch(slow)
+    const happening = happeningOf(stored, fact, bus)
+    const told = happening && maySee(caller, happening) && isWanted(happening, wanted)
+    if (told) await tell(block('passover', stored.sequence, await whole(bus, happening, fact)))
     position = stored.sequence
   })
   const heartbeat = setInterval(() => {
-    if (!writer.busy) void writer.write(block('position', position, {}))
+    if (!writer.busy) void tell(block('position', position, {}))
   }, heartbeat_ms)
   const close = async () => {
     clearInterval(heartbeat)
@@ -125,11 +129,10 @@ function block(event: string, id: number, data: object): string {
   return `event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
-async function eventOf(bus: Bus, stored: Stored, fact: Fact): Promise<FeedEvent | undefined> {
-  const happening = happeningOf(stored, fact, bus)
-  if (!happening || !TOLD_BY_BODY.has(happening.kind)) return happening
-  const whole = await bus.journal.message(stored.sequence)
-  return whole ? happeningOf(whole, fact, bus) : happening
+/** With what only its body tells; it is read for who sees the event alone. */
+async function whole(bus: Bus, happening: FeedEvent, fact: Fact): Promise<FeedEvent> {
+  const stored = TOLD_BY_BODY.has(happening.kind) ? await bus.journal.message(happening.sequence) : undefined
+  return (stored && happeningOf(stored, fact, bus)) ?? happening
 }
 
 /** An agent sees its own passes: as subagent once they are admitted. */

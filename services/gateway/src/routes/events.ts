@@ -19,7 +19,9 @@ export const followEvents = route({
   query: eventsParameters,
   headers,
   answers: { 200: { what: 'Events: passover (data: FeedEvent), position, gap, reset', media: 'text/event-stream' } },
-  async handle({ query, headers: given, caller, inside }) {
+  async handle({ query, headers: given, caller, inside, request }) {
+    // Nobody would read it.
+    if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'text/event-stream' } })
     const told = given['last-event-id']
     const after = told === undefined ? query.after : Number(told)
     // An agent may not read the stream; the gateway does it for it, and shows it its own passes.

@@ -1,0 +1,38 @@
+import type { Bus } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { describe, expect, it } from 'vitest'
+import { Acting } from './acting.js'
+
+/** Time goes on by `pass`, and what fell due is called. */
+function clockByHand() {
+  let now = 0
+  let due: (() => void)[] = []
+  const after = (_: number, call: () => void) => {
+    due.push(call)
+    return { [Symbol.dispose]: () => undefined }
+  }
+  const pass = (ms: number) => {
+    now += ms
+    const calls = due
+    due = []
+    for (const call of calls) call()
+  }
+  return { clock: { now: () => now, monotonic: () => now, after } as unknown as Clock, pass }
+}
+
+describe('a connection under the name of an owner', () => {
+  it('is closed when nobody uses it, and not because one user said twice that it is done', async () => {
+    const { clock, pass } = clockByHand()
+    const bus = { [Symbol.asyncDispose]: async () => undefined } as unknown as Bus
+    const acting = new Acting(() => Promise.resolve(bus), clock, { idle_ms: 100, identities: 1 })
+    const [one, other] = [await acting.hold('ann'), await acting.hold('ann')]
+    one.release()
+    one.release()
+    pass(1_000)
+    expect(acting.size).toBe(1)
+    await expect(acting.hold('bob')).rejects.toMatchObject({ problem: { status: 503, code: 'E014' } })
+    other.release()
+    pass(1_000)
+    expect(acting.size).toBe(0)
+  })
+})
