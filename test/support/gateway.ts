@@ -3,8 +3,9 @@ import { type Caller, type Gateway, type GatewaySettings, SCOPES, type Scope, st
 import { AgentWorld, type AgentWorldOptions } from './agents.js'
 import { clockOf, SILENT } from './dispatch.js'
 
-/** Tokens of a test: `ann`, `ann:read` (scopes by commas), `agent:alice`. */
-export const TEST_TOKENS: Tokens = { any: () => Promise.resolve(true), find: (bearer) => Promise.resolve(callerNamed(bearer)) }
+const yes = () => Promise.resolve(true)
+/** Tokens of a test: `ann`, `ann~read` (scopes by dots), `agent~alice`. */
+export const TEST_TOKENS: Tokens = { any: yes, ever: yes, find: (bearer) => Promise.resolve(callerNamed(bearer)) }
 
 function callerNamed(bearer: string): Caller | undefined {
   const [, agent, name, scopes] = /^(agent~)?([a-z]+)(?:~([a-z.]+))?$/.exec(bearer) ?? []

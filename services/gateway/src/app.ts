@@ -50,8 +50,9 @@ async function answer(context: Context, route: Route, gate: Gate): Promise<Respo
 async function handled(context: Context, route: Route, gate: Gate): Promise<Reply | Response> {
   const { inside, tokens, open, rates } = gate
   const request = context.req.raw
-  refuseForeign(request, open)
+  refuseForeign(request)
   const caller = route.scope === undefined ? NOBODY : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
+  if (caller === open) refuseNamed(request)
   if (route.scope !== undefined) {
     const rate = rates.take(caller.token, performance.now())
     if (!rate.ok) throw tooMany(rate.wait_ms)
@@ -66,14 +67,19 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Repl
 
 const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }
 
-/** A page of another site that a browser shows must not act here, nor one whose name was pointed at this address. */
-function refuseForeign(request: Request, open: Caller | undefined): void {
-  const { host, hostname } = new URL(request.url)
+/** A page of another site that a browser shows must not act here. */
+function refuseForeign(request: Request): void {
+  const { host } = new URL(request.url)
   const origin = request.headers.get('origin')
   if (origin !== null && (!URL.canParse(origin) || new URL(origin).host !== host)) {
     throw new HttpProblem(problemFor(403, { code: 'E013', detail: 'a page of another site may not ask here' }))
   }
-  if (open && !isLoopbackName(hostname)) {
+}
+
+/** Nor may one read here whose name was pointed at this address, where no token tells it from a program of this machine. */
+function refuseNamed(request: Request): void {
+  const { hostname } = new URL(request.url)
+  if (!isLoopbackName(hostname)) {
     const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${hostname.slice(0, 80)}"`
     throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
   }

@@ -19,12 +19,14 @@ export interface Tokens {
   find(bearer: string): Promise<Caller | undefined>
   /** Whether there is any. */
   any(): Promise<boolean>
+  /** Whether there is any, or ever was: who takes the last one back does not thereby let everybody in. */
+  ever(): Promise<boolean>
 }
 
 /** The bearer of `Authorization`, or whoever may come without one. 401 problems. */
 export async function callerOf(header: string | undefined, tokens: Tokens, open: Caller | undefined): Promise<Caller> {
   if (header === undefined) {
-    if (open && !(await tokens.any())) return open
+    if (open && !(await tokens.ever())) return open
     throw unauthorized('this needs a token')
   }
   const [, bearer] = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header) ?? []

@@ -12,7 +12,7 @@ const kept = z.strictObject({
   kind: z.enum(['person', 'agent']),
   scopes: z.array(z.enum(SCOPES)),
   /** SHA-256 of the token. It has 192 random bits, so that nothing slower is needed. */
-  hash: z.string(),
+  hash: z.string().regex(/^[0-9a-f]{64}$/),
   note: z.string().optional(),
   created_at: z.number(),
   expires_at: z.number().optional(),
@@ -56,6 +56,11 @@ export class TokenFile implements Tokens {
 
   async any(): Promise<boolean> {
     return (await this.#tokens()).length > 0
+  }
+
+  /** The file stays when its last token was revoked. */
+  async ever(): Promise<boolean> {
+    return (await this.any()) || (await isThere(this.path))
   }
 
   async list(): Promise<ShownToken[]> {
@@ -128,6 +133,13 @@ export class TokenFile implements Tokens {
       }
     }
   }
+}
+
+function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
 }
 
 function hashOf(token: string): string {
