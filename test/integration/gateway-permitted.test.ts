@@ -73,7 +73,9 @@ describe('a gateway on a server that enforces who may do what', () => {
       { what: 'its entry is recorded' },
     )
     // A token of a person is no token of an agent: the server refuses the request that the person would publish.
-    await expect(client('maria').passes.create(request)).rejects.toThrow(/permission/i)
+    const refused = { code: 'E013', context: { status: 403 } }
+    await expect(client('maria').passes.create(request)).rejects.toMatchObject(refused)
+    await expect(client('maria').passes.create(request, { key: 'with a name of its own' })).rejects.toMatchObject(refused)
     // Nobody's credentials: nobody's name.
     await expect(client('agent~judge').passes.create(request)).rejects.toMatchObject({ code: 'E013', context: { status: 403 } })
     expect(gateway.health()).toMatchObject({ ready: true })

@@ -1,6 +1,7 @@
-import type { Msg } from '@nats-io/transport-node'
+import { errors, type Msg } from '@nats-io/transport-node'
 import type { PassKey } from '@passover/schemas'
 import type { HearAlso, Heard, Hearing, Stored, WaitedFor } from './bus.js'
+import { BusReadError } from './errors.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'
 import type { Replies } from './replies.js'
@@ -67,7 +68,7 @@ export async function hearSteps(
   })
 }
 
-/** Throws what the server has against a subscription. */
+/** Throws what the server has against a subscription: BusReadError where it is not permitted. */
 async function listen(link: Link, wanted: string[], onMessage: (message: Msg) => void): Promise<Hearing> {
   const refused: { error?: Error } = {}
   const onRefused = (error: Error): void => {
@@ -86,7 +87,8 @@ async function listen(link: Link, wanted: string[], onMessage: (message: Msg) =>
   await link.nc.flush().catch(() => undefined)
   if (!refused.error) return hearing
   await hearing[Symbol.asyncDispose]()
-  throw refused.error
+  const { error } = refused
+  throw error instanceof errors.PermissionViolationError ? new BusReadError(error.message, 'permission') : error
 }
 
 type Belief = { kind: 'heard'; heard: Heard } | { kind: 'suspect'; key: PassKey } | { kind: 'noise' }

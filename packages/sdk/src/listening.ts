@@ -1,8 +1,7 @@
 import type { Heard, Hearing } from '@passover/bus'
-import { PassOverError } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import { type Deps, within } from './deps.js'
-import { unreachable } from './return-errors.js'
+import { unheard, unreachable } from './return-errors.js'
 
 const UNREACHABLE_MS = 5_000
 
@@ -43,7 +42,7 @@ export class Listening implements AsyncDisposable {
     return this.#hearsDetours
   }
 
-  /** E040 when the server does not say within 5 s. */
+  /** E040 when the server does not say within 5 s, E013 when it does not permit it. */
   async listen(): Promise<void> {
     this.#hearing ??= this.#hear()
     try {
@@ -52,7 +51,7 @@ export class Listening implements AsyncDisposable {
       this.#ready = true
     } catch (error) {
       this.#hearing = undefined
-      throw error instanceof PassOverError ? error : unreachable(error instanceof Error ? error.message : String(error))
+      throw unheard(error)
     }
   }
 

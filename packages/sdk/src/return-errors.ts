@@ -1,3 +1,4 @@
+import { BusReadError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 
@@ -5,6 +6,15 @@ import type { PassKey } from '@passover/schemas'
 
 export function unreachable(why: string, key?: PassKey): PassOverError {
   return new PassOverError('E040', why, key && { ...key })
+}
+
+/** Why returns cannot be heard: a server that does not permit it says so at once, and will not tomorrow. */
+export function unheard(error: unknown): PassOverError {
+  if (error instanceof PassOverError) return error
+  const why = error instanceof Error ? error.message : String(error)
+  return error instanceof BusReadError && error.reason === 'permission'
+    ? new PassOverError('E013', `not permitted: ${why}`)
+    : unreachable(why)
 }
 
 export function reused(key: PassKey): PassOverError {

@@ -8,7 +8,7 @@ import { GRACE_MS } from './judge-answer.js'
 import { Listening } from './listening.js'
 import type { FoundReturn } from './look.js'
 import { Reading, SOON_MS } from './reading.js'
-import { closed } from './return-errors.js'
+import { closed, unheard } from './return-errors.js'
 import type { ReturnNotices } from './return-notices.js'
 import { Waiting } from './waiting.js'
 
@@ -109,9 +109,9 @@ export class Returns implements AsyncDisposable {
 
   /** Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. */
   async adopt(awaited: Awaited): Promise<'settled' | 'begun' | 'nothing'> {
-    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, {
-      onSuspect: this.#suspect,
-      isWaited: this.holds,
+    const also = { onSuspect: this.#suspect, isWaited: this.holds }
+    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, also).catch((error: unknown) => {
+      throw unheard(error)
     })
     if (awaited.over) await hearing[Symbol.asyncDispose]()
     else awaited.hearing = hearing

@@ -92,9 +92,18 @@ describe('a decision', () => {
     })
   })
 
+  it('that the server does not permit is refused at once', async () => {
+    const { bus, published } = busWith([{ kind: 'refused', reason: 'permission', description: 'not allowed' }])
+    await expect(decide(bus, verdict, async () => true)).rejects.toMatchObject({
+      code: 'E013',
+      message: expect.stringContaining('not allowed'),
+    })
+    expect(published).toHaveLength(1)
+  })
+
   it('that cannot be stored fails with why', async () => {
     const { bus, published } = busWith(
-      Array.from({ length: 9 }, () => ({ kind: 'refused', reason: 'permission', description: 'not allowed' }) as const),
+      Array.from({ length: 9 }, () => ({ kind: 'refused', reason: 'full', description: 'not allowed' }) as const),
     )
     await expect(decide(bus, verdict, async () => true)).rejects.toMatchObject({
       code: 'E040',

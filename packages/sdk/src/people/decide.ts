@@ -37,7 +37,7 @@ export interface Standing {
 /**
  * Stores a person's decision on one item, guarded by the item itself: of two people one wins, the other learns who and when (DESIGN §2).
  * A decision that does not count (`counts` says so: not an approver's) is no obstacle; the next one expects its sequence.
- * Failure E040 when nothing could be stored.
+ * Failure E013 where the server does not permit it, E040 when nothing could be stored.
  */
 export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Standing) => Promise<boolean>): Promise<Decided> {
   const nonce = randomUUID()
@@ -48,6 +48,9 @@ export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Stan
     if (outcome.kind === 'stored') {
       bus.hintDecided(verdict.key.originator)
       return { kind: 'won', sequence: outcome.sequence }
+    }
+    if (outcome.kind === 'refused' && outcome.reason === 'permission') {
+      throw new Failure('E013', `${bus.identity} may not decide: ${outcome.description}`, { hint: 'a person does: --as <person>' })
     }
     if (outcome.kind !== 'lost') why = outcome.description
     const standing = await lastDecision(bus, verdict.key, verdict.item)

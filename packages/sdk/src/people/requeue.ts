@@ -88,14 +88,18 @@ async function refuseEndedParent(
 
 async function publish(bus: Bus, message: Outgoing, id: string): Promise<void> {
   let why = ''
+  let code: 'E013' | 'E040' = 'E040'
   for (let tries = 0; tries < TRIES; tries++) {
     const outcome = await bus.publish(message)
     if (outcome.kind === 'stored') return
     why = 'description' in outcome ? outcome.description : outcome.kind
-    if (outcome.kind === 'refused' && outcome.reason === 'permission') break
+    if (outcome.kind === 'refused' && outcome.reason === 'permission') {
+      code = 'E013'
+      break
+    }
     await new Promise((again) => setTimeout(again, POLL_MS))
   }
-  throw new Failure('E040', `it is recorded that it is requeued as ${id}, but the request was not stored: ${why}`, {
+  throw new Failure(code, `it is recorded that it is requeued as ${id}, but the request was not stored: ${why}`, {
     hint: `requeue it once more, with credentials that may ask as ${bus.identity}: it goes on from here`,
   })
 }
