@@ -1,9 +1,10 @@
 import { encodeFrame, type LocalSegment } from '@passover/archive'
-import { decode, encode } from '@passover/bus'
+import { decode, encode, readHeaders } from '@passover/bus'
+import { HEADER } from '@passover/schemas'
 import { verifyArchive } from 'passover'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { openRecording, type RecordedStream, recordPass, sealAll } from '../support/recorded-stream.js'
-import { randomOf, sourceOf, tamper } from '../support/tampering.js'
+import { erase, randomOf, sourceOf, tamper } from '../support/tampering.js'
 
 const RULES = { id_window_ms: 3_600_000 }
 const CHAIN = { ...RULES, rules: 'chain only' as const }
@@ -54,6 +55,46 @@ describe('verifyArchive', () => {
   })
 })
 
+describe('an archive that holds less than was stored', () => {
+  it('is judged by what is left where passes were erased, and says how much was', async () => {
+    const few = await sealAll(stream.events.slice(0, 200))
+    for (let n = 0; n < 20; n++) {
+      const id = `pass-${String(n).padStart(12, '0')}`
+      const isOf = ({ subject, headers }: { subject: string; headers: string }) =>
+        subject.includes(`.${id}.`) || readHeaders(headers).get(HEADER.id) === id
+      const erased = stream.events.filter(isOf).length
+      const { shown, counts } = await verifyArchive(sourceOf(erase(few, isOf)), RULES)
+      expect({ n, shown, erased: counts.erased }).toEqual({ n, shown: [], erased })
+      expect(erased).toBeGreaterThan(1)
+    }
+  })
+
+  it('names an erased entry that is not the one that was sealed', async () => {
+    const forged = erase(segments.slice(0, 1), ({ sequence }) => sequence === 20).map((segment) => {
+      const object = Buffer.from(segment.object)
+      const at = object.indexOf(encodeFrame(stream.events[19] as never).digest)
+      object[at] = (object[at] ?? 0) ^ 1
+      return { ...segment, object }
+    })
+    expect((await verifyArchive(sourceOf(forged), CHAIN)).first).toMatchObject({
+      sequence: 20,
+      what: expect.stringContaining('was changed'),
+    })
+  })
+
+  it('is judged from a sequence on without what lies before it, and says where it begins', async () => {
+    for (const from of [4_096, 8_192]) {
+      const { shown, counts } = await verifyArchive(sourceOf(segments), { ...RULES, from })
+      expect({ shown, messages: counts.messages }).toEqual({ shown: [], messages: ENTRIES + 1 - from })
+    }
+    expect((await verifyArchive(sourceOf(segments), CHAIN)).begins).toBeUndefined()
+    expect((await verifyArchive(sourceOf(segments.slice(1)), CHAIN)).begins).toEqual({ k: 1, chain: segments[0]?.entry.chain_after })
+    // Made anew without its beginning, it looks like one that begins with nothing before it.
+    const cut = await sealAll(stream.events.slice(4_095, ENTRIES))
+    expect((await verifyArchive(sourceOf(cut), CHAIN)).begins).toMatchObject({ k: 1 })
+  })
+})
+
 /** Somebody who seals anew what was changed: manifest, index and chain all fit. */
 async function forged(change: (events: typeof stream.events) => typeof stream.events) {
   return verifyArchive(sourceOf(await sealAll(change(stream.events.slice(0, 2_000)))), RULES)
@@ -79,6 +120,9 @@ describe('an archive whose chain was made anew', () => {
     const honest = await verifyArchive(sourceOf(segments), CHAIN)
     const expected = { ...CHAIN, expect: segments[0]?.entry.chain_after }
     expect((await verifyArchive(sourceOf(segments), expected)).ok).toBe(true)
+    // The segment that was open when a value was told has more entries by now.
+    const before = await verifyArchive(sourceOf(await sealAll(stream.events.slice(0, ENTRIES - 1_000))), CHAIN)
+    expect((await verifyArchive(sourceOf(segments), { ...CHAIN, expect: before.head?.hash })).ok).toBe(true)
     const late = stream.events.slice(0, ENTRIES - 1)
     const cut = await verifyArchive(sourceOf(await sealAll(late)), { ...CHAIN, expect: honest.head?.hash })
     expect(cut.first).toMatchObject({ rule: 'chain', what: expect.stringContaining('does not pass through') })

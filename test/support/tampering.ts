@@ -1,4 +1,13 @@
-import { type ArchiveSource, decodeFrames, encodeFrame, type Frame, type LocalSegment, sequenceOf } from '@passover/archive'
+import {
+  type ArchivedEvent,
+  type ArchiveSource,
+  decodeFrames,
+  encodeErased,
+  encodeFrame,
+  type Frame,
+  type LocalSegment,
+  sequenceOf,
+} from '@passover/archive'
 import { sha256 } from '@passover/schemas'
 
 export const TAMPERS = ['change', 'drop', 'swap', 'duplicate', 'truncate'] as const
@@ -40,6 +49,17 @@ export function tamper(segments: readonly LocalSegment[], random: () => number, 
   const entry = seal === 'left' ? segment.entry : { ...segment.entry, sha256: sha256(object), count: frames.length }
   const swapped = segments.map((each, k) => (k === at ? { ...segment, object, entry } : each))
   return { segments: swapped, kind, sequences: [one.sequence, other.sequence] }
+}
+
+/** What an erasure leaves of entries: their digests, so that index and chain still fit. */
+export function erase(segments: readonly LocalSegment[], isErased: (event: ArchivedEvent) => boolean): LocalSegment[] {
+  return segments.map((segment) => {
+    const frames = [...decodeFrames(segment.object)].map((frame) =>
+      frame.kind === 'event' && isErased(frame.event) ? encodeErased(frame.event.sequence, frame.digest) : bytesOf(frame),
+    )
+    const object = Buffer.concat(frames)
+    return { ...segment, object, entry: { ...segment.entry, sha256: sha256(object), size: object.length, raw_size: object.length } }
+  })
 }
 
 function bytesOf(frame: Frame): Buffer {

@@ -114,6 +114,11 @@ export class Chain {
     this.hash.update(digests)
   }
 
+  /** The value that it would have if nothing more were added, in hex. */
+  now(): string {
+    return this.hash.copy().digest('hex')
+  }
+
   /** In hex. Once. */
   end(): string {
     return this.hash.digest('hex')

@@ -9,5 +9,5 @@ export function judgeEntries(
 ): Verdict {
   const judging = new Judging({ ...options, selection: true }, subjects)
   for (const event of entries) judging.event(event)
-  return verdictOf(judging, { segments: 0, entries: entries.length, head: undefined, values: [], begins: undefined }, options)
+  return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined }, options)
 }

@@ -102,9 +102,9 @@ export async function whatIfArchive(source: ArchiveSource, options: WhatIfOption
 export async function whatIfLive(bus: Bus, options: WhatIfOptions): Promise<WhatIfCounts> {
   const run = new WhatIfRun(options, bus.subjects)
   const manifest = await Manifest.open(bus)
-  const newest = await manifest.newest()
   const { first, last } = await bus.bounds()
-  if (newest) await walkArchive(liveArchive(manifest, await bus.objects(ARCHIVE_BUCKET)), run)
+  // What is archived meanwhile is read once all the same: the rest begins after the last segment that was read.
+  const { newest } = await walkArchive(liveArchive(manifest, await bus.objects(ARCHIVE_BUCKET)), run)
   await readSpan(bus, { from: newest ? nextAfter(newest) : Math.max(1, first), up_to: last }, (stored) => run.event(eventOf(stored)))
   return run.counts
 }

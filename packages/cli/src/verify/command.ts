@@ -23,6 +23,10 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   if (flags.archive !== undefined && (flags.pass !== undefined || flags.save !== undefined)) {
     throw usage('--archive reads a folder alone: --pass and --save are for a running installation')
   }
+  if (flags.pass !== undefined && (flags.save !== undefined || flags.since !== undefined || flags.expect !== undefined)) {
+    throw usage('--pass looks at one pass alone: --save, --since and --expect are about everything that is stored')
+  }
+  if (flags.save !== undefined && flags.since !== undefined) throw usage('--save keeps everything: it does not go with --since')
   if (flags.pass !== undefined) return verifyPass(context, { ...flags, id: flags.pass })
   const progress = context.terminal.progress()
   const began = performance.now()
@@ -32,12 +36,22 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
     const verdict =
       flags.archive === undefined ? await verifyHere(context, options, flags.save) : await verifyFolder(context, options, flags.archive)
     progress.stop()
+    refuseNothing(verdict, flags)
     return told(context, verdict, flags)
   } catch (error) {
     progress.stop()
     if (!(error instanceof ArchiveUnreadable)) throw error
     throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
   }
+}
+
+/** That all holds together is no answer where there was nothing to look at. */
+function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: VerifyFlags): void {
+  if (!ok || counts.messages > 0 || segments > 0 || (archive === undefined && since === undefined)) return
+  const where = archive ?? 'the installation'
+  throw new CliFailure('E041', `nothing was checked: ${where} holds no entries${since === undefined ? '' : ` from ${since} on`}`, {
+    hint: since === undefined ? 'an archive is saved by: passover verify --save <folder>' : 'begin earlier: --since <sequence>',
+  })
 }
 
 function verifyFolder({ directory }: Context, options: JudgeOptions, folder: string): Promise<Verdict> {

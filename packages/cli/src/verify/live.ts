@@ -32,8 +32,9 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const source = liveArchive(manifest, objects)
-  const bounds = await bus.bounds()
+  // In this order: what is archived after the second look may lie behind it.
   const newest = await manifest.newest()
+  const bounds = await bus.bounds()
   const begins = newest ? 1 : Math.max(1, bounds.first)
   const from = Math.max(options.from ?? 1, begins)
   const judging = new Judging({ ...options, from }, bus.subjects)
@@ -44,6 +45,7 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
       event: (event) => judging.event(event),
       erased: (sequence) => judging.erased(sequence),
       fault: (fault) => judging.fault(fault),
+      chain: (before, digests) => judging.chain(before, digests),
       segment: async (entry, frames) => {
         if (saved) await saved.add(entry, { object: await source.object(entry.object), index: await source.object(entry.index) })
         if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
@@ -54,7 +56,11 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   if (newest && bounds.last < newest.last) {
     judging.fault({ k: newest.k, sequence: newest.last, what: `was archived, but the stream ends at ${bounds.last}: it is another stream` })
   }
-  await tail(bus, judging, { walked, saved, from: Math.max(from, newest ? nextAfter(newest) : begins), up_to: bounds.last })
+  const next = walked.newest ? nextAfter(walked.newest) : 1
+  const since = options.from ?? 1
+  const gaps = new Gaps(Math.max(since, next))
+  await tail(bus, judging, { walked, saved, gaps, from: Math.max(from, next), up_to: bounds.last, chained: since <= next })
+  await sayMissing(judging, manifest, gaps.until(bounds.last))
   await saved?.end()
   judging.verifier.finish(bus.now())
   return verdictOf(judging, walked, options)
@@ -101,17 +107,49 @@ async function compare(
   })
 }
 
+/** Which sequences did not come by. */
+class Gaps {
+  private readonly found: Span[] = []
+
+  constructor(private expected: number) {}
+
+  see(sequence: number): void {
+    if (sequence > this.expected) this.found.push({ from: this.expected, up_to: sequence - 1 })
+    this.expected = sequence + 1
+  }
+
+  until(last: number): readonly Span[] {
+    this.see(last + 1)
+    return this.found
+  }
+}
+
+/** Nothing leaves the stream before it is archived: what is in neither was taken out, a whole pass perhaps, which no other rule would miss. */
+async function sayMissing(judging: Judging, manifest: Manifest, gaps: readonly Span[]): Promise<void> {
+  // What was archived while this was read may have been deleted since.
+  const newest = gaps.length > 0 ? await manifest.newest() : undefined
+  for (const { from, up_to } of gaps) {
+    if (newest && from < nextAfter(newest)) continue
+    const what = `${from === up_to ? 'is' : `and all up to ${up_to} are`} neither in the archive nor in the stream`
+    judging.findings.fault({ sequence: from, rule: 'chain', what })
+  }
+}
+
 interface Tail extends Span {
   walked: Walked
   saved: FolderWriter | undefined
+  gaps: Gaps
+  /** It is read from where the archive ends: else nothing can be said of the chain. */
+  chained: boolean
 }
 
 /** The stream after the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
-async function tail(bus: Bus, judging: Judging, { walked, saved, from, up_to }: Tail): Promise<void> {
-  let chain_before = walked.head?.hash ?? GENESIS_HEX
+async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, from, up_to, chained }: Tail): Promise<void> {
+  let chain_before = walked.newest?.chain_after ?? GENESIS_HEX
   let chain = new Chain(Buffer.from(chain_before, 'hex'))
   let buffer: SegmentBuffer | undefined
   let sequence = 0
+  let digests: Uint8Array[] = []
   const seal = async () => {
     if (!buffer) return
     const value = chain.end()
@@ -119,8 +157,11 @@ async function tail(bus: Bus, judging: Judging, { walked, saved, from, up_to }: 
       const { entry, object, index } = await sealLocal(buffer, { chain_before })
       await saved.add(entry, { object, index })
     }
+    judging.chain(chain_before, digests)
+    digests = []
     chain_before = value
     chain = new Chain(Buffer.from(value, 'hex'))
+    if (!chained) return
     walked.head = { sequence, hash: value }
     walked.values.push(walked.head)
   }
@@ -131,9 +172,12 @@ async function tail(bus: Bus, judging: Judging, { walked, saved, from, up_to }: 
       buffer = new SegmentBuffer(k, saved ? undefined : 0)
     }
     sequence = stored.sequence
+    gaps.see(sequence)
     const event = eventOf(stored)
     buffer.add(stored, bus.subjects.toFact(stored), undefined)
-    chain.add(encodeFrame(event).digest)
+    const { digest } = encodeFrame(event)
+    chain.add(digest)
+    digests.push(digest)
     judging.event(event)
   })
   await seal()

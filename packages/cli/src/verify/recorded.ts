@@ -60,7 +60,8 @@ function bodyOf(data: Uint8Array, headers: MessageHeaders): unknown {
   return decoded.ok ? decoded.value : undefined
 }
 
-const HEADS: ReadonlySet<string> = new Set([
+/** First tokens, behind the prefix, of all that a stream takes. */
+export const SUBJECT_HEADS: ReadonlySet<string> = new Set([
   'request',
   'held',
   'work',
@@ -76,6 +77,6 @@ const HEADS: ReadonlySet<string> = new Set([
 /** The namespace of a stream, as its subjects tell it: an archive that was taken elsewhere says it nowhere else. */
 export function subjectsOf(subject: string): Subjects {
   const tokens = subject.split('.')
-  const at = subject.startsWith('$') ? 0 : tokens.findIndex((token) => HEADS.has(token))
+  const at = subject.startsWith('$') ? 0 : tokens.findIndex((token) => SUBJECT_HEADS.has(token))
   return new Subjects(at > 0 ? tokens.slice(0, at).join('.') : undefined)
 }

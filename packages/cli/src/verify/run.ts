@@ -1,4 +1,4 @@
-import { type ArchiveFault, type ArchiveSource, faultText } from '@passover/archive'
+import { type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
 import { StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
 import { keyText } from '@passover/schemas'
@@ -82,6 +82,8 @@ const PROGRESS_EVERY = 4_096
 export class Judging implements Visitor {
   readonly findings = new Findings()
   readonly verifier: StreamVerifier
+  /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
+  met = false
   private subjects: Subjects | undefined
 
   constructor(
@@ -112,6 +114,16 @@ export class Judging implements Visitor {
     this.findings.archive(fault)
   }
 
+  chain(before: string, digests: readonly Uint8Array[]): void {
+    const { expect } = this.options
+    if (expect === undefined || this.met) return
+    const chain = new Chain(Buffer.from(before, 'hex'))
+    this.met = digests.some((digest) => {
+      chain.add(digest)
+      return chain.now() === expect
+    })
+  }
+
   private told(): void {
     const { messages } = this.verifier.counts
     if (messages % PROGRESS_EVERY === 0) this.options.onProgress?.(messages)
@@ -122,14 +134,15 @@ export class Judging implements Visitor {
 export async function verifyArchive(source: ArchiveSource, options: JudgeOptions): Promise<Verdict> {
   const judging = new Judging(options)
   const fault = (found: ArchiveFault) => judging.fault(found)
-  const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault } : judging
+  const chain = judging.chain.bind(judging)
+  const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
   const walked = await walkArchive(source, visitor, options.from)
   judging.verifier.finish()
   return verdictOf(judging, walked, options)
 }
 
-export function verdictOf({ findings, verifier }: Judging, walked: Walked, { expect }: JudgeOptions): Verdict {
-  if (expect !== undefined && !walked.values.some(({ hash }) => hash === expect)) {
+export function verdictOf({ findings, verifier, met }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
+  if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
     findings.fault({
       rule: 'chain',
       what: `the chain does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`,
@@ -148,6 +161,9 @@ export function verdictOf({ findings, verifier }: Judging, walked: Walked, { exp
     begins: walked.begins,
   }
 }
+
+/** What of a walk a verdict tells. */
+type Told = Pick<Walked, 'segments' | 'head' | 'values' | 'begins'>
 
 /** By sequence; what is said of a whole segment stands before its entries. */
 function byPlace(one: BadEntry, other: BadEntry): number {

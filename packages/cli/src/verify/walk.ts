@@ -20,6 +20,8 @@ export interface Visitor {
   event(event: ArchivedEvent): void
   erased(sequence: number): void
   fault(fault: ArchiveFault): void
+  /** The digests that come after a value of the chain. */
+  chain?(before: string, digests: readonly Uint8Array[]): void
   /** A segment was read. May wait. */
   segment?(entry: ManifestEntry, frames: readonly Frame[]): Promise<void> | undefined
   /** May say that it is enough. */
@@ -31,8 +33,10 @@ export interface Walked {
   entries: number
   /** The last of the chain; undefined: there was nothing. */
   head: ChainValue | undefined
-  /** Every value at which the chain was seen, as hex: what `--expect` may name. */
+  /** The values of the chain after each segment. */
   values: ChainValue[]
+  /** The last entry of the manifest, whether it was read or left out. */
+  newest: ManifestEntry | undefined
   /** The archive's oldest segments are no longer kept: the chain begins with a value that nothing here proves. */
   begins: { k: number; chain: string } | undefined
 }
@@ -44,17 +48,15 @@ export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
  * segments before it are left out, and the chain is taken from the first that is read.
  */
 export async function walkArchive(source: ArchiveSource, visitor: Visitor, from = 1): Promise<Walked> {
-  const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], begins: undefined }
-  let previous: ManifestEntry | undefined
+  const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], newest: undefined, begins: undefined }
   for (const entry of await source.entries()) {
     if (visitor.stop?.()) break
-    if (entry.last < from && entry.last > 0) {
-      previous = entry
-      continue
-    }
+    const previous = walked.newest
+    walked.newest = entry
+    if (entry.last < from && entry.last > 0) continue
     const broken = linkFault(entry, previous)
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
-    if (walked.segments === 0 && entry.chain_before !== GENESIS_HEX) walked.begins = { k: entry.k, chain: entry.chain_before }
+    if (!previous && (entry.k > 0 || entry.chain_before !== GENESIS_HEX)) walked.begins = { k: entry.k, chain: entry.chain_before }
     const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
     const { frames, faults } = await examineSegment(entry, bytes)
     for (const fault of faults) visitor.fault(fault)
@@ -62,12 +64,15 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
       if (frame.kind === 'erased') visitor.erased(frame.sequence)
       else visitor.event(frame.event)
     }
+    visitor.chain?.(
+      entry.chain_before,
+      frames.map(({ digest }) => digest),
+    )
     await visitor.segment?.(entry, frames)
     walked.segments++
     walked.entries += frames.length
     walked.head = { sequence: frames.length > 0 ? sequenceOf(frames[frames.length - 1] as Frame) : entry.last, hash: entry.chain_after }
     walked.values.push(walked.head)
-    previous = entry
   }
   return walked
 }

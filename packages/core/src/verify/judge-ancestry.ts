@@ -5,7 +5,7 @@ import type { PassTold } from './recorded.js'
 const SKEW_MS = 1_000
 
 /** Depth, loops, the parent's proof and the bounds that a parent sets (P3): what the frame says by itself, then against the stored parent. */
-export function ancestryFault(control: WorkControl, step: Step, parent: PassTold | 'unknown' | undefined): string | undefined {
+export function ancestryFault(control: WorkControl, step: Step, parent: PassTold | 'unseen' | undefined): string | undefined {
   const { ancestors, chain_depth, max_chain_depth, originating_agent_id, subagent_id } = control
   const chain = [...ancestors, subagent_id]
   if (chain_depth !== ancestors.length) return `says depth ${chain_depth}, and names ${ancestors.length} ancestors`
@@ -16,7 +16,7 @@ export function ancestryFault(control: WorkControl, step: Step, parent: PassTold
     if (ancestors.length > 1) return 'has ancestors, and no parent'
     return keyText(control.root) === keyText(step.key) ? undefined : `says that its root is ${keyText(control.root)}, and has no parent`
   }
-  if (parent === 'unknown') return undefined
+  if (parent === 'unseen') return undefined
   if (!parent) return `names the parent ${keyText(control.parent)}, which is not here`
   return againstParent(control, step, parent)
 }

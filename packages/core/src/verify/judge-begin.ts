@@ -18,6 +18,8 @@ export interface Beginning {
   asked: AskedTold
   pass: PassTold
   parent: PassTold | undefined
+  /** The parent that it names cannot be looked at: it was erased, or lies before what is read. So nothing that follows from it is decided anew. */
+  parent_unseen: boolean
   versions: Versions
   id_window_ms: number
 }
@@ -66,6 +68,7 @@ function judgeAdmitted(begin: Beginning, reading: GoodReading, control: WorkCont
   }
   const parts = recorded.partFault(partsIn(recorded))
   if (parts) return fault('parts', parts)
+  if (begin.parent_unseen) return { kind: 'as recorded' }
   const tries = candidates(begin).map((agents) =>
     decideAgain({
       fact: asked.fact,
@@ -110,7 +113,7 @@ function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judge
   if (!BY_RULE.has(error.code) || isOfTheMoment(error)) return { kind: 'as recorded' }
   const version = Number(recorded.header(HEADER.policy) ?? 0)
   const document = begin.versions.document(version, step.sequence)
-  if (!document) return { kind: 'as recorded' }
+  if (!document || begin.parent_unseen) return { kind: 'as recorded' }
   const agains = candidates(begin).map((agents) =>
     decideAgain({
       fact: asked.fact,

@@ -11,6 +11,7 @@ import { type Beginning, judgeBeginning, type Objection } from './judge-begin.js
 import { judgeReturn, type Returned } from './judge-end.js'
 import { guardFault } from './judge-guard.js'
 import { overdue } from './overdue.js'
+import { known, type ParentNamed, parentNamedBy } from './parent-named.js'
 import { PassBook } from './pass-book.js'
 import {
   type AskedTold,
@@ -141,9 +142,20 @@ export class StreamVerifier {
         this.find('fault', { rule: 'digest', what: `answers request ${named}, which is not here` }, step)
     } else {
       this.counts.digests++
-      const parent = this.parentOf(pass.control?.parent ?? parentAsked(asked))
+      const named = parentNamedBy(pass, asked)
+      const parent = this.parentOf(named)
       const { id_window_ms, onBegin } = this.options
-      const beginning: Beginning = { recorded, step, asked, pass, parent, versions: this.versions, id_window_ms }
+      const { versions } = this
+      const beginning: Beginning = {
+        recorded,
+        step,
+        asked,
+        pass,
+        parent: known(parent),
+        parent_unseen: parent === 'unseen',
+        versions,
+        id_window_ms,
+      }
       onBegin?.(beginning)
       const judged = judgeBeginning(beginning)
       if (judged.kind === 'fault') this.find('fault', judged.objection, step)
@@ -156,20 +168,17 @@ export class StreamVerifier {
   private ancestry(step: Step, pass: PassTold): void {
     const { control } = pass
     if (!control) return
-    const parent = control.parent && (this.parentOf(control.parent) ?? this.unknownParent(control.parent, control.proof))
-    const what = ancestryFault(control, step, parent)
+    const what = ancestryFault(control, step, this.parentOf(control.parent && { key: control.parent, proof: control.proof }))
     if (what !== undefined) this.find('fault', { rule: 'ancestry', what }, step)
   }
 
-  private parentOf(key: PassKey | undefined): PassTold | undefined {
-    const found = key && this.book.find(key)
-    return found?.partial ? undefined : found
-  }
-
-  /** A parent that was erased, that began before what is read, or that ended long ago. */
-  private unknownParent(key: PassKey, proof: number | undefined): 'unknown' | undefined {
-    if (this.book.hasEnded(key) || this.book.find(key)?.partial) return 'unknown'
-    return proof !== undefined && this.erasures.unseen(proof) ? 'unknown' : undefined
+  /** `unseen`: it, or the step that proves it, was erased, lies before what is read, or ended long ago. */
+  private parentOf(named: ParentNamed | undefined): PassTold | 'unseen' | undefined {
+    if (!named) return undefined
+    const { key, proof } = named
+    const found = this.book.find(key)
+    if (found?.partial || (proof !== undefined && this.erasures.unseen(proof))) return 'unseen'
+    return found ?? (this.book.hasEnded(key) ? 'unseen' : undefined)
   }
 
   private afterHold(recorded: Recorded, step: Step, pass: PassTold): void {
@@ -235,9 +244,4 @@ export class StreamVerifier {
   private find(severity: VerifyFinding['severity'], { rule, what }: Objection, fact: { sequence: number; key?: PassKey }): void {
     this.options.onFinding({ severity, rule, what, sequence: fact.sequence, ...(fact.key ? { key: fact.key } : {}) })
   }
-}
-
-function parentAsked(asked: AskedTold): PassKey | undefined {
-  const reading = asked.recorded.reading()
-  return reading.ok ? reading.value.request.parent : undefined
 }

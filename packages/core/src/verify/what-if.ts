@@ -40,7 +40,7 @@ export function whatIf(begin: Beginning, document: PassOverPreferences, counts?:
   const { step, asked, pass, recorded } = begin
   const reading = asked.recorded.reading()
   const error = step.kind === 'return' ? errorIn(recorded) : undefined
-  if (!reading.ok || (step.kind === 'return' && (!error || !isByRule(error)))) return { kind: 'taken' }
+  if (!reading.ok || begin.parent_unseen || (step.kind === 'return' && (!error || !isByRule(error)))) return { kind: 'taken' }
   const [originator] = begin.versions.records(step.key.originator, step.time)
   const [subagent] = begin.versions.records(step.key.subagent, step.time)
   const again = decideAgain({
