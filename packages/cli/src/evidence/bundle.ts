@@ -1,6 +1,6 @@
 import type { ArchivedEvent, ManifestEntry } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
-import { type PassKey, passKey } from '@passover/schemas'
+import { type PassKey, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
 
 /** What is told of one pass, as it was stored. */
@@ -21,38 +21,39 @@ export interface Evidence {
 const hex = z.string().regex(/^[0-9a-f]{64}$/)
 const base64 = z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/)
 
-const bundledEntry = z.object({
+/** Strict, as all of it: what is not signed must not stand beside what is. */
+const bundledEntry = z.strictObject({
   sequence: z.int().positive(),
   time: z.number(),
   subject: z.string(),
   headers: z.string(),
-  /** The stored bytes; what they say stands beside them for people, where they can be decoded. */
+  /** The stored bytes. */
   data: base64,
 })
 
 /** What is signed: a digest of everything else in the bundle. */
-const seal = z.object({
+const seal = z.strictObject({
   format: z.literal('passover-evidence'),
   v: z.literal(1),
   made_at: z.number(),
   made_by: z.string(),
-  pass: passKey,
+  pass: z.strictObject({ ...passKey.shape, id: storedId }),
   id_window_ms: z.int().positive(),
   prefix: z.string(),
-  entries: z.array(z.object({ sequence: z.int().positive(), digest: hex })),
-  segments: z.array(z.object({ k: z.int().min(0), chain_before: hex, chain_after: hex, digests: hex })),
-  head: z.object({ sequence: z.int(), hash: hex }).optional(),
+  entries: z.array(z.strictObject({ sequence: z.int().positive(), digest: hex })),
+  segments: z.array(z.strictObject({ k: z.int().min(0), chain_before: hex, chain_after: hex, digests: hex })),
+  head: z.strictObject({ sequence: z.int(), hash: hex }).optional(),
   record: hex,
   public_key: z.string(),
 })
 export type Seal = z.infer<typeof seal>
 
-export const evidenceBundle = z.object({
+export const evidenceBundle = z.strictObject({
   seal,
   /** Ed25519 over the RFC 8785 form of the seal, base64. */
   signature: base64,
   entries: z.array(bundledEntry),
-  segments: z.array(z.object({ k: z.int().min(0), digests: base64 })),
+  segments: z.array(z.strictObject({ k: z.int().min(0), digests: base64 })),
   record: z.unknown(),
 })
 export type EvidenceBundle = z.infer<typeof evidenceBundle>

@@ -91,9 +91,10 @@ function parsed(text: string): EvidenceBundle | string {
   return `it is no evidence bundle: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`
 }
 
+/** Of an Ed25519 key; other kinds sign nothing here. */
 function safeFingerprint(pem: string): string | undefined {
   try {
-    return fingerprintOf(pem)
+    return createPublicKey(pem).asymmetricKeyType === 'ed25519' ? fingerprintOf(pem) : undefined
   } catch {
     return undefined
   }
@@ -134,7 +135,8 @@ function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | un
       if (segmentOf(sequence) === k && !held.has(digest)) return `entry ${sequence} is not in segment ${k} of the archive`
     }
   }
-  const extra = segments.find(({ k }) => !seal.segments.some((segment) => segment.k === k))
+  const sealed = new Set(seal.segments.map(({ k }) => k))
+  const extra = segments.find(({ k }) => !sealed.delete(k))
   if (extra) return `segment ${extra.k} was added`
   return entries.length === 0 ? 'it holds no entries' : undefined
 }
