@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cli, ECHO, json, openProject, type Project, run } from './cli-harness.js'
@@ -40,6 +40,9 @@ describe('passover verify', () => {
     const saved = await verify('--archive', 'archive', '--expect', live.document.head.hash)
     expect(saved.document).toMatchObject({ ok: true, head: live.document.head, counts: { messages: live.document.counts.messages } })
     expect(await verify('--archive', 'archive', '--expect', 'f'.repeat(64))).toMatchObject({ code: 1, document: { ok: false } })
+    // More is stored by now, in the same segment: the value is met all the same.
+    await run(['request', '--to', 'nobody-there', '--objective', 'once more'], { cwd })
+    expect(await verify('--expect', live.document.head.hash)).toMatchObject({ code: 0, document: { ok: true } })
     expect((await verify('--pass', id)).document.ok).toBe(true)
   })
 
@@ -58,6 +61,18 @@ describe('passover verify', () => {
   it('says where there is no archive', async () => {
     expect((await run(['verify', '--archive', 'nowhere'], { cwd })).code).toBe(3)
     expect((await run(['verify', '--expect', 'abc'], { cwd })).code).toBe(2)
+  })
+
+  it('does not say that all is well where it looked at nothing', async () => {
+    mkdirSync(join(cwd, 'empty'))
+    writeFileSync(join(cwd, 'empty', 'manifest.jsonl'), '')
+    expect(await run(['verify', '--archive', 'empty'], { cwd })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('nothing was checked'),
+    })
+    expect((await run(['verify', '--since', '999999'], { cwd })).code).toBe(3)
+    expect((await run(['verify', '--pass', id, '--expect', 'f'.repeat(64)], { cwd })).code).toBe(2)
+    expect((await verify('--since', '5')).document).toMatchObject({ ok: true })
   })
 })
 
@@ -102,5 +117,6 @@ describe('passover replay', () => {
     const planned = await json<{ pass: string; again: string }[]>(['replay', id, '--to-prefix', 'shadow', '--dry-run'], { cwd })
     expect(planned.document).toEqual([expect.objectContaining({ again: expect.stringMatching(/^replay-/), before: expect.any(String) })])
     expect((await run(['replay', id, '--to-prefix', 'shadow'], { cwd })).code).toBe(2)
+    expect((await run(['replay', id, '--to-prefix', '', '--yes'], { cwd })).code).toBe(2)
   })
 })

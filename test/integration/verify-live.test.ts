@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect as connectClient } from '@nats-io/transport-node'
 import { type Bus, decode, encode, openBus, PolicyStore } from '@passover/bus'
 import { agentRecord, HEADER, passOverPreferences } from '@passover/schemas'
 import { findPass } from '@passover/sdk/people'
@@ -118,6 +120,13 @@ describe('what a real installation stored', () => {
     })
     expect(open(({ seal }) => Object.assign(seal, { made_by: 'mallory' }))).toMatchObject({ what: expect.stringContaining('signature') })
     expect(open((copy) => Object.assign(copy, { record: { status: 'better' } }))).toMatchObject({ what: 'the record was changed' })
+    // What is not signed does not stand beside what is: nobody would see that it is of no weight.
+    expect(open(({ entries }) => Object.assign(entries[0] ?? {}, { said: 'approved by ann' }))).toMatchObject({ ok: false })
+    expect(open(({ seal }) => Object.assign(seal, { approved_by: 'ann' }))).toMatchObject({ ok: false })
+    expect(open(({ segments }) => segments.push({ k: 0, digests: '' }))).toMatchObject({ ok: false })
+    const { publicKey } = generateKeyPairSync('x25519')
+    const other = publicKey.export({ type: 'spki', format: 'pem' })
+    expect(open(({ seal }) => Object.assign(seal, { public_key: other }))).toEqual({ ok: false, what: 'its public key is none' })
     expect(openEvidence('{}')).toMatchObject({ ok: false })
   })
 
@@ -141,6 +150,8 @@ describe('what a real installation stored', () => {
     const passes = await Promise.all(['held', 'chain'].map((name) => findPass(ops, { id: ids[name] ?? '' }, { history: true })))
     const options = { bus: ops, passes, toPrefix: 'shadow' }
     await expect(replayInto(context as never, options)).rejects.toMatchObject({ code: 'E042' })
+    for (const toPrefix of ['', 'held.x', 'work', 'no prefix', 'shadow.'])
+      await expect(replayInto(context as never, { ...options, toPrefix, yes: true }), toPrefix).rejects.toMatchObject({ code: 'E042' })
     expect(await replayInto(context as never, { ...options, yes: true })).toBe(0)
     const found: string[] = []
     await using reader = await shadow.follow({}, ({ data }) => {
@@ -156,5 +167,20 @@ describe('what a real installation stored', () => {
     // What was heard before is acknowledged now and then.
     expect(since.filter((subject) => ops.subjects.parse(subject)?.kind !== 'acknowledged')).toEqual([])
     expect(shown).toEqual([[expect.objectContaining({ again: expect.stringMatching(/^replay-/) }), expect.anything()]])
+  })
+
+  // The last one: what it takes out is gone.
+  it('is known to be less than it was where a whole pass was taken out before it was archived', async () => {
+    const { history = [] } = await findPass(ops, { id: ids.late ?? '' }, { history: true })
+    const sequences = history.map(({ sequence }) => sequence).sort((a, b) => a - b)
+    const nc = await connectClient({ servers: world.world.nats.servers })
+    const { streams } = await jetstreamManager(nc)
+    for (const sequence of sequences) await streams.deleteMessage(ops.subjects.stream, sequence)
+    await nc.close()
+    const { ok, first } = await verifyLive(ops, RULES)
+    expect({ ok, first }).toEqual({
+      ok: false,
+      first: { sequence: sequences[0], rule: 'chain', what: expect.stringContaining('neither in the archive nor in the stream') },
+    })
   })
 })

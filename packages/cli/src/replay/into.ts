@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
-import { type Bus, PartError } from '@passover/bus'
+import { type Bus, PartError, Subjects } from '@passover/bus'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { askPasses } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
@@ -8,6 +8,7 @@ import { connectAs } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
 import { count } from '../text.js'
+import { SUBJECT_HEADS } from '../verify/recorded.js'
 import { type Redriven, redriven, requestThere, withParts } from './again.js'
 
 export interface IntoOptions {
@@ -33,7 +34,7 @@ const POLL_MS = 200
 export async function replayInto(context: Context, options: IntoOptions): Promise<number> {
   const { terminal } = context
   const { bus, passes, toPrefix } = options
-  if (`${toPrefix}.` === bus.subjects.prefix) throw usage(`--to-prefix ${toPrefix} is the namespace that these passes are from`)
+  refuseOwnNamespace(bus, toPrefix)
   const plans = await planned(bus, passes)
   const wanted = plans.filter(({ plan }) => plan.ok)
   if (options.dryRun) {
@@ -54,6 +55,26 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
     done.push(plan.ok ? { ...toRow({ pass, plan }), ...(await ask(context, options, plan)) } : toRow({ pass, plan }))
   show(context, done, `Asked for ${count(wanted.length, 'request')} again under "${toPrefix}".`)
   return 0
+}
+
+/** An empty prefix names a namespace too: the one without any. And what stands below a head of live subjects is the live stream's. */
+function refuseOwnNamespace({ subjects }: Bus, toPrefix: string): void {
+  const there = namespaceOf(toPrefix)
+  if (there.prefix === subjects.prefix || there.stream === subjects.stream)
+    throw usage(`--to-prefix ${JSON.stringify(toPrefix)} is the namespace that these passes are from`)
+  const [head = ''] = there.prefix.startsWith(subjects.prefix) ? there.prefix.slice(subjects.prefix.length).split('.') : []
+  if (SUBJECT_HEADS.has(head)) throw usage(`--to-prefix ${toPrefix}: the live stream would take what is asked for under it`)
+}
+
+function namespaceOf(toPrefix: string): Subjects {
+  try {
+    return new Subjects(toPrefix)
+  } catch {
+    throw usage(
+      `--to-prefix ${JSON.stringify(toPrefix)} is no prefix of subjects`,
+      'names of A-Z a-z 0-9 _ -, up to four with dots between them',
+    )
+  }
 }
 
 interface Planned {
