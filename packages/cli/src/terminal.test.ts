@@ -30,6 +30,8 @@ describe('commands in hints', () => {
     expect(typed(hint, { npm_command: 'exec' })).toBe(
       'start one: `npx passover work echo -- cat`; see npx passover show 0abc, not .passover/ nor passover.log',
     )
+    for (const command of ['apply', 'verify', 'evidence', 'replay'])
+      expect(typed(`passover ${command} x`, { npm_command: 'exec' })).toBe(`npx passover ${command} x`)
   })
 })
 

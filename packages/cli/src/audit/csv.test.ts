@@ -34,7 +34,11 @@ describe('an entry as CSV', () => {
     expect(csvLine(entry).split(',').length).toBe(CSV_HEAD.split(',').length)
   })
 
-  it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '=HYPERLINK("http://x","y")'])('%s is no formula', (text) => {
+  it('quotes what another separator than the comma would cut into cells', () => {
+    for (const reason of ['a;=1+1', 'a\t=1+1']) expect(csvLine({ ...entry, reason })).toContain(`,"${reason}",`)
+  })
+
+  it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\n=1', '＝1', '=HYPERLINK("http://x","y")'])('%s is no formula', (text) => {
     const cells = csvLine({ ...entry, reason: text })
     expect(cells).toContain(`'${text.replaceAll('"', '""')}`)
     expect(cells).not.toMatch(/,[=+@\t]/)

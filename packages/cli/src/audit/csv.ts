@@ -28,8 +28,9 @@ const COLUMNS = [
 const TIMES: ReadonlySet<string> = new Set(['timestamp', 'started_at', 'completed_at', 'returned_at'])
 
 /** A spreadsheet takes what begins so for a formula. */
-const FORMULA = /^[=+\-@\t\r]/
-const QUOTED = /[",\r\n]/
+const FORMULA = /^[=+\-@＝＋－＠\t\r\n]/
+/** Where a comma is the decimal point, a spreadsheet separates by semicolons: what follows one would be a cell of its own. */
+const QUOTED = /[",;\t\r\n]/
 
 export const CSV_HEAD = line([...COLUMNS])
 
