@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
-import { type Bus, decode, encode, type Outcome, openBus, splitContext } from '@passover/bus'
+import { type Bus, DECISIONS, DISPATCHER, decode, encode, type Outcome, openBus, splitContext } from '@passover/bus'
 import { type Clock, foldJournal, type JournalState, openControl, outputIn } from '@passover/core'
 import { type DispatcherSettings, type Faults, type Running, startDispatcher } from '@passover/dispatcher'
 import {
@@ -244,10 +244,10 @@ export class World implements AsyncDisposable {
       const manager = await jetstreamManager(nc)
       await until(
         async () => {
-          const { num_pending, num_ack_pending } = await manager.consumers.info('PASSOVER', 'dispatcher')
-          return num_pending + num_ack_pending === 0
+          const infos = await Promise.all([DISPATCHER, DECISIONS].map((name) => manager.consumers.info('PASSOVER', name)))
+          return infos.every(({ num_pending, num_ack_pending }) => num_pending + num_ack_pending === 0)
         },
-        { what: 'every request is acknowledged', deadline_ms },
+        { what: 'every request and decision is acknowledged', deadline_ms },
       )
     } finally {
       await nc.close()
