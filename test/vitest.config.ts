@@ -14,7 +14,7 @@ export default defineConfig({
   root,
   ...source,
   test: {
-    maxWorkers: 2,
+    maxWorkers: 3,
     reporters: ['default'],
     coverage: {
       provider: 'v8',
