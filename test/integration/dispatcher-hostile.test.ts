@@ -146,7 +146,7 @@ describe('decisions', () => {
     await world.dispatchers[0]!.drain()
     for (const { key, digest } of held) await world.decide(key, { digest, verdict: key === held[0]?.key ? 'approve' : 'deny' })
     // What the durable gave up is delivered to nobody any more.
-    await using _lost = await world.bus.consume('dispatcher', async () => ({ ok: true }))
+    await using _lost = await world.bus.consume('dispatcher_decisions', async () => ({ ok: true }))
     await world.untilAcknowledged()
     const patient = await world.dispatcher({ admission: false, redrive_ms: 600_000 })
     await until(() => patient.stats().open === 2, { what: 'both are known' })
