@@ -1,0 +1,46 @@
+import type { PassError, Step } from '@passover/schemas'
+import { expect, test } from 'vitest'
+import { type Beginning, judgeBeginning } from './judge-begin.js'
+import { Versions } from './versions.js'
+
+const ASKED_AT = 1_000_000
+const key = { originator: 'alice', subagent: 'audit', id: 'pass-000000001' }
+const reading = { ok: true, value: { digest: 'd'.repeat(64), request: { id: key.id, timeout_ms: 30_000 } } }
+const malformed = { ok: false, error: { code: 'E005', message: 'no request' } }
+
+interface Told {
+  error?: PassError
+  header?: string
+  id?: string
+  at?: number
+  other?: boolean
+  read?: unknown
+}
+
+function judged({ error, header = error?.code, id = key.id, at = ASKED_AT, other = false, read = reading }: Told) {
+  const asked = { fact: { sequence: 3, time: ASKED_AT, ...key }, recorded: { reading: () => read, digest: () => 'e'.repeat(64) }, other }
+  const step = { type: 'step', kind: 'return', by: 'passover', key: { ...key, id }, sequence: 4, time: at, code: header } as Step
+  const recorded = { body: () => ({ error }), header: () => undefined }
+  const found = judgeBeginning({ recorded, step, asked, versions: new Versions(true), id_window_ms: 3_600_000 } as unknown as Beginning)
+  return found.kind === 'fault' ? found.objection.what : found.kind
+}
+
+const never: PassError = { code: 'E010', message: 'x', details: { admitted: false } }
+const bad: PassError = { code: 'E005', message: 'x' }
+
+test.each<[string, Told, string]>([
+  ['nothing that is an error', {}, 'something that is no error'],
+  ['another code in its header', { error: bad, header: 'E001' }, 'says E001 in its header, and E005 in its body'],
+  ['a refusal of what is malformed', { error: { code: 'E004', message: 'x' }, read: malformed }, 'request 3 is malformed'],
+  ['malformed, and said so', { error: bad, id: 'bad-3', read: malformed }, 'recomputed'],
+  ['well-formed, and called malformed', { error: bad, id: 'bad-3' }, 'request 3 is well-formed'],
+  ['asked for under an id that another request had', { error: bad, id: 'bad-3', other: true }, 'as recorded'],
+  ['asked for under a used id', { error: { ...bad, details: { reason: 'id_used' } }, id: 'bad-3' }, 'as recorded'],
+  ['never admitted, before its time', { error: never, at: ASKED_AT + 10_000 }, 'as never admitted 20000 ms before its time'],
+  ['never admitted', { error: never, at: ASKED_AT + 30_000 }, 'as recorded'],
+  ['a parent of that moment', { error: { code: 'E013', message: 'x', details: { parent: 'closed' } } }, 'as recorded'],
+  ['an approval of that moment', { error: { code: 'E013', message: 'x', details: { approval: 'expired' } } }, 'as recorded'],
+  ['a count of that moment', { error: { code: 'E014', message: 'x', details: { limit: 'rate' } } }, 'as recorded'],
+])('a refusal as first step: %s', (_, told, what) => {
+  expect(judged(told)).toContain(what)
+})
