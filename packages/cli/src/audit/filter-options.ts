@@ -1,6 +1,7 @@
 import type { PassFilter, QueryStatus } from '@passover/schemas'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { nameOption } from '../options.js'
+import { QUERY_STATUSES } from '../statuses.js'
 import { parseTime } from './time-option.js'
 
 /** The flags that say which passes are meant. */
@@ -18,30 +19,13 @@ export interface FilterFlags {
   item?: 'dispatch' | 'return' | 'apply'
 }
 
-const STATUSES: readonly QueryStatus[] = [
-  'requested',
-  'held',
-  'waiting_for_return',
-  'returned',
-  'awaiting_release',
-  'expired',
-  'processed',
-  'refused',
-  'timed_out',
-  'cancelled',
-  'completed',
-  'failed',
-  'aborted',
-  'partial',
-]
-
 /** Adds them to a command. */
 export function filterOptions(command: Command): Command {
   return command
     .option('--from <agent>', 'only those that this agent asked for', nameOption)
     .option('--to <agent>', 'only those that this subagent was asked for', nameOption)
     .option('--session <id>', 'only those of this session')
-    .addOption(new Option('--status <status>', 'only those that stand there, or ended so').choices(STATUSES))
+    .addOption(new Option('--status <status>', 'only those that stand there, or ended so').choices(QUERY_STATUSES))
     .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]', parseTime('--since'))
     .option('--until <time>', 'asked for before then', parseTime('--until'))
     .option('--code <code>', 'ended by this error: E010, E013, …', errorCodeOption)

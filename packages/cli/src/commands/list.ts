@@ -1,19 +1,7 @@
 import { Command, Option } from 'commander'
 import { action } from '../context.js'
 import { wholeNumber } from '../options.js'
-
-const STATUSES = [
-  'requested',
-  'held',
-  'waiting_for_return',
-  'returned',
-  'awaiting_release',
-  'expired',
-  'processed',
-  'refused',
-  'timed_out',
-  'cancelled',
-]
+import { PASS_STATUSES } from '../statuses.js'
 
 const LEGEND = `
 STATUS, where a pass stands:
@@ -48,7 +36,7 @@ export function listCommand(): Command {
     .description('show passes, newest first')
     .option('--from <agent>', 'only those that this agent asked for')
     .option('--to <agent>', 'only those that this subagent was asked for')
-    .addOption(new Option('--status <status>', 'only those that stand there').choices(STATUSES))
+    .addOption(new Option('--status <status>', 'only those that stand there').choices(PASS_STATUSES))
     .option('--session <id>', 'only those of this session')
     .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 1000), 50)
     .addHelpText('after', LEGEND)
