@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import libCoverage from 'istanbul-lib-coverage'
 import { addChildren } from './child-coverage.mjs'
@@ -39,11 +39,4 @@ export function judgeCoverage({ root, children }) {
       if (pct < percent) short.push(`coverage of ${what}: ${name} ${pct} %, at least ${percent} % wanted`)
   }
   return short
-}
-
-/** Where child processes are to write. */
-export function childCoverageDir(out) {
-  const dir = join(out, 'children')
-  mkdirSync(dir)
-  return dir
 }

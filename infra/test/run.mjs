@@ -1,9 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prepare, ROOT } from '../setup/prepare.mjs'
-import { childCoverageDir, judgeCoverage } from './coverage.mjs'
 
 /**
  * `npm test`: set-up, then every test, then one line with the sums.
@@ -54,15 +53,22 @@ function sums(report) {
   return { passed, failed: failed + brokenFiles, skipped: pending + todo }
 }
 
+/** Loaded late: what it is built on is there only once `prepare` has installed it. */
+async function shortCoverage(children) {
+  const { judgeCoverage } = await import('./coverage.mjs')
+  return judgeCoverage({ root: ROOT, children })
+}
+
 prepare()
 const docker = dockerRuns()
 const out = mkdtempSync(join(tmpdir(), 'passover-test-'))
 const report = join(out, 'report.json')
 const args = process.argv.slice(2)
-const children = args.includes('--coverage') ? childCoverageDir(out) : undefined
+const children = args.includes('--coverage') ? join(out, 'children') : undefined
+if (children) mkdirSync(children)
 const code = await vitest(report, args, children ? { PASSOVER_CHILD_COVERAGE: children } : {})
 const counted = sums(report)
-const short = children ? judgeCoverage({ root: ROOT, children }) : []
+const short = children ? await shortCoverage(children) : []
 for (const what of short) process.stdout.write(`${what}\n`)
 rmSync(out, { recursive: true, force: true })
 if (!docker)
