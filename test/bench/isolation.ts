@@ -1,133 +1,134 @@
 import { setPriority } from 'node:os'
 import { BUILDER, CHECKER } from '@passover/chaos'
 import { agentRecord } from '@passover/schemas'
-import { type Agent, connect } from '@passover/sdk'
+import { connect } from '@passover/sdk'
 import { Field } from '../chaos/field.js'
+import { untilTaken } from '../support/durables.js'
+import { cpuOf } from './cpu-of.js'
+import { type Figures, QuietPair } from './quiet-pair.js'
 
 /**
- * A quiet pair's passes, one every EVERY_MS whatever became of those before, alone and beside trouble on other subjects: poison, a flood, a
- * dead subagent with a backlog. `npm run bench -- --isolation`. The flood's size by PASSOVER_FLOOD.
+ * What trouble on other subjects costs a quiet pair, whose passes begin at a steady pace: `npm run bench -- --isolation [paced] [full] [dead]`, all when none is named.
+ *
+ * - `paced`: the trouble leaves processor time free. Poison, PASSOVER_POISON a second; then a flood, PASSOVER_FLOOD_RATE a second to a subagent that serves
+ *   about 160, behind PASSOVER_BACKLOG that wait already. Compared with no trouble at all, measured right before.
+ * - `full`: PASSOVER_FLOOD requests as fast as they can be stored, so that no processor is idle. Compared with as many of twenty other pairs: what they
+ *   cost everybody, a flood of one pair may cost as well, but not more.
+ * - `dead`: a backlog of a subagent that nobody works as.
  *
  * What makes the trouble is on machines of its own in earnest; here it runs at the lowest priority, so that what the quiet pair shares with
  * it is the server and the services, and not its own processor.
  */
-const FLOOD = Number(process.env.PASSOVER_FLOOD ?? 20_000)
-const IN_FLIGHT = Number(process.env.PASSOVER_FLOOD_IN_FLIGHT ?? 64)
-const BACKLOG = 10_000
-const EVERY_MS = 20
-const PASSES = 500
-const WARM = 1_500
+const number = (name: string, otherwise: number) => Number(process.env[name] ?? otherwise)
+const FLOOD = number('PASSOVER_FLOOD', 20_000)
+const FLOOD_RATE = number('PASSOVER_FLOOD_RATE', 600)
+const POISON_RATE = number('PASSOVER_POISON', 200)
+const BACKLOG = number('PASSOVER_BACKLOG', 20_000)
+const IN_FLIGHT = number('PASSOVER_FLOOD_IN_FLIGHT', 64)
+const PASSES = 1_000
+const OTHERS = 20
 const DEAD = 'dead'
+const SLOW_MS = 100
+const ENDLESS = 1_000_000
 const TIMEOUT_MS = 300_000
-const POISON_EVERY_MS = 5
-const ELSEWHERE = 19
+const LOWEST = 19
 
-interface Figures {
-  p50: number
-  p99: number
-  most: number
-  passes: number
-}
+const PARTS = { paced, full, dead }
 
+const named = Object.keys(PARTS).filter((part) => process.argv.includes(part))
 await using field = await Field.start({ dispatchers: 1, workers: 1, agents: [CHECKER], concurrency: 8 })
 const noisy = field.player('noisy worker', 'worker', { agents: [BUILDER], concurrency: 16 })
 await noisy.ready()
-setPriority(noisy.process.pid, ELSEWHERE)
-const table = await field.bus.table('agents', agentRecord)
-const roles = { originates: 'within_a_pass' as const, subagent: true }
-await table.put(DEAD, { name: DEAD, roles, registered_by: 'bench', updated_at: field.bus.now() })
-await field.bus.ensureAgent(DEAD, { subagent: true, max_attempts: 3, lease_ms: 5_000 })
+setPriority(noisy.process.pid, LOWEST)
 await using alice = await connect({ agent: 'alice', servers: field.nats.servers })
+const pair = new QuietPair(alice, { to: CHECKER, timeout_ms: TIMEOUT_MS })
+await pair.warm()
+for (const [name, part] of Object.entries(PARTS)) if (named.length === 0 || named.includes(name)) await part()
 
-await warm()
-const alone = await measure(once(PASSES))
-row('alone', alone)
-row('beside poison', await besidePoison())
-row('beside a flood', await besideFlood())
-row('beside a dead subagent', await besideDead())
-row('alone again', await measure(once(PASSES)))
+async function paced(): Promise<void> {
+  const before = await row('alone', undefined, () => pair.measure(once))
+  await row(`beside poison, ${POISON_RATE}/s`, before, () =>
+    beside({ passes: ENDLESS, per_second: POISON_RATE, in_flight: POISON_RATE, malformed: true, plan: { ms: 0, throws: true } }),
+  )
+  const again = await row('alone again', before, () => pair.measure(once))
+  const slow = { ms: SLOW_MS }
+  const { publisher } = await publish({ passes: BACKLOG, plan: slow })
+  await publisher.process.heard('published', TIMEOUT_MS)
+  await untilTaken(field.nats.servers, TIMEOUT_MS)
+  await row(`beside a flood, ${FLOOD_RATE}/s, of which 160 are served`, again, () =>
+    beside({ passes: ENDLESS, per_second: FLOOD_RATE, in_flight: FLOOD_RATE, plan: slow }),
+  )
+}
 
-/** Malformed requests and a handler that throws, all the time. */
-async function besidePoison(): Promise<Figures> {
-  const { subjects } = field.bus
-  const throwing = JSON.stringify({ ms: 0, throws: true })
-  const timer = setInterval(() => {
-    void field.bus.publish({ subject: subjects.request(BUILDER, 'mallory'), data: new Uint8Array([0xc1, 0, 0xff]) })
-    alice.passOver({ subagent: BUILDER, reason: 'poison', work_context: { objective: throwing } }).catch(() => undefined)
-  }, POISON_EVERY_MS)
-  const figures = await measure(once(PASSES))
-  clearInterval(timer)
+async function full(): Promise<void> {
+  const alone = await row('alone', undefined, () => pair.measure(once))
+  const spread = await row(`beside a flood of ${OTHERS} pairs`, alone, () => untilServed({ originators: OTHERS }))
+  await row('beside the same of one pair', spread, () => untilServed({}))
+  await row('beside poison of one pair', spread, () => untilServed({ malformed: true, plan: { ms: 0, throws: true } }))
+}
+
+async function dead(): Promise<void> {
+  const table = await field.bus.table('agents', agentRecord)
+  const roles = { originates: 'within_a_pass' as const, subagent: true }
+  await table.put(DEAD, { name: DEAD, roles, registered_by: 'bench', updated_at: field.bus.now() })
+  await field.bus.ensureAgent(DEAD, { subagent: true, max_attempts: 3, lease_ms: 5_000 })
+  const alone = await row('alone', undefined, () => pair.measure(once))
+  const { publisher } = await publish({ to: DEAD, passes: BACKLOG })
+  await publisher.process.heard('published', TIMEOUT_MS)
+  await untilTaken(field.nats.servers, TIMEOUT_MS)
+  await row('beside a dead subagent', alone, () => pair.measure(once))
+}
+
+async function publish(options: object) {
+  const publisher = field.player('trouble', 'burst', {
+    agent: 'mallory',
+    to: BUILDER,
+    timeout_ms: TIMEOUT_MS,
+    padding: 200,
+    in_flight: IN_FLIGHT,
+    ...options,
+  })
+  setPriority(publisher.process.pid, LOWEST)
+  await publisher.process.heard('begins', TIMEOUT_MS)
+  return { publisher }
+}
+
+/** While it lasts, and it lasts as long as is measured. */
+async function beside(options: object): Promise<Figures> {
+  const { publisher } = await publish(options)
+  const figures = await pair.measure(once)
+  await publisher.process.kill()
   return figures
 }
 
-/** A backlog that nobody works on. */
-async function besideDead(): Promise<Figures> {
-  await burst(DEAD, BACKLOG)
-  await untilDispatched(DEAD, BACKLOG)
-  return await measure(once(PASSES))
-}
-
-/** From the first of the flood until the last of it is done. */
-async function besideFlood(): Promise<Figures> {
+/** From the first of it until the last of it is done. */
+async function untilServed(options: object): Promise<Figures> {
   let over = false
-  const flooding = burst(BUILDER, FLOOD)
+  const { publisher } = await publish({ passes: FLOOD, ...options })
+  const served = publisher.process
+    .heard('published', TIMEOUT_MS)
     .then(() => field.untilIdle([BUILDER], TIMEOUT_MS))
     .then(() => {
       over = true
     })
-  const figures = await measure(() => !over)
-  await flooding
+  const figures = await pair.measure(() => !over)
+  await served
   return figures
 }
 
-async function burst(to: string, passes: number): Promise<void> {
-  const options = { agent: 'mallory', to, passes, timeout_ms: TIMEOUT_MS, padding: 200, in_flight: IN_FLIGHT }
-  const publisher = field.player(`burst to ${to}`, 'burst', options)
-  setPriority(publisher.process.pid, ELSEWHERE)
-  const { ms } = await publisher.process.heard('published', TIMEOUT_MS)
-  console.log(`  (${passes} requests to ${to} stored in ${ms} ms)`)
+function once(begun: number): boolean {
+  return begun < PASSES
 }
 
-async function untilDispatched(to: string, count: number): Promise<void> {
-  for (;;) {
-    const loads = await field.bus.workload(to)
-    if (loads.reduce((sum, { queued }) => sum + queued, 0) >= count) return
-    await new Promise((again) => setTimeout(again, 250))
-  }
-}
-
-function once(passes: number): (done: number) => boolean {
-  return (done) => done < passes
-}
-
-/** What was compiled once is faster. */
-async function warm(): Promise<void> {
-  for (let n = 0; n < WARM; n += 1) await quiet(alice)
-}
-
-function quiet(agent: Agent): Promise<unknown> {
-  const context = { objective: JSON.stringify({ ms: 0 }) }
-  return agent.passOver({ subagent: CHECKER, reason: 'quiet', timeout_ms: TIMEOUT_MS, work_context: context })
-}
-
-/** One every EVERY_MS, so that one that takes long hides none of those that came after it. */
-async function measure(more: (begun: number) => boolean): Promise<Figures> {
-  const times: number[] = []
-  const under: Promise<void>[] = []
-  const since = performance.now()
-  for (let n = 0; more(n); n += 1) {
-    await new Promise((next) => setTimeout(next, since + n * EVERY_MS - performance.now()))
-    const begun = performance.now()
-    under.push(quiet(alice).then(() => void times.push(performance.now() - begun)))
-  }
-  await Promise.all(under)
-  times.sort((a, b) => a - b)
-  const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN
-  return { p50: at(0.5), p99: at(0.99), most: at(1), passes: times.length }
-}
-
-function row(what: string, { p50, p99, most, passes }: Figures): void {
+/** Measures, and prints it: how it compares, and how much of the machine's processors was used meanwhile. */
+async function row(what: string, control: Figures | undefined, measure: () => Promise<Figures>): Promise<Figures> {
+  const busy = cpuOf()
+  const figures = await measure()
+  const { p50, p99, most, passes } = figures
   const ms = (value: number) => `${value.toFixed(1)} ms`
-  const times = `${(p99 / alone.p99).toFixed(2)} × alone`
-  console.log(`${what.padEnd(40)} p50 ${ms(p50).padStart(10)}  p99 ${ms(p99).padStart(10)} (${times})  most ${ms(most)}  of ${passes}`)
+  const times = control ? ` (${(p99 / control.p99).toFixed(2)} ×)` : ''
+  console.log(
+    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${times.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes}; processors ${busy()} %`,
+  )
+  return figures
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Bus, openBus } from '@passover/bus'
 import { LOAD_AGENTS } from '@passover/chaos'
+import { untilTaken } from '../support/durables.js'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { type RssWatch, startProcess, type TestProcess } from '../support/processes.js'
 import { until } from '../support/until.js'
@@ -166,6 +167,7 @@ export class Field implements AsyncDisposable {
 
   /** Nothing of the requests or work is left to be taken or acknowledged. */
   async untilIdle(agents: readonly string[], deadline_ms: number): Promise<void> {
+    await untilTaken(this.nats.servers, deadline_ms)
     await until(
       async () => {
         const loads = (await Promise.all(agents.map((agent) => this.bus.workload(agent)))).flat()

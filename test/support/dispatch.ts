@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { jetstreamManager } from '@nats-io/jetstream'
-import { connect } from '@nats-io/transport-node'
-import { type Bus, DECISIONS, DISPATCHER, decode, encode, type Outcome, openBus, splitContext } from '@passover/bus'
+import { type Bus, decode, encode, type Outcome, openBus, splitContext } from '@passover/bus'
 import { type Clock, foldJournal, type JournalState, openControl, outputIn } from '@passover/core'
 import { type DispatcherSettings, type Faults, type Running, startDispatcher } from '@passover/dispatcher'
 import {
@@ -23,6 +21,7 @@ import {
   type WorkEnvelope,
 } from '@passover/schemas'
 import { pino } from 'pino'
+import { untilTaken } from './durables.js'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
 import { until } from './until.js'
 
@@ -239,19 +238,7 @@ export class World implements AsyncDisposable {
 
   /** Waits until every request and decision is acknowledged. */
   async untilAcknowledged(deadline_ms = 15_000): Promise<void> {
-    const nc = await connect({ servers: this.nats.servers })
-    try {
-      const manager = await jetstreamManager(nc)
-      await until(
-        async () => {
-          const infos = await Promise.all([DISPATCHER, DECISIONS].map((name) => manager.consumers.info('PASSOVER', name)))
-          return infos.every(({ num_pending, num_ack_pending }) => num_pending + num_ack_pending === 0)
-        },
-        { what: 'every request and decision is acknowledged', deadline_ms },
-      )
-    } finally {
-      await nc.close()
-    }
+    await untilTaken(this.nats.servers, deadline_ms)
   }
 
   slot(slot: Slot, to = 'audit') {

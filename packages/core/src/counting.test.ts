@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { step, T0, timedId } from '../testing/samples.js'
 import { Counting } from './counting.js'
 import { OpenPasses } from './open.js'
+import { joinSlices } from './open-slices.js'
 
 const HOUR_MS = 3_600_000
 const RULES = { id_window_ms: HOUR_MS, look_after_ms: 5_000 }
@@ -126,10 +127,7 @@ describe('counts over restarts', () => {
     open.apply(step('return', 21, { key: key(1, 'alice', 'audit', T0 + 1), by: 'passover', attempt: 0, time: T0 + 21 }))
     const slices = [...open.slices(3)]
     expect(slices.length).toBeGreaterThan(5)
-    const joined = slices.slice(1).reduce((whole, next) => {
-      for (const list of ['passes', 'asked', 'minutes', 'sessions'] as const) whole[list].push(...(next[list] as never[]))
-      return whole
-    }, structuredClone(slices[0]!))
+    const joined = joinSlices(slices)
     for (const snapshot of [open.snapshot(), joined]) {
       const again = OpenPasses.restore(JSON.parse(JSON.stringify(snapshot)), RULES)
       const counting = countingOf(again!)

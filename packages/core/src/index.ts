@@ -43,6 +43,7 @@ export {
 export { type NoticedPass, noticesOf } from './notice.js'
 export { OpenPasses } from './open.js'
 export type { Asked, Why } from './open-pass.js'
+export { joinSlices } from './open-slices.js'
 export type { OpenSnapshot } from './open-snapshot.js'
 export { isBody, openOutput, outputIn, packOutput } from './output-frame.js'
 export { PassingMap } from './passing-map.js'

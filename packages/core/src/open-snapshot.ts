@@ -44,7 +44,7 @@ export function emptySnapshot(position: number): OpenSnapshot {
   return { v: 2, position, passes: [], asked: [], cancels: [], minutes: [], sessions: [], turned: null }
 }
 
-export function packPass({ text, journal, cancelled }: OpenPass): PackedPass {
+export function packPass({ text, journal, cancelled }: Pick<OpenPass, 'text' | 'journal' | 'cancelled'>): PackedPass {
   const work = journal.state === 'open' ? packStep(journal.work) : null
   const attempt = journal.state === 'open' ? journal.attempt : 0
   return {
@@ -71,7 +71,7 @@ export function unpackPass(packed: PackedPass): OpenPass {
   return { kind: 'pass', text: packed.key, key, journal: { state: 'held', last, valid, held }, cancelled }
 }
 
-export function packAsked({ fact, key, timeout_ms, cancelled }: Asked): PackedAsked {
+export function packAsked({ fact, key, timeout_ms, cancelled }: Pick<Asked, 'fact' | 'key' | 'timeout_ms' | 'cancelled'>): PackedAsked {
   const { originator, subagent, sequence, time } = fact
   const claimed = { claimed_id: fact.id ?? null, claimed_timeout_ms: fact.timeout_ms ?? null }
   return { originator, subagent, sequence, time, ...claimed, id: key?.id ?? null, timeout_ms: timeout_ms ?? null, cancelled }

@@ -5,6 +5,7 @@ import { step, T0, timedId } from '../testing/samples.js'
 import type { Due } from './due.js'
 import { foldJournal, type JournalState, next } from './lifecycle.js'
 import { OpenPasses } from './open.js'
+import { joinSlices } from './open-slices.js'
 
 /** Short, so that timeouts, looks and an expired id all fall within a stream of some dozens of messages. */
 const WINDOW = 1_000
@@ -282,7 +283,13 @@ describe('the fold of open passes', () => {
         const before = new OpenPasses(RULES)
         for (const one of told) apply(through, one)
         for (const one of told.slice(0, cut)) apply(before, one)
-        const restored = OpenPasses.restore(JSON.parse(JSON.stringify(before.snapshot())), RULES)
+        const whole = before.snapshot()
+        // Packed only when the fold has gone on: a snapshot is of the moment at which it was begun.
+        const slices = before.slices(3)
+        for (const one of told.slice(cut)) apply(before, one)
+        const joined = joinSlices(slices)
+        expect(joined).toEqual(whole)
+        const restored = OpenPasses.restore(JSON.parse(JSON.stringify(joined)), RULES)
         if (!restored) throw new Error('not restored')
         for (const one of told.slice(cut)) apply(restored, one)
         expect(restored.snapshot()).toEqual(through.snapshot())

@@ -18,7 +18,8 @@ import {
   type Verdict,
   verdictOf,
 } from './open-pass.js'
-import { emptySnapshot, type OpenSnapshot, packAsked, packPass, unpackAsked, unpackPass } from './open-snapshot.js'
+import { slicesOf } from './open-slices.js'
+import { emptySnapshot, type OpenSnapshot, unpackAsked, unpackPass } from './open-snapshot.js'
 import { PassingMap } from './passing-map.js'
 import { Pending } from './pending.js'
 import { Sessions } from './sessions.js'
@@ -158,26 +159,13 @@ export class OpenPasses {
     return whole
   }
 
-  /** The same in slices of at most so many entries, for a caller that lets others run between them; apply nothing meanwhile. */
-  *slices(size: number): Generator<OpenSnapshot> {
-    let next: OpenSnapshot = { ...emptySnapshot(this.#position), cancels: this.#cancels.entries(), turned: this.sessions.turned ?? null }
-    let entries = 0
-    for (const [list, entry] of this.#entries()) {
-      next[list].push(entry as never)
-      entries += 1
-      if (entries < size) continue
-      yield next
-      next = emptySnapshot(this.#position)
-      entries = 0
-    }
-    yield next
-  }
-
-  *#entries(): Generator<[list: 'passes' | 'asked' | 'minutes' | 'sessions', entry: unknown]> {
-    for (const pass of this.#passes.values()) yield ['passes', packPass(pass)]
-    for (const asked of this.#pending.values()) yield ['asked', packAsked(asked)]
-    for (const minute of this.tallies.pack()) yield ['minutes', minute]
-    for (const session of this.sessions.pack()) yield ['sessions', session]
+  /** The same in slices of at most so many entries, for a caller that goes on between them: all are of the moment of this call. */
+  slices(size: number): Generator<OpenSnapshot> {
+    const { tallies, sessions } = this
+    return slicesOf(
+      { position: this.#position, cancels: this.#cancels, passes: this.#passes, pending: this.#pending, tallies, sessions },
+      size,
+    )
   }
 
   /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */

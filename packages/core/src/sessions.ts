@@ -31,9 +31,16 @@ export class Sessions {
     return this.#now.get(token) ?? this.#before.get(token) ?? 0
   }
 
-  *pack(): Generator<PackedSession> {
-    for (const [token, count] of this.#now) yield [token, count, 'now']
-    for (const [token, count] of this.#before) yield [token, count, 'before']
+  /** As they are at this call, whatever is added while it goes on. */
+  pack(): Generator<PackedSession> {
+    const tokens = [...this.#now.keys()]
+    const counts = Uint32Array.from(this.#now.values())
+    const before = this.#before
+    return (function* (): Generator<PackedSession> {
+      for (const [n, token] of tokens.entries()) yield [token, counts[n] ?? 0, 'now']
+      // Of the former generation nothing changes any more.
+      for (const [token, count] of before) yield [token, count, 'before']
+    })()
   }
 
   unpack([token, count, generation]: PackedSession): void {

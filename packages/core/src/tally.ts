@@ -38,6 +38,14 @@ export class Minute {
     return 0
   }
 
+  copy(): Minute {
+    const copy = new Minute()
+    copy.#slots.set(this.#slots)
+    copy.#newest = this.#newest
+    copy.#total = this.#total
+    return copy
+  }
+
   pack(): [newest: number, ...counts: number[]] {
     const counts = Array.from({ length: SECONDS }, (_, back) => this.#at(this.#newest - back))
     return [this.#newest, ...counts.slice(0, counts.findLastIndex((count) => count > 0) + 1)]
@@ -118,14 +126,18 @@ export class Tallies {
     return scope === 'subagent' ? all : all?.pairs.get(originator)
   }
 
-  /** The minutes of all pairs; those of the subagents are their sums. */
-  *pack(): Generator<PackedMinute> {
+  /** The minutes of all pairs as they are at this call, whatever is counted while it goes on; those of the subagents are their sums. */
+  pack(): Generator<PackedMinute> {
+    const minutes: [subagent: string, originator: string, minute: Minute][] = []
     for (const [subagent, { pairs }] of this.#subagents) {
-      for (const [originator, { minute }] of pairs) {
+      for (const [originator, { minute }] of pairs) minutes.push([subagent, originator, minute.copy()])
+    }
+    return (function* (): Generator<PackedMinute> {
+      for (const [subagent, originator, minute] of minutes) {
         const packed = minute.pack()
         if (packed.length > 1) yield [subagent, originator, ...packed]
       }
-    }
+    })()
   }
 
   unpack([subagent, originator, newest, ...counts]: PackedMinute): void {

@@ -4,9 +4,9 @@ import type { DispatcherDeps } from './deps.js'
 
 const RETRY_MS = 1_000
 
-/** What a reading tells. Nothing else is handed on while `apply` has not settled. */
+/** What a reading tells. */
 export interface Hearer {
-  apply(fact: Fact): Promise<void> | undefined
+  apply(fact: Fact): void
   /** All that was stored at the start was handed on. */
   caughtUp(): void
   /** The stream lost its end, or is another: all that was handed on is of no use, and is handed on anew. */
@@ -80,7 +80,8 @@ export class Reading implements AsyncDisposable {
     if (stored.sequence <= this.#position) return this.#startOver()
     this.#position = stored.sequence
     this.#time = stored.time
-    return this.#hearer.apply(fact)
+    this.#hearer.apply(fact)
+    return undefined
   }
 
   #startOver(): Promise<void> {

@@ -15,8 +15,6 @@ export class Snapshots {
   #saved: number
   #turn: number
   #saving: Promise<void> | undefined
-  /** While it is being packed nothing may be applied to what is known. */
-  packing: Promise<unknown> | undefined
 
   /** `known` gives undefined while nothing may be kept. */
   constructor(context: Context, store: ObjectStore, how: { from: Known | undefined; known: () => Omit<Known, 'turn'> | undefined }) {
@@ -57,11 +55,7 @@ export class Snapshots {
     await faults?.at('snapshot:before-put')
     const known = this.#known()
     if (!known || known.position === this.#saved) return
-    const packing = packSnapshot(known)
-    this.packing = packing
-    const packed = await packing.finally(() => {
-      this.packing = undefined
-    })
+    const packed = await packSnapshot(known)
     this.#turn = await storeSnapshot(this.#store, this.#turn, packed)
     this.#saved = known.position
     await faults?.at('snapshot:after-put')

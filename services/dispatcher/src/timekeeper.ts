@@ -46,7 +46,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#endings = new Pool(keeper.options.endings)
     this.#decided = new DecidedPasses(keeper.options.redrive_ms)
     this.#snapshots = new Snapshots(keeper, store, { from, known: () => this.#known() })
-    const hearer = { apply: (fact: Fact) => this.#apply(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
+    const hearer = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
     this.#reading = new Reading(keeper.deps, hearer, from ?? { position: 0, time: 0 })
   }
 
@@ -132,20 +132,6 @@ export class Timekeeper implements AsyncDisposable {
     if (!this.#acting) return undefined
     const { position, time } = this.#reading
     return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
-  }
-
-  #apply(fact: Fact): Promise<void> | undefined {
-    const { packing } = this.#snapshots
-    if (packing) return this.#applyAfter(packing, fact)
-    this.#keep(fact)
-    return undefined
-  }
-
-  async #applyAfter(packing: Promise<unknown>, fact: Fact): Promise<void> {
-    const { open } = this.#keeper
-    await packing.catch(() => undefined)
-    // It may have gone back meanwhile.
-    if (open === this.#keeper.open) this.#keep(fact)
   }
 
   #keep(fact: Fact): void {

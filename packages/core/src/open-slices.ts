@@ -1,0 +1,72 @@
+import type { Cancels } from './cancels.js'
+import type { OpenPass } from './open-pass.js'
+import { emptySnapshot, type OpenSnapshot, packAsked, packPass } from './open-snapshot.js'
+import type { PassingMap } from './passing-map.js'
+import type { Pending } from './pending.js'
+import type { Sessions } from './sessions.js'
+import type { Tallies } from './tally.js'
+
+/** What a snapshot is made of. */
+interface Fold {
+  position: number
+  cancels: Cancels
+  passes: PassingMap<string, OpenPass>
+  pending: Pending
+  tallies: Tallies
+  sessions: Sessions
+}
+
+const LISTS = ['cancels', 'passes', 'asked', 'minutes', 'sessions'] as const
+type Entry = [list: (typeof LISTS)[number], entry: unknown]
+
+/**
+ * A fold as it is now, in slices of at most so many entries. Only references are taken at once; each slice is packed when it is asked for,
+ * whatever the fold has been told by then: journals and facts are replaced, never changed.
+ */
+export function slicesOf(fold: Fold, size: number): Generator<OpenSnapshot> {
+  const entries = entriesOf(fold)
+  const empty = () => emptySnapshot(fold.position)
+  return sliced(entries, { first: { ...empty(), turned: fold.sessions.turned ?? null }, empty, size })
+}
+
+/** Slices put together. */
+export function joinSlices(slices: Iterable<OpenSnapshot>): OpenSnapshot | undefined {
+  let whole: OpenSnapshot | undefined
+  for (const slice of slices) {
+    if (!whole) whole = slice
+    else for (const list of LISTS) for (const entry of slice[list]) whole[list].push(entry as never)
+  }
+  return whole
+}
+
+function entriesOf({ cancels, passes, pending, tallies, sessions }: Fold): Generator<Entry> {
+  const early = cancels.entries()
+  const begun = Array.from(passes.values(), ({ text, journal, cancelled }) => ({ text, journal, cancelled }))
+  const unbegun = Array.from(pending.values(), ({ fact, key, timeout_ms, cancelled }) => ({ fact, key, timeout_ms, cancelled }))
+  const minutes = tallies.pack()
+  const counts = sessions.pack()
+  return (function* (): Generator<Entry> {
+    for (const one of early) yield ['cancels', one]
+    for (const one of begun) yield ['passes', packPass(one)]
+    for (const one of unbegun) yield ['asked', packAsked(one)]
+    for (const minute of minutes) yield ['minutes', minute]
+    for (const session of counts) yield ['sessions', session]
+  })()
+}
+
+function* sliced(
+  entries: Generator<Entry>,
+  { first, empty, size }: { first: OpenSnapshot; empty: () => OpenSnapshot; size: number },
+): Generator<OpenSnapshot> {
+  let next = first
+  let count = 0
+  for (const [list, entry] of entries) {
+    next[list].push(entry as never)
+    count += 1
+    if (count < size) continue
+    yield next
+    next = empty()
+    count = 0
+  }
+  yield next
+}
