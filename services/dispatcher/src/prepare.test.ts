@@ -9,7 +9,7 @@ const AGENT = { roles: { originates: 'always', subagent: true }, registered_by: 
 const KEY = { originator: 'alice', subagent: 'scout', id: 'parent-id-1' }
 
 /** A dispatcher whose counts say `full` or not, with a parent that has a budget; what was charged is noted. */
-function begun() {
+function begun({ time = NOW, budget = { passes: 1 } as object | null } = {}) {
   const state = { full: true, charged: 0 }
   const control = {
     id: KEY.id,
@@ -22,10 +22,10 @@ function begun() {
     origination_chain: [],
     root: KEY,
     session_id: 's',
-    budget: { passes: 1 },
+    ...(budget && { budget }),
   } as unknown as WorkControl
   const work = { kind: 'work', sequence: 7, time: NOW, timeout_ms: 60_000, key: KEY }
-  const journal = { state: 'open', work, last: 7, valid: 7, attempt: 1 }
+  const journal = { state: 'open', work, last: 7, valid: 7, attempt: 1, deadline: NOW + 20_000 }
   const context = {
     deps: { clock: { now: () => NOW }, random: { bytes: () => new Uint8Array(16) } },
     options: { registration: 'open', id_window_ms: 3_600_000 },
@@ -52,7 +52,7 @@ function begun() {
     parent: { ...KEY, return_id: 'r', proof: 7 },
   }
   const reading = { request, parts: [], digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ReadRequest
-  const asked = { delivery: { sequence: 9, time: NOW } as never, parties: { originator: 'scout', subagent: 'audit' }, reading }
+  const asked = { delivery: { sequence: 9, time } as never, parties: { originator: 'scout', subagent: 'audit' }, reading }
   return { state, prepare: async () => await prepare(context, asked) }
 }
 
@@ -70,5 +70,15 @@ describe('a child of a pass that has a budget', () => {
     expect([decide(NOW).kind, state.charged]).toEqual(['refuse', 0])
     state.full = false
     expect([decide(NOW).kind, state.charged]).toEqual(['later', 0])
+  })
+})
+
+describe('a child', () => {
+  it('has no more time than its parent had left when its request was stored, though the clock here is behind the server’s', async () => {
+    const { state, prepare } = begun({ time: NOW + 32, budget: null })
+    state.full = false
+    const begin = await prepare()
+    for (const now of [NOW, NOW + 32]) expect(begin.decide(now)).toMatchObject({ kind: 'admit', control: { timeout_ms: 19_968 } })
+    expect(begin.decide(NOW + 1_000)).toMatchObject({ kind: 'admit', control: { timeout_ms: 19_000 } })
   })
 })

@@ -81,7 +81,8 @@ function beginOf(context: Context, { delivery, parties, reading, span }: Asked, 
   const key: PassKey = { originator, subagent, id: request.id }
   const decide = (now: number): Admission => {
     counting.release(key)
-    input.now = now
+    // The server's time is known here to some ms: what was stored is no later than now, and a child has no more than its parent had left then.
+    input.now = Math.max(now, delivery.time)
     input.counts = counting.for(key)
     return admit(input)
   }
