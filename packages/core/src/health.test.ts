@@ -1,6 +1,6 @@
 import { healthReport } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type Finding, fine, Health, type HealthChange, joinReports, unless, watchConnection } from './health.js'
+import { type Finding, fine, Health, type HealthChange, joinReports, tellReconnects, unless, watchConnection } from './health.js'
 
 function world() {
   const changes: HealthChange[] = []
@@ -116,5 +116,19 @@ describe('health', () => {
     bus.connected = false
     bus.clockMeasured = false
     expect(health.report().checks.map(({ state }) => state)).toEqual(['recovering', 'recovering'])
+  })
+
+  it('goes on telling that the server was lost and is there again', () => {
+    const { health, at } = world()
+    const listeners: (() => void)[] = []
+    watchConnection(health, { connected: true, clockMeasured: true })
+    tellReconnects(health, { onReconnect: (listener) => listeners.push(listener) })
+    at(5_000)
+    for (const reconnected of listeners) reconnected()
+    expect(health.report().checks[0]).toMatchObject({
+      name: 'connection',
+      state: 'ok',
+      did: { what: 'connected again', at: 5_000, times: 1 },
+    })
   })
 })

@@ -150,3 +150,8 @@ export function watchConnection(health: Health, bus: Connected, clock: HealthChe
   health.watch('connection', 'needed', () => unless(bus.connected ? undefined : 'the server cannot be reached; connecting again'))
   health.watch('clock', clock, () => unless(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'))
 }
+
+/** For processes that live as long as their connection: that one was lost and is there again stays told, also when nobody looked meanwhile. */
+export function tellReconnects(health: Health, bus: { onReconnect(listener: () => void): unknown }): void {
+  bus.onReconnect(() => health.did('connection', 'connected again'))
+}

@@ -1,4 +1,4 @@
-import { Health, joinReports, PassOverError, type RetryOptions, watchConnection } from '@passover/core'
+import { Health, joinReports, PassOverError, type RetryOptions, tellReconnects, watchConnection } from '@passover/core'
 import { type HealthReport, makeInstance, type WorkOutput } from '@passover/schemas'
 import { type ApplyOptions, applyOutput } from './apply/apply.js'
 import type { Applied } from './apply/apply-chosen.js'
@@ -100,6 +100,7 @@ class ConnectedAgent implements Agent {
     this.#describes = options.describes
     this.#health = new Health({ process: 'agent', clock: deps.clock, onChange: () => undefined })
     watchConnection(this.#health, deps.bus, 'told')
+    tellReconnects(this.#health, deps.bus)
     this.#durable = options.durable_returns === true
     const notices = new ReturnNotices(deps)
     this.#notices = notices

@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
 import { type MetricFamily, StoreWatch } from '@passover/bus'
-import { type Finding, fine, Health, healthLog, unless, watchConnection } from '@passover/core'
+import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
 import { beginAudit } from './audit.js'
@@ -63,6 +63,7 @@ class HealingAudit implements AuditRunning {
     })
     this.stores = stores
     watchConnection(health, deps.bus)
+    tellReconnects(health, deps.bus)
     health.watch('stream', 'needed', () => gone(stores.streamTrouble))
     health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
     health.watch('reading', 'needed', () => unless(this.trouble ?? this.inner?.trouble))

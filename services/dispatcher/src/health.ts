@@ -1,5 +1,5 @@
 import type { Consumption, StoreWatch } from '@passover/bus'
-import { type Finding, fine, type Health, unless, watchConnection } from '@passover/core'
+import { type Finding, fine, type Health, tellReconnects, unless, watchConnection } from '@passover/core'
 import type { DispatcherDeps } from './deps.js'
 import type { LivePolicy } from './live-policy.js'
 import type { Timekeeper } from './timekeeper.js'
@@ -17,6 +17,7 @@ export interface Looked {
 export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked: Looked): void {
   const { stores, policy, admission, timekeeper, water } = looked
   watchConnection(health, bus)
+  tellReconnects(health, bus)
   health.watch('stream', 'needed', () => gone(stores.streamTrouble))
   health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
   health.watch('policy', 'needed', () => policyFinding(policy))

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { type Clock, Health, healthLog, unless, watchConnection } from '@passover/core'
+import { type Clock, Health, healthLog, tellReconnects, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
@@ -60,6 +60,7 @@ class RunningGateway implements Gateway {
     this.#deps = deps
     this.#health = new Health({ process: 'gateway', clock, onChange: healthLog(log) })
     watchConnection(this.#health, bus)
+    tellReconnects(this.#health, bus)
     this.#health.watch('audit', 'needed', () => unless(this.#audit))
     const acting = new Acting(deps.connect, clock, options)
     const feeds = new Feeds(options)

@@ -1,5 +1,5 @@
 import { type Bus, CONTENT_TYPE, type Consumption, type Delivery, encode, NOTIFIER, type Verdict } from '@passover/bus'
-import { type Clock, Health, healthLog, passError, unless, watchConnection } from '@passover/core'
+import { type Clock, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
 import { type DeadLetterBody, HEADER, type HealthReport, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { again } from './backoff.js'
@@ -65,6 +65,7 @@ class RunningNotifier implements Notifier {
       onRestored: (what) => this.#health.did('consumer', what),
     })
     watchConnection(this.#health, this.deps.bus)
+    tellReconnects(this.#health, this.deps.bus)
     this.#health.watch('consumer', 'needed', () => unless(this.#consumption?.trouble))
     this.#health.watch('receiver', 'told', () => unless(this.#refused))
     this.#health.begin()

@@ -1,5 +1,5 @@
 import { PassOverError, type PassOverOptions, type WorkOutput } from '@passover/sdk'
-import { agentHere, order, say } from './role.js'
+import { agentHere, order, say, tellHealth } from './role.js'
 
 /** An originator process: passes over what it is told to, and tells what came of it under the same tag. */
 
@@ -43,5 +43,6 @@ async function serveHandles(): Promise<never> {
 }
 
 await say('ready')
+void tellHealth(() => agent.health())
 void serve()
 void serveHandles()

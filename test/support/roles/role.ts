@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import type { Clock } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
 import { type Agent, createAgent, type Faults } from '@passover/sdk'
 import { openTracing } from '@passover/tracing'
 
@@ -33,6 +34,14 @@ export function order(name: string): Promise<Order> {
   const at = early.findIndex((one) => one.do === name)
   if (at >= 0) return Promise.resolve(early.splice(at, 1)[0] as Order)
   return new Promise((take) => waiting.push({ name, take }))
+}
+
+/** Says how it is whenever it is told `health`. */
+export async function tellHealth(health: () => HealthReport): Promise<never> {
+  for (;;) {
+    await order('health')
+    await say('health', { report: health() })
+  }
 }
 
 const forever = new Promise<never>(() => undefined)

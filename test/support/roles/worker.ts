@@ -1,5 +1,5 @@
 import type { Pass } from '@passover/sdk'
-import { agentHere, faultHere, order, say } from './role.js'
+import { agentHere, faultHere, order, say, tellHealth } from './role.js'
 
 /** A worker process. What its handler does is said by the pass's reason; each begun run is told before anything else of it happens. */
 
@@ -67,6 +67,7 @@ const worker = await agent.onPass(
   { drain_ms: Number(process.env.DRAIN_MS ?? 10_000) },
 )
 await say('ready')
+void tellHealth(() => agent.health())
 process.once('SIGTERM', () => {
   void worker
     .drain()
