@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { openBus } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
 import { byHand } from '../support/breaking.js'
@@ -35,6 +37,20 @@ const ROWS: Row[] = [
   ['an unquoted sync_interval', jetstream('sync_interval: 2m'), nothing, found('durability', 'broken', 'two million seconds')],
   ['one replica, synced now and then', jetstream(), nothing, found('durability', 'look', 'synced every 2 min')],
   ['a stream that forgets', jetstream(), spoilStream({ max_age: 3_600_000_000_000 }), found('durability', 'broken', 'max_age')],
+  [
+    'a bucket that forgets, and limits of messages',
+    jetstream(),
+    (server) =>
+      byHand([server.url], async ({ streams }) => {
+        await streams.update('KV_passes', { max_age: 3_600_000_000_000 })
+        await streams.update('PASSOVER', { max_msgs: 1_000, max_msgs_per_subject: 5 })
+      }),
+    expect.arrayContaining(
+      ['KV_passes: max_age', 'PASSOVER: max_msgs is', 'PASSOVER: max_msgs_per_subject'].map((text) =>
+        expect.objectContaining({ name: 'topology', state: 'broken', text: expect.stringContaining(text) }),
+      ),
+    ),
+  ],
   ['a full stream that drops', jetstream(), spoilStream({ discard: 'old' }), found('durability', 'broken', 'drops its oldest')],
   ['a stream without a limit', jetstream('max_file_store: 2GB'), nothing, found('limits', 'look', 'grows until 2.0 GiB of server')],
   ['a domain', jetstream('domain: leaf'), nothing, found('domain', 'look', 'leaf')],
@@ -72,7 +88,9 @@ describe('doctor names what a really misconfigured server risks', () => {
     await topology(server.url)
     const checks = await doctor(server.url, '--monitor', server.monitor)
     expect(checks).toEqual(found('disk', 'broken', 'in memory (tmpfs)'))
-    expect(checks).toContainEqual(expect.objectContaining({ name: 'durability', state: 'ok', text: 'every write is synced' }))
+    expect(checks).toContainEqual(
+      expect.objectContaining({ name: 'durability', state: 'ok', text: expect.stringContaining('every write is synced') }),
+    )
   })
 
   it('one replica in a cluster; a replica that is offline', async () => {
@@ -82,6 +100,27 @@ describe('doctor names what a really misconfigured server risks', () => {
     await byHand(nats.servers, ({ streams }) => streams.update('PASSOVER', { num_replicas: 3 }))
     await nats.untilSettled()
     expect(await doctor(nats.url)).toEqual(found('replicas', 'look', 'fewer replicas than the stream'))
+  })
+})
+
+describe('doctor of a gateway', () => {
+  it('says how it is, that it is no gateway, or that none is there', async () => {
+    await using project = await openProject(['--http', '0'])
+    await project.up.printed('openapi.json')
+    const http = /HTTP API at (http:[^ ]+)\/openapi.json/.exec(project.up.stdout)?.[1] ?? ''
+    const look = async (address: string) => {
+      const { code, document } = await json<{ checks: Checks }>(['doctor', '--gateway', address], { cwd: project.cwd })
+      return { code, checks: document.checks.filter(({ name }) => name === 'gateway') }
+    }
+    expect(await look(http)).toEqual({ code: 0, checks: [{ name: 'gateway', state: 'ok', text: 'gateway is ready' }] })
+    await using other = createServer((_, response) => response.end('{}'))
+    await new Promise<void>((listening) => other.listen(0, '127.0.0.1', listening))
+    const port = (other.address() as AddressInfo).port
+    expect(await look(`http://127.0.0.1:${port}`)).toMatchObject({
+      code: 1,
+      checks: [{ state: 'broken', text: expect.stringContaining('is no gateway') }],
+    })
+    expect(await look('http://127.0.0.1:1')).toMatchObject({ code: 1, checks: [{ state: 'broken', mend: 'start it: passover gateway' }] })
   })
 })
 

@@ -157,6 +157,19 @@ describe('the server', () => {
       'durability ok',
     ])
     expect(states(checkDurability({ ...cluster, stream }, { sync_ms: 0 }))).toEqual(['look', 'ok'])
+    // Both are needed for a majority.
+    const two = checkDurability({ ...cluster, stream: { ...stream, replicas: 2 } }, { sync_ms: 0 })
+    expect(two[0]).toMatchObject({ name: 'replicas', state: 'look', text: expect.stringContaining('the stream has 2 replicas') })
+  })
+
+  it('says what three replicas that sync now and then lose, where nothing is wrong', () => {
+    const three = { ...inspection, stream: { ...stream, replicas: 3 } }
+    const said = (sync_ms?: number) => checkDurability(three, { sync_ms }).at(-1)
+    expect(said(120_000)).toMatchObject({
+      state: 'ok',
+      text: expect.stringContaining('synced every 2 min: power loss of all of them at once'),
+    })
+    expect(said()).toMatchObject({ state: 'ok', text: expect.stringContaining('not visible from here') })
   })
 
   it('keeps its files on a local disk', () => {
@@ -165,6 +178,17 @@ describe('the server', () => {
     const store = (file_system: string) => checkDurability(inspection, { sync_ms: 0, store: '/s', file_system }).at(-1)
     expect(store('NFS')).toMatchObject({ name: 'disk', state: 'look' })
     expect(store('tmpfs')).toMatchObject({ name: 'disk', state: 'broken' })
+  })
+
+  it('has a disk with room, and more of it than it may use', () => {
+    const gib = 1024 ** 3
+    const disk = (total: number, free: number, max_storage?: number) =>
+      checkDurability(inspection, { sync_ms: 0, store: '/s', disk: { total: total * gib, free: free * gib }, max_storage }).slice(1)
+    expect(disk(100, 50, 80 * gib)).toEqual([])
+    expect(disk(100, 50, 120 * gib)).toMatchObject([
+      { name: 'disk', state: 'look', text: expect.stringMatching(/120.0 GiB, but the disk of \/s has 100.0 GiB/) },
+    ])
+    expect(disk(100, 0.5)).toMatchObject([{ name: 'disk', state: 'look', text: expect.stringContaining('512 MiB left where /s is') }])
   })
 
   it('has room to grow', () => {

@@ -8,6 +8,7 @@ type Stream = NonNullable<Inspection['stream']>
 /** A time without quotes is read as millions of seconds: nobody means to sync so rarely. */
 const ABSURD_SYNC_MS = 3_600_000
 const ENOUGH_REPLICAS = 3
+const LOW_BYTES = 1024 ** 3
 const EDIT = 'nats stream edit PASSOVER'
 
 /** Settings under which acknowledged steps can be lost (DESIGN §2 Fault model, infra/production.md). */
@@ -72,12 +73,23 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
 
 function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
   if (sync_ms === 0)
-    return [ok('durability', replicas >= ENOUGH_REPLICAS ? `${replicas} replicas, every write is synced` : 'every write is synced')]
+    return [
+      ok(
+        'durability',
+        replicas >= ENOUGH_REPLICAS
+          ? `${replicas} replicas, every write is synced`
+          : 'every write is synced; with one replica a lost disk is a lost stream (passover verify --save keeps a copy of all)',
+      ),
+    ]
   if (sync_ms !== undefined && sync_ms > ABSURD_SYNC_MS) {
     const text = `synced every ${duration(sync_ms)}: an unquoted time such as 2m is read as two million seconds, so that power loss forgets nearly everything since the start`
     return [broken('durability', text, 'put the value in quotes (sync_interval: "2m"), or better: sync_interval: always')]
   }
-  if (replicas >= ENOUGH_REPLICAS) return [ok('durability', `${replicas} replicas`)]
+  if (replicas >= ENOUGH_REPLICAS) {
+    const rarely = sync_ms === undefined ? 'how often they sync is not visible from here' : `synced every ${duration(sync_ms)}`
+    const text = `${replicas} replicas, ${rarely}: power loss of all of them at once forgets what none had synced (sync_interval: always)`
+    return [ok('durability', text)]
+  }
   const how =
     sync_ms === undefined
       ? 'one replica, and how often it syncs is not visible from here'
@@ -92,7 +104,30 @@ function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
   ]
 }
 
-function checkStore({ file_system, store }: ServerSettings): Check[] {
+function checkStore(settings: ServerSettings): Check[] {
+  return [...checkFileSystem(settings), ...checkDisk(settings)]
+}
+
+/** A full disk: the server turns JetStream off, and nothing is stored any more. */
+function checkDisk({ disk, store, max_storage = 0 }: ServerSettings): Check[] {
+  if (disk === undefined) return []
+  const checks: Check[] = []
+  if (max_storage > disk.total) {
+    const text = `the server may store ${gib(max_storage)}, but the disk of ${store} has ${gib(disk.total)}: it is full before the server says so`
+    checks.push(look('disk', text, 'set max_file_store below the size of the disk'))
+  }
+  if (disk.free < LOW_BYTES) {
+    const text = `${Math.floor(disk.free / 1024 ** 2)} MiB left where ${store} is: when it is full the server turns JetStream off, and nothing is stored any more`
+    checks.push(look('disk', text, 'make room; and set max_file_store below the size of the disk'))
+  }
+  return checks
+}
+
+function gib(bytes: number): string {
+  return `${(bytes / 1024 ** 3).toFixed(1)} GiB`
+}
+
+function checkFileSystem({ file_system, store }: ServerSettings): Check[] {
   if (file_system === undefined) return []
   const memory = file_system === 'tmpfs' || file_system === 'ramfs'
   const text = memory

@@ -17,14 +17,21 @@ import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCommands, checkCredentials, checkNode, checkProject, type HoldFacts, type ProjectFacts } from './machine.js'
 import { checkServer, checkTopology } from './server.js'
 import { monitored, ofProject, type ServerSettings } from './settings.js'
-import { checkUp } from './up.js'
+import { checkGateway, checkUp } from './up.js'
+
+/** Addresses of what else can be asked. */
+export interface DoctorFlags {
+  monitor?: string | undefined
+  gateway?: string | undefined
+}
 
 /** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
-export async function runDoctor(context: Context, monitor?: string): Promise<number> {
+export async function runDoctor(context: Context, { monitor, gateway }: DoctorFlags): Promise<number> {
   const folder = findProject(context.directory)
   const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
   checks.push(checkCommands(await holdFacts(context)))
   const reached = await checkConnection(context, { checks, monitor })
+  checks.push(...(await checkGateway(gateway, Date.now())))
   const failed = checks.filter(({ state }) => state === 'broken').length
   context.terminal.show({ ok: failed === 0, checks }, () => renderChecks(checks, context.terminal))
   return reached ? (failed > 0 ? 1 : 0) : 5

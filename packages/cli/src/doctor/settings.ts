@@ -9,6 +9,8 @@ export interface ServerSettings {
   max_storage?: number | undefined
   /** Kind of file system that its files are on, where they are on this machine. */
   file_system?: string | undefined
+  /** Of that file system, bytes. */
+  disk?: { total: number; free: number } | undefined
   store?: string | undefined
 }
 
@@ -54,7 +56,7 @@ export async function monitored(address: string): Promise<ServerSettings | { uns
       sync_ms: sync_always === true ? 0 : every,
       max_storage: typeof max_storage === 'number' ? max_storage : undefined,
       store,
-      file_system: store === undefined ? undefined : fileSystemOf(store),
+      ...(store !== undefined && diskOf(store)),
     }
   } catch (error) {
     return { unseen: `${address} does not tell: ${error instanceof Error ? error.message : String(error)}` }
@@ -73,7 +75,7 @@ export function ofProject(project: string): ServerSettings {
       sync_ms: typeof sync_interval === 'string' ? spanOf(sync_interval) : undefined,
       max_storage: typeof max_file_store === 'number' ? max_file_store : undefined,
       store: folder,
-      file_system: fileSystemOf(folder),
+      ...diskOf(folder),
     }
   } catch {
     return {}
@@ -87,10 +89,12 @@ function spanOf(text: string): number | undefined {
   return found?.[1] && unit ? Number(found[1]) * unit : undefined
 }
 
-function fileSystemOf(folder: string): string | undefined {
+/** Nothing where the folder is on another machine. */
+function diskOf(folder: string): Pick<ServerSettings, 'file_system' | 'disk'> {
   try {
-    return doubtfulFileSystem(statfsSync(folder).type)
+    const { type, bsize, blocks, bavail } = statfsSync(folder)
+    return { file_system: doubtfulFileSystem(type), disk: { total: blocks * bsize, free: bavail * bsize } }
   } catch {
-    return undefined
+    return {}
   }
 }
