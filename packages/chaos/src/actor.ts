@@ -15,6 +15,8 @@ export interface ActorOptions {
   role: Role
   /** What the role is told, as JSON. */
   told: object
+  /** On top of this process's own environment. */
+  env: Record<string, string>
   /** Turns a command into one that runs where the actor belongs. */
   launch: (command: readonly string[]) => readonly string[]
   /** What it prints goes there. */
@@ -27,6 +29,8 @@ export interface ActorOptions {
 export class Actor implements AsyncDisposable {
   readonly name: string
   readonly kind: string
+  /** When it was killed, ms. */
+  readonly deaths: number[] = []
   readonly #options: ActorOptions
   readonly #log: WriteStream
   readonly #said = new Set<string>()
@@ -61,11 +65,11 @@ export class Actor implements AsyncDisposable {
   }
 
   #begin(): ChildProcess {
-    const { role, told, launch } = this.#options
+    const { role, told, env, launch } = this.#options
     const script = fileURLToPath(new URL(`${role}.js`, ROLES))
     const life = this.#lives
     const [command = '', ...args] = launch([process.execPath, script, JSON.stringify({ ...told, life })])
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, ...env } })
     this.#lives += 1
     this.#ended = false
     this.#said.clear()
@@ -123,6 +127,7 @@ export class Actor implements AsyncDisposable {
     const gone = new Promise((exit) => this.#child.once('exit', exit))
     this.#child.kill('SIGKILL')
     await gone
+    this.deaths.push(Date.now())
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,7 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openBus } from '@passover/bus'
+import { openBus, PolicyStore } from '@passover/bus'
+import { passOverPreferences } from '@passover/schemas'
 import { Actor, type ActorOptions } from './actor.js'
 import { Cluster } from './cluster.js'
 import { CHAOS_POLICY, GATE } from './load.js'
@@ -16,7 +17,10 @@ import { eventually } from './wait.js'
 export const PARTIES = ['services', 'agents'] as const
 const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
 const WORKERS = ['worker 1', 'worker 2']
+const PERSON = 'pat'
 const ORIGINATORS = ['alice', 'bob', 'carol']
+/** Its returns wait for it while it is away, and stay in the stream until it has them. */
+export const DURABLE = ['carol']
 const CONCURRENCY = 16
 const SETTLE_MS = 120_000
 
@@ -26,6 +30,8 @@ export interface ArenaOptions {
   binary: string
   /** Passes asked for a second, by all originators together. */
   rate: number
+  /** How long an id counts as fresh, for everybody; what is closed leaves the stream after two of these. */
+  id_window_ms: number
   /** A folder of its own for stores, logs and histories. */
   dir: string
   /** Whether this process is in a world of its own (own-world.ts), and may mount there. */
@@ -41,7 +47,7 @@ export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
   worker: WORKERS,
   originator: ORIGINATORS,
   audit: ['audit'],
-  person: ['pat'],
+  person: [PERSON],
 }
 
 /** Everything that runs: servers, the network between them, and the processes. */
@@ -83,9 +89,6 @@ export class Arena implements AsyncDisposable {
   get historyDir(): string {
     return join(this.options.dir, 'history')
   }
-  get begunFile(): string {
-    return join(this.historyDir, 'begun')
-  }
   /** Addresses that no trouble touches. */
   get servers(): string[] {
     return this.network.servers('runner')
@@ -99,14 +102,22 @@ export class Arena implements AsyncDisposable {
     const made = await eventually(() => bus.ensureTopology({ replicas }).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
     await bus[Symbol.asyncDispose]()
     if (!made) throw new Error('the streams could not be made')
+    if (!(await eventually(() => this.#policy(), { deadline_ms: SETTLE_MS, every_ms: 500 })))
+      throw new Error('the policy could not be published')
     await this.#services()
     await this.#agents()
   }
 
+  /** As people publish it, since what is only in a process's environment cannot be verified later. */
+  async #policy(): Promise<boolean> {
+    await using bus = await openBus({ servers: this.servers, identity: PERSON })
+    const store = await PolicyStore.open(bus)
+    const draft = { document: passOverPreferences.parse(CHAOS_POLICY), base: 0, reason: 'a run' }
+    return (await store.stand()).kind === 'valid' || (await store.publish(draft)).kind === 'published'
+  }
+
   async #services(): Promise<void> {
-    const policy = join(this.options.dir, 'policy.json')
-    await writeFile(policy, JSON.stringify(CHAOS_POLICY))
-    const env = { NATS_URL: this.network.servers('services').join(','), PASSOVER_POLICY: policy, PASSOVER_LOG_LEVEL: 'warn' }
+    const env = { NATS_URL: this.network.servers('services').join(','), PASSOVER_LOG_LEVEL: 'warn' }
     for (const name of DISPATCHERS) this.#add(name, { role: 'service', party: 'services', told: { service: 'dispatcher', env } })
     this.#add('audit', { role: 'service', party: 'services', told: { service: 'audit', env } })
     await this.#ready()
@@ -115,9 +126,9 @@ export class Arena implements AsyncDisposable {
   async #agents(): Promise<void> {
     const servers = this.network.servers('agents').join(',')
     const agents = [...LOAD_AGENTS, GATE]
-    const work = { servers, agents, concurrency: CONCURRENCY, begun: this.begunFile }
-    for (const name of WORKERS) this.#add(name, { role: 'worker', party: 'agents', told: work })
-    this.#add('pat', { role: 'person', party: 'agents', told: { servers, person: 'pat' } })
+    const work = { servers, agents, concurrency: CONCURRENCY, begun: join(this.historyDir, 'begun'), runs: join(this.historyDir, 'runs') }
+    for (const name of WORKERS) this.#add(name, { role: 'worker', party: 'agents', told: { ...work, worker: name } })
+    this.#add(PERSON, { role: 'person', party: 'agents', told: { servers, person: PERSON } })
     await this.#ready()
   }
 
@@ -128,7 +139,11 @@ export class Arena implements AsyncDisposable {
     for (const [n, agent] of ORIGINATORS.entries()) {
       const history = join(this.historyDir, `${agent}.history.jsonl`)
       const seed = this.options.seed * ORIGINATORS.length + n
-      this.#add(agent, { role: 'originator', party: 'agents', told: { servers, agent, every_ms, seed, history } })
+      this.#add(agent, {
+        role: 'originator',
+        party: 'agents',
+        told: { servers, agent, every_ms, seed, history, durable: DURABLE.includes(agent) },
+      })
     }
     await this.#ready()
   }
@@ -148,6 +163,7 @@ export class Arena implements AsyncDisposable {
       kind,
       role: how.role,
       told: how.told,
+      env: { PASSOVER_ID_WINDOW_MS: String(this.options.id_window_ms) },
       launch: (command) => this.network.launch(how.party, command),
       log: join(this.options.dir, 'logs', `${name.replace(' ', '-')}.log`),
       onCrash: (what) => this.crashes.push(what),

@@ -15,18 +15,20 @@ export interface ChaosHooks {
   stop: AbortSignal
   /** The version that is under fire. */
   passover: string
+  /** The command `passover`: what a run leaves is verified by it. */
+  command: readonly string[]
 }
 
 /**
  * Runs real servers and processes under load and trouble, and checks what they left. The runner is a process of its own: in network and
  * mount namespaces of its own where those are allowed, and in no process group that Ctrl-C reaches.
  */
-export async function runChaos(options: ChaosOptions, { say, stop, passover }: ChaosHooks): Promise<ChaosReport> {
+export async function runChaos(options: ChaosOptions, { say, stop, passover, command: itself }: ChaosHooks): Promise<ChaosReport> {
   await mkdir(options.dir, { recursive: true })
   const { path, version } = await resolveServerBinary({ progress: say })
   const world = await ownWorld()
   const prefix = options.network === 'own' ? world.prefix : []
-  const told = JSON.stringify({ options, world, server: { path, version }, passover })
+  const told = JSON.stringify({ options, world, server: { path, version }, passover, command: itself })
   const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER), told]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true })
   const onStop = () => child.connected && child.send({ stop: true }, () => undefined)

@@ -9,6 +9,8 @@ export interface ChaosOptions {
   nodes: 1 | 3
   /** Passes asked for a second. */
   rate: number
+  /** How long an id counts as fresh; after two of these what is closed leaves the stream. */
+  id_window_ms: number
   /** How much later than promised a pass may end because the machine has other things to do, ms. */
   slack_ms: number
   /** Watch what grows. */
@@ -24,6 +26,7 @@ export const CHAOS_DEFAULTS: Omit<ChaosOptions, 'seed' | 'dir'> = {
   faults: FAULTS,
   nodes: 3,
   rate: 12,
+  id_window_ms: 15_000,
   slack_ms: 0,
   soak: false,
   network: 'own',

@@ -1,5 +1,6 @@
 import type { PromiseVerdict } from './check/verdict.js'
 import type { ChaosReport } from './report.js'
+import type { Verified } from './verified.js'
 
 /** In a sentence, what each promise says (DESIGN §1). */
 export const PROMISE_TEXT = {
@@ -11,6 +12,7 @@ export const PROMISE_TEXT = {
 } as const
 
 const MOST_VIOLATIONS = 50
+const MOST_FAULTS = 5
 
 /** The report for people. */
 export function reportText(report: ChaosReport): string {
@@ -30,6 +32,7 @@ export function reportText(report: ChaosReport): string {
       ]),
     ),
     ...violations(report),
+    `\`passover verify\` over archive and stream: ${verifyText(report.verify)}.`,
     '## Passes',
     `${verdict.totals.messages} messages, ${verdict.totals.requests} requests, ${verdict.totals.passes} passes, ${verdict.totals.ended} ended, ${verdict.totals.fences} later attempts. By outcome: ${countsText(verdict.totals.by_code)}.`,
     '## Faults',
@@ -50,6 +53,12 @@ export function reportText(report: ChaosReport): string {
       .join('\n'),
   ]
   return `${sections.filter(Boolean).join('\n\n')}\n`
+}
+
+/** What `passover verify` said, in a line. */
+export function verifyText({ ok, segments, counts, faults, remarks }: Verified): string {
+  const looked = `${segments} segments and the stream after them; ${countsText(counts)}; remarks ${remarks}`
+  return `${ok ? 'everything holds together' : `NOT OK: ${faults.slice(0, MOST_FAULTS).join('; ')}`} (${looked})`
 }
 
 function violations({ verdict, failures }: ChaosReport): string[] {

@@ -5,7 +5,8 @@ import type { DoneFault } from './log.js'
 import type { ChaosOptions } from './options.js'
 import { reportText } from './report-text.js'
 import type { PlannedFault } from './schedule.js'
-import type { SoakReport } from './soak.js'
+import type { SoakReport } from './soak-report.js'
+import type { Verified } from './verified.js'
 
 export interface Machine {
   cpus: number
@@ -34,6 +35,8 @@ export interface ChaosReport {
   faults: Record<string, number>
   recovery: Record<string, Recovery>
   verdict: Verdict
+  /** What `passover verify` says of what was left. */
+  verify: Verified
   /** What went wrong with the run itself: processes that crashed, faults that failed, who never answered. */
   failures: string[]
   soak?: SoakReport
@@ -57,9 +60,12 @@ export function countFaults(done: readonly DoneFault[]): Record<string, number> 
   return counts
 }
 
+/** Nothing is away afterwards, or nothing ever was. */
+const NO_RECOVERY: readonly string[] = ['freeze', 'seal']
+
 /** `returned`: when workers returned, in order. */
 export function recoveries(done: readonly DoneFault[], returned: readonly number[]): Record<string, Recovery> {
-  const hurt = done.filter(({ skipped, fault }) => !skipped && fault !== 'freeze')
+  const hurt = done.filter(({ skipped, fault }) => !skipped && !NO_RECOVERY.includes(fault))
   const kinds = [...new Set(hurt.map(({ fault }) => fault))]
   return Object.fromEntries(
     kinds.map((kind) => {

@@ -1,17 +1,23 @@
 import { appendFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { Arena, PARTIES, PROCESSES } from './arena.js'
-import { judged } from './judging.js'
-import type { ChaosOptions } from './options.js'
+import { Arena, DURABLE, PARTIES, PROCESSES } from './arena.js'
+import type { Removal } from './check/deletions.js'
+import { type Judged, judged } from './judging.js'
+import { CHAOS_DEFAULTS, type ChaosOptions } from './options.js'
 import type { OwnWorld } from './own-world.js'
 import { type ChaosReport, countFaults, type Machine, recoveries } from './report.js'
+import { RetentionWatch } from './retention-watch.js'
 import { FAULTS, makeSchedule, type PlannedFault } from './schedule.js'
 import { Soak } from './soak.js'
+import type { SoakReport } from './soak-report.js'
 import { Troublemaker } from './troublemaker.js'
+import { verified } from './verified.js'
 import { pause } from './wait.js'
 
 const ANSWER_MS = 180_000
+/** The deleter of an audit that was killed is relieved after 30 s. */
+const DELETED_MS = 40_000
 const SAY_EVERY_MS = 2_000
 
 /** What a run is given besides its options. */
@@ -19,6 +25,8 @@ export interface RunHome {
   world: OwnWorld
   server: { path: string; version: string }
   passover: string
+  /** The command `passover`: what a run leaves is verified by it. */
+  command: readonly string[]
   say: (progress: string) => void
   /** Ends load and trouble; it is checked all the same. */
   stop: AbortSignal
@@ -27,7 +35,6 @@ export interface RunHome {
 /** One run, from the start of the servers to the verdict. */
 export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosReport> {
   const started = new Date()
-  const begun = performance.now()
   const servers = Array.from({ length: options.nodes }, (_, n) => `n${n + 1}`)
   const schedule = scheduleOf(options, servers)
   const own = options.network === 'own' && home.world.network
@@ -37,44 +44,98 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
     servers,
     binary: home.server.path,
     rate: options.rate,
+    id_window_ms: options.id_window_ms,
     dir: options.dir,
     namespaces: own,
     mounts: own && home.world.mounts,
     shaping: home.world.shaping,
   })
-  using time = timeUp(options.length_ms, home.stop)
-  const over = time.signal
-  await arena.ask()
-  const troublemaker = new Troublemaker(arena, over)
-  const soak = options.soak ? new Soak(arena) : undefined
-  const watching = soak?.watch(over)
-  const telling = tell(arena, { troublemaker, options, over, say: home.say })
-  await Promise.all([troublemaker.run(schedule), pause(options.length_ms, over)])
-  await Promise.all([telling, watching])
-  home.say('load is over: waiting for what was asked for')
-  const silent = await arena.answered(ANSWER_MS)
-  const judging = { bound_ms: 1_000 + options.slack_ms, cascade_ms: 2_000 + options.slack_ms, troubles: troublemaker.troubles() }
-  const { verdict, returned } = await judged({ servers: arena.servers, histories: arena.historyDir, options: judging, say: home.say })
+  const under = await underFire(arena, { options, schedule, home })
+  const { troublemaker, silent, soak } = under
+  const { verdict, returned } = await judgedRun({ arena, ...under }, options, home.say)
+  home.say('passover verify')
+  const verify = await verified(home.command, { servers: arena.servers, dir: options.dir, id_window_ms: options.id_window_ms })
   const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
   const { dir, ...asked } = options
   return {
-    ok: verdict.ok && failures.length === 0,
+    ok: verdict.ok && verify.ok && failures.length === 0,
     passover: home.passover,
     seed: options.seed,
     again: commandOf(options),
     started_at: started.toISOString(),
-    seconds: Math.round((performance.now() - begun) / 1_000),
+    seconds: Math.round((Date.now() - started.getTime()) / 1_000),
     options: asked,
     machine: machineOf(arena, home),
     left_out: leftOut(arena, options, home.world),
     faults: countFaults(troublemaker.done),
     recovery: recoveries(troublemaker.done, returned),
     verdict,
+    verify,
     failures,
-    ...(soak && { soak: soak.report() }),
+    ...(soak && { soak }),
     schedule,
     done: troublemaker.done,
   }
+}
+
+interface UnderFire {
+  troublemaker: Troublemaker
+  /** Given what the stream holds at last. */
+  removals: (isHere: (sequence: number) => boolean) => Removal[]
+  /** Who did not end in time. */
+  silent: string[]
+  soak: SoakReport | undefined
+}
+
+/** Load and trouble, until time is up and everybody was told what became of what he asked for. */
+async function underFire(
+  arena: Arena,
+  { options, schedule, home }: { options: ChaosOptions; schedule: readonly PlannedFault[]; home: RunHome },
+): Promise<UnderFire> {
+  using time = timeUp(options.length_ms, home.stop)
+  const over = time.signal
+  await arena.ask()
+  const troublemaker = new Troublemaker(arena, over)
+  const soak = options.soak ? new Soak(arena) : undefined
+  await using retention = await RetentionWatch.open(arena.servers)
+  const answered = new AbortController()
+  const looking = retention.watch(answered.signal)
+  const watching = soak?.watch(over)
+  const telling = tell(arena, { troublemaker, options, over, say: home.say })
+  await Promise.all([troublemaker.run(schedule), pause(options.length_ms, over)])
+  await Promise.all([telling, watching])
+  home.say('load is over: waiting for what was asked for')
+  const silent = await arena.answered(ANSWER_MS)
+  answered.abort()
+  await looking
+  await retention.untilDeleted(home.stop.aborted ? 0 : DELETED_MS)
+  const damaged = troublemaker.spansOf(({ fault }) => fault === 'flip')
+  return { troublemaker, removals: (isHere) => retention.removals(damaged, isHere), silent, soak: soak?.report() }
+}
+
+/** The checker's verdict on all that servers and processes left. */
+async function judgedRun(
+  { arena, troublemaker, removals }: { arena: Arena } & UnderFire,
+  { slack_ms, id_window_ms }: ChaosOptions,
+  say: (progress: string) => void,
+): Promise<Judged> {
+  const killed = Object.fromEntries(arena.of('worker').map(({ name, deaths }) => [name, deaths]))
+  return judged({
+    servers: arena.servers,
+    histories: arena.historyDir,
+    options: {
+      bound_ms: 1_000 + slack_ms,
+      cascade_ms: 2_000 + slack_ms,
+      seal_ms: 30_000 + slack_ms,
+      troubles: troublemaker.troubles(),
+      audit_away: troublemaker.spansOf(({ target }) => target === 'audit'),
+      id_window_ms,
+      durable: DURABLE,
+    },
+    workers: { frozen: troublemaker.frozen('worker'), killed },
+    removals,
+    say,
+  })
 }
 
 /** Aborted when it is over. (Of what `AbortSignal.any` and `timeout` make, Node 20 may collect what still waits.) */
@@ -140,10 +201,11 @@ function leftOut(arena: Arena, { faults, nodes, network, soak }: ChaosOptions, w
   return left
 }
 
-function commandOf({ seed, length_ms, faults, nodes, rate, network, slack_ms, soak }: ChaosOptions): string {
+function commandOf({ seed, length_ms, faults, nodes, rate, network, id_window_ms, slack_ms, soak }: ChaosOptions): string {
   const some = faults.length < FAULTS.length ? ` --faults ${faults.join(',')}` : ''
+  const window = id_window_ms === CHAOS_DEFAULTS.id_window_ms ? '' : ` --id-window ${id_window_ms}ms`
   const where = network === 'loopback' ? ' --network loopback' : ''
-  return `passover chaos --minutes ${length_ms / 60_000} --seed ${seed} --nodes ${nodes} --rate ${rate}${some}${where}${slack_ms > 0 ? ` --slack ${slack_ms}ms` : ''}${soak ? ' --soak' : ''}`
+  return `passover chaos --minutes ${length_ms / 60_000} --seed ${seed} --nodes ${nodes} --rate ${rate}${some}${where}${window}${slack_ms > 0 ? ` --slack ${slack_ms}ms` : ''}${soak ? ' --soak' : ''}`
 }
 
 /** Writes down what is asked while it runs, for who looks at a run that hangs. */

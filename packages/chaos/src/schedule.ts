@@ -1,6 +1,6 @@
 import { type Seeded, seeded } from './seeded.js'
 
-/** Every fault there is: those of single processes, then those of the servers and what is between them. */
+/** Every fault there is: those of single processes, those of the servers and what is between them, and what makes the stream grow. */
 export const PROCESS_FAULTS = ['kill', 'freeze'] as const
 export const CLUSTER_FAULTS = [
   'server-kill',
@@ -13,7 +13,9 @@ export const CLUSTER_FAULTS = [
   'disk-full',
   'flip',
 ] as const
-export const FAULTS = [...PROCESS_FAULTS, ...CLUSTER_FAULTS] as const
+/** No harm, but what makes segments full, so that the archive is sealed and passes leave the stream while all else goes on. */
+export const STREAM_FAULTS = ['seal'] as const
+export const FAULTS = [...PROCESS_FAULTS, ...CLUSTER_FAULTS, ...STREAM_FAULTS] as const
 export type FaultName = (typeof FAULTS)[number]
 
 export interface PlannedFault {
@@ -58,11 +60,15 @@ const LENGTHS: Record<FaultName, { least: number; most: number }> = {
   slow: { least: 2_000, most: 8_000 },
   'disk-full': { least: 1_000, most: 4_000 },
   flip: { least: 0, most: 2_000 },
+  seal: { least: 0, most: 0 },
 }
+/** The first one soon: what it archives is old enough to leave the stream before a run of a minute ends. */
+const FIRST_SEAL = { least: 3_000, most: 8_000 }
+const SEAL_PAUSE = { least: 30_000, most: 60_000 }
 
 /** The whole schedule, in order. The same options give the same one (I1). */
 export function makeSchedule(options: ScheduleOptions): PlannedFault[] {
-  const planned = [...processLane(options), ...clusterLane(options)]
+  const planned = [...processLane(options), ...clusterLane(options), ...streamLane(options)]
   return planned.sort((a, b) => a.at_ms - b.at_ms || (a.target < b.target ? -1 : 1))
 }
 
@@ -104,6 +110,15 @@ function clusterLane({ seed, length_ms, faults, servers, parties }: ScheduleOpti
     lane.push({ at_ms: at, fault, target: targetOf(fault, { servers, parties, chosen }), for_ms, salt: chosen.between(0, 1_000_000) })
     at += for_ms + between(chosen, CLUSTER_PAUSE)
   }
+  return lane
+}
+
+function streamLane({ seed, length_ms, faults }: ScheduleOptions): PlannedFault[] {
+  if (!faults.includes('seal')) return []
+  const chosen = seeded(seed * 2 + 3)
+  const lane: PlannedFault[] = []
+  for (let at = between(chosen, FIRST_SEAL); at < length_ms; at += between(chosen, SEAL_PAUSE))
+    lane.push({ at_ms: at, fault: 'seal', target: 'stream', for_ms: 0, salt: 0 })
   return lane
 }
 

@@ -2,7 +2,7 @@ import type { Arena } from './arena.js'
 import type { Trouble } from './check/found.js'
 import { FAULT_OF } from './faults/index.js'
 import type { DoneFault } from './log.js'
-import { type PlannedFault, PROCESS_FAULTS } from './schedule.js'
+import { CLUSTER_FAULTS, type PlannedFault, PROCESS_FAULTS } from './schedule.js'
 import { pause } from './wait.js'
 
 const SETTLE_MS = 90_000
@@ -23,7 +23,6 @@ export class Troublemaker {
 
   async run(schedule: readonly PlannedFault[]): Promise<void> {
     const start = performance.now()
-    const isProcess = ({ fault }: PlannedFault) => (PROCESS_FAULTS as readonly string[]).includes(fault)
     const until = (planned: PlannedFault) => pause(start + planned.at_ms - performance.now(), this.#stop)
     const processes = async () => {
       for (const planned of schedule.filter(isProcess)) {
@@ -32,14 +31,19 @@ export class Troublemaker {
         this.#follow(this.#process(planned))
       }
     }
-    const servers = async () => {
-      for (const planned of schedule.filter((one) => !isProcess(one))) {
+    const oneByOne = async (lane: readonly PlannedFault[], carryOut: (planned: PlannedFault) => Promise<void>) => {
+      for (const planned of lane) {
         await until(planned)
         if (this.#stop.aborted) return
-        await this.#server(planned)
+        await carryOut(planned)
       }
     }
-    await Promise.all([processes(), servers()])
+    const servers = oneByOne(schedule.filter(isCluster), (planned) => this.#server(planned))
+    const stream = oneByOne(
+      schedule.filter((one) => !isProcess(one) && !isCluster(one)),
+      (planned) => this.#carryOut(planned, async () => {}),
+    )
+    await Promise.all([processes(), servers, stream])
     await Promise.all(this.#under)
   }
 
@@ -75,18 +79,37 @@ export class Troublemaker {
     }
   }
 
+  /** When these stood still, by name. */
+  frozen(kind: string): Record<string, Trouble[]> {
+    const freezes = this.done.filter(({ fault, skipped }) => fault === 'freeze' && !skipped)
+    const of = (name: string) => freezes.filter(({ target }) => target === name).map(({ began, mended }) => ({ from: began, to: mended }))
+    return Object.fromEntries(this.#arena.of(kind).map(({ name }) => [name, of(name)]))
+  }
+
+  /** When one of the faults was under way. */
+  spansOf(of: (fault: DoneFault) => boolean): Trouble[] {
+    return this.done.filter((one) => !one.skipped && of(one)).map(({ began, recovered }) => ({ from: began, to: recovered }))
+  }
+
   /** When the condition of P2's bound did not hold: servers troubled, or no timekeeper awake. */
   troubles(): Trouble[] {
     const spans = this.done.filter(({ skipped }) => !skipped)
-    const servers = spans.filter(({ fault }) => !(PROCESS_FAULTS as readonly string[]).includes(fault))
     return [
-      ...servers.map(({ began, recovered }) => ({ from: began, to: recovered })),
+      ...this.spansOf(isCluster),
       ...allAway(
         spans.filter(({ target }) => this.#arena.actor(target)?.kind === 'dispatcher'),
         this.#arena.of('dispatcher').length,
       ),
     ]
   }
+}
+
+function isProcess({ fault }: PlannedFault): boolean {
+  return (PROCESS_FAULTS as readonly string[]).includes(fault)
+}
+
+function isCluster({ fault }: PlannedFault): boolean {
+  return (CLUSTER_FAULTS as readonly string[]).includes(fault)
 }
 
 /** Times at which so many were away at once. */

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import {
   CHAOS_DEFAULTS,
   type ChaosOptions,
@@ -12,6 +13,7 @@ import {
   PROMISE_TEXT,
   runChaos,
   verdictText,
+  verifyText,
   writeReport,
 } from '@passover/chaos'
 import type { ChaosFlags } from './commands/chaos.js'
@@ -20,6 +22,8 @@ import { CliFailure, usage } from './failure.js'
 import { stopSignals } from './signals.js'
 import type { Terminal } from './terminal.js'
 import { VERSION } from './version.js'
+
+const ITSELF = [process.execPath, fileURLToPath(new URL('../bin/passover.js', import.meta.url))]
 
 /** Runs it, writes the report, prints the verdict. 1 where a promise was broken or the run failed. */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {
@@ -37,6 +41,7 @@ export async function runChaosCommand({ terminal, directory }: Context, flags: C
     rate: flags.rate,
     soak: flags.soak === true,
     network: flags.network,
+    id_window_ms: flags.idWindow ?? CHAOS_DEFAULTS.id_window_ms,
     slack_ms: flags.slack ?? 0,
     dir: join(dir, 'run'),
   }
@@ -56,7 +61,7 @@ async function carriedOut(terminal: Terminal, options: ChaosOptions): Promise<Ch
   )
   void signals.first.then(() => terminal.note('Ending load and trouble; what was asked for is checked. Ctrl-C again stops at once.'))
   try {
-    return await runChaos(options, { say: (text) => progress.say(text), stop: signals.signal, passover: VERSION })
+    return await runChaos(options, { say: (text) => progress.say(text), stop: signals.signal, passover: VERSION, command: ITSELF })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new CliFailure('E011', `the run failed: ${why.split('\n')[0]}`, { hint: `what it left is in ${options.dir}`, exit: 1 })
@@ -92,6 +97,7 @@ function summary(report: ChaosReport, { terminal, paths, kept }: Shown): string 
     '',
     `${verdict.totals.passes} passes (${countsText(verdict.totals.by_code)})`,
     `Faults: ${countsText(report.faults)}`,
+    `${report.verify.ok ? green('✓') : red('✗')} passover verify: ${verifyText(report.verify)}`,
     ...report.failures.map((what) => red(`✗ ${what}`)),
     ...report.left_out.map((what) => dim(`left out: ${what}`)),
     `${report.ok ? green('No violation') : red('NOT OK')} in ${report.seconds} s, seed ${report.seed}. Report: ${paths.markdown}`,

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { encode } from '@msgpack/msgpack'
 import { describe, expect, it } from 'vitest'
-import { checkEvidence, type Evidence } from './evidence.js'
+import { type Evidence, readArchive, wholeHistory } from './archive.js'
+import { checkEvidence } from './evidence.js'
 import type { StoredMessage } from './found.js'
 import { judge } from './judge.js'
 import { ID, NOW, streamOf } from './planted.js'
@@ -45,7 +46,17 @@ function evidence(
   }
 }
 
-const check = (given: Evidence) => checkEvidence(records, judge(records, NOW), given).violations.map(({ what }) => what)
+interface Left {
+  stored?: readonly StoredMessage[]
+  now?: number
+  audit_away?: { from: number; to: number }[]
+}
+function look(given: Evidence, { stored = records, now = NOW, audit_away = [] }: Left = {}) {
+  const archived = readArchive(given)
+  const judgement = judge(wholeHistory(stored, archived), NOW)
+  return checkEvidence({ stored, archived, passes: given.passes, judgement, now }, { audit_away })
+}
+const check = (given: Evidence, left?: Left) => look(given, left).violations.map(({ what }) => what)
 const changed = (i: number, more: object) => records.map((one, n) => (n === i ? { ...one, ...more } : one))
 
 describe('evidence', () => {
@@ -84,5 +95,32 @@ describe('evidence', () => {
   it('names an object that is not what was sealed', () => {
     const flip = (object: Uint8Array) => Uint8Array.from(object, (byte, i) => (i === 12 ? byte ^ 0xff : byte))
     expect(check(evidence(records, { spoil: flip })).join('\n')).toMatch(/is not what was sealed/)
+  })
+
+  it('is whole where what was archived has left the stream: the archive tells it', () => {
+    expect(check(evidence(records), { stored: records.slice(2) })).toEqual([])
+  })
+
+  it('names what is neither in the stream nor in the archive', () => {
+    const { violations, counts } = look(evidence(records.slice(0, 1)), { stored: records.slice(2) })
+    expect(violations).toContainEqual({ promise: 'P2', what: 'sequences 2 to 2 are neither in the stream nor in the archive' })
+    expect(counts.P2).toEqual({ 'messages lost': 1 })
+  })
+
+  describe('of a segment that is full', () => {
+    const full = streamOf(Array.from({ length: 4_095 }, () => ({ subject: 'acknowledged.nobody' })))
+    const none: Evidence = { manifest: new Map(), objects: new Map(), passes: new Map() }
+    const at = (after: number, audit_away: Left['audit_away'] = []) => look(none, { stored: full, now: NOW + after, audit_away })
+
+    it('says nothing yet, but that it is to be sealed', () => {
+      expect(at(30_000)).toMatchObject({ violations: [], whole: false, counts: { P4: { 'segments sealed': 0, 'yet to be sealed': 1 } } })
+      expect(check(none, { stored: full.slice(0, -1), now: NOW + 60_000 })).toEqual([])
+    })
+
+    it('names it when its time is over, counted from when an audit was up', () => {
+      expect(at(30_001).violations).toEqual([{ promise: 'P4', what: 'segment 0 was full 30001 ms ago and is not sealed' }])
+      expect(at(90_000, [{ from: NOW - 1, to: NOW + 60_000 }]).violations).toEqual([])
+      expect(at(95_001, [{ from: NOW - 1, to: NOW + 60_000 }]).violations).toHaveLength(1)
+    })
   })
 })

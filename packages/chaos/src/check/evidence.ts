@@ -1,28 +1,8 @@
-import { createHash } from 'node:crypto'
-import { gunzipSync } from 'node:zlib'
 import { decode } from '@msgpack/msgpack'
-import type { Judgement, StoredMessage, Violation } from './found.js'
+import { type Archived, type ArchivedSegment, type Evidence, PER_SEGMENT } from './archive.js'
+import { Bounds } from './bounds.js'
+import type { CheckerOptions, Judgement, StoredMessage, Violation } from './found.js'
 import type { Checked } from './verdict.js'
-
-/** What the audit left, as it is stored: last value of each key of a bucket, and whole objects. */
-export interface Evidence {
-  /** Bucket `archive`. */
-  manifest: ReadonlyMap<string, Uint8Array>
-  /** Objects of the bucket `archive`, by name. */
-  objects: ReadonlyMap<string, Uint8Array>
-  /** Bucket `passes`. */
-  passes: ReadonlyMap<string, Uint8Array>
-}
-
-interface Segment {
-  k: number
-  object: string
-  compression: string
-  count: number
-  sha256: string
-  chain_before: string
-  chain_after: string
-}
 
 interface Seen {
   key?: { originator: string; subagent: string; id: string }
@@ -30,70 +10,62 @@ interface Seen {
   error?: { code?: string }
 }
 
-const PER_SEGMENT = 4_096
-const GENESIS = '0'.repeat(64)
-const LENGTH_BYTES = 4
+/** What a check of the evidence looks at. */
+export interface Kept {
+  /** What the stream holds now. */
+  stored: readonly StoredMessage[]
+  archived: Archived
+  /** Bucket `passes`. */
+  passes: Evidence['passes']
+  /** The whole history, of stream and archive together. */
+  judgement: Judgement
+  /** The server's time, ms. */
+  now: number
+}
+
+export interface CheckedEvidence extends Checked {
+  /** Nothing is wrong, and nothing is yet to be sealed. */
+  whole: boolean
+}
+
 /** Nanoseconds as a number of JavaScript are not exact: two readers may cut a stored time to neighbouring milliseconds. */
 const ROUNDING_MS = 1
+const MOST_SPANS = 20
 
-/** P4: the archive holds what the stream has, entry by entry, and its chain is whole; each pass has one record, which says what the stream says. */
-export function checkEvidence(records: readonly StoredMessage[], judgement: Judgement, evidence: Evidence): Checked {
-  const broken: string[] = []
-  const segments = segmentsOf(evidence.manifest)
-  const stored = new Map(records.map((record) => [record.sequence, record]))
-  let chain = GENESIS
-  let events = 0
-  for (const [i, segment] of segments.entries()) {
-    if (segment.k !== i) broken.push(`segment ${i} is missing`)
-    if (segment.chain_before !== chain) broken.push(`segment ${segment.k} does not continue the chain`)
-    const read = readSegment(segment, evidence.objects, broken)
-    chain = segment.chain_after
-    events += read.length
-    compare(segment.k, read, { stored, last: records.at(-1)?.sequence ?? 0, broken })
-  }
-  broken.push(...wrongRecords(judgement, evidence.passes))
+/**
+ * P4: the archive holds what the stream has, entry by entry, its chain is whole, and what is full is sealed in time; each pass has one record, which says what the
+ * stream says. P2: no sequence that was given out is in neither.
+ */
+export function checkEvidence({ stored, archived, passes, judgement, now }: Kept, options: CheckerOptions = {}): CheckedEvidence {
+  const broken = [...archived.broken]
+  const here = new Map(stored.map((record) => [record.sequence, record]))
+  const last = stored.at(-1)?.sequence ?? 0
+  for (const segment of archived.segments) compare(segment, { stored: here, last, broken })
+  const due = dueSegments(archived, stored)
+  const overdue = due.filter(({ full_at }) => now > new Bounds(options).ofSealing(full_at))
+  for (const { k, full_at } of overdue) broken.push(`segment ${k} was full ${now - full_at} ms ago and is not sealed`)
+  broken.push(...wrongRecords(judgement, passes))
+  const lost = lostSpans(here, archived, last)
   const violations = broken.map((what): Violation => ({ promise: 'P4', what }))
-  const due = Math.floor(((records.at(-1)?.sequence ?? 0) + 1) / PER_SEGMENT)
-  const counts = { 'segments sealed': segments.length, 'segments full': due, 'archived events': events, records: evidence.passes.size }
-  return { counts: { P4: counts }, violations }
-}
-
-function segmentsOf(manifest: Evidence['manifest']): Segment[] {
-  const entries = [...manifest].filter(([key]) => key.startsWith('segment.')).map(([, value]) => decode(value) as Segment)
-  return entries.sort((a, b) => a.k - b.k)
-}
-
-interface Archived {
-  sequence: number
-  time: number
-  subject: string
-  data: Uint8Array
-}
-
-function readSegment(segment: Segment, objects: Evidence['objects'], broken: string[]): Archived[] {
-  const object = objects.get(segment.object)
-  if (!object) {
-    broken.push(`the object of segment ${segment.k} is missing`)
-    return []
+  for (const { from, to } of lost.slice(0, MOST_SPANS))
+    violations.push({ promise: 'P2', what: `sequences ${from} to ${to} are neither in the stream nor in the archive` })
+  const events = archived.segments.reduce((sum, segment) => sum + segment.events.length, 0)
+  const counts = {
+    P2: { 'messages lost': lost.reduce((sum, { from, to }) => sum + to - from + 1, 0) },
+    P4: { 'segments sealed': archived.segments.length, 'yet to be sealed': due.length, 'archived events': events, records: passes.size },
   }
-  if (sha256(object) !== segment.sha256) broken.push(`the object of segment ${segment.k} is not what was sealed`)
-  const chain = createHash('sha256').update(Buffer.from(segment.chain_before, 'hex'))
-  const read: Archived[] = []
-  try {
-    const raw = segment.compression === 'gzip' ? gunzipSync(object) : Buffer.from(object)
-    for (let at = 0; at < raw.length; ) {
-      const end = at + LENGTH_BYTES + raw.readUInt32BE(at)
-      const body = raw.subarray(at + LENGTH_BYTES, end)
-      chain.update(createHash('sha256').update(body).digest())
-      const [sequence, time, subject, , data] = decode(body) as [number, number, string, string, Uint8Array]
-      read.push({ sequence, time, subject, data })
-      at = end
-    }
-  } catch (error) {
-    broken.push(`segment ${segment.k} cannot be read: ${error instanceof Error ? error.message : error}`)
-  }
-  if (chain.digest('hex') !== segment.chain_after) broken.push(`the entries of segment ${segment.k} do not add up to its chain`)
-  return read
+  return { counts, violations, whole: violations.length === 0 && due.length === 0 }
+}
+
+/** Segments whose last sequence was given out and that the archive does not have, with when that was. */
+function dueSegments({ segments }: Archived, stored: readonly StoredMessage[]): { k: number; full_at: number }[] {
+  const sealed = new Set(segments.map(({ k }) => k))
+  const full = Math.floor(((stored.at(-1)?.sequence ?? 0) + 1) / PER_SEGMENT)
+  return Array.from({ length: full }, (_, k) => k).flatMap((k) => {
+    if (sealed.has(k)) return []
+    const first = stored.find(({ sequence }) => sequence >= (k + 1) * PER_SEGMENT - 1)
+    return first ? [{ k, full_at: first.time }] : []
+  })
 }
 
 interface Against {
@@ -103,9 +75,9 @@ interface Against {
 }
 
 /** Every entry once, none missing, each as the stream has it. */
-function compare(k: number, read: readonly Archived[], { stored, last, broken }: Against): void {
+function compare({ k, events }: ArchivedSegment, { stored, last, broken }: Against): void {
   let due = Math.max(1, k * PER_SEGMENT)
-  for (const { sequence, time, subject, data } of read) {
+  for (const { sequence, time, subject, data } of events) {
     for (; due < sequence; due += 1) if (stored.has(due)) broken.push(`entry ${due} is missing from segment ${k}`)
     due = sequence + 1
     const record = stored.get(sequence)
@@ -114,6 +86,19 @@ function compare(k: number, read: readonly Archived[], { stored, last, broken }:
       broken.push(`entry ${sequence} of segment ${k} differs from the stream`)
   }
   for (; due < (k + 1) * PER_SEGMENT && due <= last; due += 1) if (stored.has(due)) broken.push(`entry ${due} is missing from segment ${k}`)
+}
+
+/** Every message that the stream took has a sequence of its own, and none is left out: what is nowhere was acknowledged and lost. */
+function lostSpans(stored: ReadonlyMap<number, StoredMessage>, { segments }: Archived, last: number): { from: number; to: number }[] {
+  const archived = new Set(segments.flatMap(({ events }) => events.map(({ sequence }) => sequence)))
+  const spans: { from: number; to: number }[] = []
+  for (let sequence = 1; sequence <= last; sequence += 1) {
+    if (stored.has(sequence) || archived.has(sequence)) continue
+    const before = spans.at(-1)
+    if (before?.to === sequence - 1) before.to = sequence
+    else spans.push({ from: sequence, to: sequence })
+  }
+  return spans
 }
 
 function wrongRecords({ passes }: Judgement, stored: Evidence['passes']): string[] {
@@ -132,8 +117,4 @@ function wrongRecords({ passes }: Judgement, stored: Evidence['passes']): string
     return told === is ? [] : [`${found.key}: the record says ${told}, the stream ${is}`]
   })
   return [...wrong, ...[...records.keys()].filter((key) => !passes.has(key)).map((key) => `${key} has a record and is not in the stream`)]
-}
-
-function sha256(data: Uint8Array): string {
-  return createHash('sha256').update(data).digest('hex')
 }

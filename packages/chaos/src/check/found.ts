@@ -22,6 +22,10 @@ export interface CheckerOptions {
   troubles?: readonly Trouble[]
   /** Default 5,000. */
   recovery_ms?: number
+  /** How long after its last message a segment may wait to be sealed, ms. Default 30,000. */
+  seal_ms?: number
+  /** When no audit was up, server ms. */
+  audit_away?: readonly Trouble[]
   id_window_ms?: number
 }
 

@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import type { Evidence } from './evidence.js'
+import type { Evidence } from './archive.js'
 import type { StoredMessage } from './found.js'
 import { readStream } from './stream.js'
 

@@ -5,6 +5,7 @@ import { flip } from './flip.js'
 import { freeze } from './freeze.js'
 import { kill } from './kill.js'
 import { partition, slow } from './link.js'
+import { seal } from './seal.js'
 import { leaderKill, outage, serverFreeze, serverKill, serverRestart } from './server.js'
 
 export const FAULT_OF: Record<FaultName, Fault> = {
@@ -19,4 +20,5 @@ export const FAULT_OF: Record<FaultName, Fault> = {
   slow,
   'disk-full': diskFull,
   flip,
+  seal,
 }

@@ -15,19 +15,23 @@ interface Options {
   every_ms: number
   seed: number
   history: string
+  /** Returns wait for it while it is away. */
+  durable: boolean
   /** How often it was started before. */
   life: number
 }
 
 const LIVES_APART = 1_000_003
-const { servers, agent: name, every_ms, seed, history, life } = told<Options>()
+const { servers, agent: name, every_ms, seed, history, durable, life } = told<Options>()
 const file = openSync(history, 'a')
 const choices = seeded(seed + life * LIVES_APART)
 const stopping = new AbortController()
 process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stopping.abort()
 })
-const agent = await insist(() => connect({ agent: name, servers }))
+const agent = await insist(() => connect({ agent: name, servers, durable_returns: durable }))
+// What came while it was away; whoever asked for it is told below.
+if (durable) await insist(() => agent.onWaitingReturn(() => undefined))
 const under = new Set<Promise<void>>()
 for (const { id, to } of leftOpen()) follow(tell(agent.handle(id, to)))
 say('ready')

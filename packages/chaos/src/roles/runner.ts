@@ -4,7 +4,13 @@ import { note, run } from '../run.js'
 import { say, told } from './role.js'
 
 /** The process that runs everything, in a world of its own where that is allowed. */
-const { options, ...home } = told<{ options: ChaosOptions; world: OwnWorld; server: { path: string; version: string }; passover: string }>()
+const { options, ...home } = told<{
+  options: ChaosOptions
+  world: OwnWorld
+  server: { path: string; version: string }
+  passover: string
+  command: string[]
+}>()
 const stop = new AbortController()
 process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stop.abort()

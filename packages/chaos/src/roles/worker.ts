@@ -5,18 +5,21 @@ import { insist, say, told } from './role.js'
 
 /**
  * Works as one or more subagents, by the plan in each objective. Every run of a handler is written down as it begins,
- * in a file that a kill does not lose: `<originator>/<subagent>/<id> <attempt>`.
+ * in a file that a kill does not lose: `<originator>/<subagent>/<id> <attempt>`; and in another one, with when, that it began, that it
+ * was told to stop, and that it was over.
  */
 interface Options {
   servers: string
   agents: string[]
   concurrency: number
-  /** Without it nothing is written down. */
-  begun?: string
+  begun: string
+  runs: string
+  worker: string
 }
 
-const { servers, agents, concurrency, begun } = told<Options>()
-const file = begun === undefined ? undefined : openSync(begun, 'a')
+const { servers, agents, concurrency, begun, runs, worker } = told<Options>()
+const file = openSync(begun, 'a')
+const times = openSync(runs, 'a')
 for (const name of agents) await insist(() => start(name))
 say('ready')
 
@@ -32,7 +35,19 @@ async function start(name: string): Promise<void> {
 
 async function work(pass: Pass): Promise<string> {
   const { originator, subagent, id } = pass.key
-  if (file !== undefined) writeSync(file, `${originator}/${subagent}/${id} ${pass.attempt}\n`)
+  const run = `${originator}/${subagent}/${id} ${pass.attempt}`
+  writeSync(file, `${run}\n`)
+  const note = (what: 'began' | 'stopped' | 'over') => writeSync(times, `${run} ${what} ${Date.now()} ${worker}\n`)
+  note('began')
+  pass.signal.addEventListener('abort', () => note('stopped'), { once: true })
+  try {
+    return await asPlanned(pass)
+  } finally {
+    note('over')
+  }
+}
+
+async function asPlanned(pass: Pass): Promise<string> {
   const plan = JSON.parse(pass.objective) as LoadPlan
   await takeTime(plan.ms, plan.deaf ? undefined : pass.signal)
   if (plan.throws) throw new Error('as planned')

@@ -18,6 +18,11 @@ export function chaosCommand(): Command {
         .default('own'),
     )
     .option('--slack <time>', 'how much later a pass may end because the machine is busy with other things', durationOption('--slack'))
+    .option(
+      '--id-window <time>',
+      'how long an id counts as fresh; closed passes leave the stream after two (default: 15s)',
+      durationOption('--id-window'),
+    )
     .option('--report <folder>', 'where report.md and report.json go (default: a temporary folder)')
     .addHelpText(
       'after',
@@ -40,5 +45,6 @@ export interface ChaosFlags {
   soak?: boolean
   network: 'own' | 'loopback'
   slack?: number
+  idWindow?: number
   report?: string
 }

@@ -1,0 +1,130 @@
+import { decode } from '@msgpack/msgpack'
+import type { Judgement, PassFound, StoredMessage, Violation } from './found.js'
+import { idInBody } from './step.js'
+import type { Checked } from './verdict.js'
+
+/** What was seen to be gone from the stream at `at` and still there at `before`, server ms. */
+export interface Removal {
+  before: number
+  at: number
+  sequences: readonly number[]
+}
+
+export interface DeletionRules {
+  id_window_ms: number
+  /** Agents that ask for delivery while they are away: what they were not given stays. */
+  durable: readonly string[]
+}
+
+/** An answer may come from a server that has not heard yet that it leads no more: it tells of the past. */
+const STALE_MS = 10_000
+const STEPS = ['held', 'work', 'fence', 'return']
+
+/** Retention (DESIGN §2, rule 4): what is open, undelivered or young stays; and of what goes the return goes last. */
+export function checkDeletions(
+  records: readonly StoredMessage[],
+  { removals, judgement }: { removals: readonly Removal[]; judgement: Judgement },
+  rules: DeletionRules,
+): Checked {
+  const checking = new Deletions(records, judgement, rules)
+  for (const removal of removals) checking.take(removal)
+  return checking.conclude()
+}
+
+class Deletions {
+  readonly #passes: Judgement['passes']
+  readonly #rules: DeletionRules
+  readonly #keyOf = new Map<number, string>()
+  readonly #messages = new Map<string, StoredMessage[]>()
+  /** When each return was acknowledged by its originator. */
+  readonly #taken = new Map<number, number>()
+  readonly #gone = new Map<number, Removal>()
+  readonly #violations: Violation[] = []
+
+  constructor(records: readonly StoredMessage[], { passes }: Judgement, rules: DeletionRules) {
+    this.#passes = passes
+    this.#rules = rules
+    for (const record of records) {
+      const key = keyOf(record)
+      if (key !== undefined) {
+        this.#keyOf.set(record.sequence, key)
+        this.#messages.set(key, [...(this.#messages.get(key) ?? []), record])
+      }
+      for (const sequence of acknowledgedIn(record)) if (!this.#taken.has(sequence)) this.#taken.set(sequence, record.time)
+    }
+  }
+
+  take(removal: Removal): void {
+    for (const sequence of removal.sequences) this.#gone.set(sequence, removal)
+    for (const key of new Set(removal.sequences.flatMap((sequence) => this.#keyOf.get(sequence) ?? []))) this.#judge(key, removal)
+  }
+
+  #judge(key: string, removal: Removal): void {
+    const found = this.#passes.get(key)
+    // Such as the late word of a pass that never was.
+    if (found?.begun === undefined && !found?.requests.length) return
+    const { ended } = found
+    if (!ended || ended.time > removal.at) {
+      this.#broken(`${key}: a message of it was deleted while it was open`)
+      return
+    }
+    this.#aged(key, removal)
+    this.#delivered(found, removal)
+    this.#inOrder(found, removal)
+  }
+
+  /** None of its messages that were there before is younger than two windows. */
+  #aged(key: string, { before, at }: Removal): void {
+    const there = (this.#messages.get(key) ?? []).filter(({ time }) => time < before - STALE_MS)
+    const age = at - Math.max(0, ...there.map(({ time }) => time))
+    if (there.length > 0 && age < 2 * this.#rules.id_window_ms) this.#broken(`${key}: deleted ${age} ms after its youngest message`)
+  }
+
+  #delivered({ key, ended }: PassFound, { at }: Removal): void {
+    const [originator = ''] = key.split('/')
+    if (!ended || !this.#rules.durable.includes(originator)) return
+    const taken = this.#taken.get(ended.sequence)
+    if (taken === undefined || taken > at) this.#broken(`${key}: deleted before ${originator} had taken its return`)
+  }
+
+  /** A crash in between must leave a journal that no guard can pass. */
+  #inOrder({ key, ended }: PassFound, { before }: Removal): void {
+    if (!ended || !this.#gone.has(ended.sequence)) return
+    const left = (this.#messages.get(key) ?? []).filter(({ sequence, time }) => !this.#gone.has(sequence) && time < before - STALE_MS)
+    if (left.length > 0)
+      this.#broken(`${key}: its return was deleted, and ${left.map(({ sequence }) => sequence).join(', ')} still stood there`)
+  }
+
+  #broken(what: string): void {
+    this.#violations.push({ promise: 'P4', what })
+  }
+
+  conclude(): Checked {
+    const keys = new Set([...this.#gone.keys()].flatMap((sequence) => this.#keyOf.get(sequence) ?? []))
+    const counts = { 'messages deleted': this.#gone.size, 'passes deleted': keys.size, 'returns taken': this.#taken.size }
+    return { counts: { P4: counts }, violations: this.#violations }
+  }
+}
+
+/** The pass that a message is about. */
+function keyOf(record: StoredMessage): string | undefined {
+  const [kind = '', a = '', b = '', id = '', ...rest] = record.subject.split('.')
+  if (kind === 'request') {
+    const named = record.header('Passover-Id') ?? idInBody(record.data)
+    return named === undefined ? undefined : `${b}/${a}/${named}`
+  }
+  if (STEPS.includes(kind) ? rest.length === 1 : ['event', 'decision'].includes(kind) && rest.length === 2) return `${a}/${b}/${id}`
+  return undefined
+}
+
+/** Sequences of returns that an originator says it has; each after the first as the difference to the one before. */
+function acknowledgedIn({ subject, data }: StoredMessage): number[] {
+  if (!subject.startsWith('acknowledged.')) return []
+  try {
+    const { returns = [] } = decode(data) as { returns?: number[] }
+    let at = 0
+    return returns.map((step) => (at += step))
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,96 @@
+import { Bounds } from './bounds.js'
+import type { CheckerOptions, Judgement, PassFound, Trouble, Violation } from './found.js'
+import type { Checked } from './verdict.js'
+
+/** A line of what workers write down about a run of a handler: it began, its signal was aborted, it was over. */
+interface RunLine {
+  key: string
+  attempt: number
+  worker: string
+  what: 'began' | 'stopped' | 'over'
+  /** ms of this machine, whose clock is the servers' too. */
+  at: number
+}
+
+export interface Whereabouts {
+  /** When each worker stood still, ms. */
+  frozen: Readonly<Record<string, readonly Trouble[]>>
+  /** When each worker was killed, ms. */
+  killed: Readonly<Record<string, readonly number[]>>
+  /** Now, ms. */
+  now: number
+}
+
+/** `<originator>/<subagent>/<id> <attempt> <what> <ms> <worker>`; a line that a kill cut off is left out. */
+export function runLines(text: string): RunLine[] {
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .flatMap((line) => {
+      const [key = '', attempt, what, at, ...worker] = line.split(' ')
+      return worker.length === 0
+        ? []
+        : [{ key, attempt: Number(attempt), worker: worker.join(' '), what: what as RunLine['what'], at: Number(at) }]
+    })
+}
+
+/**
+ * P5, cascade: who works for a pass that was cancelled, timed out or lost its parent hears so by its signal in time (or is over by then), unless it died with
+ * its process before.
+ */
+export function checkHandlers(
+  lines: readonly RunLine[],
+  where: Whereabouts,
+  judged: { judgement: Judgement; options: CheckerOptions },
+): Checked {
+  const { judgement, options } = judged
+  const runs = runsOf(lines)
+  const violations: Violation[] = []
+  let stopped = 0
+  let died = 0
+  let latest = 0
+  for (const { began, end } of runs.values()) {
+    const found = judgement.passes.get(began.key)
+    const cause = found && causeOf(found, judgement.passes)
+    if (cause === undefined) continue
+    const worker = began.worker
+    const bounds = new Bounds({ ...options, troubles: [...(options.troubles ?? []), ...(where.frozen[worker] ?? [])] })
+    const due = bounds.ofCascade(Math.max(cause, began.at))
+    const killed = where.killed[worker]?.find((at) => at >= began.at)
+    const at = end ?? killed ?? where.now
+    if (end !== undefined) {
+      stopped += 1
+      latest = Math.max(latest, end - Math.max(cause, began.at))
+    } else if (killed !== undefined) died += 1
+    if (at > due)
+      violations.push({
+        promise: 'P5',
+        what: `${began.key}: attempt ${began.attempt} in ${worker} went on for ${at - cause} ms after it was to stop`,
+      })
+  }
+  return {
+    counts: { P5: { 'handlers to be stopped': stopped + died, stopped, 'died with their process': died, 'slowest to stop, ms': latest } },
+    violations,
+  }
+}
+
+function runsOf(lines: readonly RunLine[]): Map<string, { began: RunLine; end?: number }> {
+  const runs = new Map<string, { began: RunLine; end?: number }>()
+  for (const line of lines) {
+    const name = `${line.key} ${line.attempt} ${line.worker}`
+    const run = runs.get(name)
+    if (line.what === 'began') runs.set(name, { began: line })
+    else if (run) run.end = Math.min(run.end ?? line.at, line.at)
+  }
+  return runs
+}
+
+/** When the work for a pass had to stop, by the stream; undefined: it was a worker's return that ended it, or nothing did. */
+function causeOf(found: PassFound, passes: Judgement['passes']): number | undefined {
+  const { ended, parent } = found
+  // One that another attempt has overtaken is stopped by its lease (decision 53).
+  if (ended?.by !== 'passover') return undefined
+  const above = parent && passes.get(parent.key)
+  const lost = above?.fences.find(({ sequence }) => sequence > (parent?.proof ?? 0))?.time ?? above?.ended?.time
+  return lost !== undefined && lost < ended.time ? lost : ended.time
+}

@@ -1,0 +1,81 @@
+import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { PER_SEGMENT } from './check/archive.js'
+import type { Removal } from './check/deletions.js'
+import type { Trouble } from './check/found.js'
+import { pause } from './wait.js'
+
+const EVERY_MS = 1_000
+const STREAM = 'PASSOVER'
+
+interface State {
+  first_seq: number
+  last_seq: number
+  deleted?: number[]
+}
+
+/** Looks every second what is gone from the stream: that, and when, no reader can say afterwards. */
+export class RetentionWatch implements AsyncDisposable {
+  readonly #looks: Removal[] = []
+  readonly #gone = new Set<number>()
+  readonly #nc: NatsConnection
+  readonly #manager: JetStreamManager
+  #below = 1
+  #before = 0
+  #last = 0
+
+  private constructor(nc: NatsConnection, manager: JetStreamManager) {
+    this.#nc = nc
+    this.#manager = manager
+  }
+
+  static async open(servers: string[]): Promise<RetentionWatch> {
+    const nc = await connect({ servers, name: 'retention', maxReconnectAttempts: -1, noAsyncTraces: true })
+    return new RetentionWatch(nc, await jetstreamManager(nc, { timeout: 3_000 }))
+  }
+
+  async watch(over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      await this.look()
+      await pause(EVERY_MS, over)
+    }
+  }
+
+  /** A server that does not answer is asked again later. */
+  async look(): Promise<void> {
+    const info = await this.#manager.streams.info(STREAM, { deleted_details: true }).catch(() => undefined)
+    if (!info) return
+    const at = Date.parse((info as unknown as { ts: string }).ts)
+    const { first_seq, last_seq, deleted = [] } = info.state as State
+    this.#last = last_seq
+    const sequences = deleted.filter((sequence) => !this.#gone.has(sequence))
+    for (let sequence = this.#below; sequence < first_seq; sequence += 1) if (!this.#gone.has(sequence)) sequences.push(sequence)
+    for (const sequence of sequences) this.#gone.add(sequence)
+    this.#below = Math.max(this.#below, first_seq)
+    if (sequences.length > 0) this.#looks.push({ before: this.#before, at, sequences })
+    this.#before = at
+  }
+
+  /** Looks on until something was deleted, where something is to be, or time is up. */
+  async untilDeleted(deadline_ms: number): Promise<void> {
+    const until = performance.now() + deadline_ms
+    while (this.#last >= PER_SEGMENT && this.#gone.size === 0 && performance.now() < until) {
+      await pause(EVERY_MS)
+      await this.look()
+    }
+  }
+
+  /** What is gone for good; what only a damaged replica did not have is no deletion. */
+  removals(damaged: readonly Trouble[], isHere: (sequence: number) => boolean): Removal[] {
+    return this.#looks.flatMap(({ before, at, sequences }) => {
+      const gone = sequences.filter((sequence) => !isHere(sequence))
+      // Who looked while a replica was damaged does not know since when.
+      const blind = damaged.find(({ from, to }) => at >= from && at <= to)
+      return gone.length === 0 || blind ? [] : [{ before, at, sequences: gone }]
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#nc.close()
+  }
+}
