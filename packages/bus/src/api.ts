@@ -1,4 +1,4 @@
-import type { Stored } from './bus.js'
+import type { Stored } from './bus-messages.js'
 import { BusReadError } from './errors.js'
 import { headersOf } from './headers.js'
 import type { Replies, Reply } from './replies.js'

@@ -1,6 +1,7 @@
 import type { Msg } from '@nats-io/transport-node'
 import { HEADER } from '@passover/schemas'
-import type { Consumption, Service } from './bus.js'
+import type { Service } from './bus.js'
+import type { Consumption } from './bus-deliveries.js'
 import { CONTENT_TYPE, decode, encode } from './codec.js'
 import { encodeHeaders, headersOf } from './headers.js'
 import type { Link } from './link.js'

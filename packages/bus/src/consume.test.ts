@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Verdict } from './bus.js'
+import type { Verdict } from './bus-deliveries.js'
 import { type ConsumeOptions, DurableConsumption } from './consume.js'
 import type { Link } from './link.js'
 

@@ -1,4 +1,4 @@
-import type { Consumption, Delivery, PullEnd, Verdict } from './bus.js'
+import type { Consumption, Delivery, PullEnd, Verdict } from './bus-deliveries.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'
 import { type Listed, Roster } from './roster.js'

@@ -1,5 +1,5 @@
 import type { Msg } from '@nats-io/transport-node'
-import type { Delivery } from './bus.js'
+import type { Delivery } from './bus-deliveries.js'
 import { headersOf, type RawHeaders } from './headers.js'
 import type { Link } from './link.js'
 

@@ -1,6 +1,6 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
 import { ERROR_CODES, HEADER, parseKey, soundTraceparent } from '@passover/schemas'
-import type { Guard, Stored } from './bus.js'
+import type { Guard, Stored } from './bus-messages.js'
 import { HeaderIndex } from './header-index.js'
 
 /** What a subject says. `unknown`: none of ours, or one with tokens that no honest publisher uses. */

@@ -1,4 +1,4 @@
-import type { MessageHeaders } from './bus.js'
+import type { MessageHeaders } from './bus-messages.js'
 import { RawHeaders, valueIn } from './headers.js'
 
 /** Telling place of a name: ours differ there where their length and end do not. */

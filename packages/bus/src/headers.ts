@@ -1,5 +1,5 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
-import type { HeaderName, MessageHeaders } from './bus.js'
+import type { HeaderName, MessageHeaders } from './bus-messages.js'
 
 /**
  * Headers read lazily from the raw block. The client's own map costs several µs a message, which a reader of everything pays.

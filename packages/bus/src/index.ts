@@ -11,42 +11,13 @@
  */
 
 export { API_ERROR, type ApiReply } from './api.js'
-export type {
-  AccountLimits,
-  Advanced,
-  AdvanceOptions,
-  Bus,
-  Consumption,
-  Delivery,
-  Entry,
-  Following,
-  FollowOptions,
-  Guard,
-  HeaderName,
-  HearAlso,
-  Heard,
-  Hearing,
-  Inspection,
-  Journal,
-  MessageHeaders,
-  ObjectStore,
-  Outcome,
-  Outgoing,
-  PartStore,
-  Plan,
-  PullEnd,
-  PullOptions,
-  Service,
-  SlotLoad,
-  Stored,
-  StreamUsage,
-  Table,
-  TableExtent,
-  TopologyOptions,
-  Verdict,
-  WaitedFor,
-  WorkSource,
-} from './bus.js'
+export type { Bus, Service, TopologyOptions } from './bus.js'
+export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource } from './bus-deliveries.js'
+export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
+export type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'
+export type { Guard, HeaderName, MessageHeaders, Outcome, Outgoing, Stored } from './bus-messages.js'
+export type { AccountLimits, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+export type { Entry, ObjectStore, PartStore, Table, TableExtent } from './bus-stores.js'
 export { ClockKeeper } from './clock-keeper.js'
 export type { BodyType, CodecError, Decoded } from './codec.js'
 export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.js'

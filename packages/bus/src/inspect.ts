@@ -1,6 +1,6 @@
 import { SLOTS } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
-import type { AccountLimits, Inspection, SlotLoad } from './bus.js'
+import type { AccountLimits, Inspection, SlotLoad } from './bus-standing.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Subjects } from './subjects.js'

@@ -1,6 +1,7 @@
 import type { Step } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Outcome, Plan } from './bus.js'
+import type { Plan } from './bus-journal.js'
+import type { Outcome } from './bus-messages.js'
 import { BusReadError } from './errors.js'
 import { type JournalApi, type JournalPublisher, StreamJournal } from './journal.js'
 import { Subjects } from './subjects.js'

@@ -2,30 +2,12 @@ import type { Fact, Slot } from '@passover/schemas'
 import type { z } from 'zod'
 import { JetStreamApi } from './api.js'
 import { Answering, ask } from './ask.js'
-import type {
-  Bus,
-  ConsumeSettings,
-  Consumption,
-  Delivery,
-  Following,
-  FollowOptions,
-  HearAlso,
-  Heard,
-  Hearing,
-  Inspection,
-  ObjectStore,
-  Outcome,
-  Outgoing,
-  Service,
-  SlotLoad,
-  Stored,
-  StreamUsage,
-  Table,
-  TopologyOptions,
-  Verdict,
-  WaitedFor,
-  WorkSource,
-} from './bus.js'
+import type { Bus, Service, TopologyOptions } from './bus.js'
+import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
+import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
+import type { Outcome, Outgoing, Stored } from './bus-messages.js'
+import type { Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { ObjectStore, Table } from './bus-stores.js'
 import { ClockKeeper } from './clock-keeper.js'
 import { DurableConsumption } from './consume.js'
 import { BusReadError } from './errors.js'

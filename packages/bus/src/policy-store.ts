@@ -13,7 +13,9 @@ import {
 } from '@passover/schemas'
 import { z } from 'zod'
 import { Backoff } from './backoff.js'
-import type { Bus, Stored, Table } from './bus.js'
+import type { Bus } from './bus.js'
+import type { Stored } from './bus-messages.js'
+import type { Table } from './bus-stores.js'
 import { CONTENT_TYPE, decode, encode } from './codec.js'
 
 /** How the bucket's `current` stands. `revision` is what the next write of it expects; 0: there is none. */

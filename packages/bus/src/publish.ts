@@ -1,5 +1,5 @@
 import { API_ERROR, jsonOf } from './api.js'
-import type { Guard, Outcome, Outgoing } from './bus.js'
+import type { Guard, Outcome, Outgoing } from './bus-messages.js'
 import type { NoReply } from './errors.js'
 import { GUARD_SEQUENCE, GUARD_SUBJECT } from './facts.js'
 import { encodeHeaders } from './headers.js'

@@ -1,7 +1,7 @@
 import type { Slot } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
-import type { Delivery, PullEnd, PullOptions, WorkSource } from './bus.js'
+import type { Delivery, PullEnd, PullOptions, WorkSource } from './bus-deliveries.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'

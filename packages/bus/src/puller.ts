@@ -1,5 +1,5 @@
 import type { Msg, Subscription } from '@nats-io/transport-node'
-import type { PullEnd } from './bus.js'
+import type { PullEnd } from './bus-deliveries.js'
 import { parseAck, StreamDelivery } from './delivery.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'

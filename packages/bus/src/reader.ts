@@ -1,6 +1,6 @@
 import { nuid } from '@nats-io/transport-node'
 import type { JetStreamApi } from './api.js'
-import type { Following } from './bus.js'
+import type { Following } from './bus-hearing.js'
 import type { StreamDelivery } from './delivery.js'
 import { Handing } from './handing.js'
 import type { Link } from './link.js'

@@ -1,6 +1,7 @@
 import { errors, type Msg } from '@nats-io/transport-node'
 import type { PassKey } from '@passover/schemas'
-import type { HearAlso, Heard, Hearing, Stored, WaitedFor } from './bus.js'
+import type { HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
+import type { Stored } from './bus-messages.js'
 import { BusReadError } from './errors.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'

@@ -1,5 +1,5 @@
 import type { JetStreamApi } from './api.js'
-import type { StreamUsage } from './bus.js'
+import type { StreamUsage } from './bus-standing.js'
 import type { Subjects } from './subjects.js'
 
 /** What the server tells of the stream, as far as we look at it. */

@@ -1,6 +1,6 @@
 import type { EventKind, Fact, PassKey, Slot, StepKind } from '@passover/schemas'
 import { STEP_KINDS, SYSTEM } from '@passover/schemas'
-import type { Guard, Stored } from './bus.js'
+import type { Guard, Stored } from './bus-messages.js'
 import { factOf, guardOf, type ParsedSubject } from './facts.js'
 import { ID, ID_HEAD, ITEM, NAME, parseSubject, UNKNOWN } from './parse-subject.js'
 

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { JetStreamApi } from './api.js'
-import type { Entry, Outcome, Stored, Table, TableExtent } from './bus.js'
+import type { Outcome, Stored } from './bus-messages.js'
+import type { Entry, Table, TableExtent } from './bus-stores.js'
 import { decode, encode } from './codec.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'

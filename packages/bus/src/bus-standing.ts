@@ -1,0 +1,67 @@
+import type { Slot } from '@passover/schemas'
+
+export interface SlotLoad {
+  slot: Slot
+  /** Parked pulls: idle places of workers. */
+  idle: number
+  /** Work that nobody took yet, and work taken and not acknowledged. */
+  queued: number
+  running: number
+  /** Server ms at which the consumer was made. */
+  created: number
+}
+
+/** How server, stream and buckets stand. */
+export interface Inspection {
+  server: { version: string; name: string; id: string; cluster?: string; max_payload: number; jetstream: boolean; rtt_ms: number }
+  /** Server − local. */
+  clock_skew_ms: number
+  stream?: {
+    name: string
+    messages: number
+    bytes: number
+    first: number
+    last: number
+    max_bytes: number
+    replicas: number
+    discard: string
+    retention: string
+    max_age_ms: number
+    allow_direct: boolean
+    republish: boolean
+    sealed: boolean
+    storage: string
+    subjects: string[]
+    /** Other servers that hold it, and whether they have all of it. */
+    peers: { name: string; current: boolean; offline: boolean }[]
+  }
+  /** JetStream's domain, where it has one. */
+  domain?: string
+  /** What the account may use (-1: as much as there is); undefined: not to be seen with these permissions. */
+  account?: AccountLimits
+  /** Server − local of every server that leads one of our streams. */
+  clocks: { server: string; skew_ms: number }[]
+  /** What ensureTopology would refuse or make, in words; [] when all is as it should be. */
+  differences: string[]
+  consumers: string[]
+  buckets: { name: string; kind: 'kv' | 'object'; messages: number; bytes: number; storage: string; replicas: number }[]
+}
+
+/** Limits of an account, -1: none of its own. */
+export interface AccountLimits {
+  streams: number
+  consumers: number
+  max_streams: number
+  max_consumers: number
+  max_storage: number
+  max_ack_pending: number
+  storage_max_stream_bytes: number
+  max_bytes_required: boolean
+}
+
+export interface StreamUsage {
+  messages: number
+  bytes: number
+  max_bytes?: number
+  requests: 'open' | 'closed'
+}

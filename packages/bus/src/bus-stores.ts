@@ -1,0 +1,62 @@
+import type { Part } from '@passover/schemas'
+import type { Outcome } from './bus-messages.js'
+
+/** Large parts by content hash in the object buckets `parts_<agent>`. */
+export interface PartStore {
+  /** Moves what is too large to inline into the owner's bucket; returns parts that fit a message. */
+  stow(owner: string, parts: Part[]): Promise<Part[]>
+  /** The bytes of a part, checked against its hash. Throws PartError when they are gone or differ. */
+  fetch(part: Part): Promise<Uint8Array>
+  /** Deletes a stored part. Not for agents. */
+  remove(owner: string, hash: string): Promise<void>
+}
+
+export interface Entry<T> {
+  key: string
+  value: T
+  revision: number
+}
+
+export interface TableExtent {
+  first: number
+  last: number
+  entries: number
+  most?: number
+  first_time?: number
+}
+
+/** A typed key-value bucket. */
+export interface Table<T> {
+  get(key: string): Promise<Entry<T> | undefined>
+  /** Pipelined: any number may be under way. Throws TableError when it was not written. */
+  put(key: string, value: T): Promise<number>
+  /** undefined: the key is there already. */
+  create(key: string, value: T): Promise<number | undefined>
+  /** Compare-and-set; undefined: someone was faster. */
+  update(key: string, value: T, revision: number): Promise<number | undefined>
+  /** `update`, with revision 0 `create`, without one `put`, for who writes many: encoded already, without a promise, and told how it went as it went. */
+  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void
+  delete(key: string): Promise<void>
+  /** Entries whose key matches the filter (default all), newest value each. */
+  entries(filter?: string): AsyncIterable<Entry<T>>
+  /** Entries among the last `count` writes, oldest first. */
+  newest(count: number): AsyncIterable<Entry<T>>
+  /** The entry that was written with this revision; undefined: it was written over, or is gone. Asks any replica. */
+  at(revision: number): Promise<Entry<T> | undefined>
+  /** What stands under a key as its bytes, whatever they say. */
+  bytesOf(key: string): Promise<{ data: Uint8Array; revision: number } | undefined>
+  /** Hands on every entry as its bytes, in the order of writing and without keeping them: for who reads a large bucket. Ends early when `signal` says so. */
+  read(onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>, signal?: AbortSignal): Promise<void>
+  /** Lowest and highest revision there, how many entries there are and may be (undefined: any number), and when the oldest was written (ms). */
+  extent(): Promise<TableExtent>
+  /** Calls back for every present entry, then for each change (value undefined: deleted). Survives reconnects. `ready` settles after the present ones. */
+  watch(onChange: (key: string, value: T | undefined) => void, filter?: string): Promise<{ ready: Promise<void> } & AsyncDisposable>
+}
+
+export interface ObjectStore {
+  put(name: string, data: Uint8Array | ReadableStream<Uint8Array>, meta?: Record<string, string>): Promise<void>
+  get(name: string): Promise<Uint8Array | undefined>
+  info(name: string): Promise<{ size: number; meta: Record<string, string> } | undefined>
+  list(): Promise<string[]>
+  delete(name: string): Promise<void>
+}
