@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { isAlive, processStarted } from './alive.js'
 
 /** Who holds a data folder: the server's process and the one that looks after it. Times tell a process from a later one with its number. */
 export interface Holder {
@@ -18,43 +18,6 @@ export class FolderInUse extends Error {
     readonly holder: Holder,
   ) {
     super(`process ${holder.owner} runs a server on ${folder}${holder.url ? ` at ${holder.url}` : ''}`)
-  }
-}
-
-/** When a process began, in whatever form the system tells; undefined: there is no such process. */
-export function processStarted(pid: number): string | undefined {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    // A zombie has ended; only its parent has not looked yet.
-    return fields[0] === 'Z' ? undefined : fields[19]
-  } catch {
-    if (process.platform === 'linux') return undefined
-  }
-  try {
-    return (
-      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() ||
-      undefined
-    )
-  } catch {
-    return aliveBySignal(pid) ? '' : undefined
-  }
-}
-
-/** Whether the process that began then is still there. */
-export function isAlive(pid: number | undefined, started: string | undefined): boolean {
-  if (pid === undefined) return false
-  const now = processStarted(pid)
-  return now !== undefined && (started === undefined || now === started)
-}
-
-function aliveBySignal(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
   }
 }
 

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, closeSync, constants, mkdirSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
+import { isAlive } from './alive.js'
 import { resolveServerBinary } from './server-binary.js'
 import { type ClusterSettings, type ServerPlace, type ServerSettings, serverConfig } from './server-config.js'
-import { type Holder, isAlive, releaseLock, takeLock, writeLock } from './server-lock.js'
+import { type Holder, releaseLock, takeLock, writeLock } from './server-lock.js'
 import { handshake, type Ports, type ServerExit, untilReady } from './server-ready.js'
 
 export {

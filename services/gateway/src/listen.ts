@@ -18,18 +18,31 @@ export class PortTaken extends Error {
   }
 }
 
+/** The address is none that this process may listen at. */
+export class CannotListen extends Error {
+  constructor(
+    readonly host: string,
+    readonly port: number,
+    readonly reason: string,
+  ) {
+    super(`cannot listen at ${host}, port ${port} (${reason})`)
+  }
+}
+
 const HEADER_BYTES = 16 * 1024
 const HEADERS_MS = 10_000
 const REQUEST_MS = 60_000
 const DRAIN_MS = 3_000
 
-/** Serves it on a socket. Throws PortTaken. */
+/** Serves it on a socket. Throws PortTaken, CannotListen. */
 export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
   const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }
   const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket))
   await new Promise<void>((listening, failed) => {
-    server.once('error', (error: NodeJS.ErrnoException) => failed(error.code === 'EADDRINUSE' ? new PortTaken(host, port) : error))
+    server.once('error', ({ code, message }: NodeJS.ErrnoException) =>
+      failed(code === 'EADDRINUSE' ? new PortTaken(host, port) : new CannotListen(host, port, code ?? message)),
+    )
     server.listen(port, host, listening)
   })
   const at = (server.address() as AddressInfo).port

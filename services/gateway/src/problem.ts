@@ -3,6 +3,7 @@ import { ERRORS, PassOverError } from '@passover/core'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
 import { Failure } from '@passover/sdk/people'
+import { TokenFileFailed } from './token-file-failed.js'
 
 /** An answer that is no success, thrown where it is found. */
 export class HttpProblem extends Error {
@@ -35,6 +36,11 @@ export function problemOf(error: unknown): { problem: Problem; headers: Record<s
     return answered(problemFor(ERRORS.E040.http, { code: 'E040', detail: error.message, hint: error.hint }))
   if (error instanceof BusReadError || error instanceof TableError) {
     return answered(problemFor(ERRORS.E040.http, { code: 'E040', detail: 'the server could not be read just now', hint: 'try again' }))
+  }
+  if (error instanceof TokenFileFailed) {
+    // Where it stands is not for who asks.
+    const detail = 'the tokens of this gateway cannot be read just now; its log says more'
+    return { ...answered(problemFor(503, { code: 'E040', detail })), bug: true }
   }
   return { ...answered(problemFor(500, { code: 'INTERNAL', detail: 'this is a fault of the gateway; its log says more' })), bug: true }
 }

@@ -1,9 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { contend } from '@passover/bus'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
 import { type Caller, SCOPES, type Scope, type Tokens } from './caller.js'
+import { TokenFileFailed } from './token-file-failed.js'
 
 const kept = z.strictObject({
   id: z.string(),
@@ -33,11 +35,11 @@ export interface NewToken {
 
 const FORM = /^pso_([A-Za-z0-9_-]{8})_([A-Za-z0-9_-]{32})$/
 const LOCK_TRIES = 100
-const LOCK_MS = 50
-/** A lock that its process left behind. */
-const LOCK_STALE_MS = 10_000
+/** Between two tries, by chance more: those that saw one another must not meet again and again. */
+const LOCK_MS = 20
+const LOCK_MORE_MS = 60
 
-/** Tokens in a file that only its owner reads; a token itself stands nowhere. Changes are seen by who runs at the next request. */
+/** Tokens in a file that only its owner reads; a token itself stands nowhere. Changes are seen by who runs at the next request. Throws TokenFileFailed. */
 export class TokenFile implements Tokens {
   #read: { mtime: number; size: number; tokens: KeptToken[] } | undefined
 
@@ -87,51 +89,82 @@ export class TokenFile implements Tokens {
     return found
   }
 
-  /** Throws where the file is there and cannot be read: nobody is let in by a file that is spoiled. */
+  async stands({ token, name, scopes }: Caller): Promise<boolean> {
+    const kept = (await this.#tokens()).find(({ id }) => id === token)
+    if (!kept || kept.name !== name || scopes.some((scope) => !kept.scopes.includes(scope))) return false
+    return kept.expires_at === undefined || kept.expires_at > this.now()
+  }
+
+  /** TokenFileFailed where it is there and cannot be read. */
   async #tokens(): Promise<KeptToken[]> {
     const found = await stat(this.path).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
-      throw error
+      throw this.#failed('cannot be looked at', error)
     })
     if (!found) return []
     if (this.#read?.mtime === found.mtimeMs && this.#read.size === found.size) return this.#read.tokens
-    const { tokens } = file.parse(JSON.parse(await readFile(this.path, 'utf8')))
+    const text = await readFile(this.path, 'utf8').catch((error: unknown) => {
+      throw this.#failed('cannot be read', error)
+    })
+    const tokens = keptIn(text)
+    if (!tokens) throw new TokenFileFailed(this.path, 'is no file of tokens')
     this.#read = { mtime: found.mtimeMs, size: found.size, tokens }
     return tokens
   }
 
+  #failed(what: string, error: unknown): TokenFileFailed {
+    return new TokenFileFailed(this.path, `${what} (${(error as NodeJS.ErrnoException).code ?? String(error)})`)
+  }
+
   async #change(change: (tokens: KeptToken[]) => KeptToken[]): Promise<void> {
-    await mkdir(dirname(this.path), { recursive: true })
-    const lock = await this.#lock()
+    await using _lock = await this.#lock()
+    this.#read = undefined
+    const tokens = change(await this.#tokens())
     try {
-      this.#read = undefined
-      const tokens = change(await this.#tokens())
-      const next = `${this.path}.new`
-      await rm(next, { force: true })
-      const handle = await open(next, 'wx', 0o600)
-      await handle.writeFile(`${JSON.stringify({ v: 1, tokens }, null, 2)}\n`)
-      await handle.sync()
-      await handle.close()
-      await rename(next, this.path)
+      await this.#replace(`${JSON.stringify({ v: 1, tokens }, null, 2)}\n`)
+    } catch (error) {
+      throw this.#failed('cannot be written', error)
     } finally {
-      await lock.close()
-      await rm(`${this.path}.lock`, { force: true })
       this.#read = undefined
     }
   }
 
-  async #lock(): Promise<FileHandle> {
-    const path = `${this.path}.lock`
-    for (let tries = 0; ; tries++) {
-      try {
-        return await open(path, 'wx', 0o600)
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || tries === LOCK_TRIES) throw error
-        const age = Date.now() - ((await stat(path).catch(() => undefined))?.mtimeMs ?? Date.now())
-        if (age > LOCK_STALE_MS) await rm(path, { force: true })
-        await new Promise((again) => setTimeout(again, LOCK_MS))
-      }
+  /** Whole or not at all. */
+  async #replace(text: string): Promise<void> {
+    const next = `${this.path}.new`
+    await rm(next, { force: true })
+    const handle = await open(next, 'wx', 0o600)
+    await handle.writeFile(text)
+    await handle.sync()
+    await handle.close()
+    await rename(next, this.path)
+  }
+
+  async #lock(): Promise<AsyncDisposable> {
+    const folder = dirname(this.path)
+    const contending = {
+      folder: { names: () => readdir(folder), at: (name: string) => join(folder, name) },
+      prefix: `${basename(this.path)}.lock-`,
     }
+    try {
+      await mkdir(folder, { recursive: true })
+      for (let tries = 0; tries < LOCK_TRIES; tries++) {
+        const lock = await contend(contending, randomBytes(12).toString('hex'))
+        if (!('held_by' in lock)) return lock
+        await new Promise((again) => setTimeout(again, LOCK_MS + Math.random() * LOCK_MORE_MS))
+      }
+    } catch (error) {
+      throw this.#failed('cannot be written', error)
+    }
+    throw new TokenFileFailed(this.path, 'is being written by another process for long; try again')
+  }
+}
+
+function keptIn(text: string): KeptToken[] | undefined {
+  try {
+    return file.parse(JSON.parse(text)).tokens
+  } catch {
+    return undefined
   }
 }
 

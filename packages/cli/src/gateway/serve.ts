@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openBus, parseCredentials, serverClock } from '@passover/bus'
-import { type Listening, NeedsTokens, PortTaken, startGateway, TokenFile } from '@passover/gateway'
+import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, TokenFile, TokenFileFailed } from '@passover/gateway'
 import { SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { z } from 'zod'
@@ -58,7 +58,7 @@ function readCredentials(path: string | undefined): Record<string, string> | und
   }
 }
 
-/** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken; E030: others could reach it, and nobody needs a token. */
+/** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken or the address none; E030: others could reach it, and nobody needs a token. */
 export async function serveGateway(context: Context, server: ServerSetting, { host, port, tokens }: ServeOptions): Promise<Listening> {
   const bus = await connectAs(SYSTEM, server)
   const log = pino({ level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
@@ -78,7 +78,18 @@ export async function serveGateway(context: Context, server: ServerSetting, { ho
   }
 }
 
-function failureOf(error: unknown): unknown {
+/** What the gateway's package throws, as the command line says it. */
+export function failureOf(error: unknown): unknown {
+  if (error instanceof CannotListen) {
+    const hint =
+      error.reason === 'EACCES'
+        ? 'ports below 1024 are mostly for root: choose a higher one with --port (of passover up: --http)'
+        : '--host takes an address of this machine'
+    return new CliFailure('E042', error.message, { hint })
+  }
+  if (error instanceof TokenFileFailed) {
+    return new CliFailure('E030', error.message, { hint: 'another file: --tokens or PASSOVER_GATEWAY_TOKENS' })
+  }
   if (error instanceof PortTaken) {
     return new CliFailure('E042', error.message, { hint: 'choose another with --port (of passover up: --http)', exit: 1 })
   }

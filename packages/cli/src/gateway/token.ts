@@ -3,7 +3,7 @@ import type { Context } from '../context.js'
 import { ago, dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderTable } from '../render/table.js'
-import { tokensPath } from './serve.js'
+import { failureOf, tokensPath } from './serve.js'
 
 export interface TokenOptions {
   tokens?: string
@@ -22,10 +22,17 @@ export async function addToken(context: Context, { tokens, agent, scope, note, e
     throw usage('an agent decides nothing', 'decide and admin are for the tokens of people: leave out --agent')
   }
   const expires_at = expires === undefined ? undefined : Date.now() + expires
-  const { token, shown } = await file.add({ name: agent ?? context.person, kind, scopes, note, expires_at })
+  const { token, shown } = await told(file.add({ name: agent ?? context.person, kind, scopes, note, expires_at }))
   const about = `Token ${shown.id} acts as ${kind} ${shown.name}: ${scopes.join(', ')}. It is shown this once:`
   context.terminal.show({ token, ...shown }, () => [about, '', token].join('\n'))
   return 0
+}
+
+/** What the file says against it, as the command line says it. */
+function told<T>(asked: Promise<T>): Promise<T> {
+  return asked.catch((error: unknown) => {
+    throw failureOf(error)
+  })
 }
 
 function scopesOf(given: string[]): Scope[] {
@@ -37,7 +44,7 @@ function scopesOf(given: string[]): Scope[] {
 
 export async function listTokens(context: Context, { tokens }: TokenOptions): Promise<number> {
   const { terminal } = context
-  const all = await new TokenFile(tokensPath(context, tokens)).list()
+  const all = await told(new TokenFile(tokensPath(context, tokens)).list())
   const now = Date.now()
   terminal.show(all, () => (all.length === 0 ? 'No tokens. Make one: passover gateway token add' : table(all, now, terminal)))
   return 0
@@ -60,7 +67,7 @@ function table(all: ShownToken[], now: number, terminal: Context['terminal']): s
 
 /** CliFailure E041: there is none with that id. */
 export async function revokeToken(context: Context, { tokens }: TokenOptions, id: string): Promise<number> {
-  const revoked = await new TokenFile(tokensPath(context, tokens)).revoke(id)
+  const revoked = await told(new TokenFile(tokensPath(context, tokens)).revoke(id))
   if (!revoked) throw new CliFailure('E041', `there is no token ${id}`, { hint: 'passover gateway token list' })
   context.terminal.show({ id, revoked: true }, () => `Revoked ${id}; gateways refuse it from now on.`)
   return 0
