@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { connectHttp } from '@passover/sdk/http'
 import { describe, expect, it } from 'vitest'
 import { cli, json, openProject, run } from './cli-harness.js'
@@ -26,6 +27,13 @@ describe('passover gateway', () => {
     expect(await run(['gateway', 'token', 'add', '--agent', 'alice', '--scope', 'decide'], { cwd })).toMatchObject({ code: 2 })
     const outside = await run(['gateway', '--host', '0.0.0.0', '--port', '0'], { cwd })
     expect(outside).toMatchObject({ code: 2, stderr: expect.stringContaining('no token is needed yet') })
+    await run(['gateway', 'token', 'add'], { cwd })
+    const nowhere = await run(['gateway', '--host', '192.0.2.1', '--port', '0'], { cwd })
+    expect(nowhere).toMatchObject({ code: 2, stderr: expect.stringMatching(/cannot listen at 192.0.2.1, port 0 \(\w+\)/) })
+    const below = await run(['gateway', 'token', 'add', '--tokens', join(cwd, '.passover', 'server.json', 'x')], { cwd })
+    expect(below).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot be written (') })
+    const late = await run(['up', '--http'], { cwd })
+    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('It serves no HTTP API: passover gateway') })
   })
 
   it('stands beside the services with passover up --http', async () => {
@@ -33,6 +41,10 @@ describe('passover gateway', () => {
     await project.up.printed('openapi.json')
     const http = /HTTP API at (http:[^ ]+)\/openapi.json/.exec(project.up.stdout)?.[1] ?? ''
     expect((await fetch(`${http}/readyz`)).status).toBe(200)
+    const again = await run(['up', '--http'], { cwd: project.cwd })
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining(`HTTP API at ${http}/openapi.json`) })
+    const elsewhere = await json(['up', '--http', '1'], { cwd: project.cwd })
+    expect(elsewhere).toMatchObject({ code: 1, document: { state: 'already_running', http, http_not_served: 1 } })
     expect(await (await fetch(`${http}/metrics`)).text()).toContain('passover_stream{what="messages"}')
   })
 })

@@ -1,3 +1,7 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { TokenFile } from '@passover/gateway'
 import type { FeedEvent } from '@passover/schemas/http'
 import { connectHttp } from '@passover/sdk/http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -93,6 +97,67 @@ describe('the feed of events', () => {
     expect(kinds(readers.audit.found)).toEqual(['work', 'return'])
     expect(readers.other.found).toEqual([])
     await Promise.all([...Object.values(readers), one].map(({ end }) => end()))
+  })
+
+  it('tells a subagent of no pass before it is admitted, and of one that is what comes, wherever it begins', async () => {
+    const { url } = await (await world.another({ port: 0 })).listen()
+    const { world: made } = world.agents
+    await made.agent('idle')
+    const begin = (await made.bus.bounds()).last
+    const alice = await world.agents.agent('alice')
+    const work_context = { objective: 'o' }
+    const held = alice.passOver({ subagent: 'idle', reason: 'r', work_context, override: { hold_before_dispatch: true } })
+    await made.state({ originator: 'alice', subagent: 'idle', id: held.id }, 'held')
+    await held.cancel()
+    await expect(held.result()).rejects.toMatchObject({ code: 'E043' })
+    const pass = alice.passOver({ subagent: 'idle', reason: 'r', work_context, timeout_ms: 1_500 })
+    await made.state({ originator: 'alice', subagent: 'idle', id: pass.id }, 'open')
+    const behind = (await made.bus.bounds()).last
+    await expect(pass.result()).rejects.toMatchObject({ code: 'E010' })
+    const read = async (after: number) => {
+      const found: string[] = []
+      for await (const { id, kind } of connectHttp({ url, token: 'agent~idle' }).events({ after })) {
+        found.push(`${id === pass.id ? 'pass' : id === held.id ? 'held' : id} ${kind}`)
+        if (kind === 'return' && id === pass.id) return found
+      }
+      return found
+    }
+    expect(await read(begin)).toEqual(['pass work', 'pass return'])
+    expect(await read(behind)).toEqual(['pass return'])
+  })
+
+  it('ends when its token is taken back', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'passover-feed-'))
+    const file = new TokenFile(join(folder, 'tokens.json'))
+    const { url } = await (await world.another({ port: 0, recheck_ms: 20 }, file)).listen()
+    const { token, shown } = await file.add({ name: 'ann', kind: 'person', scopes: ['read'] })
+    const other = await file.add({ name: 'ann', kind: 'person', scopes: ['read'], expires_at: Date.now() + 3_600_000 })
+    const stop = new AbortController()
+    const reads = (with_token: string) => {
+      const state = { open: true, heard: 0 }
+      const done = (async () => {
+        for await (const _ of connectHttp({ url, token: with_token }).events({ signal: stop.signal })) state.heard++
+      })().finally(() => {
+        state.open = false
+      })
+      done.catch(() => undefined)
+      return { state, done }
+    }
+    const [revoked, kept] = [reads(token), reads(other.token)]
+    const alice = await world.agents.agent('alice')
+    const heard = async () => {
+      await alice.passOver({ subagent: 'audit', reason: 'r', work_context: { objective: 'o' } })
+      return revoked.state.heard > 0 && kept.state.heard > 0 ? true : undefined
+    }
+    await until(heard, { what: 'both feeds hear' })
+    await file.revoke(shown.id)
+    await expect(revoked.done).rejects.toMatchObject({ code: 'E013', context: { status: 401 } })
+    const before = kept.state.heard
+    await until(async () => (await heard()) && kept.state.heard > before, { what: 'the other one goes on' })
+    expect(kept.state.open).toBe(true)
+    stop.abort()
+    await kept.done.catch(() => undefined)
+    await rm(folder, { recursive: true })
   })
 
   it('sends away who takes nothing, and goes on for everybody else', async () => {

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { connect as connectSocket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { NeedsTokens, PortTaken, TokenFile } from '@passover/gateway'
+import { CannotListen, NeedsTokens, PortTaken, TokenFile } from '@passover/gateway'
 import { connectHttp } from '@passover/sdk/http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GatewayWorld } from '../support/gateway.js'
@@ -123,6 +123,8 @@ describe('people at the HTTP API', () => {
     expect(await raw(at, `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 .*problem\+json/s)
     expect(await raw(at, 'no http\r\n\r\n')).toMatch(/^HTTP\/1.1 400 .*problem\+json/s)
     await expect((await world.another({ port: Number(new URL(at).port) })).listen()).rejects.toBeInstanceOf(PortTaken)
+    // An address for examples, which no machine has.
+    await expect((await world.another({ host: '192.0.2.1', port: 0 })).listen()).rejects.toBeInstanceOf(CannotListen)
   })
 
   it('have tokens in a file that holds none of them, and need one where others could come', async () => {

@@ -1,3 +1,4 @@
+import type { AuditPage, CreatedPass, PassesPage, ReturnsPage, ShownPass } from '@passover/schemas/http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GatewayWorld } from '../support/gateway.js'
 import { until } from '../support/until.js'
@@ -18,30 +19,30 @@ describe('the HTTP API', () => {
   const request = { subagent: 'audit', reason: 'review', work_context: { objective: 'look' } }
 
   it('passes work over as the agent of the token, waits, and tells of it', async () => {
-    const made = await world.ask('agent~alice', '/passes', { body: request, headers: { prefer: 'wait=30' } })
+    const made = await world.ask<CreatedPass>('agent~alice', '/passes', { body: request, headers: { prefer: 'wait=30' } })
     expect(made).toMatchObject({
       status: 200,
       body: { originator: 'alice', subagent: 'audit', output: { status: 'completed', output: 'done: look' } },
     })
     const { id } = made.body
     expect(made.headers.get('location')).toBe(`/api/pass-over/passes/${id}`)
-    const shown = await world.ask('ann', `/passes/${id}?history=true`)
+    const shown = await world.ask<ShownPass>('ann', `/passes/${id}?history=true`)
     expect(shown.body).toMatchObject({
       status: expect.stringMatching(/returned|processed/),
       pass: { id },
       output: { output: 'done: look' },
     })
-    expect(shown.body.history.map(({ kind }: { kind: string }) => kind)).toContain('return')
+    expect(shown.body.history?.map(({ kind }) => kind)).toContain('return')
   })
 
   it('lists it, its audit entry and its return context by the guide’s parameters', async () => {
     const body = { ...request, work_context: { objective: 'look', session_id: 'abc123' } }
-    const { id } = (await world.ask('agent~alice', '/passes', { body, headers: { prefer: 'wait=30' } })).body
+    const { id } = (await world.ask<CreatedPass>('agent~alice', '/passes', { body, headers: { prefer: 'wait=30' } })).body
     const seconds = Math.floor(Date.now() / 1000) - 3_600
     const query = `session_id=abc123&start_time=${seconds}&originating_agent=alice&subagent=audit`
     const entries = await until(
       async () => {
-        const { body: page } = await world.ask('ann', `/audit?${query}`)
+        const { body: page } = await world.ask<AuditPage>('ann', `/audit?${query}`)
         return page.entries.length > 0 ? page.entries : undefined
       },
       { what: 'the entry is recorded' },
@@ -49,13 +50,43 @@ describe('the HTTP API', () => {
     expect(entries).toMatchObject([
       { pass_over_id: id, session_id: 'abc123', originating_agent: 'alice', status: 'completed', returned: true },
     ])
-    expect((await world.ask('ann', `/passes?${query}`)).body.passes).toMatchObject([{ id }])
-    expect((await world.ask('ann', `/returns?${query}`)).body.returns).toMatchObject([
+    expect((await world.ask<PassesPage>('ann', `/passes?${query}`)).body.passes).toMatchObject([{ id }])
+    expect((await world.ask<ReturnsPage>('ann', `/returns?${query}`)).body.returns).toMatchObject([
       { pass_over_id: id, chain_depth: 1, ancestors: ['alice'], pending_work_output: { work_id: id }, return_deadline: expect.any(Number) },
     ])
-    expect((await world.ask('ann', `/audit?${query}&end_time=${seconds + 1}`)).body.entries).toEqual([])
-    expect((await world.ask('agent~audit', '/audit?session_id=abc123')).body.entries).toHaveLength(1)
-    expect((await world.ask('agent~other', '/audit?session_id=abc123')).body.entries).toEqual([])
+    expect((await world.ask<AuditPage>('ann', `/audit?${query}&end_time=${seconds + 1}`)).body.entries).toEqual([])
+    expect((await world.ask<AuditPage>('agent~audit', '/audit?session_id=abc123')).body.entries).toHaveLength(1)
+    expect((await world.ask<AuditPage>('agent~other', '/audit?session_id=abc123')).body.entries).toEqual([])
+  })
+
+  it('shows an originator nothing of an output that nobody released yet, and a person all of it', async () => {
+    const { world: made } = world.agents
+    await made.agent('critic')
+    const finding = { type: 'finding' as const, severity: 'error' as const, category: 'c', message: 'SECRET finding' }
+    const critic = await world.agents.agent('critic')
+    await critic.onPass(() => ({ output: 'SECRET output', summary: 'SECRET summary', artifacts: [finding] }))
+    const body = { ...request, subagent: 'critic', work_context: { objective: 'look', session_id: 'unreleased' } }
+    const { id } = (await world.ask<CreatedPass>('agent~alice', '/passes', { body })).body
+    const all = async (token: string) => {
+      const paths = ['/audit?session_id=unreleased', `/passes/${id}?history=true`, `/passes/${id}/plan`, '/inbox', '/returns', '/passes']
+      return Promise.all(paths.map(async (path) => JSON.stringify((await world.ask(token, path)).body)))
+    }
+    await until(
+      async () => {
+        const { body: page } = await world.ask<AuditPage>('ann', '/audit?session_id=unreleased')
+        return page.entries.length > 0 ? true : undefined
+      },
+      { what: 'the entry is recorded' },
+    )
+    const shows = (texts: string[]) => texts.map((text) => text.includes('SECRET'))
+    expect(shows(await all('ann'))).toEqual([true, true, false, true, true, false])
+    expect(shows(await all('agent~alice'))).toEqual([false, false, false, false, false, false])
+    expect((await world.ask<AuditPage>('agent~alice', '/audit?session_id=unreleased')).body.entries).toMatchObject([
+      { summary: 'the output is not released: it is awaiting_release', issues_found_count: 1 },
+    ])
+    await world.ask('ann', `/passes/${id}/deny`, { body: { item: 'return' } })
+    expect(shows(await all('agent~alice'))).toEqual([false, false, false, false, false, false])
+    expect(shows(await all('ann'))[1]).toBe(true)
   })
 
   it('says what is wrong as a problem with a code, and stores nothing', async () => {

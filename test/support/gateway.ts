@@ -5,13 +5,25 @@ import { clockOf, SILENT } from './dispatch.js'
 
 const yes = () => Promise.resolve(true)
 /** Tokens of a test: `ann`, `ann~read` (scopes by dots), `agent~alice`. */
-export const TEST_TOKENS: Tokens = { any: yes, ever: yes, find: (bearer) => Promise.resolve(callerNamed(bearer)) }
+export const TEST_TOKENS: Tokens = { any: yes, ever: yes, stands: yes, find: (bearer) => Promise.resolve(callerNamed(bearer)) }
 
 function callerNamed(bearer: string): Caller | undefined {
   const [, agent, name, scopes] = /^(agent~)?([a-z]+)(?:~([a-z.]+))?$/.exec(bearer) ?? []
   if (!name || name === 'nobody') return undefined
   const has = scopes?.split('.') ?? SCOPES
   return { name, kind: agent ? 'agent' : 'person', scopes: has as Scope[], token: bearer }
+}
+
+interface Asking {
+  method?: string
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+interface Answered<Body> {
+  status: number
+  headers: Headers
+  body: Body
 }
 
 /** A world with a gateway before it, that answers without a socket. */
@@ -40,8 +52,8 @@ export class GatewayWorld implements AsyncDisposable {
     return gateway
   }
 
-  /** Asks as this token's owner. */
-  async ask(token: string, path: string, init: { method?: string; body?: unknown; headers?: Record<string, string> } = {}) {
+  /** Asks as this token's owner. `Body`: what the document says of a success; who looks at a problem looks it up itself. */
+  async ask<Body = Record<string, unknown>>(token: string, path: string, init: Asking = {}): Promise<Answered<Body>> {
     const { body, headers = {}, method = body === undefined ? 'GET' : 'POST' } = init
     const response = await this.gateway.app.request(`http://localhost/api/pass-over${path}`, {
       method,
@@ -49,8 +61,7 @@ export class GatewayWorld implements AsyncDisposable {
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     })
     const text = await response.text()
-    // biome-ignore lint/suspicious/noExplicitAny: what comes back is what a test looks at.
-    return { status: response.status, headers: response.headers, body: (text === '' ? undefined : JSON.parse(text)) as any }
+    return { status: response.status, headers: response.headers, body: (text === '' ? undefined : JSON.parse(text)) as Body }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -36,7 +36,16 @@ export function action<Options, Arguments extends unknown[]>(
   return async (...given) => {
     const command = given.at(-1) as Command
     const context = makeContext(command.optsWithGlobals(), process.env)
-    const code = await body(context, command.opts() as Options, ...(command.processedArgs as Arguments))
+    const code = await body(context, optionsOf(command) as Options, ...(command.processedArgs as Arguments))
     if (code) throw new Finished(code)
   }
+}
+
+/** Of an option that the command above it has too, commander hands what was given to that one, wherever it stood. */
+export function optionsOf(command: Command): Record<string, unknown> {
+  const own = command.opts()
+  const all = command.optsWithGlobals()
+  const names = command.options.map((option) => option.attributeName())
+  const given = (name: string) => !['default', undefined].includes(command.getOptionValueSource(name))
+  return Object.fromEntries(names.filter((name) => name in all).map((name) => [name, given(name) ? own[name] : all[name]]))
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { otherPort } from './commands/up.js'
+import { otherHttp, otherPort } from './commands/up.js'
 import { serverEnd } from './kept-server.js'
 
 describe('the server of a project', () => {
@@ -13,5 +13,14 @@ describe('the server of a project', () => {
     expect(otherPort('nats://127.0.0.1:4222', 4222)).toBeUndefined()
     expect(otherPort('nats://127.0.0.1:4222', undefined)).toBeUndefined()
     expect(otherPort('', 4223)).toBeUndefined()
+  })
+  it('that runs already may serve no HTTP API, or elsewhere than asked for', () => {
+    expect(otherHttp(undefined, undefined)).toBeUndefined()
+    expect(otherHttp(undefined, true)).toBe(true)
+    expect(otherHttp(undefined, 7420)).toBe(7420)
+    expect(otherHttp('http://127.0.0.1:7420', true)).toBeUndefined()
+    expect(otherHttp('http://127.0.0.1:7420', 0)).toBeUndefined()
+    expect(otherHttp('http://127.0.0.1:7420', 7420)).toBeUndefined()
+    expect(otherHttp('http://127.0.0.1:7420', 7421)).toBe(7421)
   })
 })

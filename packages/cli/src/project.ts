@@ -15,6 +15,8 @@ export interface ServerFile {
   started_at?: number
   /** Where `up` tells how it is. */
   health?: string
+  /** Where `up --http` serves the HTTP API. */
+  http?: string
 }
 
 /** The nearest `.passover` folder from `from` upward. */
@@ -66,7 +68,7 @@ function parseServerFile(text: string): ServerFile | undefined {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value !== 'object' || value === null) return undefined
-    const { url, user, password, pid, started_at, health } = value as Record<string, unknown>
+    const { url, user, password, pid, started_at, health, http } = value as Record<string, unknown>
     if (typeof url !== 'string' || typeof user !== 'string' || typeof password !== 'string') return undefined
     return {
       url,
@@ -75,6 +77,7 @@ function parseServerFile(text: string): ServerFile | undefined {
       ...(typeof pid === 'number' ? { pid } : {}),
       ...(typeof started_at === 'number' ? { started_at } : {}),
       ...(typeof health === 'string' ? { health } : {}),
+      ...(typeof http === 'string' ? { http } : {}),
     }
   } catch {
     return undefined

@@ -17,6 +17,8 @@ export interface Caller {
 export interface Tokens {
   /** Whose token this is; undefined: nobody's, or not any more. */
   find(bearer: string): Promise<Caller | undefined>
+  /** Whether what was found is still so: not revoked, not expired, and of no fewer scopes. */
+  stands(caller: Caller): Promise<boolean>
   /** Whether there is any. */
   any(): Promise<boolean>
   /** Whether there is any, or ever was: who takes the last one back does not thereby let everybody in. */
@@ -34,6 +36,12 @@ export async function callerOf(header: string | undefined, tokens: Tokens, open:
   const caller = await tokens.find(bearer)
   if (!caller) throw unauthorized('this token is not known, was revoked, or has expired')
   return caller
+}
+
+/** Whether who was let in would be let in now. */
+export async function standsStill(caller: Caller, tokens: Tokens, open: Caller | undefined): Promise<boolean> {
+  if (caller === open) return !(await tokens.ever())
+  return tokens.stands(caller)
 }
 
 /** 403 where the token does not have the scope. */

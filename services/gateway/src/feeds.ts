@@ -3,6 +3,7 @@ import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
 import { happeningOf } from '@passover/sdk/people'
 import type { Caller } from './caller.js'
+import { FeedSight } from './feed-sight.js'
 import { HttpProblem, problemFor } from './problem.js'
 import { SlowReader, StreamWriter } from './stream-writer.js'
 
@@ -11,7 +12,11 @@ interface FeedLimits {
   feeds_a_token: number
   heartbeat_ms: number
   slow_ms: number
+  recheck_ms: number
 }
+
+/** Whether who was let in would be let in now. */
+type StandsStill = (caller: Caller) => Promise<boolean>
 
 interface FeedOptions {
   bus: Bus
@@ -34,7 +39,10 @@ const RETRY_MS = 1_000
 export class Feeds {
   readonly #open = new Set<{ token: string; close: () => Promise<void> }>()
 
-  constructor(private readonly limits: FeedLimits) {}
+  constructor(
+    private readonly limits: FeedLimits,
+    private readonly standsStill: StandsStill,
+  ) {}
 
   get size(): number {
     return this.#open.size
@@ -53,7 +61,9 @@ export class Feeds {
     }
     try {
       const { first, last } = await bus.bounds()
-      feed.close = await begin(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms: this.limits.heartbeat_ms })
+      const { heartbeat_ms, recheck_ms } = this.limits
+      const { standsStill } = this
+      feed.close = await begin(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms, recheck_ms, standsStill })
     } catch (error) {
       ended()
       throw error
@@ -82,12 +92,16 @@ interface Beginning {
   after: number
   ended: () => void
   heartbeat_ms: number
+  recheck_ms: number
+  standsStill: StandsStill
 }
 
 /** Gives what closes it. */
-async function begin(options: FeedOptions, { writer, first, last, after, ended, heartbeat_ms }: Beginning): Promise<() => Promise<void>> {
+async function begin(options: FeedOptions, beginning: Beginning): Promise<() => Promise<void>> {
   const { bus, caller, wanted } = options
-  const start = after > last ? last : after
+  const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
+  const sight = new FeedSight(bus, caller)
+  const start = Math.min(after, last)
   let position = start
   // Nobody awaits these: a reader that is too slow for one must not end the process.
   const tell = (text: string) => writer.write(text).catch(slow)
@@ -103,15 +117,22 @@ async function begin(options: FeedOptions, { writer, first, last, after, ended, 
   const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
     if (writer.closed) return
     const happening = happeningOf(stored, fact, bus)
-    const told = happening && maySee(caller, happening) && isWanted(happening, wanted)
-    if (told) await tell(block('passover', stored.sequence, await whole(bus, happening, fact)))
+    if (happening && isWanted(happening, wanted) && (await sight.sees(happening)))
+      await tell(block('passover', stored.sequence, await whole(bus, happening, fact)))
     position = stored.sequence
   })
   const heartbeat = setInterval(() => {
     if (!writer.busy) void tell(block('position', position, {}))
   }, heartbeat_ms)
+  // A feed outlives the request that its token was asked for: taken back, it must not go on.
+  const recheck = setInterval(() => {
+    void standsStill(caller)
+      .catch(() => false)
+      .then((stands) => stands || writer.close())
+  }, recheck_ms)
   const close = async () => {
     clearInterval(heartbeat)
+    clearInterval(recheck)
     writer.close()
     await reader[Symbol.asyncDispose]()
     ended()
@@ -133,13 +154,6 @@ function block(event: string, id: number, data: object): string {
 async function whole(bus: Bus, happening: FeedEvent, fact: Fact): Promise<FeedEvent> {
   const stored = TOLD_BY_BODY.has(happening.kind) ? await bus.journal.message(happening.sequence) : undefined
   return (stored && happeningOf(stored, fact, bus)) ?? happening
-}
-
-/** An agent sees its own passes: as subagent once they are admitted. */
-function maySee({ kind, name }: Caller, event: FeedEvent): boolean {
-  if (kind === 'person') return true
-  if (event.originator === name) return true
-  return event.subagent === name && event.kind !== 'request' && event.kind !== 'held' && event.kind !== 'decision'
 }
 
 function isWanted(event: FeedEvent, { id, originating_agent, subagent }: EventsParameters): boolean {

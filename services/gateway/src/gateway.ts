@@ -5,7 +5,7 @@ import type { Hono } from 'hono'
 import type { Logger } from 'pino'
 import { Acting, type ConnectAs } from './acting.js'
 import { makeApp } from './app.js'
-import { type Caller, SCOPES, type Tokens } from './caller.js'
+import { type Caller, SCOPES, standsStill, type Tokens } from './caller.js'
 import { openApiDocument } from './document.js'
 import { Feeds } from './feeds.js'
 import type { Inside } from './inside.js'
@@ -31,7 +31,7 @@ export interface Gateway extends AsyncDisposable {
   /** Answers without a socket: for tests, and for who serves it otherwise. */
   readonly app: Hono
   health(): HealthReport
-  /** Begins to listen. Throws PortTaken, NeedsTokens. */
+  /** Begins to listen. Throws PortTaken, CannotListen, NeedsTokens. */
   listen(): Promise<Listening>
 }
 
@@ -63,11 +63,12 @@ class RunningGateway implements Gateway {
     tellReconnects(this.#health, bus)
     this.#health.watch('audit', 'needed', () => unless(this.#audit))
     const acting = new Acting(deps.connect, clock, options)
-    const feeds = new Feeds(options)
+    const open = openCaller(deps, options.host)
+    const feeds = new Feeds(options, (caller) => standsStill(caller, deps.tokens, open))
     const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: acting.size }))
     const document = openApiDocument()
     this.#inside = { bus, clock, log, options, acting, feeds, metrics, health: () => this.#health.report(), document: () => document }
-    this.app = makeApp({ inside: this.#inside, tokens: deps.tokens, open: openCaller(deps, options.host) })
+    this.app = makeApp({ inside: this.#inside, tokens: deps.tokens, open })
     this.#health.begin()
     void this.#look()
   }

@@ -18,6 +18,8 @@ export const gatewayOptions = z.strictObject({
   /** Open feeds of events, of all and of one token. */
   feeds: z.int().min(1).default(200),
   feeds_a_token: z.int().min(1).default(20),
+  /** How often an open feed looks whether its token still stands. */
+  recheck_ms: z.int().min(10).default(2_000),
   heartbeat_ms: z.int().min(10).default(15_000),
   /** A reader that takes nothing for so long is sent away; it goes on from where it was. */
   slow_ms: z.int().min(10).default(30_000),

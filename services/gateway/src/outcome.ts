@@ -2,6 +2,7 @@ import type { Bus } from '@passover/bus'
 import type { AnsweredPass, PassError } from '@passover/schemas'
 import { readResult } from '@passover/sdk/people'
 import type { Caller } from './caller.js'
+import { withheldOf } from './withheld.js'
 
 export interface Outcome {
   output?: Record<string, unknown>
@@ -11,18 +12,11 @@ export interface Outcome {
 }
 
 /** What came back, as far as this caller may see it now: an originator gets an output when it is released, and a person before that. */
-export async function outcomeOf(bus: Bus, { kind, name }: Caller, pass: AnsweredPass): Promise<Outcome> {
-  const released = pass.status !== 'awaiting_release' && pass.status !== 'expired' && !denied(pass)
-  if (!released && kind === 'agent' && pass.key.originator === name) {
-    return { withheld: `the output is not released: it is ${pass.status}` }
-  }
+export async function outcomeOf(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<Outcome> {
+  const withheld = withheldOf(caller, pass)
+  if (withheld !== undefined) return { withheld }
   const result = await readResult(bus, pass)
   if (!result) return {}
   if ('output' in result) return { output: result.output }
   return 'error' in result ? result : { withheld: `the return cannot be read: ${result.unreadable}` }
-}
-
-/** A person did not release it. */
-function denied({ decisions }: AnsweredPass): boolean {
-  return decisions.some(({ item, verdict }) => item === 'return' && verdict === 'deny')
 }

@@ -39,23 +39,45 @@ async function run(context: Context, options: UpOptions): Promise<number> {
     progress.stop()
   })
   if (started.kind === 'started') return await serveAll(context, started.local, { signals, http: options.http })
-  const { url, pid, project } = started
+  return await alreadyUp(context, started, options)
+}
+
+/** What was asked for and does not stand so is said, and is no success. */
+async function alreadyUp({ terminal }: Context, { url, pid, project, started_at }: Runs, options: UpOptions): Promise<number> {
+  const { readServerFile } = await import('../project.js')
+  const http = readServerFile(project)?.http
   const wanted = otherPort(url, options.port)
-  terminal.show(
-    {
-      state: 'already_running',
-      url,
-      pid,
-      directory: project,
-      ...(started.started_at ? { started_at: started.started_at } : {}),
-      ...(wanted === undefined ? {} : { port_not_taken: wanted }),
-    },
-    () => (url ? `Already up: ${url} (process ${pid}), data in ${project}.` : `Process ${pid} is just starting the server of ${project}.`),
+  const wanted_http = otherHttp(http, options.http)
+  const document = {
+    state: 'already_running',
+    url,
+    pid,
+    directory: project,
+    ...(http === undefined ? {} : { http }),
+    ...(started_at ? { started_at } : {}),
+    ...(wanted === undefined ? {} : { port_not_taken: wanted }),
+    ...(wanted_http === undefined ? {} : { http_not_served: wanted_http }),
+  }
+  const at = http === undefined ? '' : ` HTTP API at ${http}/openapi.json.`
+  terminal.show(document, () =>
+    url ? `Already up: ${url} (process ${pid}), data in ${project}.${at}` : `Process ${pid} is just starting the server of ${project}.`,
   )
-  if (wanted === undefined) return 0
-  if (terminal.mode === 'human')
+  if (wanted === undefined && wanted_http === undefined) return 0
+  if (terminal.mode === 'human' && wanted !== undefined)
     terminal.note(`It is not at port ${wanted}: to move it, stop process ${pid}, then passover up --port ${wanted}`)
+  if (terminal.mode === 'human' && wanted_http !== undefined)
+    terminal.note(
+      `It serves no HTTP API${http === undefined ? '' : ' there'}: passover gateway${typeof wanted_http === 'number' ? ` --port ${wanted_http}` : ''} does, beside it`,
+    )
   return 1
+}
+
+type Runs = Extract<Started, { kind: 'runs' }>
+
+/** Where the HTTP API was asked for, and is not: a port, or any place at all. */
+export function otherHttp(http: string | undefined, asked: number | true | undefined): number | true | undefined {
+  if (asked === undefined || (http !== undefined && (asked === true || asked === 0))) return undefined
+  return http !== undefined && Number(new URL(http).port) === asked ? undefined : asked
 }
 
 /** The port that was asked for, where the server that runs has another. */
@@ -144,10 +166,18 @@ async function serveAll(context: Context, local: Local, { signals, http }: { sig
   const port = http === true ? undefined : http
   try {
     await using gateway = await serveGateway(context, server, { port, tokens: `${local.project}/gateway-tokens.json` })
+    await rememberHttp(local, gateway.url)
     return await serve(context, local, { signals, api: gateway.url })
   } finally {
     await local.stop()
   }
+}
+
+/** So that a second `up` can say where it is. On somebody else's server there is no file to say it in. */
+async function rememberHttp({ project, server }: Local, http: string): Promise<void> {
+  const { readServerFile, writeServerFile } = await import('../project.js')
+  const file = server && readServerFile(project)
+  if (file) writeServerFile(project, { ...file, http })
 }
 
 async function serverOf(context: Context, { project }: Local): Promise<ServerSetting> {

@@ -7,6 +7,8 @@ export interface HttpOptions {
   token?: string | undefined
   /** Default: the global one. */
   fetch?: typeof fetch | undefined
+  /** How long one request waits in all where the gateway says `Retry-After` (ms, default 30,000; 0: never). */
+  most_wait_ms?: number | undefined
 }
 
 export interface Ask {
@@ -18,9 +20,35 @@ export interface Ask {
 }
 
 const API = '/api/pass-over'
+const MOST_WAIT_MS = 30_000
+const LEAST_WAIT_MS = 50
+const TOO_MANY = 429
+const NOT_NOW = 503
 
-/** Sends one request. PassOverError with the problem's code; E040 where nobody answers. */
-export async function send({ url, token, fetch: ask = fetch }: HttpOptions, path: string, asked: Ask = {}): Promise<Response> {
+/** Sends one request, and again after `Retry-After` where that can do no harm. PassOverError with the problem's code; E040 where nobody answers. */
+export async function send(options: HttpOptions, path: string, asked: Ask = {}): Promise<Response> {
+  let left_ms = options.most_wait_ms ?? MOST_WAIT_MS
+  for (;;) {
+    const response = await sendOnce(options, path, asked)
+    if (response.ok) return response
+    const error = await errorOf(response)
+    const { retry_after_ms, pass_id } = error.context ?? {}
+    // What a pass ended with would be another pass's end.
+    if (typeof retry_after_ms !== 'number' || pass_id !== undefined || !mayAskAgain(response.status, asked)) throw error
+    const wait_ms = Math.max(retry_after_ms, LEAST_WAIT_MS)
+    if (wait_ms > left_ms) throw error
+    left_ms -= wait_ms
+    await pause(wait_ms, asked.signal)
+    asked.signal?.throwIfAborted()
+  }
+}
+
+/** What was turned away at the door was not done; of anything else only what changes nothing is asked again. */
+function mayAskAgain(status: number, { method, body }: Ask): boolean {
+  return status === TOO_MANY || (status === NOT_NOW && (method ?? 'GET') === 'GET' && body === undefined)
+}
+
+async function sendOnce({ url, token, fetch: ask = fetch }: HttpOptions, path: string, asked: Ask): Promise<Response> {
   const { method = asked.body === undefined ? 'GET' : 'POST', query = {}, body, signal } = asked
   const address = new URL(`${API}${path}`, url)
   for (const [name, value] of Object.entries(query)) if (value !== undefined) address.searchParams.set(name, String(value))
@@ -28,12 +56,10 @@ export async function send({ url, token, fetch: ask = fetch }: HttpOptions, path
   for (const [name, value] of Object.entries(asked.headers ?? {})) if (value !== undefined) headers.set(name, value)
   if (body !== undefined) headers.set('content-type', 'application/json')
   const sent = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal ? { signal } : {}) }
-  const response = await ask(address, sent).catch((error: unknown) => {
+  return await ask(address, sent).catch((error: unknown) => {
     if (signal?.aborted) throw error
     throw new PassOverError('E040', `the gateway at ${url} does not answer: ${error instanceof Error ? error.message : String(error)}`)
   })
-  if (response.ok) return response
-  throw await errorOf(response)
 }
 
 /** As JSON. What is no JSON comes from somebody else. */
@@ -48,8 +74,32 @@ export async function call<T>(options: HttpOptions, path: string, asked: Ask = {
 
 async function errorOf(response: Response): Promise<PassOverError> {
   const said = problem.safeParse(await response.json().catch(() => undefined))
-  if (!said.success) return new PassOverError('E040', `the gateway answered ${response.status}`, { status: response.status })
-  const { code, detail, status, details, retry_after_ms, hint, errors, pass_id } = said.data
+  const told = retryAfter(response.headers.get('retry-after'))
+  if (!said.success) {
+    return new PassOverError('E040', `the gateway answered ${response.status}`, { status: response.status, retry_after_ms: told })
+  }
+  const { code, detail, status, details, retry_after_ms = told, hint, errors, pass_id } = said.data
   const context = { ...details, status, retry_after_ms, hint, errors, pass_id }
   return new PassOverError(code === 'INTERNAL' ? 'E040' : code, detail, context)
+}
+
+/** In ms: seconds, or a date (RFC 9110). A proxy before the gateway says no more than this header. */
+function retryAfter(header: string | null): number | undefined {
+  if (header === null) return undefined
+  if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1_000
+  const at = Date.parse(header)
+  return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
+}
+
+/** Ends early when the signal is aborted. */
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const over = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', over)
+      resolve()
+    }
+    const timer = setTimeout(over, ms)
+    signal?.addEventListener('abort', over, { once: true })
+  })
 }

@@ -1,6 +1,6 @@
 import { PassOverError } from '@passover/core'
 import { type EventsParameters, type FeedEvent, feedEvent } from '@passover/schemas/http'
-import { type HttpOptions, send } from './call.js'
+import { type HttpOptions, pause, send } from './call.js'
 import { type Block, blocks } from './server-sent.js'
 
 export interface EventsOptions extends EventsParameters {
@@ -47,7 +47,7 @@ export async function* events(options: HttpOptions, wanted: EventsOptions): Asyn
     }
     if (signal?.aborted) return
     onReconnect?.(why)
-    await pause(signal)
+    await pause(againIn(why), signal)
   }
 }
 
@@ -57,13 +57,8 @@ function eventIn({ event, data }: Block, onLost: EventsOptions['onLost']): FeedE
   return event === 'passover' ? feedEvent.parse(value) : undefined
 }
 
-function pause(signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, AGAIN_MS)
-    const early = () => {
-      clearTimeout(timer)
-      resolve()
-    }
-    signal?.addEventListener('abort', early, { once: true })
-  })
+/** As long as the gateway says, where it said so. */
+function againIn(why: unknown): number {
+  const told = why instanceof PassOverError ? why.context?.retry_after_ms : undefined
+  return typeof told === 'number' ? Math.max(told, AGAIN_MS) : AGAIN_MS
 }

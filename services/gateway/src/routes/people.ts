@@ -1,6 +1,7 @@
 import { agentsPage, inboxPage, inboxParameters } from '@passover/schemas/http'
 import { askAgents, askInbox, readPresence } from '@passover/sdk/people'
 import { route } from '../route.js'
+import { itemFor } from '../withheld.js'
 
 export const listAgents = route({
   method: 'get',
@@ -38,6 +39,6 @@ export const listInbox = route({
       ...(cursor === undefined ? {} : { after: cursor }),
     }
     const { items, next } = await inside.acting.as(caller.name, (bus) => askInbox(bus, filter))
-    return { status: 200, body: { items, cursor: next } }
+    return { status: 200, body: { items: items.map((item) => itemFor(caller, item)), cursor: next } }
   },
 })

@@ -8,6 +8,7 @@ import { outcomeOf } from '../outcome.js'
 import { queryFrom } from '../query.js'
 import { waitOf } from '../receive.js'
 import { route } from '../route.js'
+import { itemFor, recordFor } from '../withheld.js'
 
 const POLL_MS = 250
 
@@ -52,6 +53,8 @@ export const showPass = route({
 })
 
 async function shown(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<object> {
-  const { row, status, digest, deadline, decisions, record, due, history, below } = pass
+  const { row, status, digest, deadline, decisions, history, below } = pass
+  const record = recordFor(caller, pass)
+  const due = pass.due && itemFor(caller, pass.due)
   return { pass: row, status, digest, deadline, decisions, record, due, history, below, ...(await outcomeOf(bus, caller, pass)) }
 }
