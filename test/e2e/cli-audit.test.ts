@@ -5,7 +5,7 @@ import { passOverAuditEntry, type QueriedPass, type StatsAnswer } from '@passove
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { Story, type StoryOptions } from '../support/story.js'
-import { Folder, json, run } from './cli-harness.js'
+import { cli, Folder, json, run, until } from './cli-harness.js'
 
 const SESSIONS = ['abc123', '..', '../../escape', 'ABC', 'abc', 'x'.repeat(200), '=formula', '']
 
@@ -77,6 +77,20 @@ describe('passover audit', () => {
     expect(told.at(-1)?.entry).toMatchObject({ session_id: 'tailed', status: 'completed' })
     const some = await json<QueriedPass[]>(['audit', 'tail', '--since', '1h', '--count', '1', '--to', 'scout'], at())
     expect(ids(some.document)).toEqual(['audit-id-0009'])
+  })
+
+  it('tail: goes on where it was when the server is back after kill -9, and tells each pass once', async () => {
+    await using tail = cli(['audit', 'tail', '--since', '1h', '--session', 'cut', '--count', '2', '--jsonl'], at())
+    const before = await story({ session_id: 'cut' }).whole()
+    await tail.printed(before.key.id)
+    const [server] = fixture.nats.nodes
+    await server?.kill()
+    await server?.restart()
+    await until('the connection is back', () => fixture.bus.connected)
+    const after = await story({ session_id: 'cut' }).whole()
+    const { code, stdout } = await tail.ended
+    const told = stdout.trim().split('\n')
+    expect({ code, ids: ids(told.map((line) => JSON.parse(line) as QueriedPass)) }).toEqual({ code: 0, ids: [before.key.id, after.key.id] })
   })
 
   it('export: one file a month and session, whole, the same when run again; a summary; CSV without formulas', async () => {
