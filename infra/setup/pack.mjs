@@ -33,8 +33,8 @@ prepare()
 const into = resolve(process.env.INIT_CWD ?? process.cwd(), folder)
 mkdirSync(into, { recursive: true })
 const wanted = given.includes('--agents') ? AGENTS : packages()
-const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', into, ...wanted.flatMap((name) => ['--workspace', name])]
-const { status, stdout, stderr } = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8', shell: process.platform === 'win32' })
+const args = ['pack', '--ignore-scripts', '--pack-destination', into, ...wanted.flatMap((name) => ['--workspace', name])]
+const { status, stderr } = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8', shell: process.platform === 'win32' })
 if (status !== 0) {
   process.stderr.write(stderr)
   process.exit(1)
