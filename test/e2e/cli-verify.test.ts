@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cli, ECHO, json, openProject, type Project, run } from './cli-harness.js'
@@ -10,6 +11,11 @@ interface Verdict {
   counts: { passes: number; messages: number }
   head: { sequence: number; hash: string }
 }
+
+/** Loaded before the command: whatever opens a connection ends it. */
+const NO_NETWORK = `data:text/javascript,${encodeURIComponent(
+  "import net from 'node:net'; import dgram from 'node:dgram'; const no = () => { throw new Error('no network here') }; net.Socket.prototype.connect = no; dgram.Socket.prototype.send = no",
+)}`
 
 let project: Project
 let cwd: string
@@ -86,6 +92,35 @@ describe('passover evidence', () => {
     expect(checked).toMatchObject({ code: 0, document: { ok: true, fingerprint: made.document.fingerprint } })
     const other = await json<{ what: string }>(['evidence', 'verify', 'pass.json', '--key', 'SHA256:other'], { cwd })
     expect(other).toMatchObject({ code: 1, document: { what: expect.stringContaining('another key') } })
+  })
+
+  it('verifies elsewhere: in a process that has the file and a public key, no project, no home and no network', async () => {
+    const made = await json<{ fingerprint: string }>(['evidence', id, '--out', 'taken.json'], { cwd })
+    const key = await json<{ fingerprint: string; public_key: string; file: string }>(['evidence', 'key'], { cwd })
+    expect(key.document).toMatchObject({ fingerprint: made.document.fingerprint, file: join(cwd, '.passover', 'evidence.key') })
+    const elsewhere = mkdtempSync(join(tmpdir(), 'elsewhere-'))
+    try {
+      const text = readFileSync(join(cwd, 'taken.json'), 'utf8')
+      writeFileSync(join(elsewhere, 'taken.json'), text)
+      writeFileSync(join(elsewhere, 'their.pem'), key.document.public_key)
+      const env = { NODE_OPTIONS: `--import ${NO_NETWORK}`, HOME: elsewhere, XDG_CONFIG_HOME: elsewhere, XDG_CACHE_HOME: elsewhere }
+      const check = (file: string) =>
+        json<Verdict & { what?: string }>(['evidence', 'verify', file, '--key', 'their.pem'], { cwd: elsewhere, env })
+      expect(await check('taken.json')).toMatchObject({ code: 0, document: { ok: true, fingerprint: made.document.fingerprint } })
+      // There is none, indeed: with it the same process would be told.
+      const { url, user, password } = JSON.parse(readFileSync(join(cwd, '.passover', 'server.json'), 'utf8')) as Record<string, string>
+      const access = { NATS_USER: user, NATS_PASSWORD: password }
+      expect((await run(['list', '--server', url ?? ''], { cwd: elsewhere, env: { ...env, ...access } })).code).not.toBe(0)
+      expect((await run(['list', '--server', url ?? ''], { cwd: elsewhere, env: access })).code).toBe(0)
+      const at = text.indexOf('"data": "') + 30
+      writeFileSync(join(elsewhere, 'changed.json'), `${text.slice(0, at)}${text[at] === 'A' ? 'B' : 'A'}${text.slice(at + 1)}`)
+      expect(await check('changed.json')).toMatchObject({
+        code: 1,
+        document: { ok: false, what: expect.stringMatching(/entry \d+ .* was changed/) },
+      })
+    } finally {
+      rmSync(elsewhere, { recursive: true, force: true })
+    }
   })
 })
 

@@ -1,9 +1,10 @@
 import { SEGMENT_SIZE } from '@passover/archive'
 import { type AuditRunning, deletePass, PASSES_BUCKET, type Rebuilt, rebuildRecords, storedRecord } from '@passover/audit'
-import { encode } from '@passover/bus'
+import { encode, PolicyStore } from '@passover/bus'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
+import { publishUpon } from '../support/policies.js'
 import { Story, type StoryOptions } from '../support/story.js'
 
 const RULES = { id_window_ms: 3_600_000 }
@@ -106,18 +107,24 @@ describe('audit: rebuilding the records', () => {
 
   it('while passes go on: what is written meanwhile stays, and in the end all is as a rebuild would make it', async () => {
     let going = true
+    const all: Story[] = []
+    // New passes, and ever something more of those whose records are taken out and made anew just now.
     const traffic = (async () => {
-      while (going) {
+      for (let turn = 0; going; turn++) {
         const some = Array.from({ length: 8 }, () => story({ session_id: `s-${count % 3}` }))
         await Promise.all(some.map((one) => one.whole()))
-        await some[0]?.applied('maria')
+        all.push(...some)
+        const older = all.slice(-24).filter((_, at) => at % 3 === turn % 3)
+        await Promise.all(older.map((one) => (turn % 2 ? one.applied('maria') : one.event('late', 'audit', { attempt: 1, output: {} }))))
       }
     })()
+    const touched = new Set<string>()
     const table = await fixture.bus.table(PASSES_BUCKET, storedRecord)
     for (let round = 0; round < 5; round++) {
       await audit.settled()
       const keys: string[] = []
       for await (const { key } of table.newest(20)) keys.push(key)
+      for (const key of keys) touched.add(key.split('.').at(-1) ?? '')
       await Promise.all(keys.slice(0, 10).map((key) => table.delete(key)))
       await rebuild()
     }
@@ -127,7 +134,34 @@ describe('audit: rebuilding the records', () => {
     await rebuild()
     const before = await fixture.recordBytes()
     expect(before.size).toBe(count)
+    // It was so: of passes that were made anew more was stored than their three messages.
+    const records = [...(await fixture.records()).values()].filter(({ key }) => touched.has(key.id))
+    expect(records.filter(({ sequences }) => (sequences.late?.length ?? 0) > 0).length).toBeGreaterThan(5)
     expect(await rebuild('stream')).toMatchObject({ passes: count, unchanged: count, rewritten: 0, removed: 0 })
     expect(await fixture.recordBytes()).toEqual(before)
+  })
+
+  it('makes no record of a pass that was to get none: by the policy of its time, or as the audit was told', async () => {
+    const { bus } = fixture
+    const maria = await fixture.connect('maria')
+    const says = async (log_all_passes: boolean) => publishUpon(await PolicyStore.open(maria), { document: { audit: { log_all_passes } } })
+    const [loud, quiet, again] = [story(), story(), story()]
+    await loud.whole()
+    await says(false)
+    await quiet.whole()
+    await says(true)
+    await again.whole()
+    await audit.settled()
+    await audit.drain()
+    await fixture.deleteRecords()
+    const idsNow = async () => [...(await fixture.records()).values()].map(({ key }) => key.id).sort()
+    expect(await rebuildRecords(bus, { source: 'stream', rules: RULES, log_all_passes: false })).toMatchObject({
+      rewritten: 0,
+      unlogged: 3,
+    })
+    expect(await idsNow()).toEqual([])
+    for (const source of ['stream', 'archive'] as const)
+      expect(await rebuild(source)).toMatchObject({ rewritten: source === 'stream' ? 2 : 0, unlogged: 1, removed: 0 })
+    expect(await idsNow()).toEqual([loud.key.id, again.key.id].sort())
   })
 })

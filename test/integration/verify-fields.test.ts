@@ -106,7 +106,11 @@ describe('one message of an archive whose chain was made anew', () => {
         return isGone(event) ? encodeErased(event.sequence, digest) : encodeFrame(event).bytes
       })
       const object = Buffer.concat(kept)
-      const erased = { ...segment, object, entry: { ...segment.entry, sha256: sha256(object) } }
+      const erased = {
+        ...segment,
+        object,
+        entry: { ...segment.entry, sha256: sha256(object), size: object.length, raw_size: object.length },
+      }
       const { shown, counts } = await verifyArchive(sourceOf([erased]), RULES)
       expect({ id, shown }).toEqual({ id, shown: [] })
       expect(counts.erased).toBe(events.filter(isGone).length)

@@ -7,6 +7,7 @@ import { findPass } from '@passover/sdk/people'
 import { collectEvidence, openEvidence, replayInto, sealEvidence, verifyLive, whatIfLive } from 'passover'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { randomOf } from '../support/tampering.js'
 import { until } from '../support/until.js'
 
 const RULES = { id_window_ms: 3_600_000 }
@@ -128,6 +129,16 @@ describe('what a real installation stored', () => {
     const other = publicKey.export({ type: 'spki', format: 'pem' })
     expect(open(({ seal }) => Object.assign(seal, { public_key: other }))).toEqual({ ok: false, what: 'its public key is none' })
     expect(openEvidence('{}')).toMatchObject({ ok: false })
+    // Whichever byte of the file is another: it is no bundle, or says what was touched.
+    const text = JSON.stringify(bundle)
+    const random = randomOf(5)
+    for (let n = 0; n < 300; n++) {
+      const at = Math.floor(random() * text.length)
+      const other = String.fromCharCode(((text.charCodeAt(at) + 1 + Math.floor(random() * 93)) % 95) + 32)
+      if (other === text[at]) continue
+      const opened = openEvidence(text.slice(0, at) + other + text.slice(at + 1))
+      expect({ at, around: text.slice(at - 20, at + 20), other, ok: opened.ok }).toMatchObject({ ok: false })
+    }
   })
 
   it('is decided about by another policy without changing anything', async () => {

@@ -47,6 +47,8 @@ export class RecordedStream {
   private time = T0
   /** Told of each event instead of keeping it. */
   onEvent: ((event: ArchivedEvent) => void) | undefined
+  /** Of what is asked from now on. */
+  session = 'session-1'
 
   put(
     subject: string,
@@ -96,7 +98,7 @@ export class RecordedStream {
     const digest = requestDigest(request, parts)
     const { sequence, time } = this.put(this.subjects.request(key.subagent, key.originator), {
       headers: { [HEADER.id]: key.id, [HEADER.digest]: digest },
-      body: { v: 1, request, parts, session_id: 'session-1' },
+      body: { v: 1, request, parts, session_id: this.session },
     })
     return { key, sequence, time, request, parts, digest }
   }
@@ -113,7 +115,7 @@ export class RecordedStream {
       now: time + 1,
       parts,
       digest,
-      session_id: 'session-1',
+      session_id: this.session,
       reply_type: 'msgpack',
       agents: { originator: this.agents.get(key.originator), subagent: this.agents.get(key.subagent), open: true },
       parent:
@@ -267,9 +269,10 @@ const POLICY: PassOverPreferences = {
   pairs: { 'alice->guarded': { hold_before_dispatch: true }, 'alice->closed': { enabled: false, reason: 'on leave' } },
 } as PassOverPreferences
 
-/** Agents and policy first; then a pass for each number: mostly plain, of every kind some. */
-export function openRecording(): RecordedStream {
+/** Agents and policy first; then a pass for each number: mostly plain, of every kind some. `onEvent`: told of each instead of keeping it. */
+export function openRecording(onEvent?: (event: ArchivedEvent) => void): RecordedStream {
   const stream = new RecordedStream()
+  stream.onEvent = onEvent
   for (const name of ['alice', 'audit', 'guarded', 'closed', 'helper']) stream.agent(name)
   stream.publishPolicy(POLICY)
   return stream

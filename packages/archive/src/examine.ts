@@ -24,6 +24,8 @@ export interface Examined {
   frames: Frame[]
   /** The first is the one that matters: what comes after it may follow from it. */
   faults: ArchiveFault[]
+  /** The pass that an entry belonged to, as the index says. */
+  passOf(sequence: number): PassKey | undefined
 }
 
 /**
@@ -33,23 +35,24 @@ export interface Examined {
 export async function examineSegment(entry: ManifestEntry, { object, index }: SegmentBytes): Promise<Examined> {
   const { k } = entry
   const known = new SegmentIndex(entry, index)
-  const { frames, broken } = object
+  const { frames, broken, raw_size } = object
     ? await framesIn(entry, object)
-    : { frames: [], broken: new SegmentDamaged(`object ${entry.object} is missing`, 0) }
+    : { frames: [], broken: new SegmentDamaged(`object ${entry.object} is missing`, 0), raw_size: 0 }
   const faults: ArchiveFault[] = []
+  const passOf = (sequence: number) => known.named(sequence).pass
   const say = (what: string, sequence?: number) => faults.push({ k, what, ...known.named(sequence) })
   if (!object) {
     say(broken?.what ?? '', undefined)
-    return { frames, faults }
+    return { frames, faults, passOf }
   }
   for (const { sequence, what } of differences(frames, known, broken)) say(what, sequence)
   if (faults.length === 0 && known.fault !== undefined) say(known.fault)
   if (faults.length === 0) {
-    const what = factsFault(entry, frames) ?? chainFault(entry, frames)
+    const what = factsFault(entry, frames) ?? chainFault(entry, frames) ?? sizesFault(entry, { size: object.length, raw_size })
     if (what !== undefined) say(what)
     else if (sha256(object) !== entry.sha256) say(`the bytes of ${entry.object} are not those that were sealed, though its entries are`)
   }
-  return { frames, faults }
+  return { frames, faults, passOf }
 }
 
 /** What the index says, as far as it can be read. */
@@ -112,16 +115,23 @@ function brokenAt(prints: Map<number, string> | undefined, { last, broken }: { l
   return { what: `cannot be read: ${broken.message}`, ...(sequence === undefined ? {} : { sequence }) }
 }
 
-async function framesIn(entry: ManifestEntry, object: Uint8Array): Promise<{ frames: Frame[]; broken: SegmentDamaged | undefined }> {
+interface Read {
+  frames: Frame[]
+  broken: SegmentDamaged | undefined
+  raw_size: number
+}
+
+async function framesIn(entry: ManifestEntry, object: Uint8Array): Promise<Read> {
   const raw = entry.compression === 'gzip' ? await unpacked(object) : { bytes: object, broken: undefined }
   const frames: Frame[] = []
+  const raw_size = raw.bytes.length
   try {
     for (const frame of decodeFrames(raw.bytes)) frames.push(frame)
   } catch (error) {
     if (!(error instanceof SegmentDamaged)) throw error
-    return { frames, broken: error }
+    return { frames, broken: error, raw_size }
   }
-  return { frames, broken: raw.broken }
+  return { frames, broken: raw.broken, raw_size }
 }
 
 /** As much of it as can be unpacked. */
@@ -148,7 +158,19 @@ function factsFault(entry: ManifestEntry, frames: readonly Frame[]): string | un
   const to = last ? sequenceOf(last) : 0
   if (from !== entry.first || to !== entry.last)
     return `holds sequences ${from} to ${to}, its manifest says ${entry.first} to ${entry.last}`
+  return timesFault(entry, first, last)
+}
+
+/** What was erased has no time any more. */
+function timesFault({ first_time, last_time }: ManifestEntry, first: Frame | undefined, last: Frame | undefined): string | undefined {
+  if (first?.kind === 'event' && first.event.time !== first_time) return `begins at ${first.event.time}, its manifest says ${first_time}`
+  if (last?.kind === 'event' && last.event.time !== last_time) return `ends at ${last.event.time}, its manifest says ${last_time}`
   return undefined
+}
+
+function sizesFault(entry: ManifestEntry, { size, raw_size }: { size: number; raw_size: number }): string | undefined {
+  if (size !== entry.size) return `${entry.object} has ${size} bytes, its manifest says ${entry.size}`
+  return raw_size === entry.raw_size ? undefined : `its entries have ${raw_size} bytes, its manifest says ${entry.raw_size}`
 }
 
 function chainFault(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {

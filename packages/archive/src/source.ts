@@ -73,7 +73,8 @@ export class FolderWriter {
     await writeFile(join(this.folder, MANIFEST), this.lines.map((line) => `${line}\n`).join(''))
   }
 
-  private async put(name: string, bytes: Uint8Array): Promise<void> {
+  /** Something that belongs to it, under a name of its own. */
+  async put(name: string, bytes: Uint8Array): Promise<void> {
     if (!NAME.test(name)) throw new ArchiveUnreadable(`an object has the name ${JSON.stringify(name)}`)
     await writeFile(join(this.folder, name), bytes)
   }

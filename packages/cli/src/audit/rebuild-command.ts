@@ -1,9 +1,13 @@
 import { type Command, Option } from 'commander'
 import { action } from '../context.js'
+import { durationOption } from '../options.js'
 
 export interface RebuildFlags {
   source: 'archive' | 'stream'
+  idWindow: number
 }
+
+const HOUR_MS = 3_600_000
 
 /** `passover audit rebuild` */
 export function registerRebuild(group: Command): void {
@@ -15,6 +19,7 @@ export function registerRebuild(group: Command): void {
         .choices(['archive', 'stream'])
         .default('archive'),
     )
+    .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
     .addHelpText(
       'after',
       '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIt needs the rights of the audit service; the server of a project gives them.\n\nExample:\n  passover audit rebuild --json',

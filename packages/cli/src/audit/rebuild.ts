@@ -6,12 +6,11 @@ import { dateTime } from '../duration.js'
 import { count } from '../text.js'
 import type { RebuildFlags } from './rebuild-command.js'
 
-const RULES = { id_window_ms: 3_600_000 }
 const SAY_AFTER_MS = 1_000
 
 /** Makes the projection what stream and archive say. */
-export async function runRebuild(context: Context, { source }: RebuildFlags): Promise<number> {
-  const { terminal } = context
+export async function runRebuild(context: Context, { source, idWindow }: RebuildFlags): Promise<number> {
+  const { terminal, env } = context
   await using bus = await connectPerson(context)
   await bus.ensureBuckets()
   await using schemas = outputSchemas()
@@ -20,7 +19,8 @@ export async function runRebuild(context: Context, { source }: RebuildFlags): Pr
   try {
     const rebuilt = await rebuildRecords(bus, {
       source,
-      rules: RULES,
+      rules: { id_window_ms: idWindow },
+      log_all_passes: env.PASSOVER_LOG_ALL_PASSES !== 'false',
       check: (schema, value) => schemas.check(schema, value),
       onProgress: ({ passes, back_to, rewritten }) => {
         if (Date.now() - begun < SAY_AFTER_MS) return
@@ -28,12 +28,13 @@ export async function runRebuild(context: Context, { source }: RebuildFlags): Pr
         progress.say(`${count(passes, 'pass', 'passes')} compared${where}`)
       },
     })
-    const { passes, unchanged, rewritten, removed, kept } = rebuilt
+    const { passes, unchanged, rewritten, removed, kept, unlogged } = rebuilt
     terminal.show({ source, ...rebuilt, ms: Date.now() - begun }, () =>
       [
         `${count(passes, 'pass', 'passes')}: ${unchanged} as they should be, ${rewritten} written anew`,
         ...(removed > 0 ? [`${count(removed, 'record')} of no pass deleted`] : []),
         ...(kept > 0 ? [`${count(kept, 'record')} older than what can be read, left as they are`] : []),
+        ...(unlogged > 0 ? [`${count(unlogged, 'pass', 'passes')} without a record, as log_all_passes: false said`] : []),
       ].join('\n'),
     )
   } finally {

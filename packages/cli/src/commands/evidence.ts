@@ -5,7 +5,7 @@ import { durationOption } from '../options.js'
 
 const HOUR_MS = 3_600_000
 
-/** `passover evidence <id>`, `passover evidence verify <file>` */
+/** `passover evidence <id>`, `passover evidence verify <file>`, `passover evidence key` */
 export function evidenceCommand(): Command {
   return new Command('evidence')
     .description('write all that is stored of a pass into one signed file, which can be verified anywhere')
@@ -17,13 +17,26 @@ export function evidenceCommand(): Command {
     .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
     .addHelpText(
       'after',
-      '\nIt holds every message of the pass and of those above it, the versions of the policy and the records of the agents that it was decided by, and the digests\nof the archived segments that it stands in.\n\nExamples:\n  passover evidence 0abcdef1 --out pass.json\n  passover evidence verify pass.json --key SHA256:…',
+      '\nIt holds every message of the pass and of those above it, the versions of the policy and the records of the agents that it was decided by, and the digests\nof the archived segments that it stands in; of parts that lie apart, the bytes.\nThe key that signs stays in .passover/evidence.key (or --sign-with); whoever verifies gets its fingerprint, or its public half, by another way than the file:\n  passover evidence key\n\nExamples:\n  passover evidence 0abcdef1 --out pass.json\n  passover evidence verify pass.json --key SHA256:…',
     )
     .addCommand(verifyFile())
+    .addCommand(keyCommand())
     .action(
       action<EvidenceFlags, [string]>(async (context, flags, id) => {
         const { runEvidence } = await import('../evidence/command.js')
         return runEvidence(context, flags, id)
+      }),
+    )
+}
+
+function keyCommand(): Command {
+  return new Command('key')
+    .description('print the public half of the key that signs, and its fingerprint; it is made at its first use')
+    .option('--sign-with <file>', "an Ed25519 key in PEM form (default: the project's own)")
+    .action(
+      action<EvidenceFlags, []>(async (context, flags) => {
+        const { runEvidenceKey } = await import('../evidence/command.js')
+        return runEvidenceKey(context, flags)
       }),
     )
 }

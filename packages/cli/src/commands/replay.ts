@@ -15,7 +15,7 @@ export function replayCommand(): Command {
     .option('--step', 'one entry a key')
     .option('--what-if <policy file>', 'what this policy would have decided about the recorded requests; changes nothing')
     .option('--since <time>', 'with --what-if: only requests of the last so long', durationOption('--since'))
-    .option('--archive <folder>', 'with --what-if: a saved archive, instead of the installation')
+    .option('--archive <folder>', 'a saved archive, instead of the installation')
     .option('--limit <n>', 'with --what-if: show at most so many differences', wholeNumber('--limit', 1, 100_000), 50)
     .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
     .option(
@@ -27,7 +27,7 @@ export function replayCommand(): Command {
     .option('--yes', 'with --to-prefix: do not ask')
     .addHelpText(
       'after',
-      '\nRecords that are to be made anew from the stream are made by: passover audit rebuild\n\nExamples:\n  passover replay 0abcdef1 --speed 10\n  passover replay --what-if stricter.json --since 24h\n  passover replay --what-if stricter.json --archive ./archive --json\n  passover replay --session nightly --to-prefix shadow --dry-run',
+      '\nRecords that are to be made anew from the stream are made by: passover audit rebuild\n\nExamples:\n  passover replay 0abcdef1 --speed 10\n  passover replay --session nightly --archive ./archive\n  passover replay --what-if stricter.json --since 24h\n  passover replay --what-if stricter.json --archive ./archive --json\n  passover replay --session nightly --to-prefix shadow --dry-run',
     )
     .action(
       action<ReplayFlags, [string[]]>(async (context, flags, ids) => {

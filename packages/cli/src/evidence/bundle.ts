@@ -14,12 +14,15 @@ export interface Evidence {
   head: { sequence: number; hash: string } | undefined
   /** What the audit made of it: for reading, no evidence of its own. */
   record: unknown
+  /** The bytes of parts that entries only name, by their hash. What was gone, or too much, is not here. */
+  parts: ReadonlyMap<string, Uint8Array>
   id_window_ms: number
   subjects: Subjects
 }
 
 const hex = z.string().regex(/^[0-9a-f]{64}$/)
-const base64 = z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/)
+/** In the one form that stands for its bytes: unused bits would let a changed file pass for unchanged. */
+const base64 = z.string().refine((text) => Buffer.from(text, 'base64').toString('base64') === text, 'is no base64')
 
 /** Strict, as all of it: what is not signed must not stand beside what is. */
 const bundledEntry = z.strictObject({
@@ -44,6 +47,8 @@ const seal = z.strictObject({
   segments: z.array(z.strictObject({ k: z.int().min(0), chain_before: hex, chain_after: hex, digests: hex })),
   head: z.strictObject({ sequence: z.int(), hash: hex }).optional(),
   record: hex,
+  /** Hashes of the parts that come with it; absent in a bundle of before. */
+  parts: z.array(hex).optional(),
   public_key: z.string(),
 })
 export type Seal = z.infer<typeof seal>
@@ -55,6 +60,7 @@ export const evidenceBundle = z.strictObject({
   entries: z.array(bundledEntry),
   segments: z.array(z.strictObject({ k: z.int().min(0), digests: base64 })),
   record: z.unknown(),
+  parts: z.array(z.strictObject({ hash: hex, data: base64 })).optional(),
 })
 export type EvidenceBundle = z.infer<typeof evidenceBundle>
 

@@ -8,15 +8,19 @@ import {
   readSegment,
   segmentOf,
 } from '@passover/archive'
-import type { Bus, Stored } from '@passover/bus'
+import { type Bus, PartError, type Stored } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
+import { referencedBy } from '../verify/parts.js'
 import { StoredRecord } from '../verify/recorded.js'
 import type { Evidence } from './bundle.js'
 
 const HOUR_MS = 3_600_000
 /** Passes above one another, at most: the chain of any honest pass is far shorter. */
 const MOST_ABOVE = 64
+
+/** A bundle is one text, of which there may be half a gigabyte. */
+const MOST_PART_BYTES = 128 * 1024 * 1024
 
 interface Sources {
   bus: Bus
@@ -56,6 +60,7 @@ export async function collectEvidence(
     segments: await segmentsOf(sources, ordered, (entry) => readSegment(objects, entry)),
     head: newest && { sequence: newest.last, hash: newest.chain_after },
     record: found.record ?? null,
+    parts: await partsNamed(bus, ordered),
     id_window_ms,
     subjects: bus.subjects,
   }
@@ -77,6 +82,23 @@ async function messagesOf({ bus, archive }: Sources, key: PassKey): Promise<Arch
     if (request) bySequence.set(named, request)
   }
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence).map(eventOf)
+}
+
+/** The bytes of the parts that entries only name, as far as they are there and go into one file. */
+async function partsNamed(bus: Bus, entries: readonly ArchivedEvent[]): Promise<Map<string, Uint8Array>> {
+  const found = new Map<string, Uint8Array>()
+  let room = MOST_PART_BYTES
+  for (const part of entries.flatMap((event) => referencedBy(new StoredRecord(event, bus.subjects)))) {
+    if (found.has(part.hash) || part.size > room) continue
+    const bytes = await bus.parts.fetch(part).catch((error: unknown) => {
+      if (error instanceof PartError) return undefined
+      throw error
+    })
+    if (!bytes) continue
+    room -= bytes.length
+    found.set(part.hash, bytes)
+  }
+  return found
 }
 
 /** What a pass's steps say that it hangs on. */

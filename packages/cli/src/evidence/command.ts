@@ -5,12 +5,14 @@ import { keyText } from '@passover/schemas'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
+import { count } from '../text.js'
+import { type LookAtPart, partsOf } from '../verify/parts.js'
 import { entryText, type Verdict } from '../verify/run.js'
-import { fromBundled } from './bundle.js'
+import { type EvidenceBundle, fromBundled } from './bundle.js'
 import { collectEvidence } from './collect.js'
 import { judgeEntries } from './judge.js'
 import { signingKey } from './key.js'
-import { bundleTitle, fingerprintOf, openEvidence, sealEvidence } from './sign.js'
+import { bundleTitle, fingerprintOf, openEvidence, publicPem, sealEvidence } from './sign.js'
 
 export interface EvidenceFlags {
   out?: string
@@ -29,12 +31,13 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
   const file = resolve(directory, flags.out ?? `evidence-${evidence.pass.id}.json`)
   writeFileSync(file, `${JSON.stringify(bundle, null, 1)}\n`)
   const fingerprint = fingerprintOf(bundle.seal.public_key)
-  const verdict = judgeEntries(evidence, { id_window_ms: flags.idWindow })
+  const verdict = await judgeEntries(evidence, { id_window_ms: flags.idWindow, parts: await partsOf(bus) })
   const told = {
     file,
     pass: evidence.pass,
     entries: bundle.entries.length,
     segments: bundle.segments.length,
+    parts: evidence.parts.size,
     fingerprint,
     public_key: bundle.seal.public_key,
     ok: verdict.ok,
@@ -43,12 +46,22 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
   terminal.show(told, () =>
     [
       `Wrote ${file}: ${told.entries} entries about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${told.segments} archived segments`}.`,
+      ...(told.parts > 0 ? [`With the bytes of ${count(told.parts, 'large part')}.`] : []),
       `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
       ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
       'Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>',
     ].join('\n'),
   )
   return verdict.ok ? 0 : 1
+}
+
+/** `passover evidence key`: what others need in order to trust what is signed here. */
+export async function runEvidenceKey({ terminal, directory }: Context, { signWith }: Pick<EvidenceFlags, 'signWith'>): Promise<number> {
+  const { key, path } = signingKey({ file: signWith && resolve(directory, signWith), directory })
+  const public_key = publicPem(key)
+  const fingerprint = fingerprintOf(public_key)
+  terminal.show({ file: path, fingerprint, public_key }, () => `${fingerprint}\n${public_key}`)
+  return 0
 }
 
 export interface EvidenceVerifyFlags {
@@ -64,13 +77,27 @@ export async function runEvidenceVerify({ terminal, directory }: Context, { key 
   }
   const { bundle, fingerprint } = opened
   const { seal } = bundle
-  const verdict = judgeEntries({ entries: bundle.entries.map(fromBundled), subjects: new Subjects(seal.prefix || undefined) }, seal)
+  const entries = bundle.entries.map(fromBundled)
+  const verdict = await judgeEntries(
+    { entries, subjects: new Subjects(seal.prefix || undefined) },
+    { id_window_ms: seal.id_window_ms, parts: partsIn(bundle) },
+  )
   const { pass, made_by, made_at, head } = seal
   terminal.show(
     { ...verdict, pass, made_by, made_at, fingerprint, archived_segments: seal.segments.map(({ k }) => k), ...(head ? { head } : {}) },
-    () => verifiedText({ verdict, title: bundleTitle(bundle), fingerprint, trusted: key !== undefined, entries: bundle.entries.length }),
+    () => verifiedText({ verdict, title: bundleTitle(bundle), fingerprint, trusted: key !== undefined, entries: entries.length }),
   )
   return verdict.ok ? 0 : 1
+}
+
+/** What the bundle brings is whole by its hash (openEvidence): the rest was gone when it was made. */
+function partsIn({ parts = [] }: EvidenceBundle): LookAtPart {
+  const sizes = new Map(parts.map(({ hash, data }) => [hash, Buffer.byteLength(data, 'base64')]))
+  return async ({ hash, size }) => {
+    const found = sizes.get(hash)
+    if (found === undefined) return 'elsewhere'
+    return found === size ? 'whole' : { fault: 'is not what its hash names' }
+  }
 }
 
 function verifiedText(told: { verdict: Verdict; title: string; fingerprint: string; trusted: boolean; entries: number }): string {
@@ -81,7 +108,9 @@ function verifiedText(told: { verdict: Verdict; title: string; fingerprint: stri
   const found = verdict.first
     ? `✗ It is what was signed, but does not hold together: ${entryText(verdict.first)}`
     : `Unchanged, and it holds together: ${entries} entries.`
-  return [title, found, trust, ...verdict.remarked.map((entry) => `! ${entryText(entry)}`)].join('\n')
+  const missing = verdict.parts?.elsewhere ?? 0
+  const parts = missing > 0 ? [`! ${count(missing, 'large part')} did not come with it: only the hashes are signed.`] : []
+  return [title, found, trust, ...parts, ...verdict.remarked.map((entry) => `! ${entryText(entry)}`)].join('\n')
 }
 
 /** A fingerprint as it is, a file's content else. */

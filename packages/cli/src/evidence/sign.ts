@@ -29,6 +29,7 @@ export function sealEvidence(evidence: Evidence, { key, made_by, made_at }: Sign
     })),
     ...(evidence.head ? { head: evidence.head } : {}),
     record: sha256(canonicalJson(record)),
+    parts: [...evidence.parts.keys()],
     public_key: publicPem(key),
   }
   return {
@@ -37,6 +38,7 @@ export function sealEvidence(evidence: Evidence, { key, made_by, made_at }: Sign
     entries: evidence.entries.map(toBundled),
     segments: evidence.segments.map(({ entry, digests }) => ({ k: entry.k, digests: Buffer.from(digests).toString('base64') })),
     record,
+    parts: [...evidence.parts].map(([hash, bytes]) => ({ hash, data: Buffer.from(bytes).toString('base64') })),
   }
 }
 
@@ -44,7 +46,8 @@ function plain(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value))
 }
 
-function publicPem(key: KeyObject): string {
+/** The public half, as whoever verifies takes it. */
+export function publicPem(key: KeyObject): string {
   return createPublicKey(key as never)
     .export({ type: 'spki', format: 'pem' })
     .toString()
@@ -74,6 +77,7 @@ export function openEvidence(text: string, trusted?: string): Opened {
   const what =
     entriesFault(bundle) ??
     segmentsFault(bundle) ??
+    partsFault(bundle) ??
     (sha256(canonicalJson(bundle.record)) === seal.record ? undefined : 'the record was changed')
   return what === undefined ? { ok: true, bundle, fingerprint } : { ok: false, what }
 }
@@ -139,6 +143,17 @@ function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | un
   const extra = segments.find(({ k }) => !sealed.delete(k))
   if (extra) return `segment ${extra.k} was added`
   return entries.length === 0 ? 'it holds no entries' : undefined
+}
+
+/** Their hashes stand in the entries that name them; which of them came along is signed. */
+function partsFault({ seal, parts = [] }: EvidenceBundle): string | undefined {
+  const sealed = new Set(seal.parts)
+  for (const { hash, data } of parts) {
+    if (!sealed.delete(hash)) return `part ${hash.slice(0, 12)}… was added`
+    if (sha256(Buffer.from(data, 'base64')) !== hash) return `part ${hash.slice(0, 12)}… was changed`
+  }
+  const [missing] = sealed
+  return missing === undefined ? undefined : `part ${missing.slice(0, 12)}… is missing`
 }
 
 function hexOf(bytes: Uint8Array): string {

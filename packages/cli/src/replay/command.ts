@@ -8,8 +8,9 @@ import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
 import { findPolicyFile } from '../policy/find.js'
 import { checkPolicyFile } from '../policy/read.js'
+import { everySecond } from '../reading.js'
 import { count, oneLine } from '../text.js'
-import { entriesOf, tell, toldLine } from './tell.js'
+import { entriesOf, Teller, type ToldEntry, toldLine } from './tell.js'
 import { type WhatIfCounts, type WhatIfOptions, whatIfArchive, whatIfLive } from './what-if.js'
 
 export interface ReplayFlags {
@@ -33,7 +34,8 @@ const MOST_OF_SESSION = 1_000
 export async function runReplay(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
   if (flags.whatIf !== undefined && flags.toPrefix !== undefined) throw usage('--what-if and --to-prefix are two things: take one of them')
   if (flags.whatIf !== undefined) return replayWhatIf(context, { ...flags, whatIf: flags.whatIf })
-  if (flags.archive !== undefined) throw usage('--archive goes with --what-if')
+  if (flags.archive !== undefined && flags.toPrefix !== undefined)
+    throw usage('--to-prefix asks for what an installation holds, not a folder')
   if (ids.length === 0 && flags.session === undefined) throw usage('replay needs passes: ids, or --session <id>', 'passover replay <id>')
   if (flags.toPrefix === undefined) return replayTimeline(context, flags, ids)
   const { replayInto } = await import('./into.js')
@@ -59,18 +61,52 @@ async function chosen(bus: Bus, { session }: ReplayFlags, ids: readonly string[]
 async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
   const { terminal } = context
   if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'at its own pace: --speed 10')
+  if (flags.archive !== undefined) return await replayArchived(context, { ...flags, archive: flags.archive }, ids)
   await using bus = await connectPerson(context)
   const entries = entriesOf(await chosen(bus, flags, ids))
-  const [first] = entries
   const several = new Set(entries.map(({ pass }) => pass)).size > 1 ? 'several' : 'one pass'
-  if (terminal.mode === 'json') {
-    terminal.show(entries, () => '')
-    return 0
-  }
-  const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms))
-  const pace = { wait, ...(flags.step ? { step: anyKey } : {}), ...(flags.speed === undefined ? {} : { speed: flags.speed }) }
-  await tell(entries, pace, (entry) => terminal.stream(entry, () => toldLine(entry, { begun: first?.time ?? 0, several })))
+  if (terminal.mode === 'json') terminal.show(entries, () => '')
+  else await tellerOf(context, flags, several).tell(entries)
   return 0
+}
+
+/** From a saved archive, as it is read. */
+async function replayArchived(context: Context, flags: ReplayFlags & { archive: string }, ids: readonly string[]): Promise<number> {
+  const { terminal, directory } = context
+  const { tellArchive } = await import('./archived.js')
+  const kept: ToldEntry[] = []
+  const teller = tellerOf(context, flags, flags.session === undefined && ids.length === 1 ? 'one pass' : 'several')
+  const progress = terminal.progress()
+  const wanted = { ids, session: flags.session, id_window_ms: flags.idWindow }
+  const { told } = await unreadable(
+    tellArchive(folderArchive(resolve(directory, flags.archive)), wanted, {
+      onEntries: async (entries) => {
+        // A spinner would stand between the lines.
+        progress.stop()
+        if (terminal.mode !== 'json') return await teller.tell(entries)
+        kept.push(...entries)
+        return true
+      },
+      onProgress: everySecond(progress, 'read'),
+    }),
+  ).finally(() => progress.stop())
+  if (told === 0)
+    throw new CliFailure('E041', `${flags.archive} holds nothing of them`, {
+      hint: 'passover verify --archive <folder> tells what it holds',
+    })
+  if (terminal.mode === 'json') terminal.show(kept, () => '')
+  return 0
+}
+
+function tellerOf({ terminal }: Context, { step, speed }: ReplayFlags, several: 'one pass' | 'several'): Teller {
+  const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms))
+  const pace = { wait, ...(step ? { step: anyKey } : {}), ...(speed === undefined ? {} : { speed }) }
+  let begun: number | undefined
+  return new Teller(pace, (entry) => {
+    begun ??= entry.time
+    const since = begun
+    terminal.stream(entry, () => toldLine(entry, { begun: since, several }))
+  })
 }
 
 /** Enter goes on; Ctrl-C, Ctrl-D and q end it. */
@@ -92,7 +128,6 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
   const document = await policyIn(context, flags.whatIf)
   const kept: Otherwise[] = []
   const progress = terminal.progress()
-  const began = performance.now()
   const options: WhatIfOptions = {
     document,
     id_window_ms: flags.idWindow,
@@ -102,8 +137,7 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
       if (terminal.mode === 'jsonl') terminal.stream(found, () => undefined)
       else if (kept.length < flags.limit) kept.push(found)
     },
-    onProgress: (events) =>
-      progress.say(`${count(events, 'entry', 'entries')} read, ${Math.round(events / ((performance.now() - began) / 1_000))} a second`),
+    onProgress: everySecond(progress, 'read'),
   }
   const counts = await counted(context, options, flags.archive === undefined ? undefined : resolve(directory, flags.archive)).finally(() =>
     progress.stop(),
@@ -118,13 +152,14 @@ async function counted(context: Context, options: WhatIfOptions, folder: string 
     await using bus = await connectPerson(context)
     return await whatIfLive(bus, options)
   }
-  try {
-    return await whatIfArchive(folderArchive(folder), options)
-  } catch (error) {
-    if (error instanceof ArchiveUnreadable)
-      throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
-    throw error
-  }
+  return await unreadable(whatIfArchive(folderArchive(folder), options))
+}
+
+function unreadable<T>(reading: Promise<T>): Promise<T> {
+  return reading.catch((error: unknown) => {
+    if (!(error instanceof ArchiveUnreadable)) throw error
+    throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
+  })
 }
 
 async function policyIn({ directory, env }: Context, path: string) {

@@ -42,15 +42,24 @@ export interface Pace {
 const LONGEST_MS = 5_000
 
 /** Hands out entry by entry, at the pace that was asked for. */
-export async function tell(entries: readonly ToldEntry[], pace: Pace, say: (entry: ToldEntry) => void): Promise<number> {
-  let before: ToldEntry | undefined
-  let told = 0
-  for (const entry of entries) {
-    if (before && pace.speed !== undefined) await pace.wait(Math.min(LONGEST_MS, Math.max(0, entry.time - before.time) / pace.speed))
-    if (before && pace.step && !(await pace.step())) break
-    say(entry)
-    told++
-    before = entry
+export class Teller {
+  private before: ToldEntry | undefined
+
+  constructor(
+    private readonly pace: Pace,
+    private readonly say: (entry: ToldEntry) => void,
+  ) {}
+
+  /** More of them. False: enough. */
+  async tell(entries: readonly ToldEntry[]): Promise<boolean> {
+    const { pace } = this
+    for (const entry of entries) {
+      const { before } = this
+      if (before && pace.speed !== undefined) await pace.wait(Math.min(LONGEST_MS, Math.max(0, entry.time - before.time) / pace.speed))
+      if (before && pace.step && !(await pace.step())) return false
+      this.say(entry)
+      this.before = entry
+    }
+    return true
   }
-  return told
 }

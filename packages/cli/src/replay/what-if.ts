@@ -1,7 +1,7 @@
 import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, nextAfter } from '@passover/archive'
 import type { Bus, Subjects } from '@passover/bus'
 import { type Beginning, Counting, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
-import type { PassOverPreferences } from '@passover/schemas'
+import type { PassKey, PassOverPreferences } from '@passover/schemas'
 import { readSpan } from '../verify/live.js'
 import { StoredRecord, subjectsOf } from '../verify/recorded.js'
 import { type Visitor, walkArchive } from '../verify/walk.js'
@@ -58,8 +58,8 @@ export class WhatIfRun implements Visitor {
     if (++this.counts.events % PROGRESS_EVERY === 0) this.options.onProgress?.(this.counts.events)
   }
 
-  erased(sequence: number): void {
-    this.verifier.erased(sequence)
+  erased(sequence: number, pass?: PassKey): void {
+    this.verifier.erased(sequence, pass)
   }
 
   /** What is damaged is for `verify` to say. */

@@ -3,6 +3,7 @@ import { ArchiveUnreadable, folderArchive } from '@passover/archive'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
+import { everySecond } from '../reading.js'
 import { count } from '../text.js'
 import { type BadEntry, entryText, type JudgeOptions, type Verdict, verifyArchive } from './run.js'
 
@@ -29,8 +30,7 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   if (flags.save !== undefined && flags.since !== undefined) throw usage('--save keeps everything: it does not go with --since')
   if (flags.pass !== undefined) return verifyPass(context, { ...flags, id: flags.pass })
   const progress = context.terminal.progress()
-  const began = performance.now()
-  const onProgress = (events: number) => progress.say(`${count(events, 'entry', 'entries')} checked, ${rate(events, began)} a second`)
+  const onProgress = everySecond(progress, 'checked')
   try {
     const options: JudgeOptions = { id_window_ms: flags.idWindow, from: flags.since, expect: flags.expect, onProgress }
     const verdict =
@@ -68,9 +68,10 @@ async function verifyHere(context: Context, options: JudgeOptions, save: string 
 async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
   const { collectEvidence } = await import('../evidence/collect.js')
   const { judgeEntries } = await import('../evidence/judge.js')
+  const { partsOf } = await import('./parts.js')
   await using bus = await connectPerson(context)
   const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })
-  return told(context, judgeEntries(evidence, { id_window_ms: flags.idWindow }), flags)
+  return told(context, await judgeEntries(evidence, { id_window_ms: flags.idWindow, parts: await partsOf(bus) }), flags)
 }
 
 function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags): number {
@@ -102,7 +103,7 @@ export function verdictText(verdict: Verdict): string {
   return lines.join('\n')
 }
 
-function countLines({ counts, segments }: Verdict): string[] {
+function countLines({ counts, segments, parts }: Verdict): string[] {
   const rows: [string, number][] = [
     ['segments held against manifest, index and chain', segments],
     ['entries', counts.messages],
@@ -116,10 +117,9 @@ function countLines({ counts, segments }: Verdict): string[] {
     ['decisions taken as recorded (rates, time, approvals)', counts.as_recorded],
     ['versions of the policy', counts.policies],
     ['approvals and applications', counts.decisions],
+    ['large parts read again and held against their hashes', parts?.whole ?? 0],
+    ['large parts that are older than what has to be kept, and gone', parts?.gone ?? 0],
+    ['large parts that were not saved with it', parts?.elsewhere ?? 0],
   ]
   return rows.filter(([, number]) => number > 0).map(([what, number]) => `  ${String(number).padStart(9)}  ${what}`)
-}
-
-function rate(events: number, began: number): number {
-  return Math.round((events / Math.max(1, performance.now() - began)) * 1000)
 }

@@ -16,6 +16,7 @@ import {
   sequenceOf,
 } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
+import { partsOf, savedPart } from './parts.js'
 import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
 import { GENESIS_HEX, type Walked, walkArchive } from './walk.js'
 
@@ -37,16 +38,18 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const bounds = await bus.bounds()
   const begins = newest ? 1 : Math.max(1, bounds.first)
   const from = Math.max(options.from ?? 1, begins)
-  const judging = new Judging({ ...options, from }, bus.subjects)
   const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save)
+  const parts = await partsOf(bus, saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)))
+  const judging = new Judging({ parts, ...options, from }, bus.subjects)
   const walked = await walkArchive(
     source,
     {
       event: (event) => judging.event(event),
-      erased: (sequence) => judging.erased(sequence),
+      erased: (sequence, pass) => judging.erased(sequence, pass),
       fault: (fault) => judging.fault(fault),
       chain: (before, digests) => judging.chain(before, digests),
       segment: async (entry, frames) => {
+        await judging.segment()
         if (saved) await saved.add(entry, { object: await source.object(entry.object), index: await source.object(entry.index) })
         if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
       },
@@ -157,6 +160,7 @@ async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, from, up_
       const { entry, object, index } = await sealLocal(buffer, { chain_before })
       await saved.add(entry, { object, index })
     }
+    await judging.segment()
     judging.chain(chain_before, digests)
     digests = []
     chain_before = value

@@ -1,7 +1,8 @@
 import { type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
 import { StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
-import { keyText } from '@passover/schemas'
+import { keyText, type PassKey } from '@passover/schemas'
+import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
 import { StoredRecord, subjectsOf } from './recorded.js'
 import { type ChainValue, type Visitor, type Walked, walkArchive } from './walk.js'
 
@@ -23,6 +24,8 @@ export interface Verdict {
   remarks: number
   remarked: BadEntry[]
   counts: VerifyCounts
+  /** Of what messages name instead of holding it; absent: it was not looked for. */
+  parts?: PartCounts
   segments: number
   head: ChainValue | undefined
   begins: Walked['begins']
@@ -72,6 +75,8 @@ export interface JudgeOptions {
   selection?: boolean | undefined
   /** `chain only`: entries are held against the chain, and not judged by the rules. */
   rules?: 'all' | 'chain only' | undefined
+  /** Where parts are looked for that messages only name. */
+  parts?: LookAtPart | undefined
   /** Called now and then with what was read. */
   onProgress?: ((events: number) => void) | undefined
 }
@@ -84,6 +89,7 @@ export class Judging implements Visitor {
   readonly verifier: StreamVerifier
   /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
   met = false
+  readonly parts: ReferencedParts | undefined
   private subjects: Subjects | undefined
 
   constructor(
@@ -91,6 +97,7 @@ export class Judging implements Visitor {
     subjects?: Subjects,
   ) {
     this.subjects = subjects
+    this.parts = options.parts && new ReferencedParts(options.parts, this.findings)
     this.verifier = new StreamVerifier({
       id_window_ms: options.id_window_ms,
       from: options.from ?? 1,
@@ -101,12 +108,18 @@ export class Judging implements Visitor {
 
   event(event: Parameters<Visitor['event']>[0]): void {
     this.subjects ??= subjectsOf(event.subject)
-    this.verifier.add(new StoredRecord(event, this.subjects))
+    const recorded = new StoredRecord(event, this.subjects)
+    this.verifier.add(recorded)
+    this.parts?.see(recorded)
     this.told()
   }
 
-  erased(sequence: number): void {
-    this.verifier.erased(sequence)
+  async segment(): Promise<void> {
+    await this.parts?.settle()
+  }
+
+  erased(sequence: number, pass?: PassKey): void {
+    this.verifier.erased(sequence, pass)
     this.told()
   }
 
@@ -132,7 +145,7 @@ export class Judging implements Visitor {
 
 /** Verifies an archive by itself. Throws ArchiveUnreadable. */
 export async function verifyArchive(source: ArchiveSource, options: JudgeOptions): Promise<Verdict> {
-  const judging = new Judging(options)
+  const judging = new Judging({ parts: partsBeside(source), ...options })
   const fault = (found: ArchiveFault) => judging.fault(found)
   const chain = judging.chain.bind(judging)
   const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
@@ -141,7 +154,7 @@ export async function verifyArchive(source: ArchiveSource, options: JudgeOptions
   return verdictOf(judging, walked, options)
 }
 
-export function verdictOf({ findings, verifier, met }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
+export function verdictOf({ findings, verifier, met, parts }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
   if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
     findings.fault({
       rule: 'chain',
@@ -156,6 +169,7 @@ export function verdictOf({ findings, verifier, met }: Judging, walked: Told, { 
     remarks: findings.remarkCount,
     remarked: findings.remarks,
     counts: verifier.counts,
+    ...(parts ? { parts: parts.counts } : {}),
     segments: walked.segments,
     head: walked.head,
     begins: walked.begins,

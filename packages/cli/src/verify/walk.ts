@@ -8,6 +8,7 @@ import {
   type ManifestEntry,
   sequenceOf,
 } from '@passover/archive'
+import type { PassKey } from '@passover/schemas'
 
 /** The chain's value after an entry: what a later look is held against. */
 export interface ChainValue {
@@ -18,7 +19,8 @@ export interface ChainValue {
 /** What comes by while an archive, and the stream after it, is read. */
 export interface Visitor {
   event(event: ArchivedEvent): void
-  erased(sequence: number): void
+  /** `pass`: the one that it belonged to, where the index still says so. */
+  erased(sequence: number, pass?: PassKey): void
   fault(fault: ArchiveFault): void
   /** The digests that come after a value of the chain. */
   chain?(before: string, digests: readonly Uint8Array[]): void
@@ -58,10 +60,10 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
     if (!previous && (entry.k > 0 || entry.chain_before !== GENESIS_HEX)) walked.begins = { k: entry.k, chain: entry.chain_before }
     const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
-    const { frames, faults } = await examineSegment(entry, bytes)
+    const { frames, faults, passOf } = await examineSegment(entry, bytes)
     for (const fault of faults) visitor.fault(fault)
     for (const frame of frames) {
-      if (frame.kind === 'erased') visitor.erased(frame.sequence)
+      if (frame.kind === 'erased') visitor.erased(frame.sequence, passOf(frame.sequence))
       else visitor.event(frame.event)
     }
     visitor.chain?.(
@@ -87,6 +89,7 @@ function linkFault(entry: ManifestEntry, previous: ManifestEntry | undefined): s
       ? `segment ${previous.k + 1} is missing before it`
       : `segments ${previous.k + 1} to ${entry.k - 1} are missing before it`
   }
+  if (entry.index_sha256 === undefined && previous.index_sha256 !== undefined) return 'says nothing of its index, though those before it do'
   return entry.chain_before === previous.chain_after
     ? undefined
     : `does not continue the chain: the value before it is not the one after segment ${previous.k}`

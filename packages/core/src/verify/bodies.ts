@@ -1,6 +1,7 @@
-import type { Part, PassError } from '@passover/schemas'
+import type { Part, PassError, Step } from '@passover/schemas'
+import { openControl } from '../control-frame.js'
 import { isBody } from '../output-frame.js'
-import type { Recorded } from './recorded.js'
+import type { PassTold, Recorded } from './recorded.js'
 
 /** How far a service's clock may read from the server's, ms. */
 export const CLOCK_SKEW_MS = 1_000
@@ -13,6 +14,15 @@ export function errorIn(recorded: Recorded): PassError | undefined {
 export function bodyOf(recorded: Recorded): Record<string, unknown> {
   const body = recorded.body()
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
+}
+
+/** The control frame that a held or a work step brings. */
+export function setFrame(pass: PassTold, recorded: Recorded, step: Step): void {
+  if (step.kind !== 'work' && step.kind !== 'held') return
+  const { control } = bodyOf(recorded)
+  const opened = isBody(control) && isBody(control.policy) ? openControl(control as never, step) : undefined
+  pass.control = opened
+  if (step.kind === 'held') pass.held_control = opened
 }
 
 /** The parts of a work step or a return. */

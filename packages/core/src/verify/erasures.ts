@@ -3,15 +3,23 @@ const BITS = 4096
 /** Which sequences cannot be looked at: erased ones, and those before what is read. A bit each. */
 export class Erasures {
   private readonly blocks = new Map<number, Uint8Array>()
+  private newestNameless = 0
 
   constructor(private readonly from: number) {}
 
-  add(sequence: number): void {
+  /** `whose`: whether it is known which pass it belonged to. */
+  add(sequence: number, whose: 'named' | 'nameless'): void {
+    if (whose === 'nameless') this.newestNameless = Math.max(this.newestNameless, sequence)
     const block = Math.floor(sequence / BITS)
     const bits = this.blocks.get(block) ?? new Uint8Array(BITS / 8)
     const at = sequence % BITS
     bits[at >> 3] = (bits[at >> 3] ?? 0) | (1 << (at & 7))
     this.blocks.set(block, bits)
+  }
+
+  /** Whether something behind `sequence` was erased that may have belonged to any pass. */
+  namelessSince(sequence: number): boolean {
+    return this.newestNameless > sequence
   }
 
   /** Whether it stood there, and is not to be seen here. */

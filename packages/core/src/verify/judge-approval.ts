@@ -10,6 +10,7 @@ import type { Versions } from './versions.js'
 export function dispatchFault(pass: PassTold, held: Step, versions: Versions): string | undefined {
   const control = pass.held_control
   const { key } = pass
+  if (pass.erased) return undefined
   const digest = held.digest ?? control?.digest
   const rules = {
     key,
@@ -65,7 +66,7 @@ export function appliedFault(
   const known = new Set(modificationsIn(output).map(({ digest }) => digest))
   const stranger = applied.digests?.find((digest) => !known.has(digest))
   if (stranger !== undefined) return `applied ${stranger.slice(0, 12)}…, which is no modification of the output`
-  if (!control.policy.require_user_approval || mayAutoApply(output, control)) return undefined
+  if (pass.erased || !control.policy.require_user_approval || mayAutoApply(output, control)) return undefined
   const taken = decisionsOf(pass).find(({ item, counts, verdict }) => item === 'apply' && counts !== false && verdict === 'approve')
   if (!taken) return 'applied changes that nobody had approved'
   const untaken = applied.digests?.find((digest) => taken.modifications?.[digest] !== 'taken')

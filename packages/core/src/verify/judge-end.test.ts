@@ -28,7 +28,7 @@ const OPEN: JournalState = {
 
 function pass(more: Partial<PassTold>): PassTold {
   const nothing = { steps: [], proofs: [], decisions: [], violated: [], events: [] }
-  return { key, text: 'alice/audit/1', journal: OPEN, cancelled: false, partial: false, ...nothing, ...more }
+  return { key, text: 'alice/audit/1', journal: OPEN, cancelled: false, partial: false, erased: false, ...nothing, ...more }
 }
 
 const recorded = (body: unknown) => ({ body: () => body }) as unknown as Recorded
@@ -53,6 +53,7 @@ describe('what the system says ended a pass', () => {
     ['a time-out at its deadline', ended(late, { time: HELD_AT + 30_000 }), undefined],
     ['a cancel that nobody asked for', ended({ code: 'E043', message: 'x' }), 'nobody cancelled it'],
     ['a cancel', ended({ code: 'E043', message: 'x' }, { told: { cancelled: true } }), undefined],
+    ['a cancel that may have been erased', ended({ code: 'E043', message: 'x' }, { told: { erased: true } }), undefined],
     ['the end of its parent', ended({ code: 'E043', message: 'x', details: { because: 'parent' } }), undefined],
     ['a crash', ended({ code: 'E011', message: 'x' }), undefined],
     ['something that is no error', judgeReturn(recorded({}), step({}), pass({})).fault, 'something that is no error'],
@@ -85,6 +86,7 @@ describe('what the system says ended a pass', () => {
       ended(expiry, { told: { journal: HELD, held_control: { parent_deadline: HELD_AT } as WorkControl } }),
       undefined,
     ],
+    ['a denial that may have been erased', ended(denial, { told: { journal: HELD, erased: true } }), undefined],
     ['a denial of what was no longer held', ended(denial), undefined],
   ])('%s', (_, fault, what) => {
     if (what === undefined) expect(fault).toBeUndefined()
@@ -108,6 +110,7 @@ describe('a step after a hold', () => {
     expect(faultOf(decided('alice', 'approve'))).toContain('alice at 7 does not count: takes part in the pass')
     expect(faultOf(decided('carol', 'approve', 'e'.repeat(64)))).toContain('about something else')
     expect(faultOf({ ...decided('carol', 'approve'), item: 'return' })).toBe('was dispatched though nobody had approved it')
+    expect(dispatchFault(pass({ erased: true }), held, versions)).toBeUndefined()
     expect(faultOf({ ...decided('carol', 'approve'), time: HELD_AT + EXPIRES_MS })).toContain('too late')
     const endless = step({ kind: 'held', sequence: 5, digest: DIGEST })
     expect(dispatchFault(pass({ decisions: [decided('carol', 'approve')] }), endless, versions)).toBeUndefined()

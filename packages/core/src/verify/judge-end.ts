@@ -44,10 +44,11 @@ function endFault(step: Step, { code, details }: PassError, pass: PassTold): str
   if (code === 'E010' && journal.state === 'open' && step.time + CLOCK_SKEW_MS < journal.deadline) {
     return `ends the pass as timed out ${journal.deadline - step.time} ms before its deadline`
   }
-  if (code === 'E043' && !pass.cancelled && details?.because !== 'parent' && !pass.control?.parent)
+  if (code === 'E043' && !pass.cancelled && !pass.erased && details?.because !== 'parent' && !pass.control?.parent)
     return 'ends the pass as cancelled, and nobody cancelled it'
   if (code !== 'E013' || journal.state !== 'held') return undefined
-  if (details?.approval === 'denied' && !deniedBy(pass, details.person)) return `says that ${String(details.person)} denied it, who did not`
+  if (details?.approval === 'denied' && !pass.erased && !deniedBy(pass, details.person))
+    return `says that ${String(details.person)} denied it, who did not`
   const { held } = journal
   const bound = Math.min(held.time + (held.expires_ms ?? 0), pass.held_control?.parent_deadline ?? Number.POSITIVE_INFINITY)
   if (details?.approval === 'expired' && !('person' in details) && step.time + CLOCK_SKEW_MS < bound) {

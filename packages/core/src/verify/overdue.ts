@@ -1,19 +1,24 @@
 import { decidableUntil } from '../awaits.js'
 import { DEFAULT_TIMEOUT_MS } from '../policy-fields.js'
+import type { Erasures } from './erasures.js'
 import type { PassBook } from './pass-book.js'
 import type { VerifyFinding } from './recorded.js'
 
 /** What had to have an end by now (server ms), and has none (P2). */
-export function* overdue(book: PassBook, { now, slack_ms }: { now: number; slack_ms: number }): Generator<VerifyFinding> {
+export function* overdue(
+  book: PassBook,
+  { now, slack_ms, erasures }: { now: number; slack_ms: number; erasures: Erasures },
+): Generator<VerifyFinding> {
   const finding = { severity: 'fault', rule: 'one_return' } as const
-  for (const { key, journal, partial } of book.open.values()) {
-    if (partial || (journal.state !== 'open' && journal.state !== 'held')) continue
+  for (const { key, journal, partial, erased } of book.open.values()) {
+    if (partial || erased || (journal.state !== 'open' && journal.state !== 'held')) continue
     const due = journal.state === 'open' ? journal.deadline : decidableUntil({ journal, decisions: [] }, 'dispatch')
     if (due + slack_ms >= now) continue
     const what = `has no return ${now - due} ms after ${journal.state === 'open' ? 'its deadline' : 'its approval expired'}`
-    yield { ...finding, what, sequence: journal.valid, key }
+    if (!erasures.namelessSince(journal.valid)) yield { ...finding, what, sequence: journal.valid, key }
   }
-  for (const { fact, recorded } of book.asking.all()) {
+  for (const { fact, recorded, text } of book.asking.all()) {
+    if (erasures.namelessSince(fact.sequence) || (text !== undefined && book.isErased(text))) continue
     const reading = recorded.reading()
     const timeout_ms = (reading.ok ? reading.value.request.timeout_ms : undefined) ?? DEFAULT_TIMEOUT_MS
     if (fact.time + timeout_ms + slack_ms >= now) continue

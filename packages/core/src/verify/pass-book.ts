@@ -8,6 +8,7 @@ import type { AskedTold, PassTold, Recorded } from './recorded.js'
 const ENDED_KEPT = 4_000
 const APPLIED_KEPT = 10_000
 const CANCELS_KEPT = 4_000
+const ERASED_KEPT = 10_000
 
 /** What is open, and what of it that ended is still of use: bounded by the one and by numbers. */
 export class PassBook {
@@ -17,6 +18,7 @@ export class PassBook {
   private readonly applicable = new Recent<PassTold>(APPLIED_KEPT)
   private readonly closed = new Seen()
   private readonly cancels = new Recent<number>(CANCELS_KEPT)
+  private readonly erased = new Recent<true>(ERASED_KEPT)
 
   /** Open, or ended and still known. */
   find(key: PassKey): PassTold | undefined {
@@ -42,6 +44,7 @@ export class PassBook {
       events: [],
       cancelled: this.cancels.get(text) !== undefined,
       partial,
+      erased: this.isErased(text),
     }
     this.open.set(text, pass)
     return pass
@@ -66,6 +69,17 @@ export class PassBook {
     const pass = this.find(fact.key)
     if (pass) pass.cancelled = true
     else this.cancels.set(keyText(fact.key), fact.sequence)
+  }
+
+  /** Something of it was erased. */
+  erase(key: PassKey): void {
+    const pass = this.find(key)
+    if (pass) pass.erased = true
+    else this.erased.set(keyText(key), true)
+  }
+
+  isErased(text: string): boolean {
+    return this.erased.get(text) !== undefined
   }
 
   /** A request that waits for a step of its own; one that asks again for what there is does not. */

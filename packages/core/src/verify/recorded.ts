@@ -99,8 +99,10 @@ export interface PassTold {
   whole?: boolean
   return_digest?: string | undefined
   cancelled: boolean
-  /** Some of it was erased, or lies before what is read: it cannot be judged. */
+  /** Its beginning was erased, or lies before what is read: it cannot be judged. */
   partial: boolean
+  /** Something of it was erased, or may have been: that a decision or a cancel is not here says nothing. */
+  erased: boolean
 }
 
 /** A request that no first step has answered yet. */

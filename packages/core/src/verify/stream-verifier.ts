@@ -1,9 +1,7 @@
 import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { answersRequest, requestNamed } from '../answers.js'
-import { openControl } from '../control-frame.js'
 import { type JournalRules, type JournalState, next } from '../lifecycle.js'
-import { isBody } from '../output-frame.js'
-import { bodyOf, partsIn } from './bodies.js'
+import { bodyOf, partsIn, setFrame } from './bodies.js'
 import { Erasures } from './erasures.js'
 import { ancestryFault } from './judge-ancestry.js'
 import { appliedFault, dispatchFault, heldDiffers } from './judge-approval.js'
@@ -11,7 +9,7 @@ import { type Beginning, judgeBeginning, type Objection } from './judge-begin.js
 import { judgeReturn, type Returned } from './judge-end.js'
 import { guardFault } from './judge-guard.js'
 import { overdue } from './overdue.js'
-import { known, type ParentNamed, parentNamedBy } from './parent-named.js'
+import { known, type ParentNamed, parentNamedBy, parentOf } from './parent-named.js'
 import { PassBook } from './pass-book.js'
 import {
   type AskedTold,
@@ -75,24 +73,26 @@ export class StreamVerifier {
     else this.version(recorded)
   }
 
-  /** An entry of which only the digest is kept. */
-  erased(sequence: number): void {
+  /** An entry of which only the digest is kept; of which pass it was, where that is known. */
+  erased(sequence: number, key?: PassKey): void {
     this.counts.messages++
     this.counts.erased++
     this.last = Math.max(this.last, sequence)
-    this.erasures.add(sequence)
+    this.erasures.add(sequence, key ? 'named' : 'nameless')
+    if (key) this.book.erase(key)
   }
 
   /** What had to be there by now (server ms; default: when the last message was stored) and is not. */
   finish(now = this.time): void {
     const { slack_ms = SLACK_MS, onFinding } = this.options
-    for (const finding of overdue(this.book, { now, slack_ms })) onFinding(finding)
+    for (const finding of overdue(this.book, { now, slack_ms, erasures: this.erasures })) onFinding(finding)
   }
 
   private step(recorded: Recorded, step: Step): void {
     this.counts.steps++
     const pass = this.book.open.get(keyText(step.key)) ?? this.begin(step)
     if (!pass) return
+    this.noteErased(pass, step)
     const wrong = pass.partial ? undefined : guardFault(pass, step, this.erasures)
     if (wrong) this.find('fault', { rule: 'journal', what: wrong }, step)
     const before = pass.journal
@@ -108,6 +108,12 @@ export class StreamVerifier {
     if (before.state === 'none') this.first(recorded, step, pass)
     else if (step.kind === 'work') this.afterHold(recorded, step, pass)
     if (step.kind === 'return') this.ends(recorded, step, { pass, before })
+  }
+
+  /** What was erased since it was asked for may have been of this pass. */
+  private noteErased(pass: PassTold, { request, sequence }: Step): void {
+    const since = pass.steps[0]?.request ?? pass.steps[0]?.sequence ?? request ?? sequence
+    if (this.erasures.namelessSince(since)) pass.erased = true
   }
 
   /** What a step of a pass that is not open begins; undefined: nothing can be said about it. */
@@ -132,7 +138,7 @@ export class StreamVerifier {
   }
 
   private first(recorded: Recorded, step: Step, pass: PassTold): void {
-    this.frame(recorded, step, pass)
+    setFrame(pass, recorded, step)
     const asked = this.answered(step)
     if (pass.partial) return
     if (!asked) {
@@ -143,7 +149,7 @@ export class StreamVerifier {
     } else {
       this.counts.digests++
       const named = parentNamedBy(pass, asked)
-      const parent = this.parentOf(named)
+      const parent = this.parent(named)
       const { id_window_ms, onBegin } = this.options
       const { versions } = this
       const beginning: Beginning = {
@@ -168,34 +174,21 @@ export class StreamVerifier {
   private ancestry(step: Step, pass: PassTold): void {
     const { control } = pass
     if (!control) return
-    const what = ancestryFault(control, step, this.parentOf(control.parent && { key: control.parent, proof: control.proof }))
+    const what = ancestryFault(control, step, this.parent(control.parent && { key: control.parent, proof: control.proof }))
     if (what !== undefined) this.find('fault', { rule: 'ancestry', what }, step)
   }
 
-  /** `unseen`: it, or the step that proves it, was erased, lies before what is read, or ended long ago. */
-  private parentOf(named: ParentNamed | undefined): PassTold | 'unseen' | undefined {
-    if (!named) return undefined
-    const { key, proof } = named
-    const found = this.book.find(key)
-    if (found?.partial || (proof !== undefined && this.erasures.unseen(proof))) return 'unseen'
-    return found ?? (this.book.hasEnded(key) ? 'unseen' : undefined)
+  private parent(named: ParentNamed | undefined): PassTold | 'unseen' | undefined {
+    return named && parentOf(named, this.book, this.erasures)
   }
 
   private afterHold(recorded: Recorded, step: Step, pass: PassTold): void {
-    this.frame(recorded, step, pass)
+    setFrame(pass, recorded, step)
     const { journal } = pass
     if (pass.partial || journal.state !== 'open' || !journal.held) return
     this.counts.decisions++
     const what = dispatchFault(pass, journal.held, this.versions) ?? heldDiffers(pass)
     if (what !== undefined) this.find('fault', { rule: 'approval', what }, step)
-  }
-
-  private frame(recorded: Recorded, step: Step, pass: PassTold): void {
-    if (step.kind !== 'work' && step.kind !== 'held') return
-    const { control } = bodyOf(recorded)
-    const opened = isBody(control) && isBody(control.policy) ? openControl(control as never, step) : undefined
-    pass.control = opened
-    if (step.kind === 'held') pass.held_control = opened
   }
 
   private ends(recorded: Recorded, step: Step, { pass, before }: { pass: PassTold; before: JournalState }): void {
@@ -221,6 +214,8 @@ export class StreamVerifier {
       if (typeof sequence === 'number') pass?.violated.push(sequence)
     }
     if (kind !== 'applied' || !pass || sender === key.subagent) return
+    const [first] = pass.steps
+    if (first) this.noteErased(pass, first)
     const parsed = appliedBody.safeParse(recorded.body())
     if (!parsed.success) return
     this.counts.decisions++

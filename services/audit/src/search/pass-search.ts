@@ -39,6 +39,11 @@ export interface Find extends Position {
   record: () => Promise<PassRecord | undefined>
 }
 
+interface Sought {
+  filter: IndexFilter
+  needle: Needle | undefined
+}
+
 interface Found {
   finds: Find[]
   /** What is beyond it was not looked at yet. */
@@ -50,7 +55,11 @@ interface Found {
 /** One page takes no longer, unless one read does, and is no larger: it is one message. */
 const BUDGET_MS = 120
 const MOST_BYTES = 600 * 1024
-const READ_AT_ONCE = 128
+/** Looked at before the index is asked for more. */
+const FOUND_AT_ONCE = 128
+/** Read before the time is looked at: records that lie far apart are slow, since the server loads a block of a megabyte for each. */
+const READ_AT_ONCE = 8
+const READ_AT_ONCE_FOR_TEXT = 64
 
 /** Finds recorded passes, newest first (issue 14.5): by the index, their records in the bucket; memory for what is not recorded yet. */
 export class PassSearch {
@@ -66,19 +75,29 @@ export class PassSearch {
     let from = after
     let complete = true
     do {
-      const wanted = needle ? READ_AT_ONCE : Math.min(READ_AT_ONCE, limit - page.entries.length)
+      const wanted = needle ? FOUND_AT_ONCE : Math.min(FOUND_AT_ONCE, limit - page.entries.length)
       const { finds, reached, incomplete } = await this.finds(filter, from, wanted + 1)
       if (incomplete) complete = false
-      const looked = finds.slice(0, wanted)
-      const found = await Promise.all(looked.map((find) => this.look(find, filter, needle)))
-      if (looked.some((find, at) => !page.take(find, found[at]))) break
-      if (looked.length === finds.length) {
+      if (!(await this.fill(page, finds.slice(0, wanted), { filter, needle }))) break
+      if (finds.length <= wanted) {
         if (!reached) return page.end(complete && this.deps.indexing.complete)
         page.pass(reached)
       }
       from = page.last
     } while (!page.isFull)
     return page.cut(complete && this.deps.indexing.complete)
+  }
+
+  /** False: the page is at its end before these are. */
+  private async fill(page: OpenPage, finds: readonly Find[], { filter, needle }: Sought): Promise<boolean> {
+    const at_once = needle ? READ_AT_ONCE_FOR_TEXT : READ_AT_ONCE
+    for (let begin = 0; begin < finds.length; begin += at_once) {
+      if (begin > 0 && page.isFull) return false
+      const some = finds.slice(begin, begin + at_once)
+      const found = await Promise.all(some.map((find) => this.look(find, filter, needle)))
+      if (some.some((find, at) => !page.take(find, found[at]))) return false
+    }
+    return true
   }
 
   /** The next so many that may match, wherever they are known. */

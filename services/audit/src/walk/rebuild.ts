@@ -9,6 +9,7 @@ import type { PassMemory } from '../pass-memory.js'
 import { PASSES_BUCKET, recordKey } from '../records.js'
 import { firstSequence } from '../search/position.js'
 import { inTurns } from './in-turns.js'
+import { Logged } from './logged.js'
 import type { WalkSource } from './ranges.js'
 import { Seen } from './seen.js'
 import { Spool } from './spool.js'
@@ -17,6 +18,8 @@ import { type WalkDeps, walkPasses } from './walk.js'
 export interface RebuildOptions {
   source: WalkSource
   rules: JournalRules
+  /** False: as the audit, if it was told to make no records (PASSOVER_LOG_ALL_PASSES); what is there is mended all the same. */
+  log_all_passes?: boolean | undefined
   /** Applies output schemas: records say what they have against an output. */
   check?: CheckSchema | undefined
   /** Told now and then. */
@@ -37,11 +40,14 @@ export interface Rebuilt {
   rewritten: number
   removed: number
   kept: number
+  /** Passes without a record that were to get none (`log_all_passes: false`). */
+  unlogged: number
 }
 
 /** As the audit has it: what is younger and open has no record yet. */
 const OPEN_MS = 30_000
 const MOST_TRIES = 8
+const KEYS_A_BLOCK = 1_024
 
 /**
  * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (DESIGN §4 KV): each pass is
@@ -53,7 +59,8 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   const table = await bus.table(PASSES_BUCKET, storedRecord)
   const archive = new Archive(manifest, objects)
   await archive.finder.prepare()
-  const rebuild = new Rebuild({ bus, manifest, objects, archive, table, rules: options.rules }, options)
+  const logged = await Logged.read(bus, options.log_all_passes ?? true)
+  const rebuild = new Rebuild({ bus, manifest, objects, archive, table, logged, rules: options.rules }, options)
   return await rebuild.run()
 }
 
@@ -65,11 +72,12 @@ interface Wrong {
 interface Deps extends WalkDeps {
   archive: Archive
   table: Table<PassRecord>
+  logged: Logged
 }
 
 class Rebuild {
   private readonly seen = new Seen()
-  private readonly told: Rebuilt = { passes: 0, unchanged: 0, rewritten: 0, removed: 0, kept: 0 }
+  private readonly told: Rebuilt = { passes: 0, unchanged: 0, rewritten: 0, removed: 0, kept: 0, unlogged: 0 }
 
   constructor(
     private readonly deps: Deps,
@@ -106,6 +114,10 @@ class Rebuild {
     if (!memory.ended && bus.now() - begun < OPEN_MS) return undefined
     this.told.passes++
     const standing = await table.bytesOf(key)
+    if (!standing && !this.deps.logged.at(memory.last)) {
+      this.told.unlogged++
+      return undefined
+    }
     if (!standing || Buffer.compare(standing.data, encode(stored)) !== 0) return { key: memory.key, asked: askedOf(memory) }
     this.told.unchanged++
     return undefined
@@ -135,21 +147,35 @@ class Rebuild {
 
   /** Records that the walk came by no pass for: written since, older than what can be read, or of no pass at all. */
   private async judgeUnseen(oldest: number): Promise<void> {
+    await using spool = await Spool.open()
+    let keys: string[] = []
+    const keep = async () => {
+      await spool.add(encode(keys))
+      keys = []
+    }
+    await this.deps.table.read(({ key, data }) => {
+      if (this.seen.has(key)) return undefined
+      const record = parsed(data)
+      if (!record || firstSequence(record.sequences) >= oldest) return keys.push(key) < KEYS_A_BLOCK ? undefined : keep()
+      this.told.kept++
+      return undefined
+    })
+    if (keys.length > 0) await keep()
+    for await (const block of spool.backwards()) {
+      const decoded = decode(block)
+      await inTurns(decoded.ok ? (decoded.value as string[]) : [], (key) => this.judge(key))
+    }
+  }
+
+  private async judge(key: string): Promise<void> {
     const { table } = this.deps
-    const unseen: { key: string; record: PassRecord | undefined }[] = []
-    await table.read(({ key, data }) => {
-      if (!this.seen.has(key)) unseen.push({ key, record: parsed(data) })
-    })
-    await inTurns(unseen, async ({ key, record }) => {
-      if (record && firstSequence(record.sequences) < oldest) {
-        this.told.kept++
-        return
-      }
-      const real = record && (await this.keyNow(record))
-      if (record && real === key) return await this.mend({ key: record.key, asked: record.sequences.requests[0] })
-      await table.delete(key)
-      this.told.removed++
-    })
+    const standing = await table.bytesOf(key)
+    const record = standing && parsed(standing.data)
+    const real = record && (await this.keyNow(record))
+    if (record && real === key) return await this.mend({ key: record.key, asked: record.sequences.requests[0] })
+    if (!standing) return
+    await table.delete(key)
+    this.told.removed++
   }
 
   /** Under which key the record of a pass stands by what is stored of it; undefined: nothing is. */

@@ -1,0 +1,16 @@
+import type { Progress } from './terminal.js'
+import { count } from './text.js'
+
+const EVERY_MS = 1_000
+
+/** Tells how many entries were read so far, about once a second. */
+export function everySecond(progress: Progress, done: string): (events: number) => void {
+  const began = performance.now()
+  let said = began
+  return (events) => {
+    const now = performance.now()
+    if (now - said < EVERY_MS) return
+    said = now
+    progress.say(`${count(events, 'entry', 'entries')} ${done}, ${Math.round((events / (now - began)) * 1_000)} a second`)
+  }
+}

@@ -1,0 +1,117 @@
+import type { ArchiveSource } from '@passover/archive'
+import { type Bus, PartError, type PartStore, PolicyStore } from '@passover/bus'
+import { keyText, type Part, part, sha256 } from '@passover/schemas'
+import type { StoredRecord } from './recorded.js'
+import type { Findings } from './run.js'
+
+/** Parts that messages name instead of holding them. */
+export interface PartCounts {
+  /** Their bytes are there, and are what the hash names. */
+  whole: number
+  /** Not there any more, and older than what has to be kept. */
+  gone: number
+  /** Of a saved archive: they were not saved with it. */
+  elsewhere: number
+}
+
+export type PartLook = 'whole' | 'gone' | 'elsewhere' | { fault: string }
+
+/** Where the bytes of parts are looked for. */
+export type LookAtPart = (part: Part, stored: { time: number }) => Promise<PartLook>
+
+const AT_ONCE = 4
+const KNOWN = 20_000
+const DAY_MS = 86_400_000
+const RETENTION_DAYS = 30
+
+/** Looks for the parts that steps name; a part that several name is read once. */
+export class ReferencedParts {
+  readonly counts: PartCounts = { whole: 0, gone: 0, elsewhere: 0 }
+  private readonly known = new Map<string, Exclude<PartLook, 'gone'>>()
+  private waiting: (() => Promise<void>)[] = []
+
+  constructor(
+    private readonly look: LookAtPart,
+    private readonly findings: Pick<Findings, 'fault'>,
+  ) {}
+
+  /** A work step's are those that its worker got; a return's are its large artifacts. They are looked at by `settle`. */
+  see(recorded: StoredRecord): void {
+    for (const named of referencedBy(recorded)) this.waiting.push(() => this.check(recorded, named))
+  }
+
+  /** All that were seen so far. */
+  async settle(): Promise<void> {
+    const { waiting } = this
+    this.waiting = []
+    const runner = async () => {
+      for (let next = waiting.pop(); next; next = waiting.pop()) await next()
+    }
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, waiting.length) }, runner))
+  }
+
+  private async check({ fact }: StoredRecord, named: Part): Promise<void> {
+    const name = `${named.owner} ${named.hash} ${named.size}`
+    const found = this.known.get(name) ?? (await this.look(named, fact))
+    if (this.known.size >= KNOWN) this.known.clear()
+    if (found !== 'gone') this.known.set(name, found)
+    if (typeof found === 'string') {
+      this.counts[found]++
+      return
+    }
+    const what = `names a part ${JSON.stringify(named.name)} of ${named.owner} that ${found.fault}`
+    const pass = fact.type === 'step' ? { pass: keyText(fact.key) } : {}
+    this.findings.fault({ sequence: fact.sequence, ...pass, rule: 'parts', what })
+  }
+}
+
+/** The parts of a work step or a return whose bytes lie elsewhere. */
+export function referencedBy(recorded: StoredRecord): Part[] {
+  const { fact } = recorded
+  if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'return')) return []
+  const { parts } = (recorded.body() ?? {}) as { parts?: unknown }
+  if (!Array.isArray(parts)) return []
+  return parts.flatMap((one: unknown) => {
+    const parsed = part.safeParse(one)
+    return parsed.success && parsed.data.data === undefined && parsed.data.owner !== undefined ? [parsed.data] : []
+  })
+}
+
+/** In the buckets of an installation. A part that is missing is a fault while what names it has to be kept (`audit.retention_days`). */
+export async function partsOf(bus: Bus, onBytes?: (named: Part, bytes: Uint8Array) => Promise<void>): Promise<LookAtPart> {
+  const stand = await (await PolicyStore.open(bus)).stand()
+  const days = (stand.kind === 'valid' ? stand.value.document.audit?.retention_days : undefined) ?? RETENTION_DAYS
+  const kept_since = bus.now() - days * DAY_MS
+  return (named, { time }) => lookIn(bus.parts, named, { gone_is_fine: time < kept_since, onBytes })
+}
+
+interface LookOptions {
+  gone_is_fine: boolean
+  onBytes?: ((named: Part, bytes: Uint8Array) => Promise<void>) | undefined
+}
+
+async function lookIn(store: Pick<PartStore, 'fetch'>, named: Part, { gone_is_fine, onBytes }: LookOptions): Promise<PartLook> {
+  try {
+    const bytes = await store.fetch(named)
+    await onBytes?.(named, bytes)
+    return 'whole'
+  } catch (error) {
+    if (!(error instanceof PartError)) throw error
+    if (error.reason === 'missing') return gone_is_fine ? 'gone' : { fault: 'is missing' }
+    return { fault: 'is not what its hash names' }
+  }
+}
+
+/** The name of a part's bytes in a saved archive. */
+export function savedPart(hash: string): string {
+  return `${hash}.part`
+}
+
+/** Beside the segments of a saved archive. */
+export function partsBeside(source: Pick<ArchiveSource, 'object'>): LookAtPart {
+  return async ({ hash, size }) => {
+    const bytes = await source.object(savedPart(hash))
+    if (!bytes) return 'elsewhere'
+    return bytes.length === size && sha256(bytes) === hash ? 'whole' : { fault: 'is not what its hash names' }
+  }
+}

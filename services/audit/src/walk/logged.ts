@@ -1,0 +1,37 @@
+import type { Bus } from '@passover/bus'
+import { decode } from '@passover/bus'
+import { HEADER, policyBody } from '@passover/schemas'
+
+/** From this sequence on the policy in force says whether passes get records. */
+interface Said {
+  from: number
+  on: boolean
+}
+
+/** Which passes get records: as the audit was told, and as each version of the policy said while it was in force (`audit.log_all_passes`). */
+export class Logged {
+  private readonly said: Said[] = [{ from: 0, on: true }]
+  private newest = 0
+
+  private constructor(private readonly told: boolean) {}
+
+  /** Every version is in the stream for good. */
+  static async read(bus: Bus, told: boolean): Promise<Logged> {
+    const logged = new Logged(told)
+    await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, ({ sequence, data, headers }) => {
+      const decoded = decode(data, headers.get(HEADER.contentType))
+      const parsed = policyBody.safeParse(decoded.ok ? decoded.value : undefined)
+      // Only the next one counts (decision 28).
+      if (!parsed.success || parsed.data.version !== logged.newest + 1) return
+      logged.newest++
+      logged.said.push({ from: sequence, on: parsed.data.document.audit?.log_all_passes !== false })
+    })
+    await Promise.race([reader.caughtUp, reader.closed])
+    return logged
+  }
+
+  /** Whether a pass whose last message has this sequence was to get a record, if it had none yet. */
+  at(sequence: number): boolean {
+    return this.told && (this.said.findLast(({ from }) => from <= sequence)?.on ?? true)
+  }
+}

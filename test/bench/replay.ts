@@ -1,0 +1,92 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { BIN } from '../e2e/cli-harness.js'
+import { writeArchive } from '../support/recorded-archive.js'
+
+/**
+ * `npm run bench -- --replay`: an archive of `--entries N` (default 1,000,000) entries is written into a folder; then `verify`, `replay --what-if` and the timeline of a
+ * pass at its end are run over it, each a process of its own: how long, at how many entries a second, and the most memory that it ever held.
+ */
+const MIB = 1024 * 1024
+/** Its memory is looked at so often. */
+const LOOK_MS = 100
+/** A policy by which much would have been decided otherwise. */
+const OTHER = { defaults: { max_chain_depth: 1, timeout_ms: 20_000 }, pairs: { 'alice->audit': { hold_before_dispatch: true } } }
+
+function given(name: string, otherwise: number): number {
+  const at = process.argv.indexOf(`--${name}`)
+  return (at > 0 && Number(process.argv[at + 1])) || otherwise
+}
+
+interface Ran {
+  code: number | null
+  stdout: string
+  /** Lines of progress. */
+  said: number
+  ms: number
+  /** Bytes; undefined where the system does not tell. */
+  most: number | undefined
+}
+
+async function run(args: string[], cwd: string): Promise<Ran> {
+  const began = performance.now()
+  const child = spawn(process.execPath, [BIN, ...args], { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  let stdout = ''
+  let said = 0
+  let most: number | undefined
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text.split('\n').length - 1))
+  const looks = setInterval(() => void peakOf(child.pid).then((bytes) => (most = bytes ?? most)), LOOK_MS)
+  const code = await new Promise<number | null>((done, failed) => child.once('error', failed).once('close', done))
+  clearInterval(looks)
+  return { code, stdout, said, ms: performance.now() - began, most }
+}
+
+/** The kernel keeps the highest that it ever was. */
+async function peakOf(pid: number | undefined): Promise<number | undefined> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  const found = /VmHWM:\s+(\d+) kB/.exec(status)
+  return found ? Number(found[1]) * 1024 : undefined
+}
+
+async function main(): Promise<void> {
+  const wanted = given('entries', 1_000_000)
+  const cwd = await mkdtemp(join(tmpdir(), 'passover-replay-'))
+  try {
+    const began = performance.now()
+    const { entries, passes } = await writeArchive(join(cwd, 'archive'), wanted)
+    say(`${entries} entries of ${passes} passes written in ${seconds(began)} s`)
+    await writeFile(join(cwd, 'other.json'), JSON.stringify(OTHER))
+    const last = `pass-${String(passes - 1).padStart(12, '0')}`
+    const commands: [string, string[], (stdout: string) => string][] = [
+      ['verify', ['verify', '--archive', 'archive'], (stdout) => stdout.split('\n')[0] ?? ''],
+      [
+        'replay --what-if',
+        ['replay', '--archive', 'archive', '--what-if', 'other.json', '--limit', '1'],
+        (stdout) => stdout.split('\n')[0] ?? '',
+      ],
+      ['replay of a pass', ['replay', '--archive', 'archive', last], (stdout) => `${stdout.trim().split('\n').length} lines`],
+      [
+        'replay of a session',
+        ['replay', '--archive', 'archive', '--session', 'session-1'],
+        (stdout) => `${stdout.trim().split('\n').length} lines`,
+      ],
+    ]
+    for (const [name, args, tell] of commands) {
+      const { code, stdout, said, ms, most } = await run(args, cwd)
+      const memory = most === undefined ? '' : `, at most ${Math.round(most / MIB)} MiB`
+      say(
+        `${name.padEnd(20)} ${(ms / 1000).toFixed(1)} s, ${Math.round((entries / ms) * 1000)} entries a second${memory}, ${said} lines of progress, exit ${code}: ${tell(stdout)}`,
+      )
+    }
+  } finally {
+    await rm(cwd, { recursive: true, force: true })
+  }
+}
+
+const say = (text: string) => process.stdout.write(`${text}\n`)
+const seconds = (since: number) => ((performance.now() - since) / 1000).toFixed(1)
+
+await main()

@@ -1,0 +1,61 @@
+import { type ArchivedEvent, decodeIndex, encodeIndex, type LocalSegment } from '@passover/archive'
+import { decode } from '@passover/bus'
+import { sha256 } from '@passover/schemas'
+import { verifyArchive } from 'passover'
+import { describe, expect, it } from 'vitest'
+import { openRecording, recordPass, sealAll } from '../support/recorded-stream.js'
+import { erase, sourceOf } from '../support/tampering.js'
+
+const RULES = { id_window_ms: 3_600_000 }
+/** One of each kind of pass that a recording makes. */
+const PASSES = [0, 3, 7, 11, 13, 17, 19]
+/** Approvals and deadlines of everything are over by then. */
+const LATER_MS = 8 * 86_400_000
+
+function recording(): ArchivedEvent[] {
+  const stream = openRecording()
+  for (const n of PASSES) recordPass(stream, n)
+  stream.wait(LATER_MS)
+  recordPass(stream, 1)
+  return stream.events
+}
+
+/** The index no longer says which passes there were. */
+function nameless([segment]: readonly LocalSegment[]): LocalSegment[] {
+  if (!segment) throw new Error('no segment')
+  const { k } = segment.entry
+  expect(decodeIndex(segment.index).length).toBeGreaterThan(1)
+  const decoded = decode(segment.index)
+  const { prints } = (decoded.ok ? decoded.value : {}) as { prints: Uint8Array }
+  const index = encodeIndex(k, [], prints)
+  return [{ ...segment, index, entry: { ...segment.entry, index_sha256: sha256(index) } }]
+}
+
+describe('one erased entry of a pass', () => {
+  it('takes nothing from what is left: a decision, a cancel, an end that is not to be seen is not said to be missing', async () => {
+    const events = recording()
+    const sealed = await sealAll(events)
+    for (const event of events) {
+      const [kind] = event.subject.split('.')
+      // A policy and an agent's record belong to no pass, and leave nothing out.
+      if (kind === 'policy' || kind === 'agent') continue
+      const one = erase(sealed, ({ sequence }) => sequence === event.sequence)
+      for (const [how, segments] of [
+        ['named', one],
+        ['nameless', nameless(one)],
+      ] as const) {
+        const { shown, counts } = await verifyArchive(sourceOf(segments), RULES)
+        expect({ subject: event.subject, how, shown, erased: counts.erased }).toEqual({ subject: event.subject, how, shown: [], erased: 1 })
+      }
+    }
+  })
+
+  it('excuses no other pass: by the index it is known whose it was', async () => {
+    const events = recording()
+    const approved = events.find(({ subject }) => subject.startsWith('decision.'))
+    const left = await sealAll(events.filter((event) => event !== approved))
+    const cancel = erase(left, ({ subject }) => subject.includes('.cancel.'))
+    const { first } = await verifyArchive(sourceOf(cancel), RULES)
+    expect(first).toMatchObject({ rule: 'approval', what: 'was dispatched though nobody had approved it' })
+  })
+})

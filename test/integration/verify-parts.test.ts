@@ -1,0 +1,114 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect as connectClient } from '@nats-io/transport-node'
+import { folderArchive } from '@passover/archive'
+import { type Bus, openBus, PolicyStore } from '@passover/bus'
+import { collectEvidence, openEvidence, sealEvidence, verifyArchive, verifyLive } from 'passover'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AgentWorld } from '../support/agents.js'
+import { publishUpon } from '../support/policies.js'
+import { until } from '../support/until.js'
+
+const RULES = { id_window_ms: 3_600_000 }
+const LARGE = 'x'.repeat(300_000)
+
+let world: AgentWorld
+let ops: Bus
+let folder: string
+let id: string
+
+/** One pass whose context holds a large file, and whose output a large artifact: both travel as references (DESIGN §2 Payloads). */
+beforeAll(async () => {
+  world = await AgentWorld.start({ dispatchers: [{}], audit: { open: true } })
+  folder = await mkdtemp(join(tmpdir(), 'parts-'))
+  ops = await openBus({ servers: world.world.nats.servers, identity: 'ops', onError: () => undefined })
+  const worker = await world.agent('audit')
+  await worker.onPass(() => ({ artifacts: [{ type: 'finding', severity: 'info', category: 'size', message: LARGE }] }))
+  const alice = await world.agent('alice')
+  const metadata = { size_bytes: LARGE.length, last_modified: 1, is_binary: false }
+  const files = [{ path: 'large.txt', content: `${LARGE}!`, metadata }]
+  const handle = alice.passOver({ subagent: 'audit', reason: 'large', work_context: { objective: 'look', files } })
+  id = handle.id
+  await handle.result()
+})
+afterAll(async () => {
+  await ops?.[Symbol.asyncDispose]()
+  await world?.[Symbol.asyncDispose]()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** Does something to the first chunk of every part that an agent stowed. */
+async function spoil(owner: string): Promise<void> {
+  const nc = await connectClient({ servers: world.world.nats.servers })
+  const { streams } = await jetstreamManager(nc)
+  const { state } = await streams.info(`OBJ_${ops.subjects.partsBucket(owner)}`, { subjects_filter: '$O.*.C.>' })
+  for (const subject of Object.keys(state.subjects ?? {})) nc.publish(subject, Buffer.alloc(100, 7))
+  await nc.flush()
+  await nc.close()
+}
+
+describe('parts that messages only name', () => {
+  it('are read again and held against their hashes, from the installation and from what was saved of it', async () => {
+    const { ok, shown, parts } = await verifyLive(ops, { ...RULES, save: folder })
+    expect({ ok, shown, parts }).toEqual({ ok: true, shown: [], parts: { whole: 2, gone: 0, elsewhere: 0 } })
+    const saved = (await readdir(folder)).filter((name) => name.endsWith('.part'))
+    expect(saved).toHaveLength(2)
+    const look = () => verifyArchive(folderArchive(folder), RULES)
+    expect(await look()).toMatchObject({ ok: true, parts: { whole: 2, elsewhere: 0 } })
+    await writeFile(join(folder, saved[0] ?? ''), 'something else')
+    expect(await look()).toMatchObject({ ok: false, first: { rule: 'parts', what: expect.stringContaining('is not what its hash names') } })
+    await rm(join(folder, saved[0] ?? ''))
+    expect(await look()).toMatchObject({ ok: true, parts: { whole: 1, elsewhere: 1 } })
+  })
+
+  it('come along in a bundle of evidence, which tells what was touched of them', async () => {
+    const evidence = await collectEvidence(ops, { id })
+    expect([...evidence.parts.values()].map(({ length }) => length > LARGE.length)).toEqual([true, true])
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const bundle = sealEvidence(evidence, { key: privateKey, made_by: 'ops', made_at: 1 })
+    const open = (change: (copy: typeof bundle) => void) => {
+      const copy = JSON.parse(JSON.stringify(bundle))
+      change(copy)
+      return openEvidence(JSON.stringify(copy))
+    }
+    expect(open(() => undefined)).toMatchObject({ ok: true })
+    expect(open(({ parts }) => Object.assign(parts?.[0] ?? {}, { data: 'AAAA' }))).toMatchObject({
+      what: expect.stringMatching(/^part \w+… was changed/),
+    })
+    expect(open(({ parts }) => parts?.pop())).toMatchObject({ what: expect.stringMatching(/^part \w+… is missing/) })
+    expect(open(({ parts }) => parts?.push({ hash: 'a'.repeat(64), data: '' }))).toMatchObject({
+      what: expect.stringContaining('was added'),
+    })
+    // A bundle of before brought none, and said nothing of it.
+    const { parts: _, ...rest } = bundle
+    const { parts: __, ...seal } = bundle.seal
+    expect(openEvidence(JSON.stringify({ ...rest, seal }))).toMatchObject({ what: expect.stringContaining('signature') })
+  })
+
+  it('that differ or are missing are named with their pass; what is older than has to be kept may be gone, and is counted', async () => {
+    await spoil('audit')
+    const differs = await verifyLive(ops, RULES)
+    expect(differs.shown).toEqual([
+      expect.objectContaining({
+        rule: 'parts',
+        pass: expect.stringContaining(id),
+        what: expect.stringMatching(/names a part "artifact:0" of audit that is not what/),
+      }),
+    ])
+    const evidence = await collectEvidence(ops, { id })
+    expect(evidence.parts.size).toBe(1)
+    const [hash = ''] = evidence.parts.keys()
+    await ops.parts.remove('alice', hash)
+    const missing = await verifyLive(ops, RULES)
+    expect(missing.faults).toBe(2)
+    expect(missing.first?.what).toBe('names a part "file:large.txt" of alice that is missing')
+    const maria = await openBus({ servers: world.world.nats.servers, identity: 'maria', onError: () => undefined })
+    await publishUpon(await PolicyStore.open(maria), { document: { audit: { retention_days: 1e-7 } } })
+    await maria[Symbol.asyncDispose]()
+    await until(async () => (await verifyLive(ops, RULES)).parts?.gone === 1, { what: 'it is older than that' })
+    expect((await verifyLive(ops, RULES)).faults).toBe(1)
+  })
+})

@@ -1,0 +1,42 @@
+import { type ArchivedEvent, FolderWriter, GENESIS, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
+import { readHeaders, Subjects } from '@passover/bus'
+import { openRecording, recordPass } from './recorded-stream.js'
+
+const SESSIONS = 1_000
+
+/** Writes an archive of at least so many entries into a folder, segment by segment, as the audit would have sealed it: passes of every kind. */
+export async function writeArchive(folder: string, entries: number): Promise<{ entries: number; passes: number; head: string }> {
+  const writer = await FolderWriter.open(folder)
+  const subjects = new Subjects()
+  const waiting: ArchivedEvent[] = []
+  const stream = openRecording((event) => waiting.push(event))
+  let chain_before = Buffer.from(GENESIS).toString('hex')
+  let buffer = new SegmentBuffer(0)
+  let written = 0
+  let passes = 0
+  const seal = async () => {
+    const { entry, object, index } = await sealLocal(buffer, { chain_before })
+    await writer.add(entry, { object, index })
+    chain_before = entry.chain_after
+  }
+  const write = async () => {
+    for (const event of waiting.splice(0)) {
+      const k = segmentOf(event.sequence)
+      if (k !== buffer.k) {
+        await seal()
+        buffer = new SegmentBuffer(k)
+      }
+      const stored = { ...event, headers: readHeaders(event.headers) }
+      buffer.add(stored, subjects.toFact(stored), undefined)
+      written++
+    }
+  }
+  for (; written < entries; passes++) {
+    stream.session = `session-${passes % SESSIONS}`
+    recordPass(stream, passes)
+    await write()
+  }
+  await seal()
+  await writer.end()
+  return { entries: written, passes, head: chain_before }
+}
