@@ -133,6 +133,28 @@ describe('passover replay', () => {
     expect((await run(['replay', id, '--step'], { cwd })).code).toBe(2)
   })
 
+  it('tells a pass or a session again from a saved archive, as the installation does', async () => {
+    await verify('--save', 'told')
+    interface Told {
+      kind: string
+      pass: string
+      sequence: number
+    }
+    const live = (await json<Told[]>(['replay', id], { cwd })).document
+    const { document } = await json<Told[]>(['replay', id, '--archive', 'told'], { cwd })
+    const steps = (entries: Told[]) =>
+      entries.filter(({ kind }) => ['request', 'work', 'return'].includes(kind)).map(({ sequence }) => sequence)
+    expect(steps(document)).toEqual(steps(live))
+    const lines = (await run(['replay', id.slice(0, 20), '--archive', 'told', '--jsonl'], { cwd })).stdout.trim().split('\n')
+    expect(lines.map((line) => JSON.parse(line))).toEqual(document)
+    const { session_id } = (await json<{ row: { session_id: string } }>(['show', id], { cwd })).document.row
+    const told = await run(['replay', '--session', session_id, '--archive', 'told'], { cwd })
+    expect(told.stdout).toMatch(/request[\s\S]*work[\s\S]*return/)
+    expect((await run(['replay', 'no-such-pass-here', '--archive', 'told'], { cwd })).code).toBe(3)
+    expect((await run(['replay', id, '--archive', 'nowhere'], { cwd })).code).toBe(3)
+    expect((await run(['replay', id, '--archive', 'told', '--to-prefix', 'shadow'], { cwd })).code).toBe(2)
+  })
+
   it('says what another policy would have decided otherwise, and by which rule', async () => {
     writeFileSync(join(cwd, 'strict.json'), JSON.stringify({ subagents: { audit: { can_receive_passes: false } } }))
     const { code, document } = await json<{ otherwise: number; differences: object[] }>(['replay', '--what-if', 'strict.json'], { cwd })

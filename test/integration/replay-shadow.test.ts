@@ -53,8 +53,7 @@ async function shadowInstallation(): Promise<string[]> {
   opened.unshift(agent)
   const seen: string[] = []
   await agent.onPass((pass) => {
-    const { background = '' } = pass.context
-    seen.push(`${pass.context.objective} ${background.length}`)
+    seen.push(`${pass.context.objective} ${pass.context.files[0]?.content?.length}`)
     if (pass.context.objective === 'now it fails') throw new Error('the new version fails here')
     return 'done by the new version'
   })
@@ -84,14 +83,17 @@ describe('passes that are asked for again in a shadow namespace', () => {
     })
     const alice = await world.agent('alice')
     const large = 'x'.repeat(700_000)
+    const file = { path: 'large.txt', content: large, metadata: { size_bytes: large.length, last_modified: 1, is_binary: false } }
     const ids: string[] = []
     for (const objective of ['it works', 'now it fails']) {
-      const handle = alice.passOver({ subagent: 'audit', reason: 'regression', work_context: { objective, background: large } })
+      const handle = alice.passOver({ subagent: 'audit', reason: 'regression', work_context: { objective, files: [file] } })
       ids.push(handle.id)
       await handle.result()
     }
     const passes = await Promise.all(ids.map((id) => findPass(ops, { id }, { history: true })))
     const seen = await shadowInstallation()
+    // What was asked for in the live namespace has its records by then.
+    await world.audits[0]?.settled()
     const before = await stored()
     const shown: { before: string; after?: string; again: string }[][] = []
     const { servers } = world.world.nats

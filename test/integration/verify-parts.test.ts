@@ -26,7 +26,15 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'parts-'))
   ops = await openBus({ servers: world.world.nats.servers, identity: 'ops', onError: () => undefined })
   const worker = await world.agent('audit')
-  await worker.onPass(() => ({ artifacts: [{ type: 'finding', severity: 'info', category: 'size', message: LARGE }] }))
+  const change = {
+    type: 'file_modification',
+    path: 'large.txt',
+    old_content: '',
+    new_content: LARGE,
+    reason: 'r',
+    confidence: 'high',
+  } as const
+  await worker.onPass(() => ({ artifacts: [change] }))
   const alice = await world.agent('alice')
   const metadata = { size_bytes: LARGE.length, last_modified: 1, is_binary: false }
   const files = [{ path: 'large.txt', content: `${LARGE}!`, metadata }]

@@ -52,6 +52,8 @@ export interface AnswerDeps extends LoadDeps, QueryAnswerDeps {
   untilRead: (sequence: number) => Promise<void>
   /** Sequence of the request of a pass that no step has answered yet. */
   requestOf: (key: PassKey) => number | undefined
+  /** Where a pass begins, as far as memory or index know it. */
+  beginOf: (key: PassKey) => number | undefined
 }
 
 export type Answer =
@@ -69,6 +71,8 @@ export type Answer =
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
 const MAX_PASSES = 20
+/** Messages that may lie between what was sent at the same time. */
+const BEFORE = 4_096
 /** Passes told below each. */
 const MAX_BELOW = 50
 const MAX_RETURN_BYTES = 600 * 1024
@@ -132,7 +136,11 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   let room = MAX_RETURN_BYTES
   for (const key of keys.slice(0, MAX_PASSES)) {
     const request = deps.requestOf(key)
-    const loaded = await loadPass(deps, key, { up_to: last, ...(request === undefined ? {} : { request }) })
+    const loaded = await loadPass(deps, key, {
+      up_to: last,
+      from: fromOf(deps.beginOf(key)),
+      ...(request === undefined ? {} : { request }),
+    })
     if (loaded.messages.length === 0) continue
     const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
@@ -142,6 +150,11 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }
   return passes.length > 0 ? { ok: true, passes } : none
+}
+
+/** Read from its beginning on, the server need not look through all that is older; who cancels at once may be heard a little before the request. */
+function fromOf(begin: number | undefined): number {
+  return Math.max(1, (begin ?? 0) - BEFORE)
 }
 
 async function belowOf(deps: AnswerDeps, asker: string, key: PassKey): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {

@@ -27,6 +27,7 @@ import { Indexing } from './search/indexing.js'
 import { OlderPasses } from './search/older.js'
 import { PassIndex } from './search/pass-index.js'
 import { PassSearch } from './search/pass-search.js'
+import { beginOf } from './search/pending.js'
 import { type ArchiveStart, isEmpty, projectionStart, seed } from './start.js'
 import { Undelivered } from './undelivered.js'
 import { untilRead } from './until-read.js'
@@ -95,6 +96,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     archive,
     agents,
     rules,
+    index,
+    indexing: parts.indexing,
   })
   const dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead, search })))
@@ -227,6 +230,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead:
     check: parts.schemas.check,
     seesAll: (name) => seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
+    beginOf: (key) => beginOf(projector.find(keyText(key))) ?? parts.index.firstOf(key),
   }
 }
 

@@ -9,6 +9,8 @@ import type { Projector } from './project.js'
 import { recordFilter } from './records.js'
 import { noteKey } from './request-notes.js'
 import { matches, newestFirst, type RowFilter, type Rows } from './rows.js'
+import type { Indexing } from './search/indexing.js'
+import type { PassIndex } from './search/pass-index.js'
 import { mayBe, sentRow } from './sent.js'
 
 export interface QueryDeps {
@@ -22,6 +24,8 @@ export interface QueryDeps {
   archive: Archive
   agents: ReadonlyMap<string, AgentRecord>
   rules: JournalRules
+  index: Pick<PassIndex, 'has'>
+  indexing: Pick<Indexing, 'complete'>
 }
 
 export interface Listed {
@@ -36,6 +40,9 @@ interface Candidate {
   key: PassKey
   row: () => PassRow | Promise<PassRow>
 }
+
+/** So many lookups by hash take less than a millisecond. */
+const MOST_PAIRS = 4_096
 
 const OPEN = new Set(['requested', 'held', 'waiting_for_return'])
 
@@ -76,9 +83,22 @@ export class Query {
     for (const tracked of [...projector.young.values(), ...projector.old.values()]) add(tracked.memory.key)
     for (const note of projector.notes.values()) addKey(noteKey(note), add)
     for (const row of rows.values()) add(row)
-    for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
+    for (const key of this.indexed(wanted) ?? []) add(key)
+    // To look for an id among a million keys costs the server more than all the rest: it is asked only where nobody else knows.
+    if (found.size === 0 || !this.deps.indexing.complete) for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
     if (found.size === 0) for (const key of await archive.keysOf(id)) add(key)
     return [...found.values()]
+  }
+
+  /** Those of the index, between agents that are registered; undefined: they are too many to try them all. */
+  private indexed({ id, originator, subagent }: Parameters<Query['keys']>[0]): PassKey[] | undefined {
+    const { agents, index } = this.deps
+    const names = [...agents.keys()]
+    const above = originator === undefined ? names : [originator]
+    const below = subagent === undefined ? names : [subagent]
+    if (above.length * below.length > MOST_PAIRS) return undefined
+    const pairs = above.flatMap((one) => below.map((other) => ({ originator: one, subagent: other, id })))
+    return pairs.filter((key) => index.has(key))
   }
 
   /** Every registered agent, with what is open for it. */

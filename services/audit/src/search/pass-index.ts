@@ -79,6 +79,13 @@ export class PassIndex {
     return this.slots.find(this.hashed) !== undefined
   }
 
+  /** Sequence of its request, or first step; undefined: it has no record that is known here. */
+  firstOf(key: PassKey): number | undefined {
+    hashPass(key, this.seed, this.hashed)
+    const place = this.slots.find(this.hashed)
+    return place === undefined ? undefined : this.block(place).first[place % BLOCK_SIZE]
+  }
+
   /** The newest `count` after a position that may match, newest first. */
   newest(filter: IndexFilter, after: Position | undefined, count: number): Candidate[] {
     const matches = matcherOf(filter, this.dictionaries)

@@ -35,6 +35,11 @@ function mayMatch(key: PassKey, { created_at }: Position, filter: IndexFilter): 
   return created_at >= (filter.from ?? 0) && created_at < (filter.to ?? Number.POSITIVE_INFINITY)
 }
 
+/** Sequence of the request that it answers, as its steps say, else of its first message. */
+export function beginOf(memory: PassMemory | undefined): number | undefined {
+  return memory && positionOf(memory).sequence
+}
+
 /** As its record will have it. */
 function positionOf(memory: PassMemory): Position {
   for (const { fact } of memory.noted) {
