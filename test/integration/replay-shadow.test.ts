@@ -60,17 +60,22 @@ async function shadowInstallation(): Promise<string[]> {
   return seen
 }
 
-/** Of every stream and bucket of the live namespace, how many messages it ever stored. */
-async function stored(): Promise<Record<string, number>> {
+/** Of every bucket of the live namespace how many messages it ever stored, and of its stream the subjects, but of what agents acknowledge. */
+async function stored(): Promise<Record<string, unknown>> {
   await using nc = Object.assign(await connectClient({ servers: world.world.nats.servers }), {
     async [Symbol.asyncDispose]() {
       await nc.close()
     },
   })
-  const found: Record<string, number> = {}
+  const found: Record<string, unknown> = {}
   for await (const { config, state } of (await jetstreamManager(nc)).streams.list())
     if (!config.name.includes(PREFIX) && !OWN.test(config.name)) found[config.name] = state.last_seq
-  return found
+  const subjects: string[] = []
+  await using reader = await ops.follow({}, ({ subject }) => {
+    if (ops.subjects.parse(subject).kind !== 'acknowledged') subjects.push(subject)
+  })
+  await reader.caughtUp
+  return { ...found, [ops.subjects.stream]: subjects }
 }
 
 describe('passes that are asked for again in a shadow namespace', () => {
