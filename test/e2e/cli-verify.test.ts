@@ -147,8 +147,9 @@ describe('passover replay', () => {
     expect(steps(document)).toEqual(steps(live))
     const lines = (await run(['replay', id.slice(0, 20), '--archive', 'told', '--jsonl'], { cwd })).stdout.trim().split('\n')
     expect(lines.map((line) => JSON.parse(line))).toEqual(document)
-    const { session_id } = (await json<{ row: { session_id: string } }>(['show', id], { cwd })).document.row
-    const told = await run(['replay', '--session', session_id, '--archive', 'told'], { cwd })
+    const rows = (await json<{ id: string; session_id: string }[]>(['list'], { cwd })).document
+    const session = rows.find((row) => row.id === id)?.session_id ?? ''
+    const told = await run(['replay', '--session', session, '--archive', 'told'], { cwd })
     expect(told.stdout).toMatch(/request[\s\S]*work[\s\S]*return/)
     expect((await run(['replay', 'no-such-pass-here', '--archive', 'told'], { cwd })).code).toBe(3)
     expect((await run(['replay', id, '--archive', 'nowhere'], { cwd })).code).toBe(3)
