@@ -22,6 +22,7 @@ const LOOKED_AT: Record<string, [file: string, words: string] | 'nobody can see 
   '`max_msgs`, `max_msgs_per_subject`': [SERVERS, "'a bucket that forgets, and limits of messages'"],
   '`storage: memory`': [SERVERS, "'a stream in memory'"],
   '`store_dir` on NFS, SMB, FUSE, 9p': [RULES, "'keeps its files on a local disk'"],
+  'a file system without checksums': [RULES, "'has all of the stream where it is monitored'"],
   'disk full': [RULES, "'has a disk with room, and more of it than it may use'"],
   'JetStream domains, leaf nodes': [SERVERS, "'a domain'"],
   'accounts: `max_streams`, `max_consumers`, `max_ack_pending`, `max_bytes_required`': [

@@ -96,10 +96,19 @@ export class Node {
   }
 }
 
+interface StreamDetail {
+  name: string
+  state?: { messages?: number; last_seq?: number }
+  cluster?: { leader?: string; replicas?: { current?: boolean }[] }
+}
+
 interface Jsz {
   meta_cluster?: { leader?: string; cluster_size?: number }
-  account_details?: { stream_detail?: { name: string; cluster?: { leader?: string; replicas?: { current?: boolean }[] } }[] }[]
+  account_details?: { stream_detail?: StreamDetail[] }[]
 }
+
+/** Replicas are asked one after the other, and what comes in between is no difference. */
+export const BETWEEN = 200
 
 /** The servers: one, or three that form a cluster. */
 export class Cluster implements AsyncDisposable {
@@ -142,6 +151,7 @@ export class Cluster implements AsyncDisposable {
 
   async #isSettled(): Promise<boolean> {
     const leaders = new Set<string>()
+    const states: StreamDetail['state'][] = []
     for (const node of this.nodes) {
       const health = await node.ask<{ status?: string }>('/healthz')
       if (health?.status !== 'ok') return false
@@ -151,13 +161,32 @@ export class Cluster implements AsyncDisposable {
       leaders.add(said.meta_cluster.leader)
       const led = streamsOf(said).filter(({ cluster }) => cluster?.leader === node.name)
       if (led.some(({ cluster }) => cluster?.replicas?.some(({ current }) => !current))) return false
+      states.push(streamsOf(said).find(({ name }) => name === STREAM)?.state)
     }
-    return leaders.size <= 1
+    return leaders.size <= 1 && areAlike(states)
+  }
+
+  /** Of how many messages each server's copy of the stream is; undefined where it does not say. */
+  async copies(): Promise<Record<string, number | undefined>> {
+    const said = this.nodes.map(async (node) => {
+      const found = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
+      return [node.name, found && streamsOf(found).find(({ name }) => name === STREAM)?.state?.messages] as const
+    })
+    return Object.fromEntries(await Promise.all(said))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.kill()))
   }
+}
+
+/** That a replica is current the server says also of one whose block was damaged, and that lacks thousands of messages (decision 86). */
+function areAlike(states: readonly StreamDetail['state'][]): boolean {
+  const spread = (values: number[]) => Math.max(...values) - Math.min(...values)
+  const known = states.filter((state) => state !== undefined)
+  if (known.length === 0) return true
+  const differ = Math.max(spread(known.map(({ messages = 0 }) => messages)), spread(known.map(({ last_seq = 0 }) => last_seq)))
+  return known.length === states.length && differ <= BETWEEN
 }
 
 function streamsOf({ account_details = [] }: Jsz) {

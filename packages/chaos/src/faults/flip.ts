@@ -1,5 +1,6 @@
 import { open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { BETWEEN, type Cluster, type Node } from '../cluster.js'
 import { seeded } from '../seeded.js'
 import { pause } from '../wait.js'
 import type { Fault } from './fault.js'
@@ -21,15 +22,25 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   if (block) await turnOver(block, bytes, chosen.next())
   await node.start()
   await pause(for_ms, stop)
-  if (block) {
-    await node.kill()
-    await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
-    await node.start()
-  }
   if (!block) return { skipped: `server ${target} has no blocks yet` }
+  const damage = await damageOf(arena.cluster, node)
+  await node.kill()
+  await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
+  await node.start()
+  // What others were told by it is lost by the server, not by us: nothing is promised of a run in which that happened.
+  if (damage.led && damage.missing > BETWEEN)
+    throw new Error(`the damaged replica led the stream, with ${damage.missing} messages missing: the run says nothing (decision 86)`)
   return {
-    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which copied all anew after ${for_ms} ms`,
+    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${damage.missing} messages and copied all anew after ${for_ms} ms`,
   }
+}
+
+/** How many messages less than the fullest replica it has, and whether it is the one that everybody is told by. */
+async function damageOf(cluster: Cluster, node: Node): Promise<{ missing: number; led: boolean }> {
+  const copies = await cluster.copies()
+  const most = Math.max(0, ...Object.values(copies).map((count) => count ?? 0))
+  const leader = await cluster.leader()
+  return { missing: most - (copies[node.name] ?? most), led: leader?.name === node.name }
 }
 
 /** Blocks of the stream that have something in them, in the order of their names. */

@@ -8,7 +8,6 @@ import { checkCommands, checkCredentials, checkNode, checkProject } from './mach
 import { renderChecks } from './run.js'
 import { checkServer, checkTopology } from './server.js'
 import { doubtfulFileSystem } from './settings.js'
-import { renderHealth } from './up.js'
 
 const NOW = 1_800_000_000_000
 
@@ -180,6 +179,20 @@ describe('the server', () => {
     expect(store('tmpfs')).toMatchObject({ name: 'disk', state: 'broken' })
   })
 
+  it('has all of the stream where it is monitored', () => {
+    const check = (messages: number, copy: number) =>
+      checkDurability({ ...inspection, stream: { ...stream, messages } }, { sync_ms: 0, copies: { PASSOVER: copy } }).slice(0, -1)
+    expect([check(13_000, 13_000), check(13_000, 12_000), check(500_000, 496_000)]).toEqual([[], [], []])
+    expect(check(13_000, 4_900)).toMatchObject([
+      {
+        name: 'replicas',
+        state: 'broken',
+        text: expect.stringContaining('has 4900 of the 13000 messages'),
+        mend: expect.stringContaining('empty its store_dir'),
+      },
+    ])
+  })
+
   it('has a disk with room, and more of it than it may use', () => {
     const gib = 1024 ** 3
     const disk = (total: number, free: number, max_storage?: number) =>
@@ -219,25 +232,5 @@ describe('the server', () => {
     expect(checkDomain({ domain: 'leaf' })).toMatchObject([{ state: 'look', text: expect.stringContaining('leaf') }])
     const clocks = (...skews: number[]) => states(checkClocks(skews.map((skew_ms, n) => ({ server: `n${n}`, skew_ms }))))
     expect([clocks(5_000), clocks(3, 9), clocks(0, 400), clocks(-900, 400)]).toEqual([[], ['ok'], ['look'], ['broken']])
-  })
-})
-
-describe('a running up', () => {
-  const check = { name: 'dispatcher.stream', weight: 'needed', state: 'ok', since: NOW - 5_000, what: '', restart_helps: false } as const
-  const report = (...checks: Parameters<typeof renderHealth>[0]['checks']) =>
-    renderHealth({ v: 1, process: 'up', live: true, ready: true, checks }, NOW)
-
-  it('is ready, and says what it mended', () => {
-    expect(report(check)).toMatchObject([{ state: 'ok', text: 'up is ready' }])
-    const did = { what: 'made policy anew', at: NOW - 60_000, times: 1 }
-    expect(report({ ...check, did })[0]?.text).toBe('up is ready; it mended: dispatcher.stream: made policy anew (1 min ago)')
-  })
-
-  it('tells what is wrong with it', () => {
-    const gone = { ...check, state: 'failed' as const, what: 'it is gone' }
-    expect(report(gone, { ...gone, weight: 'told' as const, restart_helps: true })).toMatchObject([
-      { state: 'broken', text: 'dispatcher.stream: it is gone (since 5 s ago)' },
-      { state: 'look', mend: 'stop it and start it again' },
-    ])
   })
 })

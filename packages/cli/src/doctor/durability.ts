@@ -9,6 +9,9 @@ type Stream = NonNullable<Inspection['stream']>
 const ABSURD_SYNC_MS = 3_600_000
 const ENOUGH_REPLICAS = 3
 const LOW_BYTES = 1024 ** 3
+/** What may come to a stream between two questions. */
+const BETWEEN = 1_000
+const BETWEEN_SHARE = 0.01
 const EDIT = 'nats stream edit PASSOVER'
 
 /** Settings under which acknowledged steps can be lost (DESIGN §2 Fault model, infra/production.md). */
@@ -21,6 +24,7 @@ export function checkDurability(
     ...checkForgetting(stream),
     ...checkStorage(stream, buckets),
     ...checkReplicas(stream, server, buckets),
+    ...checkCopy(stream, settings),
     ...checkSync(stream, settings),
     ...checkStore(settings),
   ]
@@ -69,6 +73,15 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
     checks.push(look('replicas', text, `nats stream edit <name> --replicas ${stream.replicas} for each`))
   }
   return checks
+}
+
+/** A server that started on a damaged block leaves out what follows it, says so nowhere, and counts as current (decision 86). */
+function checkCopy({ name, messages }: Stream, { copies }: ServerSettings): Check[] {
+  const copy = copies?.[name]
+  // It was asked a moment before the leader was.
+  if (copy === undefined || messages - copy <= Math.max(BETWEEN, messages * BETWEEN_SHARE)) return []
+  const text = `the server that is monitored has ${copy} of the ${messages} messages of ${name}: a block of its store is damaged, or it copies; if it comes to lead, the others are gone`
+  return [broken('replicas', text, 'unless it just copies: stop this server, empty its store_dir, start it; it copies all from the others')]
 }
 
 function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {

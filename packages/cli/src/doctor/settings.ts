@@ -12,6 +12,8 @@ export interface ServerSettings {
   /** Of that file system, bytes. */
   disk?: { total: number; free: number } | undefined
   store?: string | undefined
+  /** Messages in this server's own copy of each stream, by the stream's name. */
+  copies?: Readonly<Record<string, number>> | undefined
 }
 
 const NS_PER_MS = 1_000_000
@@ -57,10 +59,19 @@ export async function monitored(address: string): Promise<ServerSettings | { uns
       max_storage: typeof max_storage === 'number' ? max_storage : undefined,
       store,
       ...(store !== undefined && diskOf(store)),
+      copies: await copiesAt(address),
     }
   } catch (error) {
     return { unseen: `${address} does not tell: ${error instanceof Error ? error.message : String(error)}` }
   }
+}
+
+/** What this very server has stored, whoever leads. */
+async function copiesAt(address: string): Promise<ServerSettings['copies']> {
+  const answer = await fetch(new URL('/jsz?accounts=1&streams=1', address), { signal: AbortSignal.timeout(ANSWER_MS) })
+  const told = (await answer.json()) as { account_details?: { stream_detail?: { name: string; state?: { messages?: number } }[] }[] } | null
+  const streams = (told?.account_details ?? []).flatMap(({ stream_detail = [] }) => stream_detail)
+  return Object.fromEntries(streams.flatMap(({ name, state }) => (state?.messages === undefined ? [] : [[name, state.messages]])))
 }
 
 /** By the configuration that `passover up` wrote. */
