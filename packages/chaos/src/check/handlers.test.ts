@@ -37,7 +37,12 @@ describe('handlers', () => {
   it('hear in time that they are to stop, or are over by then', () => {
     const heard = check([`${ROOT} began 100`, `${ROOT} stopped 6900`, `${ROOT} over 30000`])
     expect(heard.violations).toEqual([])
-    expect(heard.counts.P5).toEqual({ 'handlers to be stopped': 1, stopped: 1, 'died with their process': 0, 'slowest to stop, ms': 1_900 })
+    expect(heard.counts.P5).toEqual({
+      'handlers to be stopped': 1,
+      'died with their process': 0,
+      'later than 2 s': 0,
+      'slowest to stop, ms': 1_900,
+    })
     expect(check([`${ROOT} began 100`, `${ROOT} over 5100`]).violations).toEqual([])
     // One that began when the pass had just ended has as long from then.
     expect(check([`${ROOT} began 6000`, `${ROOT} stopped 8000`]).violations).toEqual([])
@@ -80,6 +85,15 @@ describe('handlers', () => {
     ]
     expect(check([`${CHILD} began 100`, `${CHILD} stopped 6950`], below).violations).toEqual([])
     expect(check([`${CHILD} began 100`, `${CHILD} stopped 7100`], below).violations).toHaveLength(1)
+  })
+
+  it('that were over before need no word', () => {
+    expect(check([`${ROOT} began 100`, `${ROOT} over 4000`]).counts.P5).toMatchObject({ 'handlers to be stopped': 0 })
+  })
+
+  it('are counted when they are late, also where slack forgives it', () => {
+    const late = check([`${ROOT} began 100`, `${ROOT} stopped 9000`], ended, { options: { cascade_ms: 32_000 } })
+    expect(late).toMatchObject({ violations: [], counts: { P5: { 'later than 2 s': 1 } } })
   })
 
   it('that end their pass themselves are nobody’s to stop', () => {
