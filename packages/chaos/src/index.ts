@@ -6,6 +6,7 @@
  * I1 The same seed and options give the same schedule: who is hurt, when, how, and what is asked for.
  * I2 The checker (check/) imports nothing of ours: a fault in the product's fold is not repeated there.
  * I3 What a machine cannot do is named as left out, never silently skipped.
+ * I4 What a run leaves is judged by two that share nothing: the checker, and `passover verify`, which shares every rule with the product.
  */
 export { type ChaosHooks, runChaos } from './chaos.js'
 export type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './check/found.js'

@@ -7,8 +7,8 @@ export const PROMISE_TEXT = {
   P1: 'One dispatch: at most once, a run at most once an attempt, only the newest attempt returns, asking again gives the stored result',
   P2: 'One return: exactly one, in time, and what was told is what is stored; nothing accepted is lost',
   P3: 'Unforgeable ancestry: parents, depth and loops are what the stream says',
-  P4: 'Complete evidence: the archive and the records tell what the stream has',
-  P5: 'Bounded authority: no child outlives its parent, nothing held is dispatched without approval',
+  P4: 'Complete evidence: the archive and the records tell what the stream has, and only what is closed, taken and old leaves it',
+  P5: 'Bounded authority: no child outlives its parent, handlers stop in time, nothing held is dispatched without approval',
 } as const
 
 const MOST_VIOLATIONS = 50

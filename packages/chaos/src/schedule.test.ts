@@ -44,4 +44,13 @@ describe('a schedule', () => {
     const one = makeSchedule({ ...options, servers: ['n1'] })
     for (const { fault } of one) expect(['leader-kill', 'disk-full', 'flip']).not.toContain(fault)
   })
+
+  it('fills a segment soon, so that a run of a minute has something that leaves the stream, and again now and then', () => {
+    for (let seed = 0; seed < 50; seed += 1) {
+      const seals = makeSchedule({ ...options, seed }).filter(({ fault }) => fault === 'seal')
+      expect(seals[0]?.at_ms).toBeLessThanOrEqual(8_000)
+      expect(seals.length).toBeGreaterThanOrEqual(options.length_ms / 60_000)
+    }
+    expect(makeSchedule({ ...options, faults: ['kill'] }).filter(({ fault }) => fault === 'seal')).toEqual([])
+  })
 })

@@ -23,11 +23,14 @@ import { stopSignals } from './signals.js'
 import type { Terminal } from './terminal.js'
 import { VERSION } from './version.js'
 
+/** No service takes a shorter one. */
+const LEAST_WINDOW_MS = 1_000
 const ITSELF = [process.execPath, fileURLToPath(new URL('../bin/passover.js', import.meta.url))]
 
 /** Runs it, writes the report, prints the verdict. 1 where a promise was broken or the run failed. */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {
   const faults = faultsOf(flags.faults)
+  if (flags.idWindow !== undefined && flags.idWindow < LEAST_WINDOW_MS) throw usage('--id-window takes at least 1s')
   const dir = flags.report ? resolve(directory, flags.report) : await mkdtemp(join(tmpdir(), 'passover-chaos-'))
   await mkdir(dir, { recursive: true }).catch((error: Error) => {
     throw usage(`--report: ${error.message}`)
