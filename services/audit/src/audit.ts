@@ -18,7 +18,7 @@ import { openDeleter } from './open-deleter.js'
 import type { AuditOptions } from './options.js'
 import { Projector } from './project.js'
 import { Query } from './query.js'
-import { PASSES_BUCKET, Records, recordFilter, recordKey, type Slot } from './records.js'
+import { isKept, PASSES_BUCKET, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
 import { Reloads } from './reload.js'
 import { Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
@@ -138,7 +138,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     archive,
     rules,
     position: () => projector.position,
-    hasRecord: (key) => hasRecord(table, key),
+    hasRecord: (key) => hasRecord(table, key, tellsMore),
     onLoaded: (loaded) => keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options }, loaded),
   })
   const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
@@ -179,11 +179,9 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   }
 }
 
-/** A pass that began has its record, whatever later requests for its id were told (rule 5). */
-async function hasRecord(table: Table<PassRecord>, key: PassKey): Promise<boolean> {
-  for await (const { value } of table.entries(recordFilter(key))) {
-    if (value.sequences.work !== undefined || value.sequences.held !== undefined || value.error?.code !== 'E005') return true
-  }
+/** Whether one of its records, which a late request may have a second of, is such. */
+async function hasRecord(table: Table<PassRecord>, key: PassKey, such: (record: PassRecord) => boolean): Promise<boolean> {
+  for await (const { value } of table.entries(recordFilter(key))) if (such(value)) return true
   return false
 }
 
@@ -207,7 +205,7 @@ async function keepLoaded(
   inbox.note(record, memory.first)
   undelivered.note(memory)
   // A record that is there stays true.
-  if (!logging.on && !(await hasRecord(table, memory.key))) return true
+  if (!logging.on && !(await hasRecord(table, memory.key, isKept))) return true
   const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
   const stored = briefOf(memory)?.stored ?? record
   const written = await records.write(slot, stored)

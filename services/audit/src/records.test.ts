@@ -3,7 +3,7 @@ import type { Clock } from '@passover/core'
 import type { PassRecord } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
-import { Records, recordFilter, recordKey } from './records.js'
+import { isKept, Records, recordFilter, recordKey, tellsMore } from './records.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 function soon(_ms: number, fn: () => void): Disposable {
@@ -137,5 +137,24 @@ describe('Records', () => {
     })
     await recordsOn(table).write({ key: 'k' }, expired)
     expect(table.held.get('k')?.value.sequences.last).toBe(9)
+  })
+})
+
+describe('a record that is there when a request for its id is told that it is expired', () => {
+  const sequences = { requests: [1], fences: [], last: 1 }
+  const error = (code: 'E004' | 'E005') => ({
+    error: { code, name: 'X', message: 'x', recoverable: false } as unknown as NonNullable<PassRecord['error']>,
+  })
+
+  it.each<[string, Partial<PassRecord>, { kept: boolean; more: boolean }]>([
+    ['of a pass that ended', {}, { kept: true, more: true }],
+    ['of one that is open', { sequences: { ...sequences, work: 2 } }, { kept: true, more: true }],
+    ['of one that is held', { sequences: { ...sequences, held: 2 } }, { kept: true, more: true }],
+    ['of one that was refused', { sequences: { ...sequences, return: 2 }, ...error('E004') }, { kept: true, more: true }],
+    ['of one that was only asked for: it waits for that answer', { sequences }, { kept: true, more: false }],
+    ['of one that was expired before', { sequences: { ...sequences, return: 2 }, ...error('E005') }, { kept: false, more: false }],
+  ])('%s', (_, more, expected) => {
+    const record = recordOf(2, more)
+    expect({ kept: isKept(record), more: tellsMore(record) }).toEqual(expected)
   })
 })

@@ -185,3 +185,13 @@ function supersedes(record: StoredRecord, standing: PassRecord): boolean {
     record.v === 1 && record.error?.code === 'E005' && record.sequences.work === undefined && record.sequences.held === undefined
   return !expired || standing.sequences.return === undefined || standing.sequences.return === record.sequences.return
 }
+
+/** More than that a request came too late: where nothing is logged any more it stays true all the same. */
+export function isKept(record: PassRecord): boolean {
+  return record.sequences.work !== undefined || record.sequences.held !== undefined || record.error?.code !== 'E005'
+}
+
+/** A pass that began has its record, whatever later requests for its id were told (rule 5). One that was only asked for waits for that very answer. */
+export function tellsMore(record: PassRecord): boolean {
+  return isKept(record) && (record.sequences.work ?? record.sequences.held ?? record.sequences.return) !== undefined
+}
