@@ -68,13 +68,13 @@ export class RetentionWatch implements AsyncDisposable {
     }
   }
 
-  /** What is gone for good; what only a damaged replica did not have is no deletion. */
+  /** What is gone for good; what only a damaged replica did not have is no deletion. `before` 0: it is not known when it was still there. */
   removals(damaged: readonly Trouble[], isHere: (sequence: number) => boolean): Removal[] {
     return this.#looks.flatMap(({ before, at, sequences }) => {
       const gone = sequences.filter((sequence) => !isHere(sequence))
       // Who looked while a replica was damaged does not know since when.
       const blind = damaged.find(({ from, to }) => at >= from && at <= to)
-      return gone.length === 0 || blind ? [] : [{ before, at, sequences: gone }]
+      return gone.length === 0 ? [] : [{ before: blind ? 0 : before, at, sequences: gone }]
     })
   }
 

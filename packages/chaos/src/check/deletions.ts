@@ -3,7 +3,7 @@ import type { Judgement, PassFound, StoredMessage, Violation } from './found.js'
 import { idInBody } from './step.js'
 import type { Checked } from './verdict.js'
 
-/** What was seen to be gone from the stream at `at` and still there at `before`, server ms. */
+/** What was seen to be gone from the stream at `at` and still there at `before`, server ms; 0: not known when. */
 export interface Removal {
   before: number
   at: number
