@@ -7,6 +7,7 @@ import { pause } from './wait.js'
 
 const EVERY_MS = 1_000
 const PAUSE_FACTOR = 10
+const LONGEST_PAUSE_MS = 5_000
 const STREAM = 'PASSOVER'
 
 interface State {
@@ -40,7 +41,7 @@ export class RetentionWatch implements AsyncDisposable {
       const began = performance.now()
       await this.look()
       // Who asks for ever longer lists asks less often.
-      await pause(EVERY_MS + (performance.now() - began) * PAUSE_FACTOR, over)
+      await pause(Math.min(EVERY_MS + (performance.now() - began) * PAUSE_FACTOR, LONGEST_PAUSE_MS), over)
     }
   }
 
