@@ -34,7 +34,7 @@ test.concurrent.each(['own', 'loopback'])(
     expect(await readFile(report.report.markdown, 'utf8')).toContain('no violation')
     await rm(dir, { recursive: true, force: true })
   },
-  420_000,
+  560_000,
 )
 
 function run(args: string[]): Promise<{ stdout: string; stderr: string; code: number | null }> {
