@@ -32,6 +32,8 @@ export default defineConfig({
           ...common,
           name: 'unit',
           include: ['{schemas,infra}/src/**/*.test.ts', '{packages,services}/*/src/**/*.test.ts', 'test/support/**/*.test.ts'],
+          // A property of many runs takes ten times as long on a machine that has other things to do.
+          testTimeout: 30_000,
         },
       },
       {
