@@ -21,11 +21,11 @@ import { type Figures, QuietPair } from './quiet-pair.js'
  */
 const number = (name: string, otherwise: number) => Number(process.env[name] ?? otherwise)
 const FLOOD = number('PASSOVER_FLOOD', 20_000)
-const FLOOD_RATE = number('PASSOVER_FLOOD_RATE', 600)
+const FLOOD_RATE = number('PASSOVER_FLOOD_RATE', 500)
 const POISON_RATE = number('PASSOVER_POISON', 200)
 const BACKLOG = number('PASSOVER_BACKLOG', 20_000)
 const IN_FLIGHT = number('PASSOVER_FLOOD_IN_FLIGHT', 64)
-const PASSES = 1_000
+const PASSES = 600
 const OTHERS = 20
 const DEAD = 'dead'
 const SLOW_MS = 100
@@ -125,10 +125,11 @@ async function row(what: string, control: Figures | undefined, measure: () => Pr
   const busy = cpuOf()
   const figures = await measure()
   const { p50, p99, most, passes } = figures
+  const { all, own } = busy()
   const ms = (value: number) => `${value.toFixed(1)} ms`
   const times = control ? ` (${(p99 / control.p99).toFixed(2)} ×)` : ''
   console.log(
-    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${times.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes}; processors ${busy()} %`,
+    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${times.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes}; processors ${all} % (${own} % ours)`,
   )
   return figures
 }

@@ -1,9 +1,9 @@
 import type { Agent } from '@passover/sdk'
 
 /** One pass of the quiet pair begins every so often, whatever became of those before: one that takes long hides none that came after it. */
-const EVERY_MS = 10
+const EVERY_MS = 20
 /** What was compiled once is faster. */
-const WARM = 2_000
+const WARM = 1_500
 
 export interface Figures {
   p50: number

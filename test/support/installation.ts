@@ -91,6 +91,13 @@ export class Installation implements AsyncDisposable {
     return started
   }
 
+  /** An agent whose main knows nothing of tests, ready to take work. */
+  async plainAgent(agent: string): Promise<TestProcess> {
+    const started = this.#start('plain-agent', { PASSOVER_AGENT: agent })
+    await started.heard('ready', READY_MS)
+    return started
+  }
+
   async originator(agent = 'alice', env: Record<string, string> = {}): Promise<OriginatorProcess> {
     const started = this.#start('originator', { PASSOVER_AGENT: agent, ...env })
     await started.heard('ready', READY_MS)

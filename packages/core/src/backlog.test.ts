@@ -62,21 +62,19 @@ describe('what comes out of turn', () => {
     expect([made.mixed_at, made.size]).toEqual([1_013, 0])
   })
 
-  it('looks at a few lines at a time, and at all in the end', () => {
-    const lines = Array.from({ length: 100 }, (_, n) => asked(n + 1, `agent${n}`))
+  it('is found among any number of lines, and each has its turn before any has another one', () => {
+    const lines = Array.from({ length: 200 }, (_, n) => asked(n + 1, `agent${n % 100}`))
     const made = backlog(...lines)
-    const found = new Set<number>()
-    for (let looks = 0; looks < 100; looks += 1) {
-      const sequence = taken(made, 50)
-      if (sequence !== undefined) found.add(sequence)
-    }
-    expect([...found].sort((a, b) => a - b)).toEqual(Array.from({ length: 49 }, (_, n) => n + 52))
+    const found = Array.from({ length: 167 }, () => taken(made, 16))
+    // The first 17 lines have theirs near enough to the front.
+    const far = Array.from({ length: 83 }, (_, n) => n + 18)
+    expect(found).toEqual([...far, ...far.map((sequence) => sequence + 100), undefined])
   })
 })
 
 it('counts what waits, whatever happens to it, and keeps the order of every line', () => {
   const event = fc.oneof(
-    fc.record({ kind: fc.constant('add' as const), who: fc.integer({ min: 0, max: 3 }) }),
+    fc.record({ kind: fc.constant('add' as const), who: fc.integer({ min: 0, max: 30 }) }),
     fc.record({ kind: fc.constant('drop' as const), which: fc.nat(200) }),
     fc.record({ kind: fc.constant('reach' as const), by: fc.nat(20) }),
     fc.record({ kind: fc.constant('take' as const), ahead: fc.nat(10) }),
@@ -104,6 +102,10 @@ it('counts what waits, whatever happens to it, and keeps the order of every line
           const line = waiting.filter(({ fact }) => fact.originator === item?.fact.originator)
           expect(line[0]).toBe(item)
           if (item) expect(waiting.indexOf(item)).toBeGreaterThan(0)
+          // Something is found whenever there is something.
+          const firsts = new Map([...waiting].reverse().map((one) => [one.fact.originator, one.fact.sequence]))
+          const [front = 0, farthest = 0] = [waiting[0]?.fact.sequence, Math.max(...firsts.values())]
+          expect(item !== undefined).toBe(waiting.length > one.ahead && farthest - front > one.ahead)
           waiting = waiting.filter((other) => other !== item)
         }
         expect(made.size).toBe(waiting.length)

@@ -13,12 +13,10 @@ interface Line<T> {
   count: number
 }
 
-/** Lines looked at in one go: with thousands of them it must not become slow. */
-const MOST_LINES = 16
-
 /**
  * Requests that wait for a dispatcher, in the order in which they will be delivered and by pair (decision 64). Out of turn comes the first
- * of a pair's line that has more than so many others before it, one line after the other; the line that is first of all never does.
+ * of a pair's line that has more than so many others before it, one line after the other; the line that is first of all never does. So
+ * however many lines there are, before a line's turn each other one has had at most one.
  */
 export class Backlog<T extends Waiting> {
   readonly #order = new Queue<T>()
@@ -80,7 +78,8 @@ export class Backlog<T extends Waiting> {
   take(ahead: number): T | undefined {
     const front = this.#order.first?.place
     if (this.#size <= ahead || front === undefined) return undefined
-    let left = Math.min(MOST_LINES, this.#lines.size)
+    // Not more than `ahead` + 1 lines can have their first that near to the front, so that with thousands of lines few are looked at.
+    let left = Math.min(ahead + 2, this.#lines.size)
     for (const [name, line] of this.#lines) {
       if (left === 0) break
       left -= 1

@@ -1,4 +1,4 @@
-import type { Pass } from '@passover/sdk'
+import { drainOnSignals, type Pass } from '@passover/sdk'
 import { agentHere, faultHere, order, say, tellHealth } from './role.js'
 
 /** A worker process. What its handler does is said by the pass's reason; each begun run is told before anything else of it happens. */
@@ -54,7 +54,7 @@ const agent = await agentHere({
     await faultHere(point, key.id)
   },
 })
-const worker = await agent.onPass(
+await agent.onPass(
   async (pass) => {
     await say('run', { id: pass.id, attempt: pass.attempt })
     const { signal } = pass
@@ -66,11 +66,6 @@ const worker = await agent.onPass(
   },
   { drain_ms: Number(process.env.DRAIN_MS ?? 10_000) },
 )
+drainOnSignals(agent)
 await say('ready')
 void tellHealth(() => agent.health())
-process.once('SIGTERM', () => {
-  void worker
-    .drain()
-    .then(() => agent[Symbol.asyncDispose]())
-    .then(() => process.exit(0))
-})
