@@ -35,6 +35,18 @@ describe('the HTTP API', () => {
     expect(shown.body.history?.map(({ kind }) => kind)).toContain('return')
   })
 
+  it('continues the trace of who asks, and ignores what is none', async () => {
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+    const traced = async (traceparent: string) => {
+      const { id } = (
+        await world.ask<CreatedPass>('agent~alice', '/passes', { body: request, headers: { prefer: 'wait=30', traceparent } })
+      ).body
+      return (await world.ask<ShownPass>('ann', `/passes/${id}`)).body.record?.metadata
+    }
+    expect(await traced(`00-${trace}-00f067aa0ba902b7-01`)).toMatchObject({ trace_id: trace })
+    expect(await traced('00-zz')).not.toHaveProperty('trace_id')
+  })
+
   it('lists it, its audit entry and its return context by the guide’s parameters', async () => {
     const body = { ...request, work_context: { objective: 'look', session_id: 'abc123' } }
     const { id } = (await world.ask<CreatedPass>('agent~alice', '/passes', { body, headers: { prefer: 'wait=30' } })).body
@@ -84,6 +96,10 @@ describe('the HTTP API', () => {
     expect((await world.ask<AuditPage>('agent~alice', '/audit?session_id=unreleased')).body.entries).toMatchObject([
       { summary: 'the output is not released: it is awaiting_release', issues_found_count: 1 },
     ])
+    const finds = async (token: string, text: string) =>
+      (await world.ask<PassesPage>(token, `/passes?text=${text}`)).body.passes.map((one) => one.id)
+    expect([await finds('ann', 'secret'), await finds('agent~alice', 'secret')]).toEqual([[id], []])
+    expect(await finds('agent~alice', 'REVIEW')).toContain(id)
     await world.ask('ann', `/passes/${id}/deny`, { body: { item: 'return' } })
     expect(shows(await all('agent~alice'))).toEqual([false, false, false, false, false, false])
     expect(shows(await all('ann'))[1]).toBe(true)

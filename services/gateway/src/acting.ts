@@ -1,5 +1,5 @@
 import { type Bus, BusUnreachable, nodeRandom, serverClock } from '@passover/bus'
-import type { Clock } from '@passover/core'
+import type { Clock, Tracing } from '@passover/core'
 import { type Agent, createAgent } from '@passover/sdk'
 import { outputSchemas } from '@passover/validation'
 import { HttpProblem, problemFor } from './problem.js'
@@ -25,7 +25,7 @@ export class Acting implements AsyncDisposable {
   constructor(
     private readonly connect: ConnectAs,
     private readonly clock: Clock,
-    private readonly limits: { idle_ms: number; identities: number },
+    private readonly limits: { idle_ms: number; identities: number; tracing?: Tracing | undefined },
   ) {}
 
   get size(): number {
@@ -47,8 +47,12 @@ export class Acting implements AsyncDisposable {
     return this.as(name, async (bus) => {
       const held = this.#held.get(name)
       if (!held) throw new Error(`the connection of ${name} is gone while it is used`)
+      const { tracing } = this.limits
       held.agent ??= Promise.resolve(
-        createAgent({ bus, clock: serverClock(bus), random: nodeRandom, schemas: outputSchemas() }, { directory: '/' }),
+        createAgent(
+          { bus, clock: serverClock(bus), random: nodeRandom, schemas: outputSchemas(), ...(tracing && { tracing }) },
+          { directory: '/' },
+        ),
       )
       return act(await held.agent)
     })

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { type Clock, Health, healthLog, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Clock, Health, healthLog, type Tracing, tellReconnects, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
@@ -24,6 +24,8 @@ export interface GatewayDeps {
   tokens: Tokens
   /** The person who may read without a token while there is none, on this machine only. */
   open_to?: string | undefined
+  /** Its passes' requests are spans of it. */
+  tracing?: Tracing | undefined
 }
 
 /** A gateway that runs. */
@@ -62,7 +64,7 @@ class RunningGateway implements Gateway {
     watchConnection(this.#health, bus)
     tellReconnects(this.#health, bus)
     this.#health.watch('audit', 'needed', () => unless(this.#audit))
-    const acting = new Acting(deps.connect, clock, options)
+    const acting = new Acting(deps.connect, clock, { ...options, tracing: deps.tracing })
     const open = openCaller(deps, options.host)
     const feeds = new Feeds(options, (caller) => standsStill(caller, deps.tokens, open))
     const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: acting.size }))

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { openBus, parseCredentials, serverClock } from '@passover/bus'
 import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, TokenFile, TokenFileFailed } from '@passover/gateway'
 import { SYSTEM } from '@passover/schemas'
+import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
 import { z } from 'zod'
 import { connectAs } from '../client.js'
@@ -63,11 +64,13 @@ export async function serveGateway(context: Context, server: ServerSetting, { ho
   const bus = await connectAs(SYSTEM, server)
   const log = pino({ level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
   const connect = ownersConnections(server, context.env)
-  const deps = { bus, clock: serverClock(bus), log, connect, tokens: new TokenFile(tokens), open_to: context.person }
+  const tracing = await openTracing({ env: context.env, service: 'passover-gateway', say: (line) => log.warn(line) })
+  const deps = { bus, clock: serverClock(bus), log, connect, tokens: new TokenFile(tokens), open_to: context.person, tracing }
   const gateway = startGateway(deps, { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) })
   const stop = async () => {
     await gateway[Symbol.asyncDispose]()
     await bus[Symbol.asyncDispose]()
+    await tracing[Symbol.asyncDispose]()
   }
   try {
     const { url } = await gateway.listen()

@@ -38,8 +38,8 @@ type Filter<P> = Omit<P, 'cursor'>
 /** A gateway's API. Everything is done as the owner of the token. */
 export interface HttpClient {
   passes: {
-    /** Without `wait_s` it settles when the stream has taken it. `key`: asked again with the same one, it is the same pass. */
-    create(pass: CreatePass, options?: Waits & { key?: string }): Promise<CreatedPass>
+    /** Without `wait_s` it settles when the stream has taken it. `key`: asked again with the same one, it is the same pass. `traceparent`: of what it continues. */
+    create(pass: CreatePass, options?: Waits & { key?: string; traceparent?: string }): Promise<CreatedPass>
     get(id: string, options?: Parties & Waits & { history?: true }): Promise<ShownPass>
     /** Newest first, page after page. */
     list(filter?: Filter<AuditParameters>): AsyncIterable<PassRow>
@@ -105,7 +105,8 @@ function passesOf(options: HttpOptions): HttpClient['passes'] {
   const prefer = (wait_s: number | undefined) => (wait_s === undefined ? undefined : `wait=${Math.floor(wait_s)}`)
   const act = <T>(path: string, body: object = {}) => call<T>(options, path, { body })
   return {
-    create: (body, { wait_s, key } = {}) => call(options, '/passes', { body, headers: { prefer: prefer(wait_s), 'idempotency-key': key } }),
+    create: (body, { wait_s, key, traceparent } = {}) =>
+      call(options, '/passes', { body, headers: { prefer: prefer(wait_s), 'idempotency-key': key, traceparent } }),
     get: (id, { wait_s, history, ...query } = {}) =>
       call(options, at(id), { query: { ...query, ...(history ? { history: 'true' } : {}) }, headers: { prefer: prefer(wait_s) } }),
     list: (filter = {}) =>

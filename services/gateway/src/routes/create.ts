@@ -13,6 +13,8 @@ const ASKED_BEFORE_MS = 500
 const headers = z.object({
   /** Any text; the same one with the same request is the same pass. */
   'idempotency-key': z.string().min(1).max(200).optional(),
+  /** W3C Trace Context of what this pass continues; one that is none is ignored. */
+  traceparent: z.string().optional(),
 })
 
 export const createAPass = route({
@@ -29,7 +31,7 @@ export const createAPass = route({
     const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
     const id = body.id ?? idFrom(given['idempotency-key'], caller.name)
     return inside.acting.asAgent(caller.name, async (agent) => {
-      const handle = agent.passOver(optionsOf(body, id))
+      const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
       return taken(handle, { originator: caller.name, wait_ms: Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS) })
     })
   },
