@@ -1,6 +1,6 @@
 import { plain } from '@passover/sdk/words'
 
-export { count, oneLine, plain } from '@passover/sdk/words'
+export { count, oneLine, plain, sizeText } from '@passover/sdk/words'
 
 /** Every line that says something, moved to the right. */
 export function indent(text: string, by = '  '): string {

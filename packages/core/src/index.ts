@@ -99,3 +99,4 @@ export {
   whatIf,
 } from './verify/index.js'
 export { SIGNATURE_HEADER, type SignedWebhook, signWebhook, verifyWebhook, type WebhookVerdict } from './webhook.js'
+export { within } from './within.js'

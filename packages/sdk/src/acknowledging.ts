@@ -1,7 +1,7 @@
 import { encode } from '@passover/bus'
-import { packSequences } from '@passover/core'
+import { packSequences, within } from '@passover/core'
 import { type AcknowledgedBody, MAX_ACKNOWLEDGED, WIRE_VERSION } from '@passover/schemas'
-import { type Deps, within } from './deps.js'
+import type { Deps } from './deps.js'
 
 const EVERY_MS = 1_000
 /** How long a process that ends waits for its last acknowledgment to be stored. */

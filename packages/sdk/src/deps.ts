@@ -41,16 +41,3 @@ export function pause(clock: Deps['clock'], ms: number, signal?: AbortSignal): P
     signal?.addEventListener('abort', early, { once: true })
   })
 }
-
-/** What the promise gives, or undefined when it takes longer. The promise goes on; its failure is not lost on anybody who waits. */
-export async function within<T>(clock: Deps['clock'], ms: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: Disposable | undefined
-  const late = new Promise<undefined>((resolve) => {
-    timer = clock.after(ms, () => resolve(undefined))
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    timer?.[Symbol.dispose]()
-  }
-}

@@ -1,6 +1,7 @@
 import type { Heard, Hearing } from '@passover/bus'
+import { within } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
-import { type Deps, within } from './deps.js'
+import type { Deps } from './deps.js'
 import { unheard, unreachable } from './return-errors.js'
 
 const UNREACHABLE_MS = 5_000

@@ -1,6 +1,7 @@
 import type { Table } from '@passover/bus'
+import { within } from '@passover/core'
 import { makeInstance, type PresenceRecord, presenceRecord } from '@passover/schemas'
-import { type Deps, within } from './deps.js'
+import type { Deps } from './deps.js'
 import type { Told } from './worker-log.js'
 
 /** Four times within the age after which it would be taken for gone. */

@@ -1,6 +1,6 @@
 import { encode } from '@passover/bus'
+import { within } from '@passover/core'
 import { WIRE_VERSION } from '@passover/schemas'
-import { within } from './deps.js'
 import type { Giver } from './give-back.js'
 import type { Run } from './run.js'
 import { traceHeaders } from './run-trace.js'

@@ -1,9 +1,9 @@
 import type { Bus, Consumption, Delivery, Verdict } from '@passover/bus'
-import { PassOverError } from '@passover/core'
+import { PassOverError, within } from '@passover/core'
 import { type PassKey, registerAnswer } from '@passover/schemas'
 import { AskedAcknowledged } from './asked-acknowledged.js'
 import type { Awaited, Settled } from './awaited.js'
-import { type Deps, pause, within } from './deps.js'
+import { type Deps, pause } from './deps.js'
 import type { ReturnedPass } from './return-notices.js'
 import type { Returns } from './returns.js'
 

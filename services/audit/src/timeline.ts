@@ -1,4 +1,5 @@
 import { decode } from '@passover/bus'
+import { isBody } from '@passover/core'
 import { type DecisionFact, type Fact, HEADER, type PassRecord, type TimelineEntry } from '@passover/schemas'
 import type { Loaded } from './load.js'
 
@@ -66,7 +67,7 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
     case 'settled':
       return body.action === 'requeue' ? `requeued as ${textOf(body.requeued_as) ?? '?'}` : `dropped${because(body.reason)}`
     case 'dead_letter':
-      return isJson(body.error) ? textOf(body.error.code) : undefined
+      return isBody(body.error) ? textOf(body.error.code) : undefined
     case 'applied':
       return Array.isArray(body.applied) ? `${body.applied.length} ${body.undone === true ? 'undone' : 'applied'}` : undefined
     default:
@@ -76,15 +77,11 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
 
 function bodyOf({ stored }: Loaded['messages'][number]): Record<string, unknown> {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
-  return decoded.ok && typeof decoded.value === 'object' && decoded.value !== null ? (decoded.value as Record<string, unknown>) : {}
+  return decoded.ok && isBody(decoded.value) ? decoded.value : {}
 }
 
 function because(reason: unknown): string {
   return typeof reason === 'string' ? `: ${reason}` : ''
-}
-
-function isJson(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }
 
 function textOf(value: unknown): string | undefined {

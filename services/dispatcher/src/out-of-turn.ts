@@ -1,9 +1,9 @@
 import type { Delivery, Stored, Verdict } from '@passover/bus'
+import { within } from '@passover/core'
 import type { RequestFact } from '@passover/schemas'
 import type { Context } from './context.js'
 import { Pool } from './pool.js'
 import type { Timekeeper } from './timekeeper.js'
-import { within } from './within.js'
 
 /** What came of a request out of turn is remembered until the durable delivers it too; of more than so many, the newest. */
 const REMEMBERED = 20_000

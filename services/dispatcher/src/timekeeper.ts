@@ -1,5 +1,5 @@
 import type { ObjectStore } from '@passover/bus'
-import { type Asked, type Backlog, type Due, type Folded, OpenPasses, type OpenRules } from '@passover/core'
+import { type Asked, type Backlog, type Due, type Folded, OpenPasses, type OpenRules, within } from '@passover/core'
 import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import { handleAdvisory } from './advisories.js'
 import type { Context } from './context.js'
@@ -12,7 +12,6 @@ import { Reading } from './reading.js'
 import { type Known, loadSnapshot } from './snapshot.js'
 import { Snapshots } from './snapshots.js'
 import { endUnadmitted, look } from './unanswered.js'
-import { within } from './within.js'
 
 /** Looks are for what was forgotten: in a backlog they must not take the server's time from admission. */
 const LOOKS = 4

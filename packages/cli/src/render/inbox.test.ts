@@ -55,8 +55,8 @@ describe('an item of the inbox', () => {
     expect(text).toContain('start of the work  held-pass-1  alice → scout → audit')
     expect(text).toMatch(/waits since .* ago, expires in 1 ?m/)
     expect(text).toContain('objective look at it')
-    expect(text).toContain('e (2.0 KiB) and 4 more')
-    expect(text).toContain('3.0 MiB in all')
+    expect(text).toContain('e (2 KiB) and 4 more')
+    expect(text).toContain('3 MiB in all')
     expect(text).toContain('rules     read_only')
     expect(text).toContain('pair scout->audit v7')
     expect(text).toContain('passover approve held-pass-1 --item dispatch   passover deny held-pass-1 --item dispatch')
@@ -66,7 +66,7 @@ describe('an item of the inbox', () => {
     const bare = { files: [], context_bytes: 10, timeout_ms: 1_000, constraints: [] }
     const text = renderItem({ ...held, asked: bare }, view)
     expect(text).toContain('files     none')
-    expect(text).toContain('10 B in all')
+    expect(text).toContain('10 bytes in all')
     expect(text).not.toMatch(/objective|rules/)
   })
 

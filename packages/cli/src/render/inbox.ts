@@ -1,7 +1,7 @@
 import { type InboxItem, keyText, type ShownModification } from '@passover/schemas'
 import { ago, dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, indent, oneLine, plain } from '../text.js'
+import { count, indent, oneLine, plain, sizeText } from '../text.js'
 
 interface View extends Pick<Terminal, 'colors'> {
   now: number
@@ -53,12 +53,12 @@ export function renderItem(item: InboxItem, view: View): string {
 
 function askedLines({ asked }: InboxItem): [string, string | undefined][] {
   if (!asked) return []
-  const shown = asked.files.slice(0, FILES_SHOWN).map(({ path, size }) => `${plain(path)} (${bytes(size)})`)
+  const shown = asked.files.slice(0, FILES_SHOWN).map(({ path, size }) => `${plain(path)} (${sizeText(size)})`)
   const more = asked.files.length + (asked.files_left_out ?? 0) - shown.length
   return [
     ['objective', asked.objective === undefined ? undefined : oneLine(asked.objective, OBJECTIVE_SHOWN)],
     ['files', shown.length === 0 ? 'none' : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`],
-    ['context', `${bytes(asked.context_bytes)} in all, ${duration(asked.timeout_ms)} to work`],
+    ['context', `${sizeText(asked.context_bytes)} in all, ${duration(asked.timeout_ms)} to work`],
     ['rules', asked.constraints.length > 0 ? asked.constraints.join(', ') : undefined],
   ]
 }
@@ -100,9 +100,4 @@ export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): s
   if (item.approvers && !item.approvers.includes(person)) return `passover approve ${from} --as ${item.approvers[0] ?? '<person>'}`
   const some = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1 ? ' [--only 1,…]' : ''
   return `passover approve ${from}${some}   passover deny ${from}`
-}
-
-function bytes(size: number): string {
-  if (size < 1024) return `${size} B`
-  return size < 1024 * 1024 ? `${(size / 1024).toFixed(1)} KiB` : `${(size / 1024 / 1024).toFixed(1)} MiB`
 }

@@ -29,6 +29,13 @@ export function duration(ms: number): string {
   return `${Math.round(ms / 86_400_000)} d`
 }
 
+/** Bytes as people read them: `812 bytes`, `2 KiB`, `3.5 MiB`. */
+export function sizeText(bytes: number): string {
+  const tenth = (value: number) => String(Math.round(value * 10) / 10)
+  if (bytes < 1024) return count(bytes, 'byte')
+  return bytes < 1024 ** 2 ? `${tenth(bytes / 1024)} KiB` : `${tenth(bytes / 1024 ** 2)} MiB`
+}
+
 /** A time (ms) as local date and clock time. */
 export function dateTime(time: number): string {
   const date = new Date(time)

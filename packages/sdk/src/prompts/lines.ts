@@ -1,5 +1,6 @@
 import { ERRORS } from '@passover/core'
 import type { AgentRecord, EffectivePolicy, ErrorCode } from '@passover/schemas'
+import { sizeText } from '../people/words.js'
 import type { Partner } from './facts.js'
 
 /** Sentences of a prompt, made of facts. Names of agents and tools stand in backticks, and nothing that is none of ours does. */
@@ -59,7 +60,7 @@ function workerLimits(policy: EffectivePolicy): string[] {
 function given({ pass_context, pass_files, max_context_size_bytes }: EffectivePolicy): string {
   const passed = [...(pass_context ? ['the messages'] : []), ...(pass_files ? ["the files' contents"] : [])]
   const what = passed.length === 0 ? 'neither messages nor contents of files are' : `${passed.join(' and ')} are`
-  return `${what} passed, at most ${size(max_context_size_bytes)} in all`
+  return `${what} passed, at most ${sizeText(max_context_size_bytes)} in all`
 }
 
 function changes({ can_modify_files, require_user_approval, auto_apply }: EffectivePolicy): string {
@@ -103,11 +104,6 @@ function time(ms: number): string {
   const seconds = ms / SECOND_MS
   if (seconds < 120) return `${round(seconds)} s`
   return seconds < 7_200 ? `${round(seconds / 60)} min` : `${round(seconds / 3_600)} h`
-}
-
-function size(bytes: number): string {
-  if (bytes < 1024) return `${bytes} bytes`
-  return bytes < 1024 ** 2 ? `${round(bytes / 1024)} KiB` : `${round(bytes / 1024 ** 2)} MiB`
 }
 
 function round(value: number): string {
