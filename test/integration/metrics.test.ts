@@ -20,7 +20,7 @@ test('a process tells its numbers beside its health, by state and code, and a pa
   await bus.publish({ subject: bus.subjects.event(key, 'cancel', 'alice'), data: new Uint8Array([0x80]) })
   await running.settled()
 
-  const metrics = () => [...dispatcherMetrics(dispatcher.stats()), ...running.metrics(), ...processMetrics()]
+  const metrics = () => [dispatcherMetrics(dispatcher.stats()), ...running.metrics(), processMetrics()]
   await using endpoint = await serveHealth(() => running.health(), 0, metrics)
   const answer = await fetch(`${endpoint.url}/metrics`)
   expect(answer.headers.get('content-type')).toContain('text/plain; version=0.0.4')

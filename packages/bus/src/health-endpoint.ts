@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { HealthReport } from '@passover/schemas'
-import { type MetricFamily, metricsText, processMetrics } from './metrics.js'
+import type { Registry } from 'prom-client'
+import { metricsText, processMetrics } from './metrics.js'
 
 /** Where a process answers how it is. */
 export interface HealthEndpoint extends AsyncDisposable {
@@ -29,9 +30,9 @@ export function healthPort(env: Record<string, string | undefined>): number | un
 export async function serveHealth(
   report: () => HealthReport,
   port: number,
-  metrics: () => readonly MetricFamily[] = processMetrics,
+  metrics: () => readonly Registry[] = () => [processMetrics()],
 ): Promise<HealthEndpoint> {
-  const server = createServer((request, response) => answer({ report, metrics }, request, response))
+  const server = createServer((request, response) => void answer({ report, metrics }, request, response))
   await new Promise<void>((listening, failed) => {
     server.once('error', failed)
     server.listen(port, HOST, listening)
@@ -48,15 +49,16 @@ export async function serveHealth(
 
 interface Told {
   report: () => HealthReport
-  metrics: () => readonly MetricFamily[]
+  metrics: () => readonly Registry[]
 }
 
-function answer({ report, metrics }: Told, { method, url }: IncomingMessage, response: ServerResponse): void {
+async function answer({ report, metrics }: Told, { method, url }: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = url?.split('?')[0]
   const reads = method === 'GET' || method === 'HEAD'
   if (reads && path === '/metrics') {
-    response.writeHead(OK, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' })
-    response.end(method === 'HEAD' ? undefined : metricsText(metrics()))
+    const { type, text } = await metricsText(metrics())
+    response.writeHead(OK, { 'content-type': type, 'cache-control': 'no-store' })
+    response.end(method === 'HEAD' ? undefined : text)
     return
   }
   if (!reads || (path !== '/livez' && path !== '/readyz')) {

@@ -1,86 +1,42 @@
-/** A number, or several told apart by labels. Whoever makes one sees to it that the labels have few values. */
-export interface MetricFamily {
+import { Counter, Gauge, Registry } from 'prom-client'
+
+/** A family of numbers. Whoever makes one sees to it that its labels have few values. */
+export interface MetricAbout {
   name: string
   help: string
-  type: 'counter' | 'gauge' | 'histogram'
-  samples: readonly MetricSample[]
+  labels?: readonly string[]
 }
 
-export interface MetricSample {
-  /** After the family's name: `_bucket`, `_sum`, `_count` of a histogram. */
-  suffix?: string
-  labels?: Readonly<Record<string, string>>
-  value: number
+/** One number, or several told apart by labels. */
+export type Reading = number | readonly { labels: Readonly<Record<string, string>>; value: number }[]
+
+/** Adds what only grows while the process lives, as it stands now. */
+export function counter(registry: Registry, { name, help, labels = [] }: MetricAbout, reading: Reading): void {
+  const made = new Counter({ name, help, labelNames: [...labels], registers: [registry] })
+  if (typeof reading === 'number') made.inc(reading)
+  else for (const one of reading) made.inc({ ...one.labels }, one.value)
 }
 
-/** What PASSOVER_HEALTH_PORT answers at `/metrics`: Prometheus's text format, version 0.0.4. */
-export function metricsText(families: readonly MetricFamily[]): string {
-  return families.map(familyText).join('')
-}
-
-export function counter(name: string, help: string, samples: number | readonly MetricSample[]): MetricFamily {
-  return { name, help, type: 'counter', samples: samplesOf(samples) }
-}
-
-export function gauge(name: string, help: string, samples: number | readonly MetricSample[]): MetricFamily {
-  return { name, help, type: 'gauge', samples: samplesOf(samples) }
+/** Adds what goes up and down, as it stands now. */
+export function gauge(registry: Registry, { name, help, labels = [] }: MetricAbout, reading: Reading): void {
+  const made = new Gauge({ name, help, labelNames: [...labels], registers: [registry] })
+  if (typeof reading === 'number') made.set(reading)
+  else for (const one of reading) made.set({ ...one.labels }, one.value)
 }
 
 /** Of this process, under the names that Prometheus's own clients use. */
-export function processMetrics(): MetricFamily[] {
+export function processMetrics(): Registry {
+  const registry = new Registry()
   const { user, system } = process.cpuUsage()
-  return [
-    gauge('process_resident_memory_bytes', 'Resident memory', process.memoryUsage.rss()),
-    counter('process_cpu_seconds_total', 'Processor time used', (user + system) / 1e6),
-    gauge('process_start_time_seconds', 'When it started, seconds since 1970', Math.round(Date.now() / 1_000 - process.uptime())),
-  ]
+  const started = Math.round(Date.now() / 1_000 - process.uptime())
+  gauge(registry, { name: 'process_resident_memory_bytes', help: 'Resident memory' }, process.memoryUsage.rss())
+  counter(registry, { name: 'process_cpu_seconds_total', help: 'Processor time used' }, (user + system) / 1e6)
+  gauge(registry, { name: 'process_start_time_seconds', help: 'When it started, seconds since 1970' }, started)
+  return registry
 }
 
-/** How long things took, by upper bounds in seconds. */
-export class Distribution {
-  readonly #bounds: readonly number[]
-  readonly #counts: number[]
-  #sum = 0
-  #count = 0
-
-  constructor(bounds: readonly number[]) {
-    this.#bounds = bounds
-    this.#counts = bounds.map(() => 0)
-  }
-
-  observe(seconds: number): void {
-    this.#sum += seconds
-    this.#count += 1
-    const at = this.#bounds.findIndex((bound) => seconds <= bound)
-    if (at >= 0) this.#counts[at] = (this.#counts[at] ?? 0) + 1
-  }
-
-  family(name: string, help: string): MetricFamily {
-    let below = 0
-    const buckets = this.#bounds.map((bound, at) => {
-      below += this.#counts[at] ?? 0
-      return { suffix: '_bucket', labels: { le: String(bound) }, value: below }
-    })
-    const all = { suffix: '_bucket', labels: { le: '+Inf' }, value: this.#count }
-    const samples = [...buckets, all, { suffix: '_sum', value: this.#sum }, { suffix: '_count', value: this.#count }]
-    return { name, help, type: 'histogram', samples }
-  }
-}
-
-function samplesOf(samples: number | readonly MetricSample[]): readonly MetricSample[] {
-  return typeof samples === 'number' ? [{ value: samples }] : samples
-}
-
-function familyText({ name, help, type, samples }: MetricFamily): string {
-  const head = `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${type}\n`
-  return head + samples.map(({ suffix = '', labels, value }) => `${name}${suffix}${labelsText(labels)} ${value}\n`).join('')
-}
-
-function labelsText(labels: MetricSample['labels']): string {
-  const pairs = Object.entries(labels ?? {}).map(([name, value]) => `${name}="${escaped(value)}"`)
-  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
-}
-
-function escaped(value: string): string {
-  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+/** In Prometheus's text format, with its media type. */
+export async function metricsText(registries: readonly Registry[]): Promise<{ type: string; text: string }> {
+  const all = Registry.merge([...registries])
+  return { type: all.contentType, text: await all.metrics() }
 }

@@ -1,7 +1,8 @@
 import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
-import { type MetricFamily, StoreWatch } from '@passover/bus'
+import { StoreWatch } from '@passover/bus'
 import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
+import type { Registry } from 'prom-client'
 import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
 import { beginAudit } from './audit.js'
 import { INBOX_BUCKET } from './inbox.js'
@@ -75,7 +76,7 @@ class HealingAudit implements AuditRunning {
     return this.health_.report()
   }
 
-  metrics(): MetricFamily[] {
+  metrics(): Registry[] {
     return this.inner?.metrics() ?? []
   }
 

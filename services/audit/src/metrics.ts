@@ -1,18 +1,17 @@
-import { counter, gauge, type MetricFamily } from '@passover/bus'
-import type { EndedPasses } from './ended-passes.js'
+import { counter, gauge } from '@passover/bus'
+import { Registry } from 'prom-client'
 import type { AuditStats } from './running.js'
 
-/** An audit's numbers for `/metrics`. */
-export function auditMetrics(stats: AuditStats, ended: EndedPasses): MetricFamily[] {
-  return [
-    ...ended.families(),
-    gauge('passover_audit_open', 'Open passes in memory', stats.open),
-    gauge('passover_audit_requests', 'Requests in memory that nothing answered yet', stats.requests),
-    gauge('passover_audit_position', 'Sequence of the last message read', stats.position),
-    gauge('passover_audit_lag_messages', 'Messages stored and not read yet, looked at once a second', stats.lag),
-    counter('passover_audit_records_total', 'Records written', stats.kv_writes),
-    counter('passover_audit_segments_total', 'Archive segments sealed', stats.segments),
-    counter('passover_audit_violations_total', 'Violations recorded', stats.violations),
-    counter('passover_audit_deleted_total', 'Archived messages deleted from the stream', stats.deleted),
-  ]
+/** An audit's numbers for `/metrics`, but for those of the passes that it saw end. */
+export function auditMetrics(stats: AuditStats): Registry {
+  const registry = new Registry()
+  gauge(registry, { name: 'passover_audit_open', help: 'Open passes in memory' }, stats.open)
+  gauge(registry, { name: 'passover_audit_requests', help: 'Requests in memory that nothing answered yet' }, stats.requests)
+  gauge(registry, { name: 'passover_audit_position', help: 'Sequence of the last message read' }, stats.position)
+  gauge(registry, { name: 'passover_audit_lag_messages', help: 'Messages stored and not read yet, looked at once a second' }, stats.lag)
+  counter(registry, { name: 'passover_audit_records_total', help: 'Records written' }, stats.kv_writes)
+  counter(registry, { name: 'passover_audit_segments_total', help: 'Archive segments sealed' }, stats.segments)
+  counter(registry, { name: 'passover_audit_violations_total', help: 'Violations recorded' }, stats.violations)
+  counter(registry, { name: 'passover_audit_deleted_total', help: 'Archived messages deleted from the stream' }, stats.deleted)
+  return registry
 }

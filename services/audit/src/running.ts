@@ -1,9 +1,10 @@
 import type { Manifest } from '@passover/archive'
-import type { Bus, Consumption, Following, MetricFamily } from '@passover/bus'
+import type { Bus, Consumption, Following } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { AgentRecord, HealthReport, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
 import type { CatchingUp } from './catch-up.js'
@@ -59,7 +60,7 @@ export interface AuditRunning extends AsyncDisposable {
   readonly closed: Promise<void>
   stats(): AuditStats
   /** The same and more, for Prometheus. */
-  metrics(): MetricFamily[]
+  metrics(): Registry[]
   /** How it is now. */
   health(): HealthReport
   /** Settles when everything stored until now is read and its records are written. For tests and for `rebuild`. */
@@ -142,8 +143,8 @@ export class RunningAudit {
     return this.parts.archiver.trouble ?? this.opened.deleter?.trouble
   }
 
-  metrics(): MetricFamily[] {
-    return auditMetrics(this.stats(), this.parts.ended)
+  metrics(): Registry[] {
+    return [this.parts.ended.registry, auditMetrics(this.stats())]
   }
 
   stats(): AuditStats {
