@@ -7,9 +7,9 @@ import { passKey } from './names.js'
 /** What the audit service answers on `ask.<name>` (DESIGN §2 Asking). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
-/** To `{ op: 'time' }`: the server's time, ms; and whether requests are taken, where that was asked. */
+/** To `{ op: 'time' }`: the server's time, ms; how long ids may be used, ms; and whether requests are taken, where that was asked. */
 export const timeAnswer = z.union([
-  z.object({ ok: z.literal(true), now: z.number(), requests: z.enum(['open', 'closed']).optional() }),
+  z.object({ ok: z.literal(true), now: z.number(), id_window_ms: z.number().optional(), requests: z.enum(['open', 'closed']).optional() }),
   refusal,
 ])
 export type TimeAnswer = z.infer<typeof timeAnswer>

@@ -151,6 +151,20 @@ describe('a return whose originator is away', () => {
     for (const replica of replicas) await replica[Symbol.asyncDispose]()
     expect((await shownPass(all, passes[29]?.id ?? ''))?.status).toBe('processed')
   })
+
+  it('waits no longer once a person says so: the server keeps no place for it, and makes it anew when asked', async () => {
+    const { world } = all
+    const place = async () => (await world.bus.inspect()).consumers.includes(world.bus.subjects.returnsConsumer('erin'))
+    const waits = { subagent: false, durable_returns: { from: 1 } }
+    await world.agentRecord('erin', waits)
+    await until(place, { what: 'returns wait for erin', ...wait })
+    await world.agentRecord('erin', { subagent: false })
+    await until(async () => !(await place()), { what: 'they do not any more', ...wait })
+    // Rounds of all agents' consumers pass meanwhile.
+    await staysTrue(async () => !(await place()), { what: 'nobody makes it again', for_ms: 1_200 })
+    await world.agentRecord('erin', waits)
+    await until(place, { what: 'they wait again', ...wait })
+  })
 })
 
 /** Everything that returned to it so far was looked at, and is done with. */

@@ -91,6 +91,10 @@ export class SimBus implements Bus {
   measureClock(): Promise<boolean> {
     return this.#time.measure()
   }
+  /** Everybody is handed the plan's. */
+  get idWindow(): undefined {
+    return undefined
+  }
   get clockMeasured(): boolean {
     return this.#time.clock.measured
   }
@@ -291,6 +295,7 @@ export class SimBus implements Bus {
   }
   async ensureNotifier(): Promise<void> {}
   async ensureReturns(): Promise<void> {}
+  async removeReturns(): Promise<void> {}
   /** No store is ever lost here. */
   async stores(): Promise<ReadonlyMap<string, number>> {
     return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')

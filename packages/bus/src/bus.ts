@@ -21,6 +21,8 @@ export interface Bus extends AsyncDisposable {
   readonly clockMeasured: boolean
   /** Server's time of the last (re)connect. */
   connectedAt(): number
+  /** How long ids may be used (ms), as the stream has it; undefined: nobody told it yet. Known from connecting on, save to who may not ask the stream and finds no audit. */
+  readonly idWindow: number | undefined
   /** True when the server is one of a cluster: core messages may then get lost unseen. */
   readonly clustered: boolean
   onReconnect(listener: () => void): () => void
@@ -79,6 +81,8 @@ export interface Bus extends AsyncDisposable {
   ensureBuckets(): Promise<void>
   /** The durable of an agent that asks for delivery: what returned to it from that sequence on. */
   ensureReturns(agent: string, from: number): Promise<void>
+  /** That durable, where nothing shall wait for the agent any more. Idempotent. */
+  removeReturns(agent: string): Promise<void>
   /** The durable of the notifiers, which begins at what is stored next. */
   ensureNotifier(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
@@ -92,4 +96,6 @@ export interface TopologyOptions {
   replicas?: number
   max_bytes?: number
   compression?: boolean
+  /** How long ids may be used; only a new stream takes one, and one that exists must have the same. */
+  id_window_ms?: number | undefined
 }

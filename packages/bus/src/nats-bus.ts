@@ -11,6 +11,7 @@ import type { ObjectStore, Table } from './bus-stores.js'
 import { ClockKeeper } from './clock-keeper.js'
 import { DurableConsumption } from './consume.js'
 import { BusReadError } from './errors.js'
+import { DEFAULT_ID_WINDOW_MS, idWindowIn, idWindowTold } from './id-window.js'
 import { inspect, settledUpTo, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
@@ -32,6 +33,7 @@ import {
   ensureRequests,
   ensureReturns,
   ensureTopology,
+  removeReturns,
   setRequests,
   storesOf,
 } from './topology.js'
@@ -71,6 +73,7 @@ export class NatsBus implements Bus {
   readonly #time: ClockKeeper
   readonly #open = new Set<AsyncDisposable>()
   #connectedAt = performance.now()
+  #idWindow: number | undefined
   #closing: Promise<void> | undefined
 
   constructor({ link, replies, subjects, identity, timeout_ms }: BusParts) {
@@ -84,7 +87,11 @@ export class NatsBus implements Bus {
     this.parts = new BucketPartStore({ link, api: this.#api, publisher: this.#publisher, subjects })
     this.#time = new ClockKeeper({
       stream: async () => Date.parse((await this.#info()).ts),
-      service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }),
+      service: async (timeout_ms) => {
+        const answer = await this.ask({ op: 'time' }, { timeout_ms })
+        this.#idWindow = idWindowTold(answer) ?? this.#idWindow
+        return answer
+      },
     })
     this.closed = link.nc.closed().then((error) => error ?? undefined)
     link.onReconnect.add(() => {
@@ -110,6 +117,9 @@ export class NatsBus implements Bus {
   }
   get clockMeasured(): boolean {
     return this.#time.clock.measured
+  }
+  get idWindow(): number | undefined {
+    return this.#idWindow
   }
   connectedAt(): number {
     return this.#time.clock.at(this.#connectedAt)
@@ -249,6 +259,7 @@ export class NatsBus implements Bus {
 
   async ensureTopology(options?: TopologyOptions): Promise<void> {
     await ensureTopology(this.#api, this.subjects, options)
+    await this.#info()
     if (!this.#time.clock.measured) await this.#time.keep()
   }
 
@@ -267,6 +278,10 @@ export class NatsBus implements Bus {
 
   ensureReturns(name: string, from: number): Promise<void> {
     return ensureReturns(this.#api, this.subjects, { name, from })
+  }
+
+  removeReturns(name: string): Promise<void> {
+    return removeReturns(this.#api, this.subjects, name)
   }
 
   ensureNotifier(): Promise<void> {
@@ -292,8 +307,10 @@ export class NatsBus implements Bus {
     await this.#link.nc.close()
   }
 
-  #info(): Promise<StreamInfo> {
-    return streamInfo(this.#api, this.subjects)
+  async #info(): Promise<StreamInfo> {
+    const info = await streamInfo(this.#api, this.subjects)
+    this.#idWindow = idWindowIn(info.config) ?? DEFAULT_ID_WINDOW_MS
+    return info
   }
 
   #track<T extends AsyncDisposable>(opened: T, closed: Promise<void>): T {

@@ -6,7 +6,7 @@ import type { Subjects } from './subjects.js'
 export interface StreamInfo {
   /** The server's time when it answered. */
   ts: string
-  config: { subjects: string[]; max_bytes: number; num_replicas: number }
+  config: { subjects: string[]; max_bytes: number; num_replicas: number; metadata?: Record<string, string> }
   state: { messages: number; bytes: number; first_seq: number; last_seq: number }
 }
 

@@ -1,6 +1,7 @@
 import { PRESENCE_MAX_AGE_MS, type Slot } from '@passover/schemas'
 import type { TopologyOptions } from './bus.js'
 import type { Config } from './differences.js'
+import { idWindowMetadata } from './id-window.js'
 import type { Subjects } from './subjects.js'
 
 const NS_PER_MS = 1_000_000
@@ -90,6 +91,7 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     num_replicas: options.replicas ?? 1,
     compression: options.compression ? 's2' : 'none',
     republish: subjects.republish(),
+    metadata: idWindowMetadata(options.id_window_ms),
   }
 }
 

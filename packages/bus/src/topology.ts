@@ -4,6 +4,7 @@ import { API_ERROR } from './api.js'
 import type { TopologyOptions } from './bus.js'
 import { type Config, compare, differencesOf, type Loose, same, sameList } from './differences.js'
 import { BusReadError, differenceText, StreamLost } from './errors.js'
+import { keepIdWindow } from './id-window.js'
 import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
@@ -21,7 +22,8 @@ const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waitin
 
 function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   const left = unsaid(options)
-  return (field, found) => left(field) || requestsAreOut(subjects, field, found)
+  // What of the metadata is ours is kept by keepIdWindow.
+  return (field, found) => field === 'metadata' || left(field) || requestsAreOut(subjects, field, found)
 }
 
 /** An installation made before the bucket's entries aged is brought up to date. */
@@ -38,7 +40,8 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
   const loose = looseFor(subjects, options)
   const [main, ...buckets] = wantedStreams(subjects, options)
   if (main && !(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
-  if (main) await ensureStream(api, main, loose)
+  const found = main && (await ensureStream(api, main, loose))
+  if (found) await keepIdWindow(api, subjects, { found, wanted: options.id_window_ms })
   // First: until it stands, decisions are delivered by the other one, where that is of an earlier version.
   await ensureDecisions(api, subjects)
   await ensureRequests(api, subjects)
@@ -128,6 +131,13 @@ function begins(config: Config, from: number | undefined): Config {
 /** The returns that wait for an agent that asks for delivery. Idempotent. */
 export function ensureReturns(api: JetStreamApi, subjects: Subjects, agent: { name: string; from: number }): Promise<void> {
   return ensureConsumer(api, subjects.stream, returnsConfig(subjects, agent.name, agent.from))
+}
+
+/** Nothing waits for that agent any more. */
+export async function removeReturns(api: JetStreamApi, subjects: Subjects, agent: string): Promise<void> {
+  const consumer = subjects.returnsConsumer(agent)
+  const reply = await api.call(`CONSUMER.DELETE.${subjects.stream}.${consumer}`)
+  if (!reply.ok && reply.err_code !== API_ERROR.consumerNotFound) throw refused(`consumer ${consumer}`, reply)
 }
 
 /** What ensureTopology would make or refuse, in words. */

@@ -98,8 +98,8 @@ export class Arena implements AsyncDisposable {
     if (!(await this.cluster.settled(SETTLE_MS))) throw new Error('the servers did not settle')
     const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000 })
     // A stream that a cluster was just asked for may need a moment.
-    const replicas = this.options.servers.length
-    const made = await eventually(() => bus.ensureTopology({ replicas }).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
+    const topology = { replicas: this.options.servers.length, id_window_ms: this.options.id_window_ms }
+    const made = await eventually(() => bus.ensureTopology(topology).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
     await bus[Symbol.asyncDispose]()
     if (!made) throw new Error('the streams could not be made')
     if (!(await eventually(() => this.#policy(), { deadline_ms: SETTLE_MS, every_ms: 500 })))

@@ -159,11 +159,16 @@ async function startServices({ project, server, access, options }: Services): Pr
     await bus.ensureTopology()
     await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...credentialsFor(access, options) })
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
-    const audit = await startAudit({ ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() }, askers(options))
+    const { idWindow: id_window_ms } = bus
+    const audit = await startAudit(
+      { ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() },
+      { ...askers(options), id_window_ms },
+    )
     opened.unshift(audit)
     const tracing = await openTracing({ env: process.env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
-    const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }), tracing })
-    const notifier = options.webhook && (await startNotifier({ ...deps, log: log.child({ part: 'notifier' }) }, options.webhook))
+    const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }), tracing }, { id_window_ms })
+    const hook = options.webhook && { ...options.webhook, id_window_ms }
+    const notifier = hook && (await startNotifier({ ...deps, log: log.child({ part: 'notifier' }) }, hook))
     const own = new Health({ process: 'up', clock: deps.clock, onChange: healthLog(log.child({ part: 'up' })) })
     const told = (text: string) => {
       log.error({ part: 'up' }, text)
@@ -173,7 +178,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     const parts = [dispatcher, audit, ...(notifier ? [notifier] : [])]
     own.begin()
     const reports = () => [own.report(), ...parts.map((part) => part.health())]
-    const metrics = () => [...dispatcherMetrics(dispatcher.stats()), ...audit.metrics(), ...processMetrics()]
+    const metrics = () => [dispatcherMetrics(dispatcher.stats()), ...audit.metrics(), processMetrics()]
     const health = await serveHealth(() => joinReports('up', reports()), options.health_port ?? 0, metrics)
     return new LocalParts({
       health,

@@ -4,6 +4,7 @@ import { type Happening, happeningOf } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { clock } from './duration.js'
+import { rulesOf } from './id-window.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
 import { count, oneLine } from './text.js'
@@ -19,8 +20,6 @@ export interface WatchRequest {
   bell?: true
 }
 
-/** As the dispatchers of a project's own server have it. */
-const ID_WINDOW_MS = 3_600_000
 const SUMMARY_SHOWN = 160
 
 /** Follows the stream until Ctrl-C, or until so many were seen. */
@@ -78,7 +77,7 @@ class Shown {
 /** What people are to be told of a message; nothing where the pass cannot be read any more. */
 async function noticesFor(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, about: Happening): Promise<(Happening & { notice: Notice })[]> {
   const { readNotices } = await import('@passover/notifier')
-  const notices = await readNotices(bus, step, { id_window_ms: ID_WINDOW_MS }).catch(() => [])
+  const notices = await readNotices(bus, step, rulesOf(bus)).catch(() => [])
   return notices.map((notice) => ({ ...about, kind: 'notification', notice }))
 }
 

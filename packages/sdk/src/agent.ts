@@ -6,6 +6,7 @@ import type { ApplyHome } from './apply/settle.js'
 import { type Undone, undoApplied } from './apply/undo.js'
 import type { Deps } from './deps.js'
 import type { PassHandle } from './handle.js'
+import { idWindow } from './id-window.js'
 import { type Describes, startWorker, type Worker, type WorkerOptions } from './on-pass.js'
 import type { PassOverOptions } from './options.js'
 import type { Handler } from './pass.js'
@@ -16,8 +17,6 @@ import { type ReturnListener, ReturnNotices } from './return-notices.js'
 import { Returns } from './returns.js'
 import { currentScope } from './scope.js'
 import { askForDelivery, returnsWait, type WaitingListener, WaitingReturns } from './waiting-returns.js'
-
-const ID_WINDOW_MS = 3_600_000
 
 /** An agent that is connected: it passes work over, and works. Disposing it drains its workers and closes the connection. */
 export interface Agent extends AsyncDisposable {
@@ -64,6 +63,7 @@ export interface AgentOptions {
   directory: string
   /** Whether outputs that may apply themselves are applied in the directory (default false). */
   auto_apply?: boolean | undefined
+  /** Default: the stream's. */
   id_window_ms?: number | undefined
   /** What the registry is told when it begins to work. */
   describes?: Describes | undefined
@@ -92,7 +92,7 @@ class ConnectedAgent implements Agent {
 
   constructor(deps: Deps, options: AgentOptions) {
     const instance = makeInstance(deps.random)
-    const id_window_ms = options.id_window_ms ?? ID_WINDOW_MS
+    const window = idWindow(deps.bus, options.id_window_ms)
     const { directory, session_id } = options
     const name = deps.bus.identity
     this.name = name
@@ -105,8 +105,8 @@ class ConnectedAgent implements Agent {
     const notices = new ReturnNotices(deps)
     this.#notices = notices
     if (options.notify) notices.add(options.notify)
-    const returns = new Returns(deps, { name, instance, id_window_ms, notices, apply_in: options.auto_apply ? directory : undefined })
-    this.#origin = { deps, name, instance, returns, traces: new AskedTraces(), notices, session_id, directory, id_window_ms }
+    const returns = new Returns(deps, { name, instance, window, notices, apply_in: options.auto_apply ? directory : undefined })
+    this.#origin = { deps, name, instance, returns, traces: new AskedTraces(), notices, session_id, directory, window }
   }
 
   get awaited(): number {
@@ -155,7 +155,7 @@ class ConnectedAgent implements Agent {
   }
 
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
-    const home = { deps: this.#deps, self: this, id_window_ms: this.#origin.id_window_ms, describes: this.#describes }
+    const home = { deps: this.#deps, self: this, window: this.#origin.window, describes: this.#describes }
     const worker = await startWorker(home, handler, options)
     this.#workers.add(worker)
     void worker.closed.then(() => this.#workers.delete(worker))

@@ -46,7 +46,6 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     auto_apply: settings.auto_apply,
     describes: given.describes,
     session_id: settings.session_id,
-    id_window_ms: settings.id_window_ms,
     notify: given.notify,
   })
 }

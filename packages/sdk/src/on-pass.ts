@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
 import type { Deps } from './deps.js'
+import type { IdWindow } from './id-window.js'
 import type { Handler } from './pass.js'
 import { Presence } from './presence.js'
 import { register } from './register.js'
@@ -56,7 +57,7 @@ const workerOptions = z.strictObject({
 export interface WorkerHome {
   deps: Deps
   self: Agent
-  id_window_ms: number
+  window: IdWindow
   describes?: Describes | undefined
 }
 

@@ -15,6 +15,7 @@ import {
 import type { Awaited, Settled } from './awaited.js'
 import type { Deps } from './deps.js'
 import { makeHandle, type PassHandle } from './handle.js'
+import type { IdWindow } from './id-window.js'
 import { buildRequest, type PassOverOptions } from './options.js'
 import { publishPlain } from './publish-request.js'
 import { type AskedTraces, endRequest, traceRequest } from './request-trace.js'
@@ -36,7 +37,7 @@ export interface Origin {
   /** Undefined: the caller named none. */
   session_id: string | undefined
   directory: string
-  id_window_ms: number
+  window: IdWindow
 }
 
 /** A request that was checked, cut into parts, and not yet sent. */

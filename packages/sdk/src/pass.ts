@@ -46,6 +46,9 @@ export interface Pass {
   return(output: HandlerResult): Promise<void>
 }
 
-/** Does the work. What it gives is the output: text, or the fields it knows; nothing only if it called `return`. */
+/**
+ * Does the work. What it gives is the output: text, or the fields it knows; nothing only if it called `return`. What it throws ends the pass at
+ * once (E011, with the message): that is an answer to the originator, who may ask again, and no dead letter. Attempts and dead letters are for lost workers.
+ */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement is one, if it called `return`.
 export type Handler = (pass: Pass) => Promise<HandlerResult | void> | HandlerResult | void

@@ -46,7 +46,7 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
     },
   }
   const deps: Deps = { bus: bus as unknown as Bus, clock, random: { bytes: (n) => new Uint8Array(n) } }
-  const made = new Returns(deps, { name: 'alice', instance: 'abcdefg', id_window_ms: 3_600_000 })
+  const made = new Returns(deps, { name: 'alice', instance: 'abcdefg', window: { id_window_ms: 3_600_000 } })
   const outcomes: Settled[] = []
   const wait = (count: number, timeout_ms: number) => {
     for (let n = 0; n < count; n++) {

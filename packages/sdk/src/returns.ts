@@ -4,6 +4,7 @@ import { Acknowledging } from './acknowledging.js'
 import { type Awaited, isBelievable, type Settled } from './awaited.js'
 import { Delivering } from './deliver.js'
 import type { Deps } from './deps.js'
+import { type IdWindow, viewRules } from './id-window.js'
 import { GRACE_MS } from './judge-answer.js'
 import { Listening } from './listening.js'
 import type { FoundReturn } from './look.js'
@@ -32,7 +33,7 @@ export interface Expectation {
 export interface ReturnsOptions {
   name: string
   instance: string
-  id_window_ms: number
+  window: IdWindow
   apply_in?: string | undefined
   /** Who is told of returns besides who waits for them. */
   notices?: ReturnNotices | undefined
@@ -59,7 +60,7 @@ export class Returns implements AsyncDisposable {
     this.#notices = options.notices
     this.#deps = deps
     this.#name = options.name
-    const rules = { id_window_ms: options.id_window_ms, trust_fences: false }
+    const rules = viewRules(options.window, { trust_fences: false })
     this.#reading = new Reading(
       deps,
       { rules, waiting: this.#waiting },

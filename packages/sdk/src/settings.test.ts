@@ -27,16 +27,6 @@ describe('resolveSettings', () => {
     expect(resolveSettings({ agent: 'alice' }, around)).toMatchObject({ servers: ['nats://127.0.0.1:4222'], source: 'default' })
   })
 
-  it('takes the id window that the services are told, and no shorter one than they do', () => {
-    const of = (window: string) => resolveSettings({ agent: 'alice' }, { ...around, env: { PASSOVER_ID_WINDOW_MS: window } }).id_window_ms
-    expect([of('5000'), of('999'), of('soon'), resolveSettings({ agent: 'alice' }, around).id_window_ms]).toEqual([
-      5000,
-      undefined,
-      undefined,
-      undefined,
-    ])
-  })
-
   it('applies by itself only in a directory that was named, and not where that is refused', () => {
     expect(resolveSettings({ agent: 'alice', directory: '/p' }, around).auto_apply).toBe(true)
     expect(resolveSettings({ agent: 'alice', directory: '/p', auto_apply: false }, around).auto_apply).toBe(false)

@@ -4,6 +4,7 @@ import type { HealthReport, PassKey, Slot } from '@passover/schemas'
 import { answerRun } from './answer.js'
 import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
 import { type Disposal, execute } from './execute.js'
+import { viewRules } from './id-window.js'
 import { Leases } from './lease.js'
 import { nonces } from './nonce.js'
 import type { Worker, WorkerHome } from './on-pass.js'
@@ -65,10 +66,10 @@ export class WorkerLoop implements Worker {
   #undo: () => void = () => undefined
 
   constructor(options: LoopOptions) {
-    const { deps, self, id_window_ms } = options.home
+    const { deps, self, window } = options.home
     this.#options = options
     this.subagent = deps.bus.identity
-    this.#context = { deps, self, told: options.told, agent: this.subagent, rules: { id_window_ms, trust_fences: true } }
+    this.#context = { deps, self, told: options.told, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())

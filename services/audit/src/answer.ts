@@ -98,7 +98,12 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
   const { data } = parsed
   switch (data.op) {
     case 'time':
-      return { ok: true, now: deps.bus.now(), ...(data.requests && { requests: (await deps.bus.usage()).requests }) }
+      return {
+        ok: true,
+        now: deps.bus.now(),
+        id_window_ms: deps.rules.id_window_ms,
+        ...(data.requests && { requests: (await deps.bus.usage()).requests }),
+      }
     case 'list':
       return await answerList(deps, asker, data)
     case 'agents':

@@ -11,7 +11,7 @@ export interface Told {
 }
 
 /**
- * What busFromEnvironment reads, and PASSOVER_ID_WINDOW_MS (as the dispatchers have it), PASSOVER_LOG_ALL_PASSES (`false`),
+ * What busFromEnvironment reads, and PASSOVER_ID_WINDOW_MS (as of the dispatchers), PASSOVER_LOG_ALL_PASSES (`false`),
  * PASSOVER_ARCHIVE_COMPRESSION, PASSOVER_PEOPLE (names, by commas, of those who are told about every pass), PASSOVER_OPEN (`true`:
  * whoever is no registered agent is), PASSOVER_LOG_LEVEL. `readFile` gives undefined for what is no file.
  */

@@ -7,6 +7,7 @@ import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
 import { readEnvironment } from './environment.js'
 import { startAudit } from './healing.js'
+import { auditOptions } from './options.js'
 import type { AuditRunning } from './running.js'
 
 const DRAIN_MS = 10_000
@@ -19,10 +20,12 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
-  await bus.ensureTopology()
-  const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, told.settings)
+  auditOptions.parse(told.settings)
+  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms })
+  const settings = { ...told.settings, id_window_ms: bus.idWindow }
+  const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, settings)
   const port = healthPort(env)
-  const metrics = () => [...running.metrics(), ...processMetrics()]
+  const metrics = () => [...running.metrics(), processMetrics()]
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
   return running
 }

@@ -11,7 +11,7 @@ export interface Told {
 }
 
 /**
- * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS, PASSOVER_POLICY (a path), PASSOVER_LOG_LEVEL.
+ * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS (of a stream that is made now: one that is there has its own), PASSOVER_POLICY (a path), PASSOVER_LOG_LEVEL.
  * `readFile` gives undefined for what is no file.
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {

@@ -10,6 +10,7 @@ import {
   StreamLost,
   serveHealth,
   serverClock,
+  TopologyError,
 } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
@@ -18,10 +19,13 @@ import { type Running, startDispatcher } from './dispatcher.js'
 import { readEnvironment } from './environment.js'
 import type { Faults } from './faults.js'
 import { dispatcherMetrics } from './metrics.js'
+import { dispatcherOptions } from './options.js'
 
 const DRAIN_MS = 10_000
 /** Exit code of E040. */
 const UNREACHABLE = 5
+/** Exit code of E030. */
+const MISCONFIGURED = 2
 
 /**
  * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
@@ -34,21 +38,23 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
-  await bus.ensureTopology()
+  dispatcherOptions.parse(told.settings)
+  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms })
   const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
-  const running = await startDispatcher(deps, told.settings)
+  const running = await startDispatcher(deps, { ...told.settings, id_window_ms: bus.idWindow })
   const port = healthPort(env)
-  const metrics = () => [...dispatcherMetrics(running.stats()), ...processMetrics()]
+  const metrics = () => [dispatcherMetrics(running.stats()), processMetrics()]
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
   return running
 }
 
 async function main(): Promise<void> {
   const running = await runDispatcher(process.env).catch((error: unknown) => {
-    if (!(error instanceof BusUnreachable || error instanceof StreamLost)) throw error
-    process.stderr.write(`${error.message}. ${error.hint}\n`)
-    process.exit(UNREACHABLE)
+    if (!(error instanceof BusUnreachable || error instanceof StreamLost || error instanceof TopologyError)) throw error
+    // Its message has its hint.
+    process.stderr.write(error instanceof TopologyError ? `${error.message}\n` : `${error.message}. ${error.hint}\n`)
+    process.exit(error instanceof TopologyError ? MISCONFIGURED : UNREACHABLE)
   })
   const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
   process.once('SIGTERM', stop)

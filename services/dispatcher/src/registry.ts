@@ -8,6 +8,8 @@ const UNKNOWN_MS = 1_000
 const MOST_UNKNOWN = 10_000
 
 export type OnAgent = (record: AgentRecord) => void
+/** Called with the name of an agent for which returns waited, and shall not any more. */
+export type OnReturnsLeft = (name: string) => void
 
 /** The agents, as the bucket `agents` has them: watched, and read once where another dispatcher may have just written. */
 export class Registry implements AsyncDisposable {
@@ -19,6 +21,7 @@ export class Registry implements AsyncDisposable {
   readonly #now: () => number
   readonly #log: Logger
   #onAgent: OnAgent = () => undefined
+  #onReturnsLeft: OnReturnsLeft = () => undefined
   #watch: AsyncDisposable | undefined
 
   private constructor(deps: DispatcherDeps, table: Table<AgentRecord>) {
@@ -81,6 +84,10 @@ export class Registry implements AsyncDisposable {
     this.#onAgent = listener
   }
 
+  set onReturnsLeft(listener: OnReturnsLeft) {
+    this.#onReturnsLeft = listener
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#watch?.[Symbol.asyncDispose]()
   }
@@ -98,6 +105,7 @@ export class Registry implements AsyncDisposable {
 
   #changed(name: string, record: AgentRecord | undefined): void {
     this.#unknown.delete(name)
+    if (this.#records.get(name)?.durable_returns && !record?.durable_returns) this.#onReturnsLeft(name)
     if (!record) {
       this.#records.delete(name)
       return

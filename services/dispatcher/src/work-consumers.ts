@@ -36,6 +36,7 @@ export class WorkConsumers {
 
   start(): void {
     this.#context.registry.onAgent = (record) => this.#later(record)
+    this.#context.registry.onReturnsLeft = (name) => this.#leave(name)
     for (const record of this.#context.registry.consuming()) this.#later(record)
     this.#schedule()
   }
@@ -90,9 +91,23 @@ export class WorkConsumers {
     })
   }
 
+  /** The server keeps no place for returns that nobody shall be told. Said again meanwhile, they wait from then on: who checks makes it anew. */
+  #leave(name: string): void {
+    this.#pool.add(async () => {
+      const { bus, log } = this.#context.deps
+      try {
+        if (!this.#stopped && !(await this.#context.registry.table.get(name))?.value.durable_returns) await bus.removeReturns(name)
+      } catch (error) {
+        log.warn({ err: error, agent: name }, 'the consumer of its returns was not removed')
+      }
+    })
+  }
+
   async #check(record: AgentRecord): Promise<void> {
     const { clock, log, bus } = this.#context.deps
-    if (record.durable_returns) await bus.ensureReturns(record.name, record.durable_returns.from)
+    // As it is by now: it may have changed since this was queued.
+    const returns = this.#context.registry.get(record.name)?.durable_returns
+    if (returns) await bus.ensureReturns(record.name, returns.from)
     if (!record.roles.subagent || !(await this.#isMissing(record.name))) {
       this.#missing.delete(record.name)
       if (record.roles.subagent) await this.#tune(record)

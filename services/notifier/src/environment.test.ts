@@ -6,10 +6,10 @@ const hook = { PASSOVER_WEBHOOK_URL: 'https://example.org/hook', PASSOVER_WEBHOO
 
 describe('the environment of a notifier', () => {
   it('says where, signed by what, and with which server', () => {
-    const told = readEnvironment({ ...hook, NATS_URL: 'nats://a', PASSOVER_ID_WINDOW_MS: '5000' }, () => undefined)
+    const told = readEnvironment({ ...hook, NATS_URL: 'nats://a' }, () => undefined)
     expect(told).toEqual({
       bus: { servers: ['nats://a'] },
-      settings: { url: hook.PASSOVER_WEBHOOK_URL, secret: hook.PASSOVER_WEBHOOK_SECRET, id_window_ms: 5_000 },
+      settings: { url: hook.PASSOVER_WEBHOOK_URL, secret: hook.PASSOVER_WEBHOOK_SECRET },
       log_level: 'info',
     })
   })

@@ -10,8 +10,8 @@ export interface Told {
 }
 
 /**
- * What busFromEnvironment reads, PASSOVER_WEBHOOK_URL, PASSOVER_WEBHOOK_SECRET (at least 16 characters), PASSOVER_ID_WINDOW_MS (as
- * the dispatchers have it) and PASSOVER_LOG_LEVEL. Throws where the webhook is not set.
+ * What busFromEnvironment reads, PASSOVER_WEBHOOK_URL, PASSOVER_WEBHOOK_SECRET (at least 16 characters) and
+ * PASSOVER_LOG_LEVEL. The id window is the stream's. Throws where the webhook is not set.
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
   const settings = webhookFrom(env)
@@ -21,8 +21,8 @@ export function readEnvironment(env: Environment, readFile: (path: string) => st
 
 /** Undefined: no webhook is wanted. Throws where it has no secret: a receiver could not tell who sent it. */
 export function webhookFrom(env: Environment): NotifierSettings | undefined {
-  const { PASSOVER_WEBHOOK_URL: url, PASSOVER_WEBHOOK_SECRET: secret, PASSOVER_ID_WINDOW_MS: window } = env
+  const { PASSOVER_WEBHOOK_URL: url, PASSOVER_WEBHOOK_SECRET: secret } = env
   if (!url) return undefined
   if (!secret) throw new Error('PASSOVER_WEBHOOK_URL is set and PASSOVER_WEBHOOK_SECRET is not: notices must be signed')
-  return { url, secret, ...(window ? { id_window_ms: Number(window) } : {}) }
+  return { url, secret }
 }

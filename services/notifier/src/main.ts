@@ -16,7 +16,7 @@ export async function runNotifier(env: Record<string, string | undefined>): Prom
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover notifier' })
-  const running = await startNotifier({ bus, clock: serverClock(bus), log }, told.settings)
+  const running = await startNotifier({ bus, clock: serverClock(bus), log }, { ...told.settings, id_window_ms: bus.idWindow })
   const port = healthPort(env)
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port)).url }, 'health is told')
   return running

@@ -2,7 +2,7 @@ import { relative, resolve } from 'node:path'
 import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
 import { createdAt, describeChecked, Spool, type Walked, walkPasses } from '@passover/audit'
 import type { Bus } from '@passover/bus'
-import type { CheckSchema } from '@passover/core'
+import type { CheckSchema, JournalRules } from '@passover/core'
 import type { PassOverAuditEntry, PassRecord } from '@passover/schemas'
 import { inForce, policyOn } from '@passover/sdk/people'
 import { outputSchemas } from '@passover/validation'
@@ -10,6 +10,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { CliFailure } from '../failure.js'
+import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
 import type { ExportFlags } from './export-command.js'
 import { ExportFiles, writeCsv } from './export-files.js'
@@ -18,7 +19,6 @@ import { type AuditSummary, type ExportedPass, Summing } from './summary.js'
 
 const DEFAULT_FOLDER = '.opencode/pass-over-logs'
 const SUMMARY = 'audit-summary.json'
-const RULES = { id_window_ms: 3_600_000 }
 const SAY_AFTER_MS = 1_000
 
 /** Writes the audit log of spec 0 §7.2 as files. Failure E013 where policy says that passes are not logged. */
@@ -75,7 +75,7 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
   let oldest: Walked | undefined
   for await (const walked of everyPass(bus)) {
     oldest = walked
-    const passes = await exported(walked, { session: wanted.session, since, check })
+    const passes = await exported(walked, { session: wanted.session, since, check, rules: rulesOf(bus) })
     for (const pass of passes) summing.add(pass)
     if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes.map(({ entry }) => entry))))
     say(`${count(summing.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
@@ -89,19 +89,20 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
 async function* everyPass(bus: Bus): AsyncGenerator<Walked> {
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
-  yield* walkPasses({ bus, manifest, objects, rules: RULES }, 'archive', (await bus.bounds()).last)
+  yield* walkPasses({ bus, manifest, objects, rules: rulesOf(bus) }, 'archive', (await bus.bounds()).last)
 }
 
 interface Narrowed {
   since: number
   session?: string | undefined
   check: CheckSchema
+  rules: JournalRules
 }
 
-async function exported({ passes }: Walked, { since, session, check }: Narrowed): Promise<ExportedPass[]> {
+async function exported({ passes }: Walked, { since, session, check, rules }: Narrowed): Promise<ExportedPass[]> {
   const found: ExportedPass[] = []
   for (const memory of passes) {
-    const { record } = await describeChecked(memory, RULES, check)
+    const { record } = await describeChecked(memory, rules, check)
     const { entry } = record
     if (!entry || entry.timestamp < since || (session !== undefined && entry.session_id !== session)) continue
     found.push({ entry, code: record.error?.code, wall_ms: wallOf(record) })

@@ -4,10 +4,8 @@ import { durationOption } from '../options.js'
 
 export interface RebuildFlags {
   source: 'archive' | 'stream'
-  idWindow: number
+  idWindow?: number
 }
-
-const HOUR_MS = 3_600_000
 
 /** `passover audit rebuild` */
 export function registerRebuild(group: Command): void {
@@ -19,7 +17,7 @@ export function registerRebuild(group: Command): void {
         .choices(['archive', 'stream'])
         .default('archive'),
     )
-    .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
+    .option('--id-window <time>', 'the id window of the installation (default: as its stream says)', durationOption('--id-window'))
     .addHelpText(
       'after',
       '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIt needs the rights of the audit service; the server of a project gives them.\n\nExample:\n  passover audit rebuild --json',

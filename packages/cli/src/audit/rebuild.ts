@@ -3,6 +3,7 @@ import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
+import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
 import type { RebuildFlags } from './rebuild-command.js'
 
@@ -19,7 +20,7 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
   try {
     const rebuilt = await rebuildRecords(bus, {
       source,
-      rules: { id_window_ms: idWindow },
+      rules: idWindow === undefined ? rulesOf(bus) : { id_window_ms: idWindow },
       log_all_passes: env.PASSOVER_LOG_ALL_PASSES !== 'false',
       check: (schema, value) => schemas.check(schema, value),
       onProgress: ({ passes, back_to, rewritten }) => {

@@ -29,7 +29,7 @@ export function dlqCommand(): Command {
     .addCommand(settling('drop', 'put it aside: an event says who, when and why; nothing is deleted'))
     .addHelpText(
       'after',
-      '\nExamples:\n  passover dlq list\n  passover dlq show 0abcdef1\n  passover dlq requeue 0abcdef1 --reason "worker is mended"',
+      '\nWork is dead when its last attempt was lost with its worker, or when nobody could read it. A handler that throws ends its pass at once\n(E011, told to its originator, which may ask again): that is an answer, and no dead letter. passover audit query --code E011 has them.\n\nExamples:\n  passover dlq list\n  passover dlq show 0abcdef1\n  passover dlq requeue 0abcdef1 --reason "worker is mended"',
     )
 }
 

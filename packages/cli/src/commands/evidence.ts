@@ -3,8 +3,6 @@ import { action } from '../context.js'
 import type { EvidenceFlags, EvidenceVerifyFlags } from '../evidence/command.js'
 import { durationOption } from '../options.js'
 
-const HOUR_MS = 3_600_000
-
 /** `passover evidence <id>`, `passover evidence verify <file>`, `passover evidence key` */
 export function evidenceCommand(): Command {
   return new Command('evidence')
@@ -14,7 +12,7 @@ export function evidenceCommand(): Command {
     .option('--sign-with <file>', "an Ed25519 key in PEM form (default: the project's own, made at first use)")
     .option('--from <agent>', 'of this originator, where several passes share the id')
     .option('--to <agent>', 'of this subagent')
-    .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
+    .option('--id-window <time>', 'the id window of the installation (default: as its stream says)', durationOption('--id-window'))
     .addHelpText(
       'after',
       '\nIt holds every message of the pass and of those above it, the versions of the policy and the records of the agents that it was decided by, and the digests\nof the archived segments that it stands in; of parts that lie apart, the bytes.\nThe key that signs stays in .passover/evidence.key (or --sign-with); whoever verifies gets its fingerprint, or its public half, by another way than the file:\n  passover evidence key\n\nExamples:\n  passover evidence 0abcdef1 --out pass.json\n  passover evidence verify pass.json --key SHA256:…',

@@ -3,8 +3,6 @@ import { action } from '../context.js'
 import { durationOption, wholeNumber } from '../options.js'
 import type { ReplayFlags } from '../replay/command.js'
 
-const HOUR_MS = 3_600_000
-
 /** `passover replay` */
 export function replayCommand(): Command {
   return new Command('replay')
@@ -17,7 +15,11 @@ export function replayCommand(): Command {
     .option('--since <time>', 'with --what-if: only requests of the last so long', durationOption('--since'))
     .option('--archive <folder>', 'a saved archive, instead of the installation')
     .option('--limit <n>', 'with --what-if: show at most so many differences', wholeNumber('--limit', 1, 100_000), 50)
-    .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
+    .option(
+      '--id-window <time>',
+      'the id window of the installation (default: as its stream says; of a saved archive: 1h)',
+      durationOption('--id-window'),
+    )
     .option(
       '--to-prefix <prefix>',
       'ask for them again under this subject prefix, by new ids that name the old ones; never in their own namespace',

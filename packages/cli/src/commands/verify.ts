@@ -3,8 +3,6 @@ import { action } from '../context.js'
 import { durationOption, wholeNumber } from '../options.js'
 import type { VerifyFlags } from '../verify/command.js'
 
-const HOUR_MS = 3_600_000
-
 /** `passover verify` */
 export function verifyCommand(): Command {
   return new Command('verify')
@@ -20,7 +18,11 @@ export function verifyCommand(): Command {
       wholeNumber('--since', 1, Number.MAX_SAFE_INTEGER),
     )
     .option('--expect <value>', 'a chain value of an earlier run: it must be met again', chainValue)
-    .option('--id-window <time>', 'the id window of the installation', durationOption('--id-window'), HOUR_MS)
+    .option(
+      '--id-window <time>',
+      'the id window of the installation (default: as its stream says; of a saved archive: 1h)',
+      durationOption('--id-window'),
+    )
     .option('--strict', 'also entries that readers pass over make it fail')
     .addHelpText(
       'after',

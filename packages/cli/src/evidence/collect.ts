@@ -11,11 +11,11 @@ import {
 import { type Bus, PartError, type Stored } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
+import { rulesOf } from '../id-window.js'
 import { referencedBy } from '../verify/parts.js'
 import { StoredRecord } from '../verify/recorded.js'
 import type { Evidence } from './bundle.js'
 
-const HOUR_MS = 3_600_000
 /** Passes above one another, at most: the chain of any honest pass is far shorter. */
 const MOST_ABOVE = 64
 
@@ -28,11 +28,16 @@ interface Sources {
   manifest: Manifest
 }
 
+interface Asked {
+  id: string
+  from?: string | undefined
+  to?: string | undefined
+  /** Default: the stream's. */
+  id_window_ms?: number | undefined
+}
+
 /** Collects what is stored of a pass and of those above it, with all that its decisions rest on. CliFailure E041: there is none. */
-export async function collectEvidence(
-  bus: Bus,
-  { id_window_ms = HOUR_MS, ...ref }: { id: string; from?: string | undefined; to?: string | undefined; id_window_ms?: number },
-): Promise<Evidence> {
+export async function collectEvidence(bus: Bus, { id_window_ms = rulesOf(bus).id_window_ms, ...ref }: Asked): Promise<Evidence> {
   const { findPass } = await import('@passover/sdk/people')
   const found = await findPass(bus, ref)
   const manifest = await Manifest.open(bus)

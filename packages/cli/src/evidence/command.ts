@@ -19,7 +19,7 @@ export interface EvidenceFlags {
   signWith?: string
   from?: string
   to?: string
-  idWindow: number
+  idWindow?: number
 }
 
 /** `passover evidence <id>` */
@@ -31,7 +31,7 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
   const file = resolve(directory, flags.out ?? `evidence-${evidence.pass.id}.json`)
   writeFileSync(file, `${JSON.stringify(bundle, null, 1)}\n`)
   const fingerprint = fingerprintOf(bundle.seal.public_key)
-  const verdict = await judgeEntries(evidence, { id_window_ms: flags.idWindow, parts: await partsOf(bus) })
+  const verdict = await judgeEntries(evidence, { id_window_ms: evidence.id_window_ms, parts: await partsOf(bus) })
   const told = {
     file,
     pass: evidence.pass,

@@ -1,11 +1,13 @@
 import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
+import { DEFAULT_ID_WINDOW_MS } from '@passover/bus'
 import type { FieldDifference, Otherwise } from '@passover/core'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { askList, findPass, invalidPolicy } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
+import { rulesOf } from '../id-window.js'
 import { findPolicyFile } from '../policy/find.js'
 import { checkPolicyFile } from '../policy/read.js'
 import { everySecond } from '../reading.js'
@@ -21,7 +23,7 @@ export interface ReplayFlags {
   since?: number
   archive?: string
   limit: number
-  idWindow: number
+  idWindow?: number
   toPrefix?: string
   dryRun?: boolean
   yes?: boolean
@@ -77,7 +79,7 @@ async function replayArchived(context: Context, flags: ReplayFlags & { archive: 
   const kept: ToldEntry[] = []
   const teller = tellerOf(context, flags, flags.session === undefined && ids.length === 1 ? 'one pass' : 'several')
   const progress = terminal.progress()
-  const wanted = { ids, session: flags.session, id_window_ms: flags.idWindow }
+  const wanted = { ids, session: flags.session, id_window_ms: flags.idWindow ?? DEFAULT_ID_WINDOW_MS }
   const { told } = await unreadable(
     tellArchive(folderArchive(resolve(directory, flags.archive)), wanted, {
       onEntries: async (entries) => {
@@ -130,7 +132,7 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
   const progress = terminal.progress()
   const options: WhatIfOptions = {
     document,
-    id_window_ms: flags.idWindow,
+    id_window_ms: flags.idWindow ?? DEFAULT_ID_WINDOW_MS,
     session: flags.session,
     since: flags.since === undefined ? undefined : Date.now() - flags.since,
     onOtherwise: (found) => {
@@ -139,18 +141,22 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
     },
     onProgress: everySecond(progress, 'read'),
   }
-  const counts = await counted(context, options, flags.archive === undefined ? undefined : resolve(directory, flags.archive)).finally(() =>
-    progress.stop(),
-  )
+  const folder = flags.archive === undefined ? undefined : resolve(directory, flags.archive)
+  const counts = await counted(context, options, { folder, idWindow: flags.idWindow }).finally(() => progress.stop())
   if (terminal.mode === 'jsonl') return 0
   terminal.show({ ...counts, differences: kept, left_out: counts.otherwise - kept.length }, () => whatIfText(counts, kept))
   return 0
 }
 
-async function counted(context: Context, options: WhatIfOptions, folder: string | undefined): Promise<WhatIfCounts> {
+interface Where {
+  folder: string | undefined
+  idWindow: number | undefined
+}
+
+async function counted(context: Context, options: WhatIfOptions, { folder, idWindow }: Where): Promise<WhatIfCounts> {
   if (folder === undefined) {
     await using bus = await connectPerson(context)
-    return await whatIfLive(bus, options)
+    return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? rulesOf(bus).id_window_ms })
   }
   return await unreadable(whatIfArchive(folderArchive(folder), options))
 }

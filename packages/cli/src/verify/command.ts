@@ -1,8 +1,10 @@
 import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
+import { DEFAULT_ID_WINDOW_MS } from '@passover/bus'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
+import { rulesOf } from '../id-window.js'
 import { everySecond } from '../reading.js'
 import { count } from '../text.js'
 import { type BadEntry, entryText, type JudgeOptions, type Verdict, verifyArchive } from './run.js'
@@ -15,7 +17,7 @@ export interface VerifyFlags {
   to?: string
   since?: number
   expect?: string
-  idWindow: number
+  idWindow?: number
   strict?: boolean
 }
 
@@ -32,9 +34,14 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   const progress = context.terminal.progress()
   const onProgress = everySecond(progress, 'checked')
   try {
-    const options: JudgeOptions = { id_window_ms: flags.idWindow, from: flags.since, expect: flags.expect, onProgress }
+    const options: JudgeOptions = {
+      id_window_ms: flags.idWindow ?? DEFAULT_ID_WINDOW_MS,
+      from: flags.since,
+      expect: flags.expect,
+      onProgress,
+    }
     const verdict =
-      flags.archive === undefined ? await verifyHere(context, options, flags.save) : await verifyFolder(context, options, flags.archive)
+      flags.archive === undefined ? await verifyHere(context, options, flags) : await verifyFolder(context, options, flags.archive)
     progress.stop()
     refuseNothing(verdict, flags)
     return told(context, verdict, flags)
@@ -58,10 +65,11 @@ function verifyFolder({ directory }: Context, options: JudgeOptions, folder: str
   return verifyArchive(folderArchive(resolve(directory, folder)), options)
 }
 
-async function verifyHere(context: Context, options: JudgeOptions, save: string | undefined): Promise<Verdict> {
+async function verifyHere(context: Context, options: JudgeOptions, { save, idWindow }: VerifyFlags): Promise<Verdict> {
   const { verifyLive } = await import('./live.js')
   await using bus = await connectPerson(context)
-  return await verifyLive(bus, { ...options, ...(save === undefined ? {} : { save: resolve(context.directory, save) }) })
+  const id_window_ms = idWindow ?? rulesOf(bus).id_window_ms
+  return await verifyLive(bus, { ...options, id_window_ms, ...(save === undefined ? {} : { save: resolve(context.directory, save) }) })
 }
 
 /** One pass, by what is stored of it and of the passes above it. */
@@ -71,7 +79,11 @@ async function verifyPass(context: Context, flags: VerifyFlags & { id: string })
   const { partsOf } = await import('./parts.js')
   await using bus = await connectPerson(context)
   const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })
-  return told(context, await judgeEntries(evidence, { id_window_ms: flags.idWindow, parts: await partsOf(bus) }), flags)
+  return told(
+    context,
+    await judgeEntries(evidence, { id_window_ms: flags.idWindow ?? evidence.id_window_ms, parts: await partsOf(bus) }),
+    flags,
+  )
 }
 
 function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags): number {
