@@ -1,6 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
+/** Who reads everything, of both pipelines: as the audit's own main has it, which only watches. PASSOVER_BENCH_NICENESS=0 for none. */
+export const READER_NICENESS = Number(process.env.PASSOVER_BENCH_NICENESS ?? 5)
+
 /** One process of a pipeline under measure. It says `ready`, then answers commands. */
 export interface Role extends AsyncDisposable {
   ask<T>(command: object): Promise<T>

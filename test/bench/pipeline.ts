@@ -16,6 +16,8 @@ export interface Load {
 /** What one round showed. */
 export interface Round {
   rate: number
+  /** The same until its readers, too, have everything. */
+  settled_rate: number
   p50: number
   p99: number
   /** By part: CPU µs a pass, and resident MiB. `nats` is the server. */
@@ -56,14 +58,16 @@ export class Pipeline implements AsyncDisposable {
 
   async run(load: Load): Promise<Round> {
     const before = { parts: await this.#usage(), nats: cpuOf(this.server.pid) }
+    const begun = performance.now()
     const got = await this.#drive(load)
     // What the readers still have to do belongs to this round, and must not slow the next one.
     await this.#roles[AUDIT]?.ask({ settle: true })
+    const settled_rate = (load.passes * 1_000) / (performance.now() - begun)
     const after = await this.#usage()
     const names = [...PARTS, 'originator']
     const spent = after.map((one, n) => [names[n], (one.cpu_us - (before.parts[n]?.cpu_us ?? 0)) / load.passes])
     const cpu = Object.fromEntries([...spent, ['nats', (cpuOf(this.server.pid) - before.nats) / load.passes]])
-    return { ...got, cpu, rss: Object.fromEntries(after.map((one, n) => [names[n], one.rss / 1048576])) }
+    return { ...got, settled_rate, cpu, rss: Object.fromEntries(after.map((one, n) => [names[n], one.rss / 1048576])) }
   }
 
   /** Of the product: how long after a return was heard its record can be read, ms; the 99th percentile of `n` passes. */

@@ -1,9 +1,10 @@
+import { setPriority } from 'node:os'
 import { runAudit } from '@passover/audit'
 import { openBus } from '@passover/bus'
 import { runDispatcher } from '@passover/dispatcher'
 import { connect } from '@passover/sdk'
 import { busyPolicyFile } from '../support/busy-policy.js'
-import { drive, type Load, measured, pace, serveRole } from './harness.js'
+import { drive, type Load, measured, pace, READER_NICENESS, serveRole } from './harness.js'
 
 /** The product, one part a process: what an installation runs, with chain, policy, timekeeper and audit on. */
 
@@ -71,6 +72,7 @@ await serveRole<Options>(async ({ role, servers }) => {
   if (role === 'worker') await worker(servers)
   if (role === 'dispatcher') await runDispatcher(env)
   if (role === 'audit') {
+    setPriority(READER_NICENESS)
     const running = await runAudit(env)
     return () => running.settled()
   }

@@ -1,6 +1,7 @@
+import { setPriority } from 'node:os'
 import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers, type Msg, type NatsConnection } from '@nats-io/transport-node'
-import { drive, serveRole } from './harness.js'
+import { drive, READER_NICENESS, serveRole } from './harness.js'
 
 /**
  * The yardstick: the three hops of a pass on the bare client, with everything a pass owes its promises
@@ -111,6 +112,7 @@ await serveRole<Options>(async ({ role, servers, instance }) => {
       },
     })
   }
+  if (role === 'audit') setPriority(READER_NICENESS)
   const settle = role === 'audit' ? await read(nc, false) : undefined
   const open = new Map<string, () => void>()
   if (role === 'originator')

@@ -6,7 +6,10 @@ import { guideTargets, printTargets } from './targets.js'
  * `npm run bench`: the raw three hops and the product, each on a server of its own, all up all the time and taking turns. A machine's speed
  * drifts by a third within minutes, so that nothing is compared but the two halves of one round, seconds apart; printed is the
  * median of the rounds' ratios, and the lowest and the highest. The whole is done twice, the second time with the other pipeline
- * started first: which of two is younger makes a difference of its own. `--rounds N` is the number of rounds each time (default 3).
+ * started first: which of two is younger makes a difference of its own. `--rounds N` is the number of rounds each time (default 3),
+ * `--throughput` leaves out all but the first setting.
+ *
+ * Who reads everything yields, in both; so that it does not lag unseen, the rate is told besides that counts until it has read all.
  */
 
 interface Setting extends Load {
@@ -57,6 +60,7 @@ interface Figures {
 
 const found = new Map<Setting, Figures>(SETTINGS.map((setting) => [setting, { raw: [], product: [], ratios: [] }]))
 const alone = { total_p99: 0, audit_p99: 0 }
+const settings = process.argv.includes('--throughput') ? SETTINGS.slice(0, 1) : SETTINGS
 const asked = process.argv.indexOf('--rounds')
 const rounds = (asked > 0 && Number(process.argv[asked + 1])) || 3
 
@@ -64,7 +68,7 @@ const rounds = (asked > 0 && Number(process.argv[asked + 1])) || 3
 async function once([first, second]: readonly [Kind, Kind]): Promise<void> {
   await using older = await Pipeline.start(first)
   await using younger = await Pipeline.start(second)
-  for (const setting of SETTINGS) {
+  for (const setting of settings) {
     const figures = found.get(setting)
     for (const pipeline of [older, younger]) {
       await pipeline.originators(setting.originators)
@@ -87,9 +91,14 @@ function print(kind: Kind, { name }: Setting, got: readonly Round[]): void {
   const ms = (value: number) => `${value.toFixed(2).padStart(7)} ms`
   console.log(
     `${kind.padEnd(8)} ${name.padEnd(30)} ${of(({ rate }) => rate).toFixed(0)}/s`.padEnd(48),
-    `  p50 ${ms(of(({ p50 }) => p50))}   p99 ${ms(of(({ p99 }) => p99))}`,
+    `  p50 ${ms(of(({ p50 }) => p50))}   p99 ${ms(of(({ p99 }) => p99))}   ${of(({ settled_rate }) => settled_rate).toFixed(0)}/s until all is read`,
   )
   console.log(`         CPU µs a pass: ${byPart((part) => of(({ cpu }) => cpu[part] ?? 0), got)}`)
+}
+
+/** Of what is done until readers, too, have everything. */
+function settledRatio({ raw, product }: Figures): number {
+  return median(product.map((one, n) => one.settled_rate / (raw[n]?.settled_rate ?? Number.NaN)))
 }
 
 /** What one originator's pass costs all parts together; of several originators the CPU of one alone is known. */
@@ -104,11 +113,14 @@ function byPart(value: (part: string) => number, [first]: readonly Round[]): str
 }
 
 function report(): void {
-  for (const [setting, { raw, product, ratios }] of found) {
+  for (const setting of settings) {
+    const figures = found.get(setting)
+    if (!figures) continue
+    const { raw, product, ratios } = figures
     print('raw', setting, raw)
     print('product', setting, product)
     const spread = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)} over ${ratios.length} rounds`
-    const what = setting.inflight === 1 ? 'p50 × raw' : 'of raw'
+    const what = setting.inflight === 1 ? 'p50 × raw' : `of raw, ${settledRatio(figures).toFixed(2)} until all is read`
     if (setting.originators === 1)
       console.log(`CPU      ${setting.name}: raw ${cpuSum(raw).toFixed(0)} µs a pass, product ${cpuSum(product).toFixed(0)}`)
     console.log(
@@ -129,4 +141,4 @@ if (last)
       .map(([part, mib]) => `${part} ${mib.toFixed(0)}`)
       .join('   ')}`,
   )
-printTargets(guideTargets(alone))
+if (settings === SETTINGS) printTargets(guideTargets(alone))
