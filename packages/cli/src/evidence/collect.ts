@@ -8,7 +8,7 @@ import {
   readSegment,
   segmentOf,
 } from '@passover/archive'
-import { type Bus, PartError, type Stored } from '@passover/bus'
+import { type Bus, BusReadError, PartError, type Stored } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
@@ -96,7 +96,7 @@ async function partsNamed(bus: Bus, entries: readonly ArchivedEvent[]): Promise<
   for (const part of entries.flatMap((event) => referencedBy(new StoredRecord(event, bus.subjects)))) {
     if (found.has(part.hash) || part.size > room) continue
     const bytes = await bus.parts.fetch(part).catch((error: unknown) => {
-      if (error instanceof PartError) return undefined
+      if (error instanceof PartError || (error instanceof BusReadError && error.reason === 'permission')) return undefined
       throw error
     })
     if (!bytes) continue

@@ -42,16 +42,22 @@ export async function runReplay(context: Context, flags: ReplayFlags, ids: reado
   if (flags.toPrefix === undefined) return replayTimeline(context, flags, ids)
   const { replayInto } = await import('./into.js')
   await using bus = await connectPerson(context)
-  const passes = await chosen(bus, flags, ids)
+  const passes = await chosen(context, bus, { flags, ids })
   return await replayInto(context, { bus, passes, ...flags, toPrefix: flags.toPrefix })
 }
 
 type Bus = Awaited<ReturnType<typeof connectPerson>>
 
-async function chosen(bus: Bus, { session }: ReplayFlags, ids: readonly string[]): Promise<AnsweredPass[]> {
+interface Chosen {
+  flags: ReplayFlags
+  ids: readonly string[]
+}
+
+async function chosen({ terminal }: Context, bus: Bus, { flags: { session }, ids }: Chosen): Promise<AnsweredPass[]> {
   const named = await Promise.all(ids.map((id) => findPass(bus, { id }, { history: true })))
   if (session === undefined) return named
-  const { passes } = await askList(bus, { session_id: session, limit: MOST_OF_SESSION })
+  const { passes, more } = await askList(bus, { session_id: session, limit: MOST_OF_SESSION })
+  if (more) terminal.note(`Only the newest ${MOST_OF_SESSION} passes of the session: a saved archive tells all of them (--archive).`)
   if (passes.length === 0)
     throw new CliFailure('E041', `there is no pass of the session ${session}`, { hint: '`passover list --json` shows the sessions' })
   const found: AnsweredPass[] = [...named]
@@ -65,7 +71,7 @@ async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonl
   if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'at its own pace: --speed 10')
   if (flags.archive !== undefined) return await replayArchived(context, { ...flags, archive: flags.archive }, ids)
   await using bus = await connectPerson(context)
-  const entries = entriesOf(await chosen(bus, flags, ids))
+  const entries = entriesOf(await chosen(context, bus, { flags, ids }))
   const several = new Set(entries.map(({ pass }) => pass)).size > 1 ? 'several' : 'one pass'
   if (terminal.mode === 'json') terminal.show(entries, () => '')
   else await tellerOf(context, flags, several).tell(entries)

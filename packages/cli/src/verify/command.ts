@@ -131,7 +131,7 @@ function countLines({ counts, segments, parts }: Verdict): string[] {
     ['approvals and applications', counts.decisions],
     ['large parts read again and held against their hashes', parts?.whole ?? 0],
     ['large parts that are older than what has to be kept, and gone', parts?.gone ?? 0],
-    ['large parts that were not saved with it', parts?.elsewhere ?? 0],
+    ['large parts that are not to be had here', parts?.elsewhere ?? 0],
   ]
   return rows.filter(([, number]) => number > 0).map(([what, number]) => `  ${String(number).padStart(9)}  ${what}`)
 }

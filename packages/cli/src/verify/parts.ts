@@ -1,5 +1,5 @@
 import type { ArchiveSource } from '@passover/archive'
-import { type Bus, PartError, type PartStore, PolicyStore } from '@passover/bus'
+import { type Bus, BusReadError, PartError, type PartStore, PolicyStore } from '@passover/bus'
 import { keyText, type Part, part, sha256 } from '@passover/schemas'
 import type { StoredRecord } from './recorded.js'
 import type { Findings } from './run.js'
@@ -10,7 +10,7 @@ export interface PartCounts {
   whole: number
   /** Not there any more, and older than what has to be kept. */
   gone: number
-  /** Of a saved archive: they were not saved with it. */
+  /** Not to be had here: not saved with an archive, or in the bucket of an agent that is registered no more and whom nobody may read. */
   elsewhere: number
 }
 
@@ -44,8 +44,9 @@ export class ReferencedParts {
   async settle(): Promise<void> {
     const { waiting } = this
     this.waiting = []
+    let at = 0
     const runner = async () => {
-      for (let next = waiting.pop(); next; next = waiting.pop()) await next()
+      for (let next = waiting[at++]; next; next = waiting[at++]) await next()
     }
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, waiting.length) }, runner))
   }
@@ -96,6 +97,7 @@ async function lookIn(store: Pick<PartStore, 'fetch'>, named: Part, { gone_is_fi
     await onBytes?.(named, bytes)
     return 'whole'
   } catch (error) {
+    if (error instanceof BusReadError && error.reason === 'permission') return 'elsewhere'
     if (!(error instanceof PartError)) throw error
     if (error.reason === 'missing') return gone_is_fine ? 'gone' : { fault: 'is missing' }
     return { fault: 'is not what its hash names' }
