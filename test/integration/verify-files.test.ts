@@ -86,11 +86,13 @@ describe('the files of a saved archive', () => {
     const [one, two, three] = lines() as [string, string, string]
     const bare = two.replace(/,"index_sha256":"[0-9a-f]{64}"/, '')
     expect(bare).not.toBe(two)
+    const renamed = one.replace('index_sha256', 'index_sha255')
     const cases: [Buffer, RegExp][] = [
       [joined([one, three]), /^2 segment 1 is missing before it/],
       [joined([one, one, two, three]), /^0 stands after segment 0/],
       [joined([two, one, three]), /^0 stands after segment 1/],
       [joined([one, two, three.slice(0, -10)]), /line 3 of manifest.jsonl is no manifest entry/],
+      [joined([renamed, two, three]), /line 1 of manifest.jsonl is no manifest entry/],
       [joined([one, bare, three]), /^1 says nothing of its index/],
     ]
     for (const [bytes, what] of cases) expect(await judged('manifest.jsonl', bytes)).toMatch(what)

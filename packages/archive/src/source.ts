@@ -43,7 +43,8 @@ export function folderArchive(folder: string): ArchiveSource {
 
 function entryIn(line: string, number: number): ManifestEntry {
   try {
-    return manifestEntry.parse(JSON.parse(line))
+    // A name that was changed must not pass for one that is left out.
+    return manifestEntry.strict().parse(JSON.parse(line))
   } catch {
     throw new ArchiveUnreadable(`line ${number} of ${MANIFEST} is no manifest entry`)
   }
