@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Progress } from './terminal.js'
 import { count } from './text.js'
 
@@ -13,4 +14,9 @@ export function everySecond(progress: Progress, done: string): (events: number) 
     said = now
     progress.say(`${count(events, 'entry', 'entries')} ${done}, ${Math.round((events / (now - began)) * 1_000)} a second`)
   }
+}
+
+/** Who reads the output may be slower than what is written: what waits for it would fill the memory. */
+export async function drained(): Promise<void> {
+  if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
 }

@@ -10,7 +10,7 @@ import { CliFailure, usage } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { findPolicyFile } from '../policy/find.js'
 import { checkPolicyFile } from '../policy/read.js'
-import { everySecond } from '../reading.js'
+import { drained, everySecond } from '../reading.js'
 import { count, oneLine } from '../text.js'
 import { entriesOf, Teller, type ToldEntry, toldLine } from './tell.js'
 import { type WhatIfCounts, type WhatIfOptions, whatIfArchive, whatIfLive } from './what-if.js'
@@ -91,8 +91,9 @@ async function replayArchived(context: Context, flags: ReplayFlags & { archive: 
       onEntries: async (entries) => {
         // A spinner would stand between the lines.
         progress.stop()
-        if (terminal.mode !== 'json') return await teller.tell(entries)
-        kept.push(...entries)
+        if (terminal.mode === 'json') kept.push(...entries)
+        else if (!(await teller.tell(entries))) return false
+        await drained()
         return true
       },
       onProgress: everySecond(progress, 'read'),
@@ -146,6 +147,7 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
       else if (kept.length < flags.limit) kept.push(found)
     },
     onProgress: everySecond(progress, 'read'),
+    onSegment: drained,
   }
   const folder = flags.archive === undefined ? undefined : resolve(directory, flags.archive)
   const counts = await counted(context, options, { folder, idWindow: flags.idWindow }).finally(() => progress.stop())

@@ -15,6 +15,8 @@ export interface WhatIfOptions {
   until?: number | undefined
   onOtherwise(found: Otherwise): void
   onProgress?: ((events: number) => void) | undefined
+  /** Before the next segment of an archive is read. */
+  onSegment?: (() => Promise<void>) | undefined
 }
 
 export interface WhatIfCounts {
@@ -60,6 +62,10 @@ export class WhatIfRun implements Visitor {
 
   erased(sequence: number, pass?: PassKey): void {
     this.verifier.erased(sequence, pass)
+  }
+
+  async segment(): Promise<void> {
+    await this.options.onSegment?.()
   }
 
   /** What is damaged is for `verify` to say. */

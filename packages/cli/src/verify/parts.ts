@@ -27,7 +27,7 @@ const RETENTION_DAYS = 30
 /** Looks for the parts that steps name; a part that several name is read once. */
 export class ReferencedParts {
   readonly counts: PartCounts = { whole: 0, gone: 0, elsewhere: 0 }
-  private readonly known = new Map<string, Exclude<PartLook, 'gone'>>()
+  private readonly whole = new Set<string>()
   private waiting: (() => Promise<void>)[] = []
 
   constructor(
@@ -53,9 +53,9 @@ export class ReferencedParts {
 
   private async check({ fact }: StoredRecord, named: Part): Promise<void> {
     const name = `${named.owner} ${named.hash} ${named.size}`
-    const found = this.known.get(name) ?? (await this.look(named, fact))
-    if (this.known.size >= KNOWN) this.known.clear()
-    if (found !== 'gone') this.known.set(name, found)
+    const found = this.whole.has(name) ? 'whole' : await this.look(named, fact)
+    if (this.whole.size >= KNOWN) this.whole.clear()
+    if (found === 'whole') this.whole.add(name)
     if (typeof found === 'string') {
       this.counts[found]++
       return
