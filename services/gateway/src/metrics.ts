@@ -1,11 +1,11 @@
-import type { Bus } from '@passover/bus'
+import { type Bus, metricsText, processMetrics } from '@passover/bus'
 import { askAgents } from '@passover/sdk/people'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const FRESH_MS = 2_000
 
-/** Numbers for Prometheus: of the gateway itself, of the stream, and of every agent. What cannot be read now is left out. */
+/** Numbers for Prometheus: of the gateway itself and its process, of the stream, and of every agent. What cannot be read now is left out. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests: Counter
@@ -43,7 +43,7 @@ export class Metrics {
       this.#read_at = performance.now()
       await Promise.allSettled([this.#readAgents(), this.#readStream()])
     }
-    return { text: await this.#registry.metrics(), type: this.#registry.contentType }
+    return await metricsText([this.#registry, processMetrics()])
   }
 
   async #readAgents(): Promise<void> {
