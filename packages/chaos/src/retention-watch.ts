@@ -23,7 +23,6 @@ export class RetentionWatch implements AsyncDisposable {
   readonly #nc: NatsConnection
   readonly #manager: JetStreamManager
   #below = 1
-  #before = 0
   #last = 0
 
   private constructor(nc: NatsConnection, manager: JetStreamManager) {
@@ -51,13 +50,13 @@ export class RetentionWatch implements AsyncDisposable {
     if (!info) return
     const at = Date.parse((info as unknown as { ts: string }).ts)
     const { first_seq, last_seq, deleted = [] } = info.state as State
-    this.#last = last_seq
     const sequences = deleted.filter((sequence) => !this.#gone.has(sequence))
     for (let sequence = this.#below; sequence < first_seq; sequence += 1) if (!this.#gone.has(sequence)) sequences.push(sequence)
     for (const sequence of sequences) this.#gone.add(sequence)
     this.#below = Math.max(this.#below, first_seq)
-    if (sequences.length > 0) this.#looks.push({ before: this.#before, at, sequences })
-    this.#before = at
+    // Both of one answer: what was stored by then was there beside what is gone now, however late a server may be that answers.
+    if (sequences.length > 0) this.#looks.push({ last: this.#last, at, sequences })
+    this.#last = last_seq
   }
 
   /** Looks on until something was deleted, where something is to be, or time is up. */
@@ -69,13 +68,13 @@ export class RetentionWatch implements AsyncDisposable {
     }
   }
 
-  /** What is gone for good; what only a damaged replica did not have is no deletion. `before` 0: it is not known when it was still there. */
+  /** What is gone for good; what only a damaged replica did not have is no deletion. `last` 0: it is not known when it was still there. */
   removals(damaged: readonly Trouble[], isHere: (sequence: number) => boolean): Removal[] {
-    return this.#looks.flatMap(({ before, at, sequences }) => {
+    return this.#looks.flatMap(({ last, at, sequences }) => {
       const gone = sequences.filter((sequence) => !isHere(sequence))
       // Who looked while a replica was damaged does not know since when.
       const blind = damaged.find(({ from, to }) => at >= from && at <= to)
-      return gone.length === 0 ? [] : [{ before: blind ? 0 : before, at, sequences: gone }]
+      return gone.length === 0 ? [] : [{ last: blind ? 0 : last, at, sequences: gone }]
     })
   }
 

@@ -13,7 +13,8 @@ const whole = [asked, work, returned]
 /** What is wrong with what was seen to be gone, ms after NOW. */
 function wrong(lines: readonly Line[], removals: readonly { at: number; sequences: number[] }[], durable: string[] = []): string[] {
   const records = streamOf(lines)
-  const seen = removals.map(({ at, sequences }): Removal => ({ before: NOW + at - 1_000, at: NOW + at, sequences }))
+  const lastAt = (ms: number) => records.filter(({ time }) => time <= NOW + ms).length
+  const seen = removals.map(({ at, sequences }): Removal => ({ last: lastAt(at - 1_000), at: NOW + at, sequences }))
   const judgement = judge(records, NOW)
   const { violations } = checkDeletions(records, { removals: seen, judgement }, { id_window_ms: WINDOW_MS, durable })
   return violations.map(({ promise, what }) => `${promise} ${what}`)
@@ -42,6 +43,7 @@ describe('what leaves the stream', () => {
       [{ at: 60_000, sequences: [1] }],
       /while it was open$/,
     ],
+    ['just closed', whole, [{ at: 2_500, sequences: [1, 2, 3] }], /deleted 1500 ms after its youngest message$/],
     ['young', whole, [{ at: 40_999, sequences: [1, 2, 3] }], /deleted 39999 ms after its youngest message$/],
     [
       'asked for again',

@@ -3,9 +3,11 @@ import type { Judgement, PassFound, StoredMessage, Violation } from './found.js'
 import { idInBody } from './step.js'
 import type { Checked } from './verdict.js'
 
-/** What was seen to be gone from the stream at `at` and still there at `before`, server ms; 0: not known when. */
+/** What was seen to be gone from the stream. */
 export interface Removal {
-  before: number
+  /** The stream's last sequence at the look before, when it was still there; 0: that is not known. */
+  last: number
+  /** When it was seen, server ms. */
   at: number
   sequences: readonly number[]
 }
@@ -16,8 +18,6 @@ export interface DeletionRules {
   durable: readonly string[]
 }
 
-/** An answer may come from a server that has not heard yet that it leads no more: it tells of the past. */
-const STALE_MS = 10_000
 const STEPS = ['held', 'work', 'fence', 'return']
 
 /** Retention (DESIGN §2, rule 4): what is open, undelivered or young stays; and of what goes the return goes last. */
@@ -74,8 +74,8 @@ class Deletions {
   }
 
   /** None of its messages that were there before is younger than two windows. */
-  #aged(key: string, { before, at }: Removal): void {
-    const there = (this.#messages.get(key) ?? []).filter(({ time }) => time < before - STALE_MS)
+  #aged(key: string, { last, at }: Removal): void {
+    const there = (this.#messages.get(key) ?? []).filter(({ sequence }) => sequence <= last)
     const age = at - Math.max(0, ...there.map(({ time }) => time))
     if (there.length > 0 && age < 2 * this.#rules.id_window_ms) this.#broken(`${key}: deleted ${age} ms after its youngest message`)
   }
@@ -88,9 +88,9 @@ class Deletions {
   }
 
   /** A crash in between must leave a journal that no guard can pass. */
-  #inOrder({ key, ended }: PassFound, { before }: Removal): void {
+  #inOrder({ key, ended }: PassFound, { last }: Removal): void {
     if (!ended || !this.#gone.has(ended.sequence)) return
-    const left = (this.#messages.get(key) ?? []).filter(({ sequence, time }) => !this.#gone.has(sequence) && time < before - STALE_MS)
+    const left = (this.#messages.get(key) ?? []).filter(({ sequence }) => !this.#gone.has(sequence) && sequence <= last)
     if (left.length > 0)
       this.#broken(`${key}: its return was deleted, and ${left.map(({ sequence }) => sequence).join(', ')} still stood there`)
   }
