@@ -23,8 +23,8 @@ function given(name: string, otherwise: number): number {
 interface Ran {
   code: number | null
   stdout: string
-  /** Lines of progress. */
-  said: number
+  /** Of progress. */
+  stderr: string[]
   ms: number
   /** Bytes; undefined where the system does not tell. */
   most: number | undefined
@@ -34,14 +34,14 @@ async function run(args: string[], cwd: string): Promise<Ran> {
   const began = performance.now()
   const child = spawn(process.execPath, [BIN, ...args], { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
-  let said = 0
+  let stderr = ''
   let most: number | undefined
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text))
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text.split('\n').length - 1))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
   const looks = setInterval(() => void peakOf(child.pid).then((bytes) => (most = bytes ?? most)), LOOK_MS)
   const code = await new Promise<number | null>((done, failed) => child.once('error', failed).once('close', done))
   clearInterval(looks)
-  return { code, stdout, said, ms: performance.now() - began, most }
+  return { code, stdout, stderr: stderr.split('\n').filter((line) => line !== ''), ms: performance.now() - began, most }
 }
 
 /** The kernel keeps the highest that it ever was. */
@@ -75,10 +75,11 @@ async function main(): Promise<void> {
       ],
     ]
     for (const [name, args, tell] of commands) {
-      const { code, stdout, said, ms, most } = await run(args, cwd)
+      const { code, stdout, stderr, ms, most } = await run(args, cwd)
+      if (code !== 0) throw new Error(`${name} ended with ${code}: ${stderr.join('\n')}`)
       const memory = most === undefined ? '' : `, at most ${Math.round(most / MIB)} MiB`
       say(
-        `${name.padEnd(20)} ${(ms / 1000).toFixed(1)} s, ${Math.round((entries / ms) * 1000)} entries a second${memory}, ${said} lines of progress, exit ${code}: ${tell(stdout)}`,
+        `${name.padEnd(20)} ${(ms / 1000).toFixed(1)} s, ${Math.round((entries / ms) * 1000)} entries a second${memory}, ${stderr.length} lines of progress: ${tell(stdout)}`,
       )
     }
   } finally {
