@@ -74,7 +74,7 @@ await serveRole<Options>(async ({ role, servers }) => {
   if (role === 'audit') {
     setPriority(READER_NICENESS)
     const running = await runAudit(env)
-    return () => running.settled()
+    return async (command) => (command.stats ? running.stats() : running.settled())
   }
   return async () => undefined
 })

@@ -3,10 +3,31 @@ export interface Sample {
   y: number
 }
 
+export interface Growth {
+  /** Of y, for each of x. */
+  slope: number
+  mean: number
+  /** What the slope comes to from the first sample to the last. */
+  grown: number
+  flat: boolean
+}
+
+/** What comes and goes between two looks: by less nothing has grown. */
+const NOISE = 16
+const SHARE = 0.1
+
 /** By least squares; 0 with fewer than two. */
 export function slopeOf(samples: readonly Sample[]): number {
   const mean = (of: (one: Sample) => number) => samples.reduce((sum, one) => sum + of(one), 0) / Math.max(1, samples.length)
   const [x, y] = [mean((one) => one.x), mean((one) => one.y)]
   const along = samples.reduce((sum, one) => sum + (one.x - x) ** 2, 0)
   return along === 0 ? 0 : samples.reduce((sum, one) => sum + (one.x - x) * (one.y - y), 0) / along
+}
+
+/** Flat is what grew over all samples by no more than a tenth of itself, or noise. */
+export function growthOf(samples: readonly Sample[]): Growth {
+  const slope = slopeOf(samples)
+  const mean = samples.reduce((sum, { y }) => sum + y, 0) / Math.max(1, samples.length)
+  const grown = slope * ((samples.at(-1)?.x ?? 0) - (samples[0]?.x ?? 0))
+  return { slope, mean, grown, flat: grown <= Math.max(NOISE, SHARE * mean) }
 }

@@ -11,6 +11,7 @@ export class Ahead {
   private read: number
   /** Every pass of one segment: most that are cut by a segment's end go on in the next one, and may begin there. */
   private next: { k: number; texts: ReadonlySet<string> } | undefined
+  private begun: { k: number; texts: Promise<ReadonlySet<string> | undefined> } | undefined
 
   constructor(
     private readonly deps: { archive: Pick<Archive, 'passesSealed'>; manifest: Pick<Manifest, 'entry'> },
@@ -33,14 +34,27 @@ export class Ahead {
     return true
   }
 
-  /** Before segment k is gone through. */
+  /** Before segment k is gone through; what the one after it will need is read meanwhile. */
   async beside(k: number): Promise<void> {
-    this.next = { k: k + 1, texts: new Set((await this.deps.archive.passesSealed(k + 1)).map(({ key }) => keyText(key))) }
+    const { begun } = this
+    this.begun = undefined
+    const texts = (begun?.k === k + 1 ? await begun.texts : undefined) ?? (await this.textsOf(k + 1))
+    this.next = { k: k + 1, texts: texts ?? new Set() }
+    const next = this.textsOf(k + 2)
+    // Whoever needs it is told.
+    next.catch(() => undefined)
+    this.begun = { k: k + 2, texts: next }
   }
 
   /** Whether a segment after k speaks of it, as far as it began before, or goes on in the next one. */
   after(text: string, k: number): boolean {
     return (this.last.get(text) ?? -1) > k || (this.next?.k === k + 1 && this.next.texts.has(text))
+  }
+
+  /** Undefined: it is not sealed yet. */
+  private async textsOf(k: number): Promise<ReadonlySet<string> | undefined> {
+    if (!(await this.deps.manifest.entry(k))) return undefined
+    return new Set((await this.deps.archive.passesSealed(k)).map(({ key }) => keyText(key)))
   }
 
   /** Segment k is done with. */

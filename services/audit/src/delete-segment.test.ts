@@ -1,6 +1,5 @@
-import { encodeFrame, eventOf, type ManifestEntry } from '@passover/archive'
+import type { ManifestEntry } from '@passover/archive'
 import { readHeaders, type Stored, Subjects } from '@passover/bus'
-import { sha256 } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './delete-segment.js'
 
@@ -11,16 +10,14 @@ function message(sequence: number, time: number): Stored {
 
 /** Goes through a segment of which the stream has what it has; gives what was deleted. */
 async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
-  const raw = Buffer.concat(archived.map((one) => encodeFrame(eventOf(one)).bytes))
   const deleted: number[] = []
   const journal = {
     message: async (sequence: number) => stored.find((one) => one.sequence === sequence),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
   const bus = { subjects: new Subjects(), journal }
-  const deps = { bus, objects: { get: async () => raw }, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
-  const entry = { k: 0, object: 'o', compression: 'none', sha256: sha256(raw) } as ManifestEntry
-  await new SegmentDeleter(deps).run(entry, () => false)
+  const deps = { bus, clock: { monotonic: () => 0 }, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  await new SegmentDeleter(deps).run({ entry: { k: 0 } as ManifestEntry, messages: archived }, () => false)
   return deleted.sort((a, b) => a - b)
 }
 

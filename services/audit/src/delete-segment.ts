@@ -1,10 +1,12 @@
-import { type Archive, type ManifestEntry, readSegment, segmentOf } from '@passover/archive'
-import { type Bus, decode, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
-import { requestNamed } from '@passover/core'
+import { type Archive, segmentOf } from '@passover/archive'
+import { type Bus, decode, type Stored } from '@passover/bus'
+import { type Clock, requestNamed } from '@passover/core'
 import { type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
+import { DeletionPace } from './deletion-pace.js'
 import { addTo, contentsOf, isBetween, type Leaving } from './leaving.js'
 import { loadPass, requestIn } from './load.js'
+import type { ReadSegment } from './read-ahead.js'
 import { deletionOrder } from './retention.js'
 import type { Waiting, WaitingAdvisory, WaitingPass } from './retention-state.js'
 import { type Standing, type StandingDeps, standingOf } from './standing.js'
@@ -12,7 +14,7 @@ import { type Standing, type StandingDeps, standingOf } from './standing.js'
 export interface DeletionDeps extends StandingDeps {
   bus: Bus
   archive: Archive
-  objects: ObjectStore
+  clock: Pick<Clock, 'monotonic'>
 }
 
 /** Whether something is stored of a pass that is younger than segment k. */
@@ -25,8 +27,6 @@ interface Settling {
   crowded?: boolean
 }
 
-/** Passes deleted at a time; of one pass, one message after the other (rule 4). */
-const AT_ONCE = 16
 /** Of passes that go on in later segments so much is remembered; the others are read again. */
 const KNOWN_BYTES = 64 * 1024 * 1024
 const LEAVING_BYTES = 1_024
@@ -43,6 +43,8 @@ export class SegmentDeleter {
   deleted = 0
   passes = 0
   private stopped = false
+  /** Of one pass, one message after the other (rule 4). */
+  private readonly pace = new DeletionPace()
 
   constructor(private readonly deps: DeletionDeps) {}
 
@@ -52,16 +54,13 @@ export class SegmentDeleter {
   }
 
   /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
-  async run(entry: ManifestEntry, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
-    const { bus, objects, rules } = this.deps
-    const frames = await readSegment(objects, entry)
-    const messages = frames.flatMap((frame) =>
-      frame.kind === 'event' ? [{ ...frame.event, headers: readHeaders(frame.event.headers) } satisfies Stored] : [],
-    )
+  async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
+    const { bus, rules } = this.deps
+    const width = () => this.pace.width
     await this.compare(messages)
     const contents = contentsOf(messages, { bus, rules, known: (text) => this.known.get(text) })
     const left: Waiting = { passes: [], advisories: [] }
-    await eachOf([...contents.passes], AT_ONCE, async ([text, leaving]) => {
+    await eachOf([...contents.passes], width, async ([text, leaving]) => {
       const wait = await this.settle(leaving, { k: entry.k, isYounger })
       if (wait === 'later') this.known.set(text, leaving)
       else {
@@ -69,8 +68,8 @@ export class SegmentDeleter {
         if (wait) left.passes.push(wait)
       }
     })
-    await eachOf(contents.loose, AT_ONCE, (sequence) => this.delete(sequence))
-    await eachOf(contents.advisories, AT_ONCE, async (stored) => {
+    await eachOf(contents.loose, width, (sequence) => this.delete(sequence))
+    await eachOf(contents.advisories, width, async (stored) => {
       const names = namedBy(stored)
       if (names === undefined) await this.delete(stored.sequence)
       else if (await this.isNeeded({ advisory: stored.sequence, names })) left.advisories.push({ advisory: stored.sequence, names })
@@ -80,11 +79,12 @@ export class SegmentDeleter {
 
   /** Deletions are by sequence: the archive of a stream that went another way since must not delete what stands there now. */
   private async compare(messages: readonly Stored[]): Promise<void> {
-    for (const archived of [messages[0], messages[messages.length >> 1], messages.at(-1)]) {
+    const looked = [messages[0], messages[messages.length >> 1], messages.at(-1)].map(async (archived) => {
       const stored = archived && (await this.deps.bus.journal.message(archived.sequence))
-      if (!stored || (stored.time === archived.time && stored.subject === archived.subject)) continue
+      if (!stored || (stored.time === archived.time && stored.subject === archived.subject)) return
       throw new Error(`sequence ${stored.sequence} of the stream is not what was archived: nothing is deleted`)
-    }
+    })
+    await Promise.all(looked)
   }
 
   /** Looks at a pass again that had to wait in a segment before `next`. Undefined: it is gone, or what is younger of it decides. */
@@ -162,7 +162,10 @@ export class SegmentDeleter {
   }
 
   private async delete(sequence: number): Promise<void> {
-    await this.deps.bus.journal.deleteMessage(sequence)
+    const { bus, clock } = this.deps
+    const begun = clock.monotonic()
+    await bus.journal.deleteMessage(sequence)
+    this.pace.took(clock.monotonic() - begun)
     this.deleted++
   }
 }
@@ -191,18 +194,26 @@ function namedBy(stored: Stored): number | undefined {
 }
 
 /** Runs `work` for each, at most `width` at a time. The first that fails ends it, when those under way have ended. */
-export async function eachOf<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
+export async function eachOf<T>(items: readonly T[], width: () => number, work: (item: T) => Promise<void>): Promise<void> {
   let next = 0
+  let running = 0
   let failed: { error: unknown } | undefined
-  const worker = async () => {
-    for (let at = next++; at < items.length && !failed; at = next++) {
+  await new Promise<void>((ended) => {
+    const run = async () => {
+      running++
       try {
-        await work(items[at] as T)
+        await work(items[next++] as T)
       } catch (error) {
         failed ??= { error }
       }
+      running--
+      more()
     }
-  }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
-  if (failed) throw failed.error
+    const more = () => {
+      while (next < items.length && !failed && running < width()) void run()
+      if (running === 0) ended()
+    }
+    more()
+  })
+  if (failed) throw (failed as { error: unknown }).error
 }

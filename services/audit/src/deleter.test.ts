@@ -1,9 +1,12 @@
 import type { Entry } from '@passover/bus'
+import { sha256 } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import { Deleter, type DeleterDeps } from './deleter.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+
+const EMPTY = { k: 0, last_time: 0, compression: 'none', sha256: sha256(new Uint8Array(0)) }
 
 /** The manifest's bucket. */
 function bucket() {
@@ -28,11 +31,12 @@ function bucket() {
 // Fails where it goes on by what it knew itself: what the other one left behind would be looked at by nobody.
 it('that was overtaken by another process reads what that one left behind when it deletes again', async () => {
   const table = bucket()
-  const bus = { bounds: async () => ({ first: 1, last: 1 }), now: () => 1_000_000, table: async () => table }
+  const bus = { bounds: async () => ({ first: 1, last: 1 }), now: () => 1_000_000, clockMeasured: true, table: async () => table }
   const deps = {
     bus,
     archive: { passesSealed: async () => [] },
-    manifest: { entry: async (k: number) => (k === 0 ? { k, last_time: 0 } : undefined) },
+    manifest: { entry: async (k: number) => (k === 0 ? EMPTY : undefined) },
+    objects: { get: async () => new Uint8Array(0) },
     clock: { monotonic: () => 0 },
     log: pino({ level: 'silent' }),
     rules: { id_window_ms: 1_000 },
@@ -51,4 +55,13 @@ it('that was overtaken by another process reads what that one left behind when i
   expect(deleter.waiting).toBe(0)
   await deleter.look()
   expect([deleter.trouble, deleter.next, deleter.waiting]).toEqual([undefined, 1, 1])
+})
+
+// Fails without the look at the clock: a lease and what is old would be judged by a clock that may be days ahead.
+it('deletes nothing by a clock that was not measured at the server', async () => {
+  const taken: string[] = []
+  const bus = { clockMeasured: false, table: async () => ({ ...bucket(), get: async (key: string) => void taken.push(key) }) }
+  const deleter = await Deleter.open({ bus, log: pino({ level: 'silent' }), holder: 'one' } as unknown as DeleterDeps)
+  await deleter.look()
+  expect([deleter.trouble, taken]).toEqual(['the server’s clock is not known: nothing is deleted until it is', []])
 })

@@ -1,14 +1,17 @@
 import { type Archive, type Manifest, segmentOf } from '@passover/archive'
+import type { ObjectStore } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { keyText, type PassKey } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { Ahead } from './ahead.js'
 import { type DeletionDeps, eachOf, type IsYounger, SegmentDeleter } from './delete-segment.js'
+import { ReadAhead } from './read-ahead.js'
 import { RetentionState, type Waiting, type WaitingPass } from './retention-state.js'
 
 export interface DeleterDeps extends DeletionDeps {
   manifest: Manifest
   archive: Archive
+  objects: ObjectStore
   clock: Clock
   log: Logger
   /** Sequence of the last message that the reader took. */
@@ -26,6 +29,9 @@ interface Younger {
 
 /** Segments done with before it is looked anew at what came meanwhile. */
 const BATCH = 256
+/** How long it waits for the reader to take what was stored when it looked. */
+const READ_MS = 2_000
+const LOOK_MS = 20
 /** Passes that wait are looked at again so often, at most so many at a time. */
 const AGAIN_MS = 5_000
 const AT_ONCE = 16
@@ -40,6 +46,7 @@ const MOST_LETTERS = 20_000
 export class Deleter {
   readonly segments: SegmentDeleter
   private readonly left = new Map<number, Waiting>()
+  private readonly reading: ReadAhead
   private ahead: Ahead | undefined
   /** What it knows of `left` and `ahead` is since then. */
   private taken = 0
@@ -55,6 +62,7 @@ export class Deleter {
     private readonly state: RetentionState,
   ) {
     this.segments = new SegmentDeleter(deps)
+    this.reading = new ReadAhead(deps)
   }
 
   static async open(deps: DeleterDeps): Promise<Deleter> {
@@ -97,6 +105,8 @@ export class Deleter {
   }
 
   private async work(): Promise<void> {
+    // By a clock of its own it would take for old what is young, and another one's lease for over.
+    if (!this.deps.bus.clockMeasured) throw new Error('the server’s clock is not known: nothing is deleted until it is')
     if (!(await this.holds())) {
       this.ahead = undefined
       return
@@ -135,12 +145,12 @@ export class Deleter {
 
   /** The next segment; false: none is due, or it is another process's now. */
   private async segment({ now, isYounger }: Younger): Promise<boolean> {
-    const { manifest, rules } = this.deps
+    const { rules } = this.deps
     const { next } = this.state
-    const entry = await manifest.entry(next)
-    if (!entry || entry.last_time + 2 * rules.id_window_ms >= now) return false
+    const segment = await this.reading.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
+    if (!segment) return false
     await this.ahead?.beside(next)
-    const { left, texts } = await this.segments.run(entry, isYounger)
+    const { left, texts } = await this.segments.run(segment, isYounger)
     await this.strike(new Set(texts))
     if (left.passes.length + left.advisories.length > 0) await this.leave(next, left)
     this.ahead?.forget(texts, next)
@@ -158,7 +168,7 @@ export class Deleter {
   private async younger(): Promise<Younger | undefined> {
     this.marked ??= { last: (await this.deps.bus.bounds()).last, now: this.deps.bus.now() }
     const { last, now } = this.marked
-    if (this.deps.position() < last) return undefined
+    if (!(await this.untilRead(last))) return undefined
     this.marked = undefined
     const unsealed = this.deps.unsealed()
     const { ahead } = this
@@ -168,6 +178,17 @@ export class Deleter {
       return undefined
     }
     return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key) }
+  }
+
+  /** While messages come nothing is ever read to the end at once: who gave up each time would delete every other second. */
+  private async untilRead(last: number): Promise<boolean> {
+    const { clock, position } = this.deps
+    const begun = clock.monotonic()
+    while (position() < last) {
+      if (this.stopped || clock.monotonic() - begun >= READ_MS) return false
+      await new Promise<void>((done) => clock.after(LOOK_MS, done))
+    }
+    return true
   }
 
   /** Something younger of them was stored, and decides. */
@@ -198,14 +219,15 @@ export class Deleter {
 
   private async againIn(k: number, waiting: Waiting, how: { isYounger: IsYounger; crowded: boolean }): Promise<void> {
     const { segments, state } = this
+    const width = () => AT_ONCE
     const still: Waiting = { passes: [], advisories: [] }
-    await eachOf(waiting.passes, AT_ONCE, async (pass) => {
+    await eachOf(waiting.passes, width, async (pass) => {
       const crowded = how.crowded && pass.why === 'dead_letter'
       const isDue = crowded || pass.due <= this.deps.bus.now() || (await this.isTaken(pass))
       const again = isDue ? await segments.again(pass.key, { next: state.next, isYounger: how.isYounger, crowded }) : pass
       if (again) still.passes.push(again)
     })
-    await eachOf(waiting.advisories, AT_ONCE, async (one) => {
+    await eachOf(waiting.advisories, width, async (one) => {
       if (await segments.isNeeded(one)) still.advisories.push(one)
     })
     const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length

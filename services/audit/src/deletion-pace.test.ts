@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest'
+import { DeletionPace } from './deletion-pace.js'
+
+function widthAt(ms: number): number {
+  const pace = new DeletionPace()
+  for (let n = 0; n < 1_000; n++) pace.took(ms)
+  return pace.width
+}
+
+it('as many deletions are under way as make ten thousand a second, within bounds', () => {
+  expect(new DeletionPace().width).toBe(20)
+  expect(widthAt(10)).toBe(100)
+  expect(widthAt(0.1)).toBe(16)
+  expect(widthAt(500)).toBe(512)
+})
