@@ -27,6 +27,7 @@ export interface Feed {
 /** Passes that are between their request and their return. */
 const UNDER_WAY = 1_024
 const PACE_MS = 5
+const MOST_UNSURE = 1_000
 const ACKNOWLEDGE_MS = 1_000
 const PARTIES = { originator: 'alice', subagent: 'audit' }
 const CONTEXT = { objective: 'x'.repeat(300), session_id: 'bench', directory: '/bench', messages: [], files: [] }
@@ -44,6 +45,8 @@ class Feeder {
   private ended = 0
   private readonly returned: number[] = []
   private failed: Error | undefined
+  /** What the server did not answer for may be stored or not: such a pass is left as it is. */
+  private unsure = 0
   private wake: () => void = () => undefined
 
   private constructor(private readonly bus: Bus) {}
@@ -129,9 +132,8 @@ class Feeder {
           guard: { subject: subjects.journal(key), sequence: work },
         },
         (returned) => {
-          this.ended++
           this.returned.push(returned)
-          this.wake()
+          this.end()
         },
       )
     })
@@ -140,9 +142,15 @@ class Feeder {
   private store(message: Parameters<Bus['publish']>[0], stored: (sequence: number) => void): void {
     void this.bus.publish(message).then((outcome) => {
       if (outcome.kind === 'stored') return stored(outcome.sequence)
+      if (outcome.kind === 'unknown' && ++this.unsure <= MOST_UNSURE) return this.end()
       this.failed ??= new Error(`${message.subject} was not stored: ${JSON.stringify(outcome)}`)
       this.wake()
     })
+  }
+
+  private end(): void {
+    this.ended++
+    this.wake()
   }
 
   /** As the originator's process does, once a second. */

@@ -12,6 +12,7 @@ export type FlatLoad = 'product' | 'feed'
 const PARTS: Record<FlatLoad, readonly string[]> = { product: ['dispatcher', 'audit', 'worker', 'originator'], feed: ['audit', 'feeder'] }
 const MIB = 1024 * 1024
 const BLOCK = 512
+const MOST_UNREAD = 20_000
 
 /** A server and the processes of an installation, with a short id window in all of them. */
 export class FlatWorld implements AsyncDisposable {
@@ -37,10 +38,7 @@ export class FlatWorld implements AsyncDisposable {
   /** So many passes at this rate (a second): what saturates two processors says nothing about what is kept. */
   async run(passes: number, rate: number): Promise<void> {
     const feeder = this.roles.get('feeder')
-    if (feeder) {
-      await feeder.ask({ passes, rate })
-      return
-    }
+    if (feeder) return this.feed(feeder, passes, rate)
     const since = performance.now()
     for (let done = 0; done < passes; ) {
       const batch = Math.min(Math.ceil(rate / 4), passes - done)
@@ -50,13 +48,27 @@ export class FlatWorld implements AsyncDisposable {
     }
   }
 
+  /** A second's passes at a time, and none while the audit is far behind: what is stored faster than it is read shows nothing but that. */
+  private async feed(feeder: Role, passes: number, rate: number): Promise<void> {
+    for (let done = 0; done < passes; ) {
+      while ((await this.unread()) > MOST_UNREAD) await new Promise((later) => setTimeout(later, 100))
+      const batch = Math.min(rate, passes - done)
+      await feeder.ask({ passes: batch, rate })
+      done += batch
+    }
+  }
+
+  private async unread(): Promise<number> {
+    return (await this.roles.get('audit')?.ask<AuditStats>({ stats: true }))?.lag ?? 0
+  }
+
   /** MiB, but for what is counted. */
   async look(): Promise<Record<string, number>> {
     const seen: Record<string, number> = {}
     for (const [name, role] of this.roles) seen[name] = (await role.usage()).rss / MIB
     seen.server = residentOf(this.server.pid) / MIB
     // Who reads late deletes late.
-    seen['unread messages'] = (await this.roles.get('audit')?.ask<AuditStats>({ stats: true }))?.lag ?? 0
+    seen['unread messages'] = await this.unread()
     const { stream, buckets } = await this.bus.inspect()
     seen['stream messages'] = stream?.messages ?? 0
     seen['stream MiB'] = (stream?.bytes ?? 0) / MIB

@@ -52,7 +52,7 @@ export function dyingAt(bucket: string, write: 'create' | 'put' | 'update' | 'se
 }
 
 /** The same object but for some of its methods; the others are called on the object itself, whose fields are private. */
-function replaced<T extends object>(target: T, methods: Record<string, unknown>): T {
+export function replaced<T extends object>(target: T, methods: Record<string, unknown>): T {
   return new Proxy(target, {
     get(of, name) {
       if (typeof name === 'string' && name in methods) return methods[name]

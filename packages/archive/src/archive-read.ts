@@ -78,6 +78,11 @@ export class Archive {
     return [...found.values()]
   }
 
+  /** Whether what is not found is not there: until all indexes are read, only the newest are looked through. */
+  async findsAll(): Promise<boolean> {
+    return this.finder.complete || ((await this.manifest.newest())?.k ?? 0) < MAX_INDEXES_SEARCHED
+  }
+
   /** Segments that may speak of an id, newest first. */
   private async segmentsOf(id: string): Promise<number[]> {
     const found = await this.finder.segmentsOf(id)

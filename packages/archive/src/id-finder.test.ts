@@ -31,3 +31,20 @@ it('knows those that were sealed since, whoever asks first', async () => {
   entries.push(entry(2))
   expect(await finder.segmentsOf('given-id-2')).toEqual([2])
 })
+
+it('an attempt that failed is gone on with, and until then nobody takes what is known for all there is', async () => {
+  const entries = Array.from({ length: 20 }, (_, k) => entry(k))
+  const asked: number[] = []
+  let broken = true
+  const manifest = { all: async () => entries, entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
+  const finder = new IdFinder(manifest, async (k) => {
+    if (k === 19 && broken) throw new Error('nobody answers')
+    asked.push(k)
+    return []
+  })
+  await expect(finder.prepare()).rejects.toThrow('nobody answers')
+  expect([finder.complete, await finder.segmentsOf('given-id-1')]).toEqual([false, undefined])
+  broken = false
+  await finder.prepare()
+  expect([finder.complete, asked.length, new Set(asked).size]).toEqual([true, 20, 20])
+})

@@ -30,7 +30,12 @@ export class IdFinder {
     private readonly passesIn: (k: number) => Promise<IndexedPass[]>,
   ) {}
 
-  /** Reads the indexes of all segments that are sealed by now. */
+  /** Whether the indexes of all segments that were sealed at the start are read. */
+  get complete(): boolean {
+    return this.ready
+  }
+
+  /** Reads the indexes of all segments that are sealed by now; what an attempt that failed has read is not read again. */
   prepare(): Promise<void> {
     this.reading ??= this.read().finally(() => {
       this.reading = undefined
@@ -59,7 +64,8 @@ export class IdFinder {
     if (this.ready) return await this.readNewer()
     const entries = await this.manifest.all()
     for (let at = 0; at < entries.length; at += AT_ONCE) {
-      await Promise.all(entries.slice(at, at + AT_ONCE).map((entry) => this.note(entry)))
+      const some = entries.slice(at, at + AT_ONCE).filter(({ k }) => !this.known.has(k))
+      await Promise.all(some.map((entry) => this.note(entry)))
     }
     this.ready = true
   }

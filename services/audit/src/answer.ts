@@ -90,7 +90,7 @@ export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption
 }
 
 /**
- * One answer. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see.
+ * One answer. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
  */
 export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
   const parsed = question.safeParse(asked)
@@ -154,7 +154,10 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     if (due) pass.due = due
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }
-  return passes.length > 0 ? { ok: true, passes } : none
+  if (passes.length > 0) return { ok: true, passes }
+  // That there is no such pass may be said only by who could have found it.
+  if (await deps.archive.findsAll()) return none
+  return refuse('E040', `No pass ${asked.id} is known so far: what is archived of long ago is still being read, ask again in a moment`)
 }
 
 /** Read from its beginning on, the server need not look through all that is older; who cancels at once may be heard a little before the request. */

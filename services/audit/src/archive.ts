@@ -55,8 +55,9 @@ export class Archiver {
   /** Segments of which an object of ours may exist, though the entry may be someone else's. */
   private readonly stored = new Set<number>()
   segments = 0
-  /** Sequence of the last message taken. */
+  /** Sequence and time of the last message taken. */
   position = 0
+  time = 0
   /** Why the last segment is not sealed yet. */
   trouble: string | undefined
 
@@ -89,7 +90,10 @@ export class Archiver {
   /** Takes the next event. A promise means that the reader must wait for it. */
   take(stored: Stored, fact: Fact, session: string | undefined): Promise<void> | undefined {
     const k = segmentOf(stored.sequence)
-    this.position = Math.max(this.position, stored.sequence)
+    if (stored.sequence > this.position) {
+      this.position = stored.sequence
+      this.time = stored.time
+    }
     if (k < this.current.k) return undefined
     let busy: Promise<void> | undefined
     while (k > this.current.k) busy = this.seal() ?? busy

@@ -69,10 +69,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const behind = await catchUp(bus, parts.archiver)
   const reader = await bus.follow({ from }, takes(parts, behind))
   const { indexing, index, projector } = parts
-  void indexing
-    .fill()
-    .then(() => archive.finder.prepare())
-    .catch((error: unknown) => log.warn({ err: error }, 'indexes of the archive not read'))
+  void indexing.prepare(archive.finder)
   const search = new PassSearch({
     bus,
     clock: deps.clock,

@@ -40,7 +40,7 @@ it('that was overtaken by another process reads what that one left behind when i
     clock: { monotonic: () => 0 },
     log: pino({ level: 'silent' }),
     rules: { id_window_ms: 1_000 },
-    position: () => 1,
+    read: () => ({ sequence: 1, time: 0 }),
     unsealed: () => () => false,
     holder: 'one',
   } as unknown as DeleterDeps

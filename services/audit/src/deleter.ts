@@ -14,11 +14,13 @@ export interface DeleterDeps extends DeletionDeps {
   objects: ObjectStore
   clock: Clock
   log: Logger
-  /** Sequence of the last message that the reader took. */
-  position: () => number
+  /** The last message that the reader took. */
+  read: () => { sequence: number; time: number }
   /** What was read and is in no sealed segment. */
   unsealed: () => (key: PassKey) => boolean
+  /** Names this process, and for how long nobody else deletes when it is gone without a word. */
   holder: string
+  lease_ms: number
 }
 
 interface Younger {
@@ -29,9 +31,6 @@ interface Younger {
 
 /** Segments done with before it is looked anew at what came meanwhile. */
 const BATCH = 256
-/** How long it waits for the reader to take what was stored when it looked. */
-const READ_MS = 2_000
-const LOOK_MS = 20
 /** Passes that wait are looked at again so often, at most so many at a time. */
 const AGAIN_MS = 5_000
 const AT_ONCE = 16
@@ -50,7 +49,6 @@ export class Deleter {
   private ahead: Ahead | undefined
   /** What it knows of `left` and `ahead` is since then. */
   private taken = 0
-  private marked: { last: number; now: number } | undefined
   private working: Promise<void> | undefined
   private stopped = false
   private lookedAgain = Number.NEGATIVE_INFINITY
@@ -66,7 +64,7 @@ export class Deleter {
   }
 
   static async open(deps: DeleterDeps): Promise<Deleter> {
-    return new Deleter(deps, await RetentionState.open(deps.bus, deps.holder))
+    return new Deleter(deps, await RetentionState.open(deps.bus, deps))
   }
 
   /** The first segment that is not done with; passes and advisories that had to be left in those before. */
@@ -162,14 +160,11 @@ export class Deleter {
   }
 
   /**
-   * What is known of younger messages once everything is read that was stored at a moment: what comes after it asks for what was older than two
-   * windows then. Undefined: the reader is not there yet, and it is looked at again; an audit that lags deletes later, but it does.
+   * What is known of younger messages at the moment of the last message that was read, all of which were stored before it: what comes after
+   * it asks for what was older than two windows then. So an audit that lags deletes later, but it does.
    */
   private async younger(): Promise<Younger | undefined> {
-    this.marked ??= { last: (await this.deps.bus.bounds()).last, now: this.deps.bus.now() }
-    const { last, now } = this.marked
-    if (!(await this.untilRead(last))) return undefined
-    this.marked = undefined
+    const now = await this.readAt()
     const unsealed = this.deps.unsealed()
     const { ahead } = this
     // Else another process would take over while this one reads, and then this one from that, and nobody would come to delete.
@@ -180,15 +175,13 @@ export class Deleter {
     return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key) }
   }
 
-  /** While messages come nothing is ever read to the end at once: who gave up each time would delete every other second. */
-  private async untilRead(last: number): Promise<boolean> {
-    const { clock, position } = this.deps
-    const begun = clock.monotonic()
-    while (position() < last) {
-      if (this.stopped || clock.monotonic() - begun >= READ_MS) return false
-      await new Promise<void>((done) => clock.after(LOOK_MS, done))
-    }
-    return true
+  /** Up to which moment everything stored was read, server ms: now, where nothing is unread. */
+  private async readAt(): Promise<number> {
+    const { bus, read } = this.deps
+    const now = bus.now()
+    const { last } = await bus.bounds()
+    const { sequence, time } = read()
+    return sequence < last ? Math.min(now, time) : now
   }
 
   /** Something younger of them was stored, and decides. */

@@ -8,7 +8,7 @@ import type { Parts } from './running.js'
 export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
   const { deps, options, manifest, agents, acknowledged, archiver } = parts
   const { bus, clock, log, random } = deps
-  const { dead_letters_ms, id_window_ms } = options
+  const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
   return Deleter.open({
     bus,
     clock,
@@ -21,7 +21,14 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
     dead_letters_ms,
     rules: { id_window_ms },
     unsealed: () => archiver.unsealed(),
-    position: () => Math.min(parts.projector.position, archiver.position),
+    read: () => readBy(parts),
     holder: makeInstance(random),
+    lease_ms,
   })
+}
+
+/** What both have read: at a start the archiver may be behind the projector, or ahead of it. */
+function readBy({ projector, archiver }: Parts): { sequence: number; time: number } {
+  const { position, time } = archiver.position < projector.position ? archiver : projector
+  return { sequence: position, time }
 }

@@ -23,6 +23,8 @@ export const auditOptions = z.strictObject({
     .default(16 * 1024 * 1024),
   /** False: nothing is deleted from the stream (DESIGN §2 Retention), by this process. */
   deletes: z.boolean().default(true),
+  /** Of several audits one deletes: when it is gone without a word, another one does after this. */
+  delete_lease_ms: z.int().min(1_000).default(30_000),
   /** How long a dead letter that nobody requeues or drops keeps its pass in the stream. */
   dead_letters_ms: z
     .int()

@@ -30,8 +30,6 @@ export interface Waiting {
 
 const STATE = 'retention.state'
 const WAITING = 'retention.waiting'
-/** A holder renews it at each segment, and in time; what a killed one held is another's after this. */
-const LEASE_MS = 30_000
 
 /**
  * How far the deleter has come, in the manifest's bucket: which segment is next, which process deletes (one at a time; two for a moment
@@ -46,11 +44,12 @@ export class RetentionState {
   private constructor(
     private readonly table: Table<z.infer<typeof entry>>,
     private readonly bus: Bus,
-    private readonly holder: string,
+    private readonly own: { holder: string; lease_ms: number },
   ) {}
 
-  static async open(bus: Bus, holder: string): Promise<RetentionState> {
-    return new RetentionState(await bus.table(ARCHIVE_BUCKET, entry), bus, holder)
+  /** A holder renews its lease at each segment, and in time; what a killed one held is another's after it. */
+  static async open(bus: Bus, own: { holder: string; lease_ms: number }): Promise<RetentionState> {
+    return new RetentionState(await bus.table(ARCHIVE_BUCKET, entry), bus, own)
   }
 
   /** The first segment that is not done with. */
@@ -60,15 +59,15 @@ export class RetentionState {
 
   /** Whether this process is the one that deletes: it takes the lease where it is free, and renews its own. `first`: where nobody began yet. */
   async hold(first: () => Promise<number | undefined>): Promise<boolean> {
-    if (this.state && this.state.until - this.bus.now() > LEASE_MS / 2) return true
+    if (this.state && this.state.until - this.bus.now() > this.own.lease_ms / 2) return true
     const found = await this.table.get(STATE)
     const stands = found && 'holder' in found.value.retention ? found.value.retention : undefined
     const now = this.bus.now()
-    if (stands && stands.holder !== this.holder && stands.until > now) {
+    if (stands && stands.holder !== this.own.holder && stands.until > now) {
       this.state = undefined
       return false
     }
-    if (stands?.holder !== this.holder) this.taken++
+    if (stands?.holder !== this.own.holder) this.taken++
     this.revision = found?.revision ?? 0
     const next = stands?.next ?? (await first())
     return next !== undefined && (await this.write(next))
@@ -103,7 +102,8 @@ export class RetentionState {
   }
 
   private async write(next: number): Promise<boolean> {
-    const state = { next, holder: this.holder, until: this.bus.now() + LEASE_MS }
+    const { holder, lease_ms } = this.own
+    const state = { next, holder, until: this.bus.now() + lease_ms }
     const value = { v: 1 as const, retention: state }
     const revision = this.revision > 0 ? await this.table.update(STATE, value, this.revision) : await this.table.create(STATE, value)
     this.state = revision === undefined ? undefined : state

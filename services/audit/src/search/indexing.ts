@@ -1,3 +1,4 @@
+import type { IdFinder } from '@passover/archive'
 import type { Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassRecord, PassRow } from '@passover/schemas'
@@ -13,6 +14,7 @@ const MOST_AT_ONCE_MS = 4
 const WRITES_A_TRIM = 8_192
 /** A bucket with so few places left may have lost its oldest. */
 const PLACES_LEFT = 1_024
+const AGAIN_MS = 5_000
 
 export interface IndexingDeps {
   table: Pick<Table<PassRecord>, 'read' | 'extent'>
@@ -33,7 +35,21 @@ export class Indexing {
 
   constructor(private readonly deps: IndexingDeps) {}
 
-  /** Settles when all is read; false where it could not be. Nobody waits for it. */
+  /** Fills itself, and then what finds ids in the archive; what could not be read is tried again until it is. Nobody waits for it. */
+  async prepare(finder: Pick<IdFinder, 'prepare'>): Promise<void> {
+    const { clock, log } = this.deps
+    for (let filled = false; !this.stop_.signal.aborted; ) {
+      filled ||= await this.fill()
+      try {
+        if (filled) return await finder.prepare()
+      } catch (error) {
+        log.warn({ err: error }, 'indexes of the archive not read')
+      }
+      await new Promise<void>((done) => clock.after(AGAIN_MS, done))
+    }
+  }
+
+  /** Settles when all is read; false where it could not be. */
   async fill(): Promise<boolean> {
     const { table, index, clock, log } = this.deps
     const begun = clock.monotonic()
