@@ -31,7 +31,7 @@ const POINTS: [DyingPoint, number][] = [
   ['stored', 4],
 ]
 const TELLERS = 8
-const FILL = 12
+const FILL = 40
 /** Passes come no faster than they can go: what is stored meanwhile shall not grow with how slow a machine is. */
 const MOST_AHEAD = 6 * SEGMENT
 const DEADLINE_MS = 240_000
@@ -159,7 +159,11 @@ class Told {
 
   /** What was open ends, what was away hears, what was dead is settled. */
   async settle(): Promise<void> {
-    for (const { settle } of this.open) await settle()
+    const open = [...this.open]
+    const some = async () => {
+      for (let one = open.pop(); one; one = open.pop()) await one.settle()
+    }
+    await Promise.all(Array.from({ length: TELLERS }, some))
   }
 
   private async one(n: number): Promise<void> {

@@ -135,11 +135,16 @@ export class Archive {
 
 /** The frames of a sealed segment, its bytes checked against the manifest. Throws SegmentDamaged. */
 export async function readSegment(objects: ObjectStore, entry: ManifestEntry): Promise<Frame[]> {
+  return [...(await framesIn(objects, entry))]
+}
+
+/** The same one by one, for who has other things to do between them. */
+export async function framesIn(objects: ObjectStore, entry: ManifestEntry): Promise<Iterable<Frame>> {
   const stored = await objects.get(entry.object)
   if (!stored) throw new SegmentDamaged(`object ${entry.object} is missing`, 0)
   if (sha256(stored) !== entry.sha256) throw new SegmentDamaged(`object ${entry.object} is not what was sealed`, 0)
   const raw = entry.compression === 'gzip' ? await gunzipAsync(stored) : stored
-  return [...decodeFrames(raw)]
+  return decodeFrames(raw)
 }
 
 export type Verified = { ok: true; segments: number; events: number } | { ok: false; k: number; what: string }

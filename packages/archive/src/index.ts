@@ -7,7 +7,7 @@
  * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
-export { Archive, checkFrames, readSegment, type Verified, verifyChain } from './archive-read.js'
+export { Archive, checkFrames, framesIn, readSegment, type Verified, verifyChain } from './archive-read.js'
 export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes, sequenceOf } from './examine.js'
 export { IdFinder } from './id-finder.js'
 export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter } from './manifest.js'

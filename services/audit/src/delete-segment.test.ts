@@ -16,7 +16,7 @@ async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
   const bus = { subjects: new Subjects(), journal }
-  const deps = { bus, clock: { monotonic: () => 0 }, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  const deps = { bus, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
   await new SegmentDeleter(deps).run({ entry: { k: 0 } as ManifestEntry, messages: archived }, () => false)
   return deleted.sort((a, b) => a - b)
 }

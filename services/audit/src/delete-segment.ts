@@ -4,7 +4,8 @@ import { type Clock, requestNamed } from '@passover/core'
 import { type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import { DeletionPace } from './deletion-pace.js'
-import { addTo, contentsOf, isBetween, type Leaving } from './leaving.js'
+import { inTurns } from './in-turns.js'
+import { addTo, isBetween, type Leaving, sortContents } from './leaving.js'
 import { loadPass, requestIn } from './load.js'
 import type { ReadSegment } from './read-ahead.js'
 import { deletionOrder } from './retention.js'
@@ -14,7 +15,7 @@ import { type Standing, type StandingDeps, standingOf } from './standing.js'
 export interface DeletionDeps extends StandingDeps {
   bus: Bus
   archive: Archive
-  clock: Pick<Clock, 'monotonic'>
+  clock: Pick<Clock, 'after'>
 }
 
 /** Whether something is stored of a pass that is younger than segment k. */
@@ -42,9 +43,9 @@ export class SegmentDeleter {
   /** Messages deleted, and passes. */
   deleted = 0
   passes = 0
+  /** Passes at a time; of one pass, one message after the other (rule 4). */
+  readonly pace = new DeletionPace()
   private stopped = false
-  /** Of one pass, one message after the other (rule 4). */
-  private readonly pace = new DeletionPace()
 
   constructor(private readonly deps: DeletionDeps) {}
 
@@ -58,7 +59,8 @@ export class SegmentDeleter {
     const { bus, rules } = this.deps
     const width = () => this.pace.width
     await this.compare(messages)
-    const contents = contentsOf(messages, { bus, rules, known: (text) => this.known.get(text) })
+    const { contents, add } = sortContents({ bus, rules, known: (text) => this.known.get(text) })
+    await inTurns(messages, this.deps.clock, add)
     const left: Waiting = { passes: [], advisories: [] }
     await eachOf([...contents.passes], width, async ([text, leaving]) => {
       const wait = await this.settle(leaving, { k: entry.k, isYounger })
@@ -162,10 +164,7 @@ export class SegmentDeleter {
   }
 
   private async delete(sequence: number): Promise<void> {
-    const { bus, clock } = this.deps
-    const begun = clock.monotonic()
-    await bus.journal.deleteMessage(sequence)
-    this.pace.took(clock.monotonic() - begun)
+    await this.deps.bus.journal.deleteMessage(sequence)
     this.deleted++
   }
 }

@@ -5,6 +5,7 @@ import { keyText, type PassKey } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { Ahead } from './ahead.js'
 import { type DeletionDeps, eachOf, type IsYounger, SegmentDeleter } from './delete-segment.js'
+import { LeftBehind } from './left-behind.js'
 import { ReadAhead } from './read-ahead.js'
 import { RetentionState, type Waiting, type WaitingPass } from './retention-state.js'
 
@@ -44,7 +45,7 @@ const MOST_LETTERS = 20_000
  */
 export class Deleter {
   readonly segments: SegmentDeleter
-  private readonly left = new Map<number, Waiting>()
+  private readonly left: LeftBehind
   private readonly reading: ReadAhead
   private ahead: Ahead | undefined
   /** What it knows of `left` and `ahead` is since then. */
@@ -61,6 +62,7 @@ export class Deleter {
   ) {
     this.segments = new SegmentDeleter(deps)
     this.reading = new ReadAhead(deps)
+    this.left = new LeftBehind(state)
   }
 
   static async open(deps: DeleterDeps): Promise<Deleter> {
@@ -73,9 +75,7 @@ export class Deleter {
   }
 
   get waiting(): number {
-    let count = 0
-    for (const { passes, advisories } of this.left.values()) count += passes.length + advisories.length
-    return count
+    return this.left.size
   }
 
   /** Does what is due; at once where it is at it already. */
@@ -134,26 +134,26 @@ export class Deleter {
   private async takeOver(): Promise<void> {
     const { taken } = this.state
     if (this.ahead && this.taken === taken) return
-    const left = await this.state.left()
-    this.left.clear()
-    for (const [k, waiting] of left) this.left.set(k, waiting)
+    await this.left.load()
     this.ahead = new Ahead(this.deps, this.state.next + 1)
     this.taken = taken
   }
 
   /** The next segment; false: none is due, or it is another process's now. */
   private async segment({ now, isYounger }: Younger): Promise<boolean> {
-    const { rules } = this.deps
+    const { clock, rules } = this.deps
     const { next } = this.state
     const segment = await this.reading.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
     if (!segment) return false
     await this.ahead?.beside(next)
     const { left, texts } = await this.segments.run(segment, isYounger)
-    await this.strike(new Set(texts))
-    if (left.passes.length + left.advisories.length > 0) await this.leave(next, left)
+    await this.left.strike(new Set(texts))
+    if (left.passes.length + left.advisories.length > 0) await this.left.put(next, left)
     this.ahead?.forget(texts, next)
     this.deps.log.debug({ segment: next, left: left.passes.length, deleted: this.segments.deleted }, 'segment deleted')
+    const begun = clock.monotonic()
     const isOurs = await this.state.advance(next + 1)
+    this.segments.pace.took(clock.monotonic() - begun)
     // What the other one leaves behind has to be read when this one deletes again.
     if (!isOurs) this.ahead = undefined
     return isOurs
@@ -184,26 +184,10 @@ export class Deleter {
     return sequence < last ? Math.min(now, time) : now
   }
 
-  /** Something younger of them was stored, and decides. */
-  private async strike(texts: ReadonlySet<string>): Promise<void> {
-    for (const [k, { passes, advisories }] of [...this.left]) {
-      const still = passes.filter(({ key }) => !texts.has(keyText(key)))
-      if (still.length < passes.length) await this.leave(k, { passes: still, advisories })
-    }
-  }
-
-  private async leave(k: number, waiting: Waiting): Promise<void> {
-    await this.state.leave(k, waiting)
-    if (waiting.passes.length + waiting.advisories.length > 0) this.left.set(k, waiting)
-    else this.left.delete(k)
-  }
-
   private async lookAgain(isYounger: IsYounger): Promise<void> {
     const { clock } = this.deps
     if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
-    let letters = 0
-    for (const [k, waiting] of [...this.left].sort(([a], [b]) => b - a)) {
-      letters += waiting.passes.filter(({ why }) => why === 'dead_letter').length
+    for await (const { k, waiting, letters } of this.left.look()) {
       if (this.stopped) return
       await this.againIn(k, waiting, { isYounger, crowded: letters > MOST_LETTERS })
     }
@@ -224,7 +208,7 @@ export class Deleter {
       if (await segments.isNeeded(one)) still.advisories.push(one)
     })
     const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length
-    if (gone > 0) await this.leave(k, still)
+    if (gone > 0) await this.left.put(k, still)
   }
 
   private async isTaken({ key, returned }: WaitingPass): Promise<boolean> {

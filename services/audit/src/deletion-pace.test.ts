@@ -8,8 +8,8 @@ function widthAt(ms: number): number {
 }
 
 it('as many deletions are under way as make ten thousand a second, within bounds', () => {
-  expect(new DeletionPace().width).toBe(20)
+  expect(new DeletionPace().width).toBe(32)
   expect(widthAt(10)).toBe(100)
-  expect(widthAt(0.1)).toBe(16)
-  expect(widthAt(500)).toBe(512)
+  expect(widthAt(0.1)).toBe(32)
+  expect(widthAt(500)).toBe(1_536)
 })

@@ -1,20 +1,21 @@
 /** Deletions a second that are aimed at: more than the messages of what the product can serve (DESIGN §2, Measured). */
 const A_SECOND = 10_000
-const LEAST = 16
-/** The server works them off one by one: whoever asks it for something else meanwhile stands behind so many. */
-const MOST = 512
+const LEAST = 32
+/** All passes of a segment. */
+const MOST = 1_536
 const FIRST_MS = 2
 /** Of one more measure in the mean. */
-const WEIGHT = 1 / 64
+const WEIGHT = 1 / 4
 
 /**
  * How many deletions may be under way. Where answers come late, since this process is busy with what it reads, a fixed number would make the
- * deleter slowest when there is most to delete.
+ * deleter slowest when there is most to delete. How late is measured by another write: the server works deletions off one by one, and where
+ * it is the slow one, more of them would only keep others waiting.
  */
 export class DeletionPace {
   private mean = FIRST_MS
 
-  /** One took so long. */
+  /** A write other than a deletion was answered after so long. */
   took(ms: number): void {
     this.mean += (ms - this.mean) * WEIGHT
   }

@@ -1,7 +1,7 @@
 import { type Bus, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { addTo, beginLeaving, contentsOf, type Leaving } from './leaving.js'
+import { addTo, beginLeaving, type Leaving, sortContents } from './leaving.js'
 
 const subjects = new Subjects()
 const bus = { subjects } as unknown as Bus
@@ -21,8 +21,11 @@ function first(sequence: number, key: PassKey, how: { subject: string; request: 
   return message(sequence, how.subject, { [HEADER.request]: how.request, [guard]: 0, [`${guard}-Subject`]: subjects.journal(key) })
 }
 
-const sorted = (messages: Stored[], known: (text: string) => Leaving | undefined = () => undefined) =>
-  contentsOf(messages, { bus, rules, known }).passes
+function sorted(messages: Stored[], known: (text: string) => Leaving | undefined = () => undefined) {
+  const { contents, add } = sortContents({ bus, rules, known })
+  for (const one of messages) add(one)
+  return contents.passes
+}
 
 // Fails with the pass taken out when it has nothing else here: nothing would look at it again, and it stayed in the stream for good.
 it('a request that its refusal takes with it leaves the pass of its id among those that are looked at', () => {

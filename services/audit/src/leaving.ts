@@ -48,12 +48,11 @@ function hasBegun(fact: Fact, facts: Leaving['facts']): boolean {
   return named === undefined || facts.has(named)
 }
 
-/** Sorts a segment's messages by the pass that they are about. */
-export function contentsOf(messages: Iterable<Stored>, reading: Reading): Contents {
+/** Sorts a segment's messages by the pass that they are about; each is added in order. */
+export function sortContents(reading: Reading): { contents: Contents; add: (stored: Stored) => void } {
   const contents: Contents = { passes: new Map(), loose: [], advisories: [] }
   const requests = new Map<number, PassKey>()
-  for (const stored of messages) sort(stored, { contents, requests, reading })
-  return contents
+  return { contents, add: (stored) => sort(stored, { contents, requests, reading }) }
 }
 
 function sort(stored: Stored, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {

@@ -1,5 +1,6 @@
 import { encodeFrame, eventOf, type Manifest, type ManifestEntry } from '@passover/archive'
 import { type ObjectStore, readHeaders } from '@passover/bus'
+import type { Clock } from '@passover/core'
 import { sha256 } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { ReadAhead } from './read-ahead.js'
@@ -21,7 +22,11 @@ function archive(sealed: number) {
     asked.push(name)
     return name === `o${state.damaged}` ? undefined : frame
   }
-  return { asked, state, reading: new ReadAhead({ manifest: manifest as Manifest, objects: { get } as unknown as ObjectStore }) }
+  return {
+    asked,
+    state,
+    reading: new ReadAhead({ manifest: manifest as Manifest, objects: { get } as unknown as ObjectStore, clock: {} as Clock }),
+  }
 }
 
 const always = () => true

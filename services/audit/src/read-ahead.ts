@@ -1,5 +1,7 @@
-import { type Manifest, type ManifestEntry, readSegment } from '@passover/archive'
+import { framesIn, type Manifest, type ManifestEntry } from '@passover/archive'
 import { type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { inTurns } from './in-turns.js'
 
 /** An archived segment, and what is left of its messages there. */
 export interface ReadSegment {
@@ -11,7 +13,7 @@ export interface ReadSegment {
 export class ReadAhead {
   private ahead: { k: number; segment: Promise<ReadSegment | undefined> } | undefined
 
-  constructor(private readonly deps: { manifest: Pick<Manifest, 'entry'>; objects: ObjectStore }) {}
+  constructor(private readonly deps: { manifest: Pick<Manifest, 'entry'>; objects: ObjectStore; clock: Clock }) {}
 
   /** Segment k; undefined: there is none, or it is not due. Throws SegmentDamaged. */
   async take(k: number, isDue: (entry: ManifestEntry) => boolean): Promise<ReadSegment | undefined> {
@@ -31,9 +33,9 @@ export class ReadAhead {
     const entry = await this.deps.manifest.entry(k)
     if (!entry || !isDue(entry)) return undefined
     const messages: Stored[] = []
-    for (const frame of await readSegment(this.deps.objects, entry)) {
+    await inTurns(await framesIn(this.deps.objects, entry), this.deps.clock, (frame) => {
       if (frame.kind === 'event') messages.push({ ...frame.event, headers: readHeaders(frame.event.headers) })
-    }
+    })
     return { entry, messages }
   }
 }

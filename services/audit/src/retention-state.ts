@@ -87,12 +87,15 @@ export class RetentionState {
   }
 
   /** What was left behind, by segment. */
-  async left(): Promise<Map<number, Waiting>> {
-    const found = new Map<number, Waiting>()
+  async *left(): AsyncGenerator<[number, Waiting]> {
     for await (const { key, value } of this.table.entries(`${WAITING}.*`)) {
-      if ('passes' in value.retention) found.set(Number(key.slice(WAITING.length + 1)), value.retention)
+      if ('passes' in value.retention) yield [Number(key.slice(WAITING.length + 1)), value.retention]
     }
-    return found
+  }
+
+  async leftIn(k: number): Promise<Waiting | undefined> {
+    const found = (await this.table.get(`${WAITING}.${k}`))?.value.retention
+    return found && 'passes' in found ? found : undefined
   }
 
   async leave(k: number, waiting: Waiting): Promise<void> {
