@@ -7,7 +7,7 @@ import { until } from '../support/until.js'
 import { json } from './cli-harness.js'
 
 /** `PASSOVER_AUDIT_KILLS=100` for a longer look. */
-const KILLS = Number(process.env.PASSOVER_AUDIT_KILLS ?? 3)
+const KILLS = Number(process.env.PASSOVER_AUDIT_KILLS ?? 2)
 
 const MAIN = new URL('../../services/audit/dist/main.js', import.meta.url)
 const LANES = 16
