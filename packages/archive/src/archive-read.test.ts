@@ -69,3 +69,16 @@ describe('Archive.sequencesOf', () => {
     expect(read.at(-1)).toBe('48.index')
   })
 })
+
+// Fails where it says yes before: that there is no such pass would be told by who looked through the newest segments only.
+it('what is not found is not there once all indexes are read; before that only where they are few', async () => {
+  const of = (newest: number) => {
+    const entry = async (k: number) => ({ k, index: 'none', first_time: 1, last_time: 1 })
+    const manifest = { newest: async () => entry(newest), entry, all: async () => [await entry(newest)] }
+    return new Archive(manifest as unknown as Manifest, { get: async () => undefined } as unknown as ObjectStore)
+  }
+  const large = of(512)
+  expect([await of(511).findsAll(), await large.findsAll()]).toEqual([true, false])
+  await large.finder.prepare()
+  expect(await large.findsAll()).toBe(true)
+})
