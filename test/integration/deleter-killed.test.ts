@@ -11,7 +11,7 @@ import { fillTo } from '../support/stream.js'
 import { until } from '../support/until.js'
 
 /** `PASSOVER_DELETER_KILLS=60 PASSOVER_DELETER_SEED=7` for a longer look. */
-const KILLS = Number(process.env.PASSOVER_DELETER_KILLS ?? 3)
+const KILLS = Number(process.env.PASSOVER_DELETER_KILLS ?? 2)
 const SEED = Number(process.env.PASSOVER_DELETER_SEED ?? 1)
 
 const SEGMENT = 4_096
