@@ -192,7 +192,6 @@ class Told {
       this.open.push({ pass, settle: () => bus.publish({ subject: bus.subjects.acknowledged('away'), data }) })
     }
     if (n % 10 === 5) await pass.applied()
-    if (n % 10 === 6) await pass.returns({}, { attempt, guarded: false })
   }
 }
 

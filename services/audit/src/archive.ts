@@ -81,10 +81,10 @@ export class Archiver {
     return this.waiting > 0
   }
 
-  /** What is read and in no sealed segment yet, as it stands now and goes on to grow. */
-  unsealed(): (key: PassKey) => boolean {
+  /** Whether of what is read and not sealed yet, as it stands now and goes on to grow, something after segment k speaks of a pass. A replica may have sealed k meanwhile. */
+  unsealed(): (key: PassKey, k: number) => boolean {
     const buffers = [...this.full, this.current]
-    return (key) => buffers.some(({ index }) => index.has(keyText(key)))
+    return (key, k) => buffers.some((buffer) => buffer.k > k && buffer.index.has(keyText(key)))
   }
 
   /** Takes the next event. A promise means that the reader must wait for it. */

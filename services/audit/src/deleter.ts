@@ -17,8 +17,8 @@ export interface DeleterDeps extends DeletionDeps {
   log: Logger
   /** The last message that the reader took. */
   read: () => { sequence: number; time: number }
-  /** What was read and is in no sealed segment. */
-  unsealed: () => (key: PassKey) => boolean
+  /** Whether what was read and is in no sealed segment speaks of a pass after segment k. */
+  unsealed: () => (key: PassKey, k: number) => boolean
   /** Names this process, and for how long nobody else deletes when it is gone without a word. */
   holder: string
   lease_ms: number
@@ -172,7 +172,7 @@ export class Deleter {
       this.ahead = undefined
       return undefined
     }
-    return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key) }
+    return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key, k) }
   }
 
   /** Up to which moment everything stored was read, server ms: now, where nothing is unread. */
