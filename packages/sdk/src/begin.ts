@@ -72,8 +72,9 @@ async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> 
   const advanced = await deps.bus.journal.advance<Begun>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: PATIENCE_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
-  // Storing the fence may have taken until after the deadline.
-  return advanced.value.kind === 'run' && isOver({ ...read.facts, now: deps.clock.now() }) ? { kind: 'leave', why: 'over' } : advanced.value
+  // Storing the fence may have taken until after the deadline, and the server's time may be known only since.
+  const facts = { ...read.facts, now: deps.clock.now(), clock_measured: deps.bus.clockMeasured }
+  return advanced.value.kind === 'run' && isOver(facts) ? { kind: 'leave', why: 'over' } : advanced.value
 }
 
 /** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */
