@@ -1,5 +1,5 @@
 import { type MessageHeaders, readHeaders, type Stored } from '@passover/bus'
-import type { PassKey, RequestFact } from '@passover/schemas'
+import { type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { Projector, type ProjectorDeps } from './project.js'
@@ -9,6 +9,7 @@ const REQUEST_MS = 30_000
 /** A projector whose reloads are only counted; `running` says how many are under way. */
 function projector() {
   const wanted: string[] = []
+  const reported: number[] = []
   const reloads = {
     get size() {
       return wanted.length
@@ -20,17 +21,18 @@ function projector() {
   const deps = {
     log: pino({ level: 'silent' }),
     rules: { id_window_ms: 3_600_000 },
-    records: idle,
-    rows: { get: () => undefined },
+    records: { ...idle, send: () => undefined },
+    rows: { get: () => undefined, put: () => undefined },
+    ended: { note: () => undefined },
     reloads,
-    violations: idle,
+    violations: { ...idle, report: (_: PassKey, sequence: number) => void reported.push(sequence) },
     schemas: idle,
-    inbox: idle,
+    inbox: { ...idle, note: () => undefined },
     acknowledged: idle,
-    undelivered: idle,
+    undelivered: { note: () => undefined },
   }
   const options = { writes: () => true, open_ms: 3_000, request_ms: REQUEST_MS, ended_bytes: 1 << 20 }
-  return { wanted, made: new Projector({ ...deps, isAgent: () => false } as unknown as ProjectorDeps, options) }
+  return { wanted, reported, made: new Projector({ ...deps, isAgent: () => false } as unknown as ProjectorDeps, options) }
 }
 
 const headers: MessageHeaders = readHeaders('')
@@ -54,4 +56,37 @@ test('a backlog of old requests is not read again all at once: the reader would 
   expect(wanted.length).toBeLessThan(100)
   expect(wanted[0]).toBe('request-1')
   expect(made.notes.size).toBe(5_000 - wanted.length)
+})
+
+/** A step of one pass, guarded as the first or as the next one. */
+function step(kind: Step['kind'], sequence: number, more: Partial<Step> = {}): [Stored, Step] {
+  const key = { originator: 'alice', subagent: 'audit', id: 'no-time-in-it' }
+  const by = kind === 'work' ? 'medium' : SYSTEM
+  const guard = { subject: `*.alice.audit.${key.id}.*`, sequence: kind === 'work' ? 0 : sequence - 1 }
+  const fact = { type: 'step', kind, key, by, sequence, time: 1_000 + sequence, attempt: 1, guard, ...more } as Step
+  return [{ subject: `${kind}.alice.audit.${key.id}.${by}`, sequence, time: fact.time, headers, data: new Uint8Array(8) }, fact]
+}
+
+test('an id without a time that is used again when its pass is gone begins another pass, and breaks no rule', () => {
+  const { made, reported } = projector()
+  void made.take(...step('work', 1))
+  void made.take(...step('return', 2, { code: 'E010' }))
+  expect(made.find('alice/audit/no-time-in-it')?.journal).toMatchObject({ state: 'done', return: { sequence: 2 } })
+  // What nobody guarded may have been stored while the pass was there.
+  void made.take(...step('work', 3, { guard: undefined }))
+  expect(reported).toEqual([3])
+  void made.take(...step('return', 4, { code: 'E005', guard: { subject: '*.alice.audit.no-time-in-it.*', sequence: 0 } }))
+  expect(made.find('alice/audit/no-time-in-it')?.journal).toMatchObject({ state: 'done', return: { sequence: 2 } })
+  void made.take(...step('work', 5))
+  expect(made.find('alice/audit/no-time-in-it')?.journal).toMatchObject({ state: 'open', work: { sequence: 5 } })
+  expect(reported).toEqual([3])
+})
+
+test('a first step that came after its id had expired is none of another pass', () => {
+  const { made, reported } = projector()
+  void made.take(...step('work', 1))
+  void made.take(...step('return', 2, { code: 'E010' }))
+  void made.take(...step('work', 3, { requested_at: 1, time: 10_000_000 }))
+  expect(made.find('alice/audit/no-time-in-it')?.journal).toMatchObject({ state: 'done', return: { sequence: 2 } })
+  expect(reported).toEqual([3])
 })

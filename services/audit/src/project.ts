@@ -1,6 +1,6 @@
 import { isFirst } from '@passover/archive'
 import type { Stored } from '@passover/bus'
-import { answersRequest, PassingMap } from '@passover/core'
+import { answersRequest, firstStepIsLate, PassingMap } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Acknowledged } from './acknowledged.js'
@@ -141,13 +141,19 @@ export class Projector {
     const request = fact.type === 'step' ? this.answeredBy(fact) : undefined
     const text = keyText(fact.key)
     const known = this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text)
-    if (known) {
+    if (known && !(fact.type === 'step' && this.beginsAnew(known, fact))) {
       this.advance(text, known, { stored, fact })
       return
     }
+    if (known) this.ended.delete(text)
     const memory = fact.type === 'step' && isFirst(fact) ? this.begin(stored, fact, request) : undefined
     if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
     else deps.reloads.want(fact.key, fact.sequence, { expired: fact.type === 'step' && isFirst(fact) && isExpired(fact) })
+  }
+
+  /** An id without a time, used again after two windows: the server found nothing of the pass that had it, which is told no more. */
+  private beginsAnew({ memory }: Tracked, step: Step): boolean {
+    return memory.ended && step.sequence > memory.last && isFirst(step) && !isExpired(step) && !firstStepIsLate(step, this.deps.rules)
   }
 
   /** The request that a step answers, out of those that wait: only a step that may say so is believed. */
