@@ -204,12 +204,61 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     expect(entries).toEqual([{ n: 3 }])
   })
 
+  test('a table is read whole, by its newest writes, by revision, and as bytes', async () => {
+    const table = await bus.table('presence', z.object({ n: z.number() }))
+    const names = [`row${made++}`, `row${made++}`]
+    for (const [n, name] of names.entries()) await table.put(name, { n })
+    const revision = await table.put(names[0] as string, { n: 7 })
+    const newest: unknown[] = []
+    for await (const { key, value } of table.newest(2)) newest.push([key, value.n])
+    expect(newest).toEqual([
+      [names[1], 1],
+      [names[0], 7],
+    ])
+    expect(await table.at(revision)).toMatchObject({ key: names[0], value: { n: 7 } })
+    const bytes = await table.bytesOf(names[0] as string)
+    expect(bytes?.revision).toBe(revision)
+    const read = new Map<string, Uint8Array>()
+    await table.read(({ key, data }) => void read.set(key, data))
+    expect(Buffer.from(read.get(names[0] as string) ?? [])).toEqual(Buffer.from(bytes?.data ?? [1]))
+    expect(read.size).toBe((await table.extent()).entries)
+    expect((await table.extent()).last).toBe(revision)
+  })
+
+  test('requests can be refused, and returns are stored all the same', async () => {
+    const key = newKey()
+    const first = await stored(work(key))
+    const request = { subject: bus.subjects.request(key.subagent, 'alice'), data: TEXT.encode('x') }
+    await bus.setRequests('closed')
+    expect((await bus.usage()).requests).toBe('closed')
+    expect(await bus.publish(request)).toMatchObject({ kind: 'refused', reason: 'closed' })
+    expect(await bus.publish(back(key, first))).toMatchObject({ kind: 'stored' })
+    await bus.setRequests('open')
+    expect(await bus.publish(request)).toMatchObject({ kind: 'stored' })
+  })
+
+  test('a lease that is renewed does not lapse', async () => {
+    const key = newKey()
+    await agent(key)
+    await using source = bus.work(key.subagent, 'medium')
+    await stored(work(key))
+    const got: Delivery[] = []
+    await source.pull(JUST_ONE, (one) => got.push(one))
+    for (let n = 0; n < 3; n += 1) {
+      got[0]?.working()
+      await source.pull({ batch: 1, expires_ms: LEASE_MS / 2 }, (one) => got.push(one))
+    }
+    expect(got.map(({ delivered }) => delivered)).toEqual([1])
+  })
+
   test('objects are kept whole', async () => {
     const store = await bus.objects('snapshots')
     await store.put('one', TEXT.encode('first'))
     await store.put('one', TEXT.encode('second'))
     expect(new TextDecoder().decode(await store.get('one'))).toBe('second')
     expect(await store.get('another')).toBeUndefined()
+    expect(await store.info('one')).toMatchObject({ size: 6 })
+    expect(await store.list()).toContain('one')
     await store.delete('one')
     expect(await store.get('one')).toBeUndefined()
   })

@@ -1,8 +1,8 @@
 import { deletePass, startAudit } from '@passover/audit'
-import { encode } from '@passover/bus'
+import { encode, encodeHeaders, PolicyStore } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { startDispatcher } from '@passover/dispatcher'
-import { passOverPreferences } from '@passover/schemas'
+import { passOverPreferences, sha256 } from '@passover/schemas'
 import { type Agent, createAgent, type Handler } from '@passover/sdk'
 import type { Logger } from 'pino'
 import type { Book } from './books.js'
@@ -10,14 +10,23 @@ import { performer } from './handlers.js'
 import { OTHER_REASON, optionsOf, type PassPlan } from './plan.js'
 import type { SimBus } from './sim-bus.js'
 import type { Simulation } from './simulation.js'
+import { APPROVAL_MS } from './told.js'
 import type { Process } from './world.js'
 
 export const LEASE_MS = 1_000
-export const APPROVAL_MS = 6_000
+/** Until when an originator that asks for delivery may take a return. */
+export const RETURN_DEADLINE_MS = 24_000
+/** How long the audit keeps a dead letter that nobody settles. */
+const DEAD_LETTERS_MS = 25_000
 
-const POLICY = passOverPreferences.parse({
-  defaults: { lease_ms: LEASE_MS, max_attempts: 3, approval_expires_ms: APPROVAL_MS, timeout_ms: 6_000 },
-})
+const DEFAULTS = {
+  lease_ms: LEASE_MS,
+  max_attempts: 3,
+  approval_expires_ms: APPROVAL_MS,
+  timeout_ms: 6_000,
+  return_deadline_ms: RETURN_DEADLINE_MS,
+}
+const POLICY = passOverPreferences.parse({ defaults: DEFAULTS })
 
 function clockOf(bus: SimBus): Clock {
   return { now: () => bus.now(), monotonic: bus.timing.monotonic, after: bus.timing.after }
@@ -47,7 +56,7 @@ export async function keeper(simulation: Simulation, process: Process): Promise<
   const bus = await simulation.connect(process, 'passover')
   const { id_window_ms } = simulation.plan
   const deps = { bus, clock: clockOf(bus), random: randomOf(process), log: logOf(simulation, process) }
-  await startAudit(deps, { id_window_ms, compression: 'none' })
+  await startAudit(deps, { id_window_ms, compression: 'none', dead_letters_ms: DEAD_LETTERS_MS })
 }
 
 async function agent(simulation: Simulation, process: Process, name: string): Promise<Agent> {
@@ -67,6 +76,7 @@ export async function worker(simulation: Simulation, process: Process): Promise<
 export async function originator(simulation: Simulation, process: Process): Promise<void> {
   const { plan, world } = simulation
   const self = await agent(simulation, process, process.name)
+  if (plan.durable?.includes(process.name)) await askForDelivery(simulation, process)
   for (const pass of plan.passes) {
     if (pass.from !== process.name) continue
     const asked = simulation.asked.get(pass.name)
@@ -76,6 +86,16 @@ export async function originator(simulation: Simulation, process: Process): Prom
       const at = pass.at + after
       if (at > world.time) process.after(at - world.time, () => askAgain(simulation, self, { pass, same }))
     }
+  }
+}
+
+/** It has to be known before it asks for anything. */
+async function askForDelivery(simulation: Simulation, process: Process): Promise<void> {
+  const bus = await simulation.connect(process, process.name)
+  for (;;) {
+    const answer = (await bus.ask({ durable_returns: true }, { service: 'register' })) as { ok?: boolean } | undefined
+    if (answer?.ok) return
+    await new Promise<void>((again) => process.after(100, again))
   }
 }
 
@@ -98,21 +118,43 @@ function askAgain(simulation: Simulation, self: Agent, { pass, same }: { pass: P
   void simulation.hear(pass, { self, handle: self.passOver({ id, ...options }), same })
 }
 
-/** A person who decides about what is held. */
+/** A person who decides about what is held, and about what came back half done. */
 export async function person(simulation: Simulation, process: Process): Promise<void> {
+  const { plan, world } = simulation
   const bus = await simulation.connect(process, 'pat')
-  simulation.onHeld = (book) => {
+  for (const at of plan.policies ?? []) if (at > world.time) process.after(at - world.time, () => void changePolicy(simulation, bus))
+  simulation.onDue = (book, item) => {
     const pass = simulation.passOf(book)
-    if (!pass?.hold || pass.hold.verdict === 'nobody') return
-    const { verdict, digest, after } = pass.hold
-    process.after(after, () => void decide(bus, book, { verdict, right: digest === 'right' }))
+    const due = item === 'dispatch' ? pass?.hold : pass?.release
+    if (!due || due.verdict === 'nobody') return
+    const { verdict, digest, after } = due
+    const shown = item === 'dispatch' ? book.digest : book.ended && sha256(book.ended.kept.data)
+    process.after(after, () => void decide(bus, book, { item, verdict, digest: digest === 'right' ? (shown ?? '') : 'f'.repeat(64) }))
   }
 }
 
-async function decide(bus: SimBus, book: Book, { verdict, right }: { verdict: 'approve' | 'deny'; right: boolean }): Promise<void> {
-  const digest = right ? (book.digest ?? '') : 'f'.repeat(64)
+/** Another version each time, and each of them is seen in what it admits. */
+async function changePolicy(simulation: Simulation, bus: SimBus): Promise<void> {
+  try {
+    const store = await PolicyStore.open(bus, bus.timing)
+    const base = (await store.rollForward())?.version ?? 0
+    const document = passOverPreferences.parse({ defaults: { ...DEFAULTS, max_timeout_ms: 5_000 - 800 * (base % 5) } })
+    await store.publish({ document, base })
+    simulation.count('policies')
+  } catch (error) {
+    simulation.heardError('pat changes the policy', error)
+  }
+}
+
+interface Decided {
+  item: 'dispatch' | 'return'
+  verdict: 'approve' | 'deny'
+  digest: string
+}
+
+async function decide(bus: SimBus, book: Book, { item, verdict, digest }: Decided): Promise<void> {
   const message = {
-    subject: bus.subjects.decision(book, 'dispatch', 'pat'),
+    subject: bus.subjects.decision(book, item, 'pat'),
     headers: { 'Passover-Verdict': verdict, 'Passover-Digest': digest },
     data: encode({ v: 1, verdict, digest }, 'msgpack'),
   }
@@ -134,7 +176,9 @@ export async function evil(simulation: Simulation, process: Process): Promise<vo
       const attempt = book.attempt + (kind === 'fence' ? 1 : process.dice.pick([0, 0, 1]))
       const data = encode(kind === 'fence' ? { v: 1 } : { v: 1, output: { status: 'completed' } }, 'msgpack')
       const headers = { 'Passover-Attempt': String(attempt), 'Passover-Nonce': 'evil', 'Passover-Status': 'completed' }
-      void bus.publish({ subject: bus.subjects.step(kind, book, book.subagent), headers, data })
+      // It stands beside the server: nothing delays it.
+      const block = encodeHeaders(headers)
+      simulation.server.publish({ subject: bus.subjects.step(kind, book, book.subagent), block, data, guard: undefined }, 'evil')
     })
   }
 }

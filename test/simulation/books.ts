@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { decode } from '@passover/bus'
 import type { Kept } from './sim-stream.js'
 
@@ -25,6 +26,8 @@ export interface Book {
   answers: number | undefined
   cancelled_at: number | undefined
   approved: Set<string>
+  /** Of returns: what was decided first about each digest. */
+  released: Map<string, { verdict: string; time: number }>
   /** Server time at which each attempt began. */
   fences: { sequence: number; time: number }[]
 }
@@ -67,6 +70,7 @@ export function emptyBook({ originator, subagent, id }: Omit<StepText, 'kind' | 
     answers: undefined,
     cancelled_at: undefined,
     approved: new Set(),
+    released: new Map(),
     fences: [],
   }
 }
@@ -121,6 +125,7 @@ export function enter(book: Book, kept: Kept, step: StepText): void {
 
 interface Control {
   ancestors?: string[]
+  policy_version?: number
   budget?: { passes?: number }
 }
 
@@ -129,13 +134,28 @@ function bodyOf(kept: Kept): unknown {
   return decoded.ok ? decoded.value : {}
 }
 
-/** The reason that a request gives. */
-export function reasonIn(kept: Kept): string | undefined {
-  return (bodyOf(kept) as { request?: { reason?: string } }).request?.reason
+interface Asked {
+  reason?: string
+  timeout_ms?: number
+}
+
+/** What a request says. */
+export function askedIn(kept: Kept): Asked {
+  return (bodyOf(kept) as { request?: Asked }).request ?? {}
 }
 
 export function controlIn(kept: Kept): Control | undefined {
   return (bodyOf(kept) as { control?: Control }).control
+}
+
+/** Whether it came back half done, by somebody honest. */
+export function isHalf({ ended }: Book): boolean {
+  return ended !== undefined && ended.by !== SYSTEM && ended.kept.by !== 'evil' && header(ended.kept, 'Passover-Status') === 'partial'
+}
+
+/** What was decided first about just what came back. */
+export function verdictOn({ ended, released }: Book): { verdict: string; time: number } | undefined {
+  return ended && released.get(createHash('sha256').update(ended.kept.data).digest('hex'))
 }
 
 export function header(kept: Kept, name: string): string | undefined {

@@ -1,37 +1,13 @@
-import { type Book, controlIn, emptyBook, enter, header, impossible, reasonIn, type StepText, stepIn } from './books.js'
+import { askedIn, type Book, controlIn, emptyBook, enter, header, impossible, type StepText, stepIn } from './books.js'
 import type { Plan } from './plan.js'
 import type { Watcher } from './sim-server.js'
 import type { Kept } from './sim-stream.js'
+import { CLOCK_MS, type Told, wrongIn } from './told.js'
+import type { Violation } from './violation.js'
 import type { World } from './world.js'
-
-/** Something that breaks a promise: which, and how. */
-export interface Violation {
-  promise: 'P1' | 'P2' | 'P3' | 'P4' | 'P5'
-  /** One word for what kind it is: shrinking keeps it. */
-  kind: string
-  text: string
-  at: number
-}
-
-/** What a caller was told about a pass. */
-export interface Told {
-  name: string
-  key: string
-  by: string
-  /** False: it asked with another request under the same id. Undefined: its request is not compared with the pass's. */
-  same: boolean | undefined
-  output?: string
-  code?: string
-  /** The error's message. */
-  why?: string
-  /** The pass under that id when it was told: there may be another one later. */
-  book?: Book | undefined
-}
 
 const MAX_ATTEMPTS = 3
 const MAX_DEPTH = 3
-/** A process's clock may be off by half of the longest round trip that it believes. */
-const CLOCK_MS = 130
 
 /** Looks at every message as it is stored, and at everything that callers and handlers see. It shares no rule with the product. */
 export class Checks implements Watcher {
@@ -41,8 +17,12 @@ export class Checks implements Watcher {
   readonly #world: World
   readonly #plan: Plan
   readonly #begun = new Map<string, number>()
-  readonly #log: Kept[] = []
+  /** Steps of dishonest workers that do not count. */
+  readonly forged: Kept[] = []
+  readonly #log = new Map<number, Kept>()
+  readonly #messages = new Map<string, Kept[]>()
   readonly #keys = new Map<string, Set<string>>()
+  readonly #names = new Map<string, string>()
 
   constructor(world: World, plan: Plan) {
     this.#world = world
@@ -61,14 +41,18 @@ export class Checks implements Watcher {
   }
 
   stored(kept: Kept): void {
-    this.#log[kept.sequence] = kept
+    this.#log.set(kept.sequence, kept)
     const step = stepIn(kept.subject)
     if (step) this.#step(kept, step)
     const [kind, a = '', b = '', c = '', d = '', e = ''] = kept.subject.split('.')
     const id = header(kept, 'Passover-Id')
+    const key = kind === 'request' ? `${b}/${a}/${id}` : `${a}/${b}/${c}`
+    const known = this.#messages.get(key)
+    if (known) known.push(kept)
+    else this.#messages.set(key, [kept])
     if (kind === 'request' && id) this.book({ originator: b, subagent: a, id }).requests.push(kept.sequence)
     if (kind === 'event' && d === 'cancel' && e) this.book({ originator: a, subagent: b, id: c }).cancelled_at ??= kept.time
-    if (kind === 'decision' && d === 'dispatch') this.#decision(kept, this.book({ originator: a, subagent: b, id: c }))
+    if (kind === 'decision') this.#decision(kept, d, this.book({ originator: a, subagent: b, id: c }))
   }
 
   deleted(kept: Kept): void {
@@ -84,18 +68,20 @@ export class Checks implements Watcher {
   /** A pass as it reads when this message of it is deleted too: ended as it did, or not begun, and no guard can be passed. */
   #left(step: StepText, gone: Kept): Book {
     const left = emptyBook(step)
-    for (const kept of this.#log) {
-      if (!kept || kept === gone || kept.gone_at < Number.POSITIVE_INFINITY) continue
+    for (const kept of this.messagesOf(left.key)) {
+      if (kept === gone || kept.gone_at < Number.POSITIVE_INFINITY) continue
       const one = stepIn(kept.subject)
-      if (!one || one.id !== step.id || one.originator !== step.originator || one.subagent !== step.subagent) continue
+      if (!one) continue
       if (impossible(left, kept, { step: one, window_ms: this.#plan.id_window_ms }) === undefined) enter(left, kept, one)
     }
     return left
   }
 
-  #decision(kept: Kept, book: Book): void {
-    const digest = header(kept, 'Passover-Digest')
-    if (header(kept, 'Passover-Verdict') === 'approve' && digest !== undefined) book.approved.add(digest)
+  #decision(kept: Kept, item: string, book: Book): void {
+    const digest = header(kept, 'Passover-Digest') ?? ''
+    const verdict = header(kept, 'Passover-Verdict') ?? ''
+    if (item === 'return') book.released.set(digest, book.released.get(digest) ?? { verdict, time: kept.time })
+    else if (verdict === 'approve') book.approved.add(digest)
   }
 
   #step(kept: Kept, step: StepText): void {
@@ -114,6 +100,7 @@ export class Checks implements Watcher {
 
   /** What an honest process stored under its guard counts: else somebody acts on what did not happen. */
   #ignored(kept: Kept, book: Book, { step, why, told }: { step: StepText; why: string; told: string }): void {
+    if (kept.by === 'evil' && why !== 'late') this.forged.push(kept)
     if (kept.by === 'evil' || why === 'late') return
     const expects = (what: string) => kept.headers.get(`Nats-Expected-Last-Subject-Sequence${what}`) !== undefined
     // Guarded by its own subject alone: nobody but the system can have stored there.
@@ -135,7 +122,7 @@ export class Checks implements Watcher {
   #begins(kept: Kept, step: StepText): void {
     const old = this.book(step)
     const book = emptyBook(step)
-    book.requests = old.requests.filter((sequence) => (this.#log[sequence]?.time ?? 0) > (old.ended?.kept.time ?? 0))
+    book.requests = old.requests.filter((sequence) => this.timeOf(sequence) > (old.ended?.kept.time ?? 0))
     this.books.set(book.key, book)
     this.#begun.delete(book.key)
     for (const name of [...this.#begun.keys()]) if (name.startsWith(`${book.key} `)) this.#begun.delete(name)
@@ -188,7 +175,7 @@ export class Checks implements Watcher {
   }
 
   acked(consumer: string, sequence: number): void {
-    const kept = this.#log[sequence]
+    const kept = this.#log.get(sequence)
     if (!kept) return
     const step = stepIn(kept.subject)
     if (step) {
@@ -206,15 +193,15 @@ export class Checks implements Watcher {
       this.blame('P2', 'ack_held', `decision ${sequence} is acknowledged, ${book.key} is still held`)
   }
 
-  /** What the request of a pass says; undefined: it is not known. */
-  reasonOf(book: Book): string | undefined {
-    const kept = this.#log[book.answers ?? 0]
-    return kept && reasonIn(kept)
+  /** What the request of a pass says; empty: it is not known. */
+  askedFor({ answers }: Book): ReturnType<typeof askedIn> {
+    const kept = this.#log.get(answers ?? 0)
+    return kept ? askedIn(kept) : {}
   }
 
   /** When a message was stored, server ms. */
   timeOf(sequence: number): number {
-    return this.#log[sequence]?.time ?? 0
+    return this.#log.get(sequence)?.time ?? 0
   }
 
   /** The passes that a planned one became: one, but for children, which each attempt of their parent asks for anew. */
@@ -222,12 +209,26 @@ export class Checks implements Watcher {
     return [...(this.#keys.get(name) ?? [])]
   }
 
-  isTold(told: Told): void {
-    this.told.push({ ...told, book: this.books.get(told.key) })
+  /** The planned pass that became this one. */
+  nameOf(key: string): string | undefined {
+    return this.#names.get(key)
+  }
+
+  /** Everything that was stored of a pass, deleted or not, with all requests for its id. */
+  messagesOf(key: string): readonly Kept[] {
+    return this.#messages.get(key) ?? []
+  }
+
+  isTold(about: Told): void {
+    const told = { ...about, book: this.books.get(about.key) }
+    this.told.push(told)
+    const reason = told.book && this.askedFor(told.book).reason
+    for (const { promise, kind, text } of wrongIn(told, { reason, now: this.#world.now })) this.blame(promise, kind, text)
   }
 
   isAsked(name: string, key: string): void {
     this.#keys.set(name, (this.#keys.get(name) ?? new Set()).add(key))
+    this.#names.set(key, name)
   }
 
   /** A handler begins to run. `work`: the sequence of the work step that was delivered. */

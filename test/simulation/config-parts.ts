@@ -1,5 +1,7 @@
 import type { Dice } from './dice.js'
-import type { FaultPlan, PassPlan } from './plan.js'
+import type { FaultPlan, PassPlan, Plan } from './plan.js'
+
+export type Change = (plan: Plan, dice: Dice) => Partial<Plan>
 
 /** Of a pass nothing but that it runs for a while and returns. */
 export function plain(pass: PassPlan, dice: Dice): PassPlan {

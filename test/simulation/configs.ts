@@ -1,16 +1,33 @@
-import { APPROVAL_MS } from './actors.js'
-import { below, held, many, plain, stopWorkers, troubles, workerOf } from './config-parts.js'
+import { below, type Change, held, many, plain, stopWorkers, troubles } from './config-parts.js'
+import { DELETED } from './configs-deleted.js'
+import { BESIDES, OF_THE_MODEL } from './configs-model.js'
 import { Dice } from './dice.js'
 import { type FaultPlan, makePlan, type PassPlan, type Plan } from './plan.js'
+import { APPROVAL_MS } from './told.js'
 
-type Change = (plan: Plan, dice: Dice) => Partial<Plan>
+const attempts: Change = ({ passes }, dice) => {
+  const own = passes.map((pass) => ({ ...plain(pass, dice), ms: dice.between(1_000, 4_500) }))
+  return { workers: 2, clustered: false, passes: own, faults: stopWorkers(own, dice) }
+}
 
 /** The model's configurations: what each mutant needs, without much besides. A fault of another kind may come along. */
 const CHANGES: Record<string, Change> = {
-  attempts: ({ passes }, dice) => {
-    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: dice.between(1_000, 4_500) }))
-    return { workers: 2, clustered: false, passes: own, faults: stopWorkers(own, dice) }
+  ...OF_THE_MODEL,
+  ...DELETED,
+  ...BESIDES,
+  attempts,
+  /** How a worker knows its own fence: each of these is a mutant, or a variant that must hold. */
+  own_by_process: ({ passes }, dice) => {
+    const own = passes.slice(0, 2).map((pass) => ({ ...plain(pass, dice), ms: 8_000, timeout_ms: 12_000 }))
+    // All deliveries of a pass come to one process, which is stopped when it gets the first and when it runs the second.
+    const stop = ({ at, to }: PassPlan): FaultPlan[] => [
+      { kind: 'stop', at: Math.max(50, at - dice.between(0, 20)), who: `${to}-0`, ms: dice.between(1_200, 1_800) },
+      { kind: 'stop', at: at + dice.between(1_900, 2_300), who: `${to}-0`, ms: dice.between(1_200, 1_800) },
+    ]
+    return { workers: 1, clustered: false, passes: own, faults: troubles(own, stop) }
   },
+  own_by_agent: attempts,
+  own_never: attempts,
   attempts_unknown: ({ passes }, dice) => {
     const own = passes.map((pass) => plain(pass, dice))
     const storm: FaultPlan = { kind: 'storm', at: 100, ms: 9_000, loss: 0.2, late: 0.2, late_ms: 2_500 }
@@ -124,28 +141,6 @@ const CHANGES: Record<string, Change> = {
     const mute: FaultPlan = { kind: 'mute', at: dice.between(100, 3_000), consumer: 'dispatcher', ms: 20_000 }
     return { narrow: false, clustered: false, passes: own, faults: [mute], evil: [], until: 40_000 }
   },
-  /** A worker that was given work wakes when the pass is deleted. */
-  deleted_attempts: ({ passes }, dice) => {
-    // Gone before its deadline would have passed.
-    const own = passes.slice(0, 2).map((pass) => ({ ...plain(pass, dice), ms: 100, timeout_ms: 60_000, cancel: 500 }))
-    const stop = ({ at, to }: PassPlan): FaultPlan[] => [
-      ...[0, 1].map((n) => ({ kind: 'stop' as const, at: Math.max(50, at - 5), who: `${to}-${n}`, ms: dice.between(30_000, 40_000) })),
-      // It does not hear that it ended.
-      { kind: 'storm', at: at + 450, ms: 1_000, loss: 0.5, late: 0, late_ms: 0 },
-    ]
-    const faults = troubles(own, stop)
-    return {
-      deletes: true,
-      workers: 2,
-      clustered: true,
-      lag: 0.4,
-      id_window_ms: 9_000,
-      until: 62_000,
-      calm_at: 50_000,
-      passes: own,
-      faults,
-    }
-  },
   /** A worker wakes when its pass is over, and nobody has ended it. */
   overdue: ({ passes }, dice) => {
     const own = passes.map((pass) => ({ ...plain(pass, dice), timeout_ms: 3_000, ms: 100 }))
@@ -154,35 +149,6 @@ const CHANGES: Record<string, Change> = {
       ...[0, 1].map((n) => ({ kind: 'stop' as const, at: Math.max(50, at - 5), who: `${to}-${n}`, ms: 3_500 })),
     ]
     return { workers: 2, dispatchers: 1, clustered: false, passes: own, faults: troubles(own, stop) }
-  },
-  deleted: ({ passes }, dice) => {
-    const own = passes.map((pass) => ({
-      ...plain(pass, dice),
-      ms: 100,
-      given: dice.hits(0.4),
-      again: [8_000, 17_500, 19_000, 22_000].map((after) => ({ after: after + dice.between(0, 2_500), same: true })),
-    }))
-    const die = (pass: PassPlan): FaultPlan[] => [
-      { kind: 'die', at: pass.at + 18_000, who: 'reaper', n: dice.whole(1, 9), back_ms: 500 },
-      { kind: 'stop', at: pass.at + dice.between(18_000, 21_000), who: workerOf(pass, dice), ms: dice.between(500, 4_000) },
-    ]
-    return { deletes: true, id_window_ms: 9_000, until: 62_000, calm_at: 30_000, passes: own, faults: troubles(own, die) }
-  },
-  stalled: ({ passes }, dice) => {
-    const own = passes.map((pass) => ({ ...plain(pass, dice), ms: 50 }))
-    const stop = (pass: PassPlan): FaultPlan[] => [
-      { kind: 'stop', at: Math.max(50, pass.at - 5), who: 'dispatcher-0', ms: dice.between(8_000, 14_000) },
-    ]
-    return { dispatchers: 1, deletes: true, id_window_ms: 9_000, until: 62_000, calm_at: 24_000, passes: own, faults: troubles(own, stop) }
-  },
-  /** A worker that fences faster than the timekeepers can read. */
-  starve: ({ passes }, dice) => {
-    const own = passes.slice(0, 1).map((pass) => ({ ...plain(pass, dice), does: 'hangs' as const, timeout_ms: 2_000 }))
-    const evil = own.flatMap(({ at, timeout_ms }) => Array.from({ length: 80 }, (_, n) => at + timeout_ms - 10 + 1.5 * n))
-    const storm = troubles(own, ({ at }) => [
-      { kind: 'storm', at: at + 2_000 + dice.between(150, 320), ms: 40, loss: 0.9, late: 0, late_ms: 0 },
-    ])
-    return { clustered: true, dispatchers: 5, passes: own, faults: storm, evil, evil_kinds: ['fence'] }
   },
   dishonest: ({ passes }, dice) => ({
     passes: passes.map((pass) => plain(pass, dice)),
@@ -216,5 +182,7 @@ export function planOf(seed: number, config?: string): Plan {
   const plan = makePlan(seed)
   const change = config === undefined ? undefined : CHANGES[config]
   if (config !== undefined && !change) throw new Error(`no configuration is called ${config}`)
-  return change ? { ...plan, ...change(plan, new Dice(seed, config)) } : plan
+  if (!change) return plan
+  const changed = { ...plan, policies: [], ...change(plan, new Dice(seed, config)) }
+  return changed.deletes ? { ...changed, segment: undefined } : changed
 }

@@ -1,4 +1,4 @@
-import { type FaultPlan, isDispatcher } from './plan.js'
+import type { FaultPlan } from './plan.js'
 import { HELD_UP_MS } from './sim-line.js'
 import type { Simulation } from './simulation.js'
 
@@ -18,16 +18,23 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
       else process.dies_in = fault.n
       return
     }
+    case 'scratch': {
+      // A timekeeper that finds no snapshot reads the stream from its start.
+      server.bucket(server.subjects.bucket('snapshots')).clear()
+      processes.get(fault.who)?.die()
+      return
+    }
     case 'stop': {
       const process = processes.get(fault.who)
-      if (process) process.stopped_until = world.time + fault.ms
-      if (isDispatcher(fault.who)) simulation.trouble(fault.ms)
+      // What waits to happen in it since an earlier stop stands behind that one.
+      if (process) process.stopped_until = Math.max(process.stopped_until, world.time + fault.ms)
+      simulation.troubleOf(fault.who, fault.ms)
       return
     }
     case 'cut': {
       const line = lines.get(fault.who)
       line?.cut()
-      if (isDispatcher(fault.who)) simulation.trouble(fault.ms)
+      simulation.troubleOf(fault.who, fault.ms)
       world.after(fault.ms, () => server.up && line?.join())
       return
     }
@@ -38,6 +45,13 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
       world.after(fault.ms, () => Object.assign(weather, before))
       return
     }
+    case 'slow':
+      weather.store_ms = fault.store_ms
+      simulation.trouble(fault.ms)
+      world.after(fault.ms, () => {
+        weather.store_ms = 0
+      })
+      return
     case 'restart': {
       if (!server.up) return
       server.up = false

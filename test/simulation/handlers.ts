@@ -14,7 +14,8 @@ export function performer(simulation: Simulation, process: Process): Handler {
     await sleep(process, plan.ms * process.dice.between(0.3, 1), plan.does === 'stubborn' ? undefined : pass.signal)
     await deed(process, plan)
     if (plan.does !== 'stubborn') await Promise.race([below, aborted(pass.signal)])
-    return `${plan.name} by attempt ${pass.attempt}`
+    const output = `${plan.name} by attempt ${pass.attempt}`
+    return plan.does === 'half' ? { status: 'partial', output } : output
   }
 }
 

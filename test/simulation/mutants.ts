@@ -1,9 +1,13 @@
+import { NOT_OF_THE_MODEL } from './mutants-more.js'
+
 /** A fault put into the product where it is loaded: a text of a built file that stands there once is replaced. */
 export interface Mutant {
   /** The rule of DESIGN §2 that it breaks, or the model's mutant that it is. */
   breaks: string
   /** The configuration of configs.ts in which it is looked for. */
   config: string
+  /** The first seed that catches it, where that is not the first of all: a seed's history is the same at each run. */
+  seed?: number
   file: string
   find: string
   put: string
@@ -39,15 +43,15 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'return facts.clock_measured && facts.now >=',
     put: 'return false && facts.now >=',
   },
-  '-old': { config: 'deleted_attempts', breaks: 'decision 66', file: ATTEMPT, find: 'first && !mayBeGone(facts)', put: 'first' },
+  '-old': { seed: 4, config: 'deleted_attempts', breaks: 'decision 66', file: ATTEMPT, find: 'first && !mayBeGone(facts)', put: 'first' },
   own_by_agent: {
-    config: 'attempts',
+    config: 'own_by_agent',
     breaks: 'rule 1',
     file: ATTEMPT,
     find: 'view.fence.nonce === facts.nonce',
     put: 'facts.delivered > 1',
   },
-  own_by_process: { config: 'attempts', breaks: 'rule 1', file: 'packages/sdk/dist/nonce.js', find: '(count++)', put: '(0)' },
+  own_by_process: { config: 'own_by_process', breaks: 'rule 1', file: 'packages/sdk/dist/nonce.js', find: '(count++)', put: '(0)' },
   '-connection': { config: 'counts_lost', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > facts.connected_at', put: 'true' },
   '-consumer': { config: 'recreated', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > consumer_created_at', put: 'true' },
   skip_fence: {
@@ -64,7 +68,7 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'parent.journal.valid === step.proof',
     put: 'true',
   },
-  no_cascade: { config: 'child', breaks: 'rule 3', file: OPEN_PASS, find: 'if (!step.parent)', put: 'if (true)' },
+  no_cascade: { seed: 2, config: 'child', breaks: 'rule 3', file: OPEN_PASS, find: 'if (!step.parent)', put: 'if (true)' },
   '-del_order': {
     config: 'deleted',
     breaks: 'rule 4',
@@ -72,7 +76,7 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'rank(a) - rank(b) || a.sequence - b.sequence',
     put: 'rank(b) - rank(a) || a.sequence - b.sequence',
   },
-  '-late': { config: 'late', breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
+  '-late': { seed: 2, config: 'late', breaks: 'rule 5', file: LIFECYCLE, find: 'step.time - asked > rules.id_window_ms', put: 'false' },
   '-ret_guard': {
     config: 'starve',
     breaks: 'the guards',
@@ -103,6 +107,7 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'this.#leases.shorten(envelope.control.lease_ms); delivery.ack();',
   },
   ack_out_of_turn: {
+    seed: 13,
     config: 'crowded',
     breaks: 'rule 7',
     file: 'services/dispatcher/dist/out-of-turn.js',
@@ -125,6 +130,7 @@ export const MUTANTS: Record<string, Mutant> = {
     put: "subject: subjects.return(run.key, 'nobody'), sequence: 0 }",
   },
   unknown_is_won: {
+    seed: 3,
     config: 'admission_unknown',
     breaks: 'outcomes',
     file: JOURNAL,
@@ -140,6 +146,7 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'async #read(key, from, until) { return this.#glimpse(key, until);',
   },
   stale_goes_on: {
+    seed: 2,
     config: 'attempts',
     breaks: 'outcomes',
     file: 'packages/sdk/dist/give-back.js',
@@ -147,6 +154,7 @@ export const MUTANTS: Record<string, Mutant> = {
     put: "if (settled === 'lost') { message.guard.sequence = steps.at(-1).sequence; return { publish: message, stored: () => 'returned' }; } return settled ? { done: settled }",
   },
   dispatch_held: {
+    seed: 2,
     config: 'hold',
     breaks: 'holds',
     file: 'services/dispatcher/dist/decisions.js',
@@ -198,4 +206,10 @@ export const MUTANTS: Record<string, Mutant> = {
   },
   no_cancel: { config: 'child', breaks: 'P5', file: OPEN_PASS, find: 'if (known.cancelled)', put: 'if (false)' },
   cancel_unheard: { config: 'cancelled', breaks: 'P5', file: OPEN, find: 'pass.cancelled = true;', put: '' },
+  ...NOT_OF_THE_MODEL,
+}
+
+/** Another way to do the same: it must hold. */
+export const VARIANTS: Record<string, Mutant> = {
+  own_never: { config: 'own_never', breaks: 'nothing', file: ATTEMPT, find: 'view.fence.nonce === facts.nonce', put: 'false' },
 }

@@ -1,10 +1,10 @@
 import type { LoadHook } from 'node:module'
-import { MUTANTS, type Mutant } from './mutants.js'
+import { MUTANTS, type Mutant, VARIANTS } from './mutants.js'
 
 let mutant: Mutant | undefined
 
 export function initialize(name: string): void {
-  mutant = MUTANTS[name]
+  mutant = MUTANTS[name] ?? VARIANTS[name]
   if (!mutant) throw new Error(`no mutant is called ${name}`)
 }
 

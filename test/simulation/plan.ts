@@ -1,7 +1,14 @@
 import { Dice } from './dice.js'
 
-/** What a handler does in the end. `stubborn`: it works on whatever its signal says; `kills`: its process dies of it. */
-export type Deed = 'returns' | 'throws' | 'hangs' | 'stubborn' | 'kills'
+/** What a handler does in the end. `half`: what it returns a person must release; `stubborn`: it works on whatever its signal says; `kills`: its process dies of it. */
+export type Deed = 'returns' | 'half' | 'throws' | 'hangs' | 'stubborn' | 'kills'
+
+/** What a person decides, how long after it fell due, and whether about what was shown. */
+export interface DecisionPlan {
+  after: number
+  verdict: 'approve' | 'deny' | 'nobody'
+  digest: 'right' | 'wrong'
+}
 
 export interface PassPlan {
   name: string
@@ -16,18 +23,22 @@ export interface PassPlan {
   /** How long its handler takes. */
   ms: number
   children: PassPlan[]
-  hold?: { after: number; verdict: 'approve' | 'deny' | 'nobody'; digest: 'right' | 'wrong' }
+  hold?: DecisionPlan
+  /** About what it returns, where that is only half done. */
+  release?: DecisionPlan
   cancel?: number
   again: { after: number; same: boolean }[]
   budget?: number
 }
 
-/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. `mute`: a durable that has lost its leader delivers nothing. */
+/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. `mute`: a durable that has lost its leader delivers nothing. `slow`: storing takes long, reading does not. */
 export type FaultPlan =
   | { kind: 'die'; at: number; who: string; n: number; back_ms: number }
+  | { kind: 'scratch'; at: number; who: string }
   | { kind: 'stop'; at: number; who: string; ms: number }
   | { kind: 'cut'; at: number; who: string; ms: number }
   | { kind: 'storm'; at: number; ms: number; loss: number; late: number; late_ms: number }
+  | { kind: 'slow'; at: number; ms: number; store_ms: number }
   | { kind: 'restart'; at: number; down_ms: number; forget_ms: number }
   | { kind: 'remove'; at: number; consumer: string }
   | { kind: 'mute'; at: number; consumer: string; ms: number }
@@ -43,13 +54,21 @@ export interface Plan {
   /** After which nothing goes wrong any more, and the end. */
   calm_at: number
   until: number
-  /** Closed passes are deleted when they are old enough. */
+  /** Closed passes are deleted when they are old enough, by something that needs no archive. */
   deletes: boolean
+  /** So many messages fill a segment of the archive; the audit deletes what is in sealed ones. Undefined: none is ever full. */
+  segment?: number | undefined
+  /** Originators that ask for delivery while they are away. */
+  durable?: string[]
   /** Somebody stores steps without guards: fences and returns of the newest attempt. */
   evil: number[]
   evil_kinds?: ('fence' | 'return')[]
   /** How often an exact get of a cluster shows a replica that lags. */
   lag?: number
+  /** By how many of the stream's changes at most. */
+  lag_by?: number
+  /** When a person puts another version of the policy into force. */
+  policies?: number[]
   skew: Record<string, number>
   /** Dispatchers take so few requests at a time that others come out of turn. */
   narrow: boolean
@@ -69,6 +88,14 @@ export function makePlan(seed: number): Plan {
   const id_window_ms = long ? 9_000 : 60_000
   const passes = Array.from({ length: dice.whole(2, 6) }, (_, n) => root(dice, `p${n}`, { long, id_window_ms }))
   const roles = rolesOf({ dispatchers, workers })
+  const some = new Dice(seed, 'half')
+  for (const pass of passes) {
+    if (pass.does !== 'returns' || !some.hits(0.12)) continue
+    pass.does = 'half'
+    pass.release = decision(some)
+  }
+  const changes = new Dice(seed, 'policies')
+  const archives = new Dice(seed, 'archives').hits(long ? 0.6 : 0.2)
   return {
     seed,
     clustered: dice.hits(0.4),
@@ -77,9 +104,11 @@ export function makePlan(seed: number): Plan {
     id_window_ms,
     calm_at: 12_000,
     until: long ? 62_000 : 37_000,
-    deletes: long,
+    deletes: long && !archives,
+    segment: archives ? new Dice(seed, 'segment').pick([6, 10, 16, 24]) : undefined,
     evil: !quiet && dice.hits(0.1) ? [dice.between(500, 9_000), dice.between(500, 9_000)] : [],
     skew: Object.fromEntries(roles.map((role) => [role, quiet || dice.hits(0.6) ? 0 : Math.round(dice.between(-5 * MINUTE, 5 * MINUTE))])),
+    policies: changes.hits(0.2) ? [changes.between(300, 6_000), changes.between(300, 9_000)] : [],
     narrow: new Dice(seed, 'narrow').hits(0.5),
     passes,
     faults: quiet ? [] : Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles, dice.pick(passes))).sort((a, b) => a.at - b.at),
@@ -141,11 +170,15 @@ function common(dice: Dice, name: string, about: { from: string; above: string[]
     again: [],
   }
   if (dice.hits(0.25)) {
-    const verdict = dice.pick(['approve', 'approve', 'approve', 'deny', 'nobody'] as const)
-    pass.hold = { after: dice.between(1, 5_000), verdict, digest: dice.hits(0.85) ? 'right' : 'wrong' }
+    pass.hold = decision(dice)
   }
   if (dice.hits(0.15)) pass.cancel = dice.between(1, 4_000)
   return pass
+}
+
+export function decision(dice: Dice): DecisionPlan {
+  const verdict = dice.pick(['approve', 'approve', 'approve', 'deny', 'nobody'] as const)
+  return { after: dice.between(1, 5_000), verdict, digest: dice.hits(0.85) ? 'right' : 'wrong' }
 }
 
 function children(dice: Dice, parent: PassPlan, above: string[]): PassPlan[] {

@@ -1,9 +1,11 @@
 import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { planOf } from './configs.js'
 import { MUTANTS } from './mutants.js'
+import type { Plan } from './plan.js'
 import { runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
@@ -11,13 +13,14 @@ import { type Result, Simulation } from './simulation.js'
 /**
  * `npm run simulate`: the real dispatcher, timekeeper, worker, originator and audit over a simulated server, network and clock.
  * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --processes P,
- * --mutant NAME (mutants.ts; in its own configuration), --config NAME (configs.ts).
+ * --mutant NAME (mutants.ts; in its own configuration), --config NAME (configs.ts), --plan FILE (one, as a failing seed was shrunk to).
  */
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '10000' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
+    plan: { type: 'string' },
     mutant: { type: 'string' },
     config: { type: 'string' },
     processes: { type: 'string', default: String(Math.min(2, availableParallelism())) },
@@ -28,7 +31,7 @@ const say = (line: string) => void process.stdout.write(`${line}\n`)
 
 const config = values.config ?? (values.mutant === undefined ? undefined : MUTANTS[values.mutant]?.config)
 
-process.exitCode = values.seed === undefined ? await many() : await one(Number(values.seed))
+process.exitCode = values.seed === undefined && values.plan === undefined ? await many() : await one()
 
 async function many(): Promise<number> {
   const began = Date.now()
@@ -72,10 +75,10 @@ function inMutated(mutant: string): number {
   return spawnSync(process.execPath, args, { env, stdio: 'inherit' }).status ?? 1
 }
 
-async function one(seed: number): Promise<number> {
-  const { mutant } = values
+async function one(): Promise<number> {
+  const { mutant, seed, plan: file } = values
   if (mutant !== undefined && process.env.SIMULATION_MUTANT !== mutant) return inMutated(mutant)
-  const plan = planOf(seed, config)
+  const plan = file === undefined ? planOf(Number(seed), config) : (JSON.parse(readFileSync(file, 'utf8')) as Plan)
   const result = await new Simulation(plan).run()
   say(JSON.stringify(result, null, 2))
   const [violation] = result.violations

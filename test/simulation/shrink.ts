@@ -1,6 +1,6 @@
-import type { Violation } from './checks.js'
 import type { PassPlan, Plan } from './plan.js'
 import { Simulation } from './simulation.js'
+import type { Violation } from './violation.js'
 
 export interface Shrunk {
   plan: Plan
@@ -41,9 +41,11 @@ function* smallerOnes(plan: Plan): Iterable<Plan> {
   for (const at of plan.faults.keys()) yield { ...plan, faults: without(plan.faults, at) }
   for (const at of plan.passes.keys()) yield { ...plan, passes: without(plan.passes, at) }
   if (plan.evil.length > 0) yield { ...plan, evil: plan.evil.slice(1) }
+  if (plan.policies?.length) yield { ...plan, policies: plan.policies.slice(1) }
   if (plan.dispatchers > 1) yield { ...plan, dispatchers: plan.dispatchers - 1 }
   if (plan.workers > 1) yield { ...plan, workers: plan.workers - 1 }
   if (plan.clustered) yield { ...plan, clustered: false }
+  if (plan.segment !== undefined) yield { ...plan, segment: undefined }
   if (plan.deletes) yield { ...plan, deletes: false }
   if (Object.values(plan.skew).some((skew) => skew !== 0)) yield { ...plan, skew: {} }
   for (const [at, pass] of plan.passes.entries())
@@ -51,11 +53,12 @@ function* smallerOnes(plan: Plan): Iterable<Plan> {
 }
 
 function* smallerPasses(pass: PassPlan): Iterable<PassPlan> {
-  const { hold: _, cancel: __, budget: ___, ...plain } = pass
   for (const at of pass.children.keys()) yield { ...pass, children: without(pass.children, at) }
   for (const at of pass.again.keys()) yield { ...pass, again: without(pass.again, at) }
-  if (pass.hold) yield { ...plain, ...(pass.cancel !== undefined && { cancel: pass.cancel }) }
-  if (pass.cancel !== undefined) yield { ...plain, ...(pass.hold && { hold: pass.hold }) }
+  for (const field of ['hold', 'release', 'cancel', 'budget'] as const) {
+    const { [field]: present, ...rest } = pass
+    if (present !== undefined) yield rest as PassPlan
+  }
   if (pass.ms > 0) yield { ...pass, ms: 0 }
   if (pass.does !== 'returns') yield { ...pass, does: 'returns' }
   for (const [at, child] of pass.children.entries())

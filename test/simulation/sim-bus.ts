@@ -120,7 +120,10 @@ export class SimBus implements Bus {
     const expected = guard ? guardLines(subject, guard) : ''
     const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.server.world.now }
     const ask = (): Outcome | undefined => this.server.publish(sent, this.identity)
-    this.line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, this.clustered)))
+    const send = () => this.line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, this.clustered)))
+    const { store_ms = 0 } = this.line.weather
+    if (store_ms > 0) this.timing.after(this.line.process.dice.between(0, store_ms), send)
+    else send()
   }
 
   readonly #call = async <T>(call: string, body?: unknown, timeout_ms = TIMEOUT_MS): Promise<ApiReply<T>> => {
@@ -130,7 +133,7 @@ export class SimBus implements Bus {
 
   readonly #direct = async (_stream: string, subject: string, timeout_ms = TIMEOUT_MS): Promise<Stored | undefined> => {
     const { stream, world } = this.server
-    const lag = this.clustered && world.dice.hits(this.line.weather.lag) ? world.dice.whole(1, 12) : 0
+    const lag = this.clustered && world.dice.hits(this.line.weather.lag) ? world.dice.whole(1, this.line.weather.lag_by ?? 12) : 0
     const ask = () => ({ stored: stream.lastOf(subject, lag > 0 ? stream.changes - lag : undefined) })
     return this.must(await this.line.request(ask, Math.min(timeout_ms, TIMEOUT_MS)), subject).stored
   }

@@ -152,10 +152,10 @@ export class SimConsumer {
       const kept = this.#stream.get(sequence)
       if (kept) return kept
     }
-    while (this.#next <= this.#stream.last) {
-      const sequence = this.#next++
-      const kept = this.#stream.get(sequence)
-      if (!kept || this.#counts.has(sequence) || this.#settled.has(sequence)) continue
+    for (let kept = this.#stream.nextOf(undefined, this.#next); kept; kept = this.#stream.nextOf(undefined, this.#next)) {
+      const { sequence } = kept
+      this.#next = sequence + 1
+      if (this.#counts.has(sequence) || this.#settled.has(sequence)) continue
       if (this.config.filters.some((filter) => matches(filter, kept.subject))) return kept
     }
     return undefined

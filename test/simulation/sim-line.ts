@@ -9,8 +9,11 @@ export interface Weather {
   loss: number
   late: number
   late_ms: number
-  /** How often a replica that is read lags. */
+  /** How often a replica that is read lags, and by how many changes at most (12). */
   lag: number
+  lag_by?: number | undefined
+  /** How long a publish takes at most before it is stored or refused. */
+  store_ms?: number
 }
 
 /** A publish that the server may have heard of. `held_up`: it is stored later than its publisher waits. */

@@ -46,7 +46,7 @@ const DISPATCHER_DELIVERIES = 30
 export class SimServer {
   readonly world: World
   readonly subjects: Subjects
-  readonly stream = new SimStream()
+  readonly stream: SimStream
   readonly consumers = new Map<string, SimConsumer>()
   readonly tables = new Map<string, SimTable>()
   readonly objects = new Map<string, Map<string, { data: Uint8Array; meta: Record<string, string> }>>()
@@ -57,9 +57,11 @@ export class SimServer {
   up = true
   watcher: Watcher = { stored: () => undefined, deleted: () => undefined, acked: () => undefined }
 
-  constructor(world: World, subjects: Subjects) {
+  /** `segment`: how many messages there are of each segment of the archive. */
+  constructor(world: World, subjects: Subjects, segment?: number) {
     this.world = world
     this.subjects = subjects
+    this.stream = new SimStream(segment)
   }
 
   /** A connection stands; when it breaks all that it had here is gone. */

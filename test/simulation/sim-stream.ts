@@ -21,6 +21,8 @@ export interface Kept extends Stored {
 }
 
 const FOREVER = Number.POSITIVE_INFINITY
+/** Sequences of one segment of the archive. */
+const SEGMENT = 4_096
 
 /** One stream as the server has it: guards, sequences, deletes, and what a replica that lags still shows. */
 export class SimStream {
@@ -28,12 +30,34 @@ export class SimStream {
   /** Stores and deletes so far: what a lagging replica has seen is a number of them. */
   changes = 0
   first = 1
+  /** How many messages it holds of each 4,096 sequences, the last ones: of all others nothing is left, so that segments are full soon. */
+  readonly #kept: number
   /** Subjects' messages in order, and the subjects of each journal. */
   readonly #subjects = new Map<string, Kept[]>()
   readonly #journals = new Map<string, Set<string>>()
 
+  constructor(kept = SEGMENT) {
+    this.#kept = kept
+    this.first = this.#sequenceOf(0)
+  }
+
   get last(): number {
-    return this.log.length
+    return this.log.length === 0 ? 0 : this.#sequenceOf(this.log.length - 1)
+  }
+  get next(): number {
+    return this.#sequenceOf(this.log.length)
+  }
+
+  /** Place in the log of the first message at or after a sequence. */
+  placeFrom(sequence: number): number {
+    const within = Math.max(0, (sequence % SEGMENT) - (SEGMENT - this.#kept))
+    return Math.max(0, Math.floor(sequence / SEGMENT) * this.#kept + within - 1)
+  }
+
+  /** The message stored under a sequence, deleted or not. */
+  was(sequence: number): Kept | undefined {
+    const kept = this.log[this.placeFrom(sequence)]
+    return kept?.sequence === sequence ? kept : undefined
   }
 
   /** Stores it, or says that its guard does not hold. */
@@ -45,7 +69,7 @@ export class SimStream {
     }
     const kept: Kept = {
       subject: sent.subject,
-      sequence: this.log.length + 1,
+      sequence: this.next,
       time: about.time,
       headers: readHeaders(sent.block),
       data: sent.data,
@@ -67,15 +91,17 @@ export class SimStream {
 
   /** False: there was no such message. */
   delete(sequence: number): boolean {
-    const kept = this.log[sequence - 1]
-    if (!kept || kept.gone_at !== FOREVER) return false
+    const kept = this.get(sequence)
+    if (!kept) return false
     kept.gone_at = ++this.changes
-    while (this.first <= this.last && this.log[this.first - 1]?.gone_at !== FOREVER) this.first += 1
+    let place = this.placeFrom(this.first)
+    while (place < this.log.length && this.log[place]?.gone_at !== FOREVER) place += 1
+    this.first = this.#sequenceOf(place)
     return true
   }
 
   get(sequence: number): Kept | undefined {
-    const kept = this.log[sequence - 1]
+    const kept = this.was(sequence)
     return kept?.gone_at === FOREVER ? kept : undefined
   }
 
@@ -91,11 +117,16 @@ export class SimStream {
 
   /** The first message at or after a sequence that any of the filters matches. */
   nextOf(filters: readonly string[] | undefined, from: number): Kept | undefined {
-    for (let at = Math.max(1, from); at <= this.last; at += 1) {
-      const kept = this.get(at)
-      if (kept && (!filters || filters.some((filter) => matches(filter, kept.subject)))) return kept
+    for (let place = this.placeFrom(from); place < this.log.length; place += 1) {
+      const kept = this.log[place]
+      if (kept?.gone_at === FOREVER && (!filters || filters.some((filter) => matches(filter, kept.subject)))) return kept
     }
     return undefined
+  }
+
+  #sequenceOf(place: number): number {
+    const count = place + 1
+    return Math.floor(count / this.#kept) * SEGMENT + (SEGMENT - this.#kept) + (count % this.#kept)
   }
 
   #matching(filter: string): Iterable<string> {

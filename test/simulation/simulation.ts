@@ -2,15 +2,18 @@ import { createHash } from 'node:crypto'
 import { Subjects } from '@passover/bus'
 import type { PassHandle } from '@passover/sdk'
 import { dispatcher, evil, keeper, originator, person, reaper, worker } from './actors.js'
-import { type Book, header } from './books.js'
-import { Checks, type Violation } from './checks.js'
-import { conclude } from './conclude.js'
+import { type Book, stepIn } from './books.js'
+import { Checks } from './checks.js'
+import { Evidence } from './evidence.js'
 import { beginFaults } from './faults.js'
 import { isDispatcher, type PassPlan, type Plan, rolesOf } from './plan.js'
+import { Policies } from './policies.js'
 import { SimBus } from './sim-bus.js'
 import { Line, type Weather } from './sim-line.js'
 import { SimServer } from './sim-server.js'
 import type { Kept } from './sim-stream.js'
+import { Timely } from './timely.js'
+import type { Violation } from './violation.js'
 import { Process, World } from './world.js'
 
 /** What a run showed. `digest` is of its whole history. */
@@ -33,6 +36,9 @@ export class Simulation {
   readonly world: World
   readonly server: SimServer
   readonly checks: Checks
+  readonly timely: Timely
+  readonly evidence: Evidence
+  readonly policies: Policies
   readonly weather: Weather
   readonly tally: Record<string, number> = {}
   /** The id under which each planned root pass was asked for. */
@@ -42,7 +48,10 @@ export class Simulation {
   readonly lines = new Map<string, Line>()
   /** Until when something went wrong with the dispatchers or the server, ms. */
   troubled_until = Number.NEGATIVE_INFINITY
-  onHeld: (book: Book) => void = () => undefined
+  /** The same of the audit. */
+  audit_troubled_until = Number.NEGATIVE_INFINITY
+  /** A person is asked about a pass: whether it may be dispatched, or its return delivered. */
+  onDue: (book: Book, item: 'dispatch' | 'return') => void = () => undefined
   readonly #plans = new Map<string, PassPlan>()
   readonly #roles = new Map<string, Role>()
   readonly #starts = new Map<string, number>()
@@ -50,13 +59,20 @@ export class Simulation {
   constructor(plan: Plan) {
     this.plan = plan
     this.world = new World(plan.seed)
-    this.server = new SimServer(this.world, new Subjects())
+    this.server = new SimServer(this.world, new Subjects(), plan.segment)
     this.checks = new Checks(this.world, plan)
-    this.weather = { clustered: plan.clustered, slowest_ms: 1.5, loss: 0, late: 0, late_ms: 0, lag: plan.lag ?? 0.15 }
+    this.timely = new Timely(this)
+    this.evidence = new Evidence(this)
+    this.policies = new Policies(this)
+    this.world.onStep = () => this.timely.look()
+    this.weather = { clustered: plan.clustered, slowest_ms: 1.5, loss: 0, late: 0, late_ms: 0, lag: plan.lag ?? 0.15, lag_by: plan.lag_by }
     const { checks } = this
     this.server.watcher = {
       stored: (kept) => this.#stored(kept),
-      deleted: (kept) => checks.deleted(kept),
+      deleted: (kept) => {
+        if (plan.segment !== undefined) this.evidence.deleted(kept)
+        checks.deleted(kept)
+      },
       acked: (consumer, sequence) => checks.acked(consumer, sequence),
     }
     const know = (pass: PassPlan) => {
@@ -78,7 +94,9 @@ export class Simulation {
     }
     beginFaults(this)
     await this.world.run(this.plan.until)
-    conclude(this)
+    this.timely.touch()
+    this.timely.look()
+    this.evidence.conclude()
     const begun = [...this.checks.books.values()].filter(({ state }) => state !== 'none').length
     const { seed } = this.plan
     return { seed, digest: this.#digest(), steps: this.world.steps, passes: begun, violations: this.checks.violations, tally: this.tally }
@@ -87,6 +105,13 @@ export class Simulation {
   /** What ends passes in time is in trouble from now on for so long. */
   trouble(ms: number): void {
     this.troubled_until = Math.max(this.troubled_until, this.world.time + ms)
+    this.timely.touch()
+  }
+
+  /** One of the processes that answer for something is in trouble for so long. */
+  troubleOf(who: string, ms: number): void {
+    if (isDispatcher(who)) this.trouble(ms)
+    if (who === 'keeper') this.audit_troubled_until = Math.max(this.audit_troubled_until, this.world.time + ms)
   }
 
   count(what: string): void {
@@ -101,15 +126,13 @@ export class Simulation {
     const role = this.#roles.get(name)
     const before = this.processes.get(name)
     if (!role || (before && !before.dead)) return
-    const process = new Process(this.world, name, this.plan.skew[name] ?? 0)
-    // Another start is another throw of the dice.
-    const starts = (this.#starts.get(name) ?? 0) + 1
-    this.#starts.set(name, starts)
-    process.dice.bytes(starts * 7)
+    const start = (this.#starts.get(name) ?? 0) + 1
+    this.#starts.set(name, start)
+    const process = new Process(this.world, name, { skew: this.plan.skew[name] ?? 0, start })
     this.processes.set(name, process)
     process.onDeath.add(() => {
       this.count('deaths')
-      if (isDispatcher(name)) this.trouble(AGAIN_MS)
+      this.troubleOf(name, AGAIN_MS)
       this.startLater(name, AGAIN_MS)
     })
     process.after(0, () => {
@@ -136,9 +159,13 @@ export class Simulation {
     return this.#plans.get(name)
   }
 
-  passOf(book: Book): PassPlan | undefined {
-    for (const plan of this.#plans.values()) if (this.checks.keysOf(plan.name).includes(book.key)) return plan
-    return undefined
+  passOf({ key }: Book): PassPlan | undefined {
+    return this.planOf(this.checks.nameOf(key) ?? '')
+  }
+
+  /** How long a pass that was asked for may last. */
+  timeoutOf(key: string): number | undefined {
+    return this.planOf(this.checks.nameOf(key) ?? '')?.timeout_ms
   }
 
   /** Hears what a caller is told of a pass. */
@@ -165,12 +192,7 @@ export class Simulation {
 
   /** Server time of the youngest message of a pass, its requests included; undefined: none is left. */
   youngestOf(book: Book): number | undefined {
-    let youngest: number | undefined
-    for (const kept of this.server.stream.log) {
-      if (kept.gone_at !== Number.POSITIVE_INFINITY || !isOf(kept, book)) continue
-      youngest = kept.time
-    }
-    return youngest
+    return this.checks.messagesOf(book.key).findLast(({ gone_at }) => gone_at === Number.POSITIVE_INFINITY)?.time
   }
 
   heardError(text: string, error: unknown): void {
@@ -183,16 +205,22 @@ export class Simulation {
 
   #stored(kept: Kept): void {
     this.checks.stored(kept)
-    const tokens = kept.subject.split('.')
-    if (tokens[0] !== 'held') return
-    const [, originator = '', subagent = '', id = ''] = tokens
-    this.onHeld(this.checks.book({ originator, subagent, id }))
+    this.evidence.stored(kept)
+    this.policies.stored(kept)
+    this.timely.touch()
+    const step = stepIn(kept.subject)
+    if (!step) return
+    const book = this.checks.book(step)
+    if (step.kind === 'held') this.onDue(book, 'dispatch')
+    if (book.ended?.kept === kept) this.onDue(book, 'return')
   }
 
   #digest(): string {
     const hash = createHash('sha256')
     for (const kept of this.server.stream.log) {
-      hash.update(`${kept.subject} ${kept.time} ${kept.gone_at} ${kept.headers.text()}`)
+      // A version of the policy has a UUID in it.
+      const headers = kept.subject.startsWith('policy.') ? '' : kept.headers.text()
+      hash.update(`${kept.subject} ${kept.time} ${kept.gone_at} ${headers}`)
       hash.update(kept.data)
     }
     hash.update(JSON.stringify([this.checks.told.map(({ book: _, ...told }) => told), this.world.steps]))
@@ -204,12 +232,6 @@ function roleOf(name: string): Role {
   if (isDispatcher(name)) return dispatcher
   if (name === 'keeper') return keeper
   return name === 'alice' || name === 'bob' ? originator : worker
-}
-
-function isOf(kept: Kept, book: Book): boolean {
-  const [kind, a, b, c] = kept.subject.split('.')
-  if (kind === 'request') return a === book.subagent && b === book.originator && header(kept, 'Passover-Id') === book.id
-  return a === book.originator && b === book.subagent && c === book.id
 }
 
 /** What the network or the server does to whoever asks. */

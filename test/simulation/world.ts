@@ -6,12 +6,15 @@ export const EPOCH = 1_750_000_000_000
 /** Something that is to happen; what is disposed of does not. */
 class Event implements Disposable {
   at: number
-  order: number
+  /** When it was to happen before its process was stopped: what waited for that happens in this order. */
+  readonly due: number
+  readonly order: number
   run: (() => void) | undefined
   readonly process: Process | undefined
 
   constructor(at: number, order: number, { run, process }: { run: () => void; process: Process | undefined }) {
     this.at = at
+    this.due = at
     this.order = order
     this.run = run
     this.process = process
@@ -30,6 +33,8 @@ export class World {
   time = 0
   /** Events that happened. */
   steps = 0
+  /** Called after each of them, when every promise that can go on has gone on. */
+  onStep: () => void = () => undefined
   readonly #heap: Event[] = []
   #order = 0
 
@@ -58,7 +63,6 @@ export class World {
       const stopped = event.process?.stopped_until ?? 0
       if (stopped > event.at) {
         event.at = stopped
-        event.order = this.#order++
         this.#push(event)
         continue
       }
@@ -66,6 +70,7 @@ export class World {
       this.steps += 1
       event.run()
       if (event.process) await settled()
+      this.onStep()
     }
     this.time = until
   }
@@ -102,7 +107,8 @@ export class World {
 }
 
 function before(a: Event, b: Event): boolean {
-  return a.at < b.at || (a.at === b.at && a.order < b.order)
+  if (a.at !== b.at) return a.at < b.at
+  return a.due < b.due || (a.due === b.due && a.order < b.order)
 }
 
 /** Every promise that can go on has gone on by then: the queue of ticks is looked at when no promise is left to go on. */
@@ -123,11 +129,12 @@ export class Process {
   /** Dies when it has done so many things with its connection. */
   dies_in = Number.POSITIVE_INFINITY
 
-  constructor(world: World, name: string, skew = 0) {
+  /** `start`: which of its starts it is. Each has chance of its own: what two make up (nonces) must differ. */
+  constructor(world: World, name: string, { skew = 0, start = 1 }: { skew?: number; start?: number } = {}) {
     this.world = world
     this.name = name
     this.skew = skew
-    this.dice = new Dice(world.seed, name)
+    this.dice = new Dice(world.seed, start === 1 ? name : `${name} ${start}`)
   }
 
   after(ms: number, run: () => void): Disposable {

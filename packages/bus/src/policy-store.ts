@@ -17,6 +17,7 @@ import type { Bus } from './bus.js'
 import type { Stored } from './bus-messages.js'
 import type { Table } from './bus-stores.js'
 import { CONTENT_TYPE, decode, encode } from './codec.js'
+import { machineTiming, type Timing } from './timing.js'
 
 /** How the bucket's `current` stands. `revision` is what the next write of it expects; 0: there is none. */
 export type PolicyStand =
@@ -48,17 +49,20 @@ const TRIES = 200
 export class PolicyStore {
   readonly table: Table<unknown>
   readonly #bus: Bus
+  readonly #timing: Timing
   /** What the stream said of the version that was asked for last: it is asked once a version, not at each look. */
   #said: PolicyVersion | undefined
 
-  private constructor(bus: Bus, table: Table<unknown>) {
+  private constructor(bus: Bus, table: Table<unknown>, timing: Timing) {
     this.#bus = bus
     this.table = table
+    this.#timing = timing
   }
 
-  static async open(bus: Bus): Promise<PolicyStore> {
+  /** `timing`: by which it waits while others write. */
+  static async open(bus: Bus, timing: Timing = machineTiming): Promise<PolicyStore> {
     // Read as it is: what its schema refuses must be told, not left out.
-    return new PolicyStore(bus, await bus.table('policy', z.unknown()))
+    return new PolicyStore(bus, await bus.table('policy', z.unknown()), timing)
   }
 
   async stand(): Promise<PolicyStand> {
@@ -81,7 +85,7 @@ export class PolicyStore {
 
   /** Puts into force what was published and is not; gives what is in force then. An invalid `current` is made anew from the stream. */
   async rollForward(): Promise<PolicyVersion | undefined> {
-    const backoff = new Backoff()
+    const backoff = new Backoff(this.#timing)
     for (let tries = 0; tries < TRIES; tries++) {
       const stand = await this.stand()
       const current = stand.kind === 'valid' ? stand.value : undefined
@@ -96,7 +100,7 @@ export class PolicyStore {
   async publish(draft: PolicyDraft): Promise<PolicyOutcome> {
     if (this.#bus.identity === SYSTEM) throw new TypeError('a policy is a person’s')
     const nonce = randomUUID()
-    const backoff = new Backoff()
+    const backoff = new Backoff(this.#timing)
     for (let tries = 0; tries < TRIES; tries++) {
       const current = await this.rollForward()
       if ((current?.version ?? 0) !== draft.base) {

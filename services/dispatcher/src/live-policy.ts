@@ -1,4 +1,4 @@
-import { type PolicyStand, PolicyStore } from '@passover/bus'
+import { type PolicyStand, PolicyStore, type Timing } from '@passover/bus'
 import type { PassOverPreferences, PolicyVersion } from '@passover/schemas'
 import type { DispatcherDeps } from './deps.js'
 
@@ -43,7 +43,7 @@ export class LivePolicy implements AsyncDisposable {
 
   /** `fallback` holds while the bucket has no version. When this resolves, what is in force is known. */
   static async start(deps: DispatcherDeps, options: { fallback: PolicyInForce; refresh_ms: number }): Promise<LivePolicy> {
-    const live = new LivePolicy(deps, await PolicyStore.open(deps.bus), options)
+    const live = new LivePolicy(deps, await PolicyStore.open(deps.bus, timingOf(deps)), options)
     await live.#begin()
     return live
   }
@@ -149,5 +149,15 @@ export class LivePolicy implements AsyncDisposable {
     this.#current = { version, document }
     this.#sequence = sequence
     this.#deps.log.info({ version, by, reason }, 'policy in force')
+  }
+}
+
+/** The store waits by the dispatcher's clock, too. */
+function timingOf({ clock, random }: DispatcherDeps): Timing {
+  return {
+    wall: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    after: (ms, fn) => clock.after(ms, fn),
+    chance: () => (random.bytes(1)[0] ?? 0) / 256,
   }
 }

@@ -1,0 +1,100 @@
+import type { Mutant } from './mutants.js'
+
+const STANDING = 'services/audit/dist/standing.js'
+const PROJECT = 'services/audit/dist/project.js'
+const ARCHIVE = 'services/audit/dist/archive.js'
+const DELETER = 'services/audit/dist/deleter.js'
+
+/** Of what the audit keeps, deletes and tells (P4), and of what waits for it: the model has none of these. */
+export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
+  delete_open: {
+    seed: 2,
+    config: 'retention',
+    breaks: 'retention',
+    file: STANDING,
+    find: "if (journal.state !== 'done')\n        return { may: 'later' };",
+    put: "if (journal.state !== 'done')\n        return { may: 'go' };",
+  },
+  delete_young: {
+    seed: 2,
+    config: 'retention',
+    breaks: 'rule 4',
+    file: DELETER,
+    find: '({ last_time }) => last_time + 2 * rules.id_window_ms < now',
+    put: '({ last_time }) => last_time < now',
+  },
+  delete_by_segment: {
+    seed: 2,
+    config: 'retention',
+    breaks: 'rule 4',
+    file: DELETER,
+    find: 'ahead.after(keyText(key), k) || unsealed(key, k)',
+    put: 'false',
+  },
+  delete_undelivered: {
+    seed: 5,
+    config: 'undelivered',
+    breaks: 'retention',
+    file: STANDING,
+    find: 'if (due === undefined || due <= now ||',
+    put: 'if (true ||',
+  },
+  archive_forgets: {
+    config: 'retention',
+    breaks: 'P4',
+    file: ARCHIVE,
+    find: 'this.current.add(stored, named(stored, fact), session);',
+    put: "if (fact.type !== 'acknowledged') this.current.add(stored, named(stored, fact), session);",
+  },
+  archive_unchained: {
+    config: 'retention',
+    breaks: 'P4',
+    file: ARCHIVE,
+    find: 'const chain_before = this.last?.chain_after ??',
+    put: 'const chain_before = undefined ??',
+  },
+  record_stays: {
+    config: 'retention',
+    breaks: 'P4',
+    file: 'services/audit/dist/records.js',
+    find: 'if (found && !supersedes(record, found.value))',
+    put: 'if (found)',
+  },
+  record_of_before: {
+    config: 'deleted_untimed',
+    breaks: 'P4',
+    file: PROJECT,
+    find: "if (known && !(fact.type === 'step' && this.beginsAnew(known, fact)))",
+    put: 'if (known)',
+  },
+  violation_untold: {
+    seed: 2,
+    config: 'dishonest',
+    breaks: 'P4',
+    file: PROJECT,
+    find: 'this.deps.violations.report(fact.key, fact.sequence, ignored);',
+    put: '{}',
+  },
+  release_any: {
+    config: 'release',
+    breaks: 'releases',
+    file: 'packages/sdk/dist/deliver.js',
+    find: 'if (!policy || releaseOf(opened.output, policy, false).deliver)',
+    put: 'if (true)',
+  },
+  policy_stays: {
+    config: 'policy',
+    breaks: 'P5',
+    file: 'services/dispatcher/dist/live-policy.js',
+    find: 'if (version <= this.#current.version)',
+    put: 'if (true)',
+  },
+  policy_half_told: {
+    seed: 13,
+    config: 'policy',
+    breaks: 'P5',
+    file: 'services/dispatcher/dist/live-policy.js',
+    find: 'const value = await this.#store.rollForward();\n        this.#settled = sequence;',
+    put: 'const value = undefined; this.#settled = sequence;',
+  },
+}
