@@ -126,7 +126,7 @@ export interface AcknowledgedFact {
   time: number
 }
 
-/** Anything else in the stream: policy, agent. */
+/** Anything else in the stream: policy, agent, custody. */
 export interface OtherFact {
   type: 'other'
   sequence: number

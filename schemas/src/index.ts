@@ -110,6 +110,22 @@ export {
   workContext,
 } from './context.js'
 export {
+  type CustodyAnswer,
+  type CustodyBody,
+  type CustodyErasure,
+  type CustodyHold,
+  type CustodyScope,
+  custodyAnswer,
+  custodyBody,
+  custodyErasure,
+  custodyHold,
+  custodyScope,
+  type ErasedFrame,
+  type ErasedPass,
+  erasedFrame,
+  erasedPass,
+} from './custody.js'
+export {
   type DeadLetter,
   type DeadLetterAnswer,
   type DeadLetterDetail,

@@ -3,6 +3,7 @@ import { agentRecord } from './agents.js'
 import * as artifacts from './artifacts.js'
 import { passOverAuditEntry, passRecord } from './audit.js'
 import * as context from './context.js'
+import { custodyBody } from './custody.js'
 import { passError } from './errors.js'
 import { passOverMetadata } from './metadata.js'
 import { approvalNotice, returnNotice } from './notices.js'
@@ -43,6 +44,7 @@ const PUBLIC = {
   budget: policy.budget,
   'policy-body': policyBody,
   'policy-version': policyVersion,
+  'custody-body': custodyBody,
   'agent-record': agentRecord,
   'pass-over-audit-entry': passOverAuditEntry,
   'pass-record': passRecord,

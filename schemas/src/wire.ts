@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { agentRecord, ownLimits } from './agents.js'
 import { count, filled, json, jsonRecord, list, record, text, time } from './bounded.js'
+import { custodyQuestions } from './custody.js'
 import { deadLetterQuestions } from './dead-letters.js'
 import { passError } from './errors.js'
 import { LIMITS } from './limits.js'
@@ -246,6 +247,7 @@ export const question = z.discriminatedUnion('op', [
   }),
   ...deadLetterQuestions,
   ...queryQuestions,
+  ...custodyQuestions,
 ])
 export type Question = z.infer<typeof question>
 

@@ -112,7 +112,7 @@ describe('one message of an archive whose chain was made anew', () => {
         entry: { ...segment.entry, sha256: sha256(object), size: object.length, raw_size: object.length },
       }
       const { shown, counts } = await verifyArchive(sourceOf([erased]), RULES)
-      expect({ id, shown }).toEqual({ id, shown: [] })
+      expect({ id, shown: shown.filter(({ rule }) => rule !== 'erasure') }).toEqual({ id, shown: [] })
       expect(counts.erased).toBe(events.filter(isGone).length)
     }
   }, 120_000)

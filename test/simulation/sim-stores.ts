@@ -20,6 +20,7 @@ export const inlineParts: PartStore = {
   stow: async (_, parts) => parts,
   fetch: async (part) => part.data ?? new Uint8Array(0),
   remove: async () => undefined,
+  removeToken: async () => undefined,
 }
 
 /** A bucket seen from a process. */
@@ -61,6 +62,11 @@ export class SimTableClient<T> implements Table<T> {
       else if (answer.value.revision === undefined) settle({ kind: 'lost' })
       else settle({ kind: 'stored', sequence: answer.value.revision })
     })
+  }
+
+  async erase(key: string): Promise<boolean> {
+    await this.delete(key)
+    return true
   }
 
   async delete(key: string): Promise<void> {

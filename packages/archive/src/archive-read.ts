@@ -35,7 +35,7 @@ export class Archive {
     private readonly manifest: Manifest,
     private readonly objects: ObjectStore,
   ) {
-    this.finder = new IdFinder(manifest, (k) => this.passesIn(k))
+    this.finder = new IdFinder(manifest, (k) => this.indexBytes(k))
   }
 
   /** The archived messages of these sequences, in order; those that no segment holds are left out. */
@@ -94,18 +94,29 @@ export class Archive {
 
   /** What the index of one sealed segment says; it is read anew. */
   async passesIn(k: number): Promise<IndexedPass[]> {
-    const entry = await this.manifest.entry(k)
-    const bytes = entry && (await this.objects.get(entry.index))
+    const bytes = await this.indexBytes(k)
     return bytes ? decodeIndex(bytes) : []
+  }
+
+  private async indexBytes(k: number): Promise<Uint8Array | undefined> {
+    const entry = await this.manifest.entry(k)
+    return entry && !entry.removed ? await this.objects.get(entry.index) : undefined
   }
 
   /** The same for who deletes by it. Throws SegmentDamaged where the index of a sealed segment is not there. */
   async passesSealed(k: number): Promise<IndexedPass[]> {
     const entry = await this.manifest.entry(k)
-    if (!entry) return []
+    if (!entry || entry.removed) return []
     const bytes = await this.objects.get(entry.index)
     if (!bytes) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
     return decodeIndex(bytes)
+  }
+
+  /** What is remembered of a segment is read anew: it was changed, or is gone. */
+  forget(k: number): void {
+    this.segments.delete(k)
+    this.indexes.delete(k)
+    this.finder.forget(k)
   }
 
   private async segment(k: number): Promise<Map<number, Stored>> {
@@ -114,6 +125,7 @@ export class Archive {
     const entry = await this.manifest.entry(k)
     const messages = new Map<number, Stored>()
     if (!entry) return messages
+    if (entry.removed) return messages
     for (const frame of await readSegment(this.objects, entry)) {
       if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })
     }
@@ -159,9 +171,9 @@ export async function verifyChain(manifest: Manifest, objects: ObjectStore): Pro
     if (previous && k !== previous.k + 1) return { ok: false, k: previous.k + 1, what: 'segment is missing' }
     const before = previous?.chain_after ?? Buffer.from(GENESIS).toString('hex')
     if (entry.chain_before !== before) return { ok: false, k, what: 'does not continue the chain' }
-    const what = await damageOf(objects, entry)
+    const what = entry.removed ? undefined : await damageOf(objects, entry)
     if (what !== undefined) return { ok: false, k, what }
-    events += entry.count
+    events += entry.removed ? 0 : entry.count
     previous = entry
   }
   return { ok: true, segments: entries.length, events }

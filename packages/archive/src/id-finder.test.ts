@@ -1,14 +1,21 @@
 import { expect, it } from 'vitest'
 import { IdFinder } from './id-finder.js'
 import type { ManifestEntry } from './manifest.js'
+import { encodeIndex } from './segment-index.js'
 
 const entry = (k: number) => ({ k, first_time: 10 * k + 1, last_time: 10 * k + 9 }) as ManifestEntry
+
+const REMOVED = 9
 
 /** Of an archive that may grow. */
 function finderOf(entries: ManifestEntry[]): IdFinder {
   const manifest = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
   const key = (k: number) => ({ originator: 'alice', subagent: 'audit', id: `given-id-${k}` })
-  return new IdFinder(manifest, async (k) => [{ key: key(k), session_id: undefined, sequences: [k * 4_096], begins: true }])
+  return new IdFinder(manifest, async (k) =>
+    k === REMOVED
+      ? undefined
+      : encodeIndex(k, [{ key: key(k), session_id: undefined, sequences: [k * 4_096], begins: true }], { parts: [`alice/part-${k}`] }),
+  )
 }
 
 it('says that it does not know all segments until their indexes were read', async () => {
@@ -40,11 +47,24 @@ it('an attempt that failed is gone on with, and until then nobody takes what is 
   const finder = new IdFinder(manifest, async (k) => {
     if (k === 19 && broken) throw new Error('nobody answers')
     asked.push(k)
-    return []
+    return encodeIndex(k, [], {})
   })
   await expect(finder.prepare()).rejects.toThrow('nobody answers')
   expect([finder.complete, await finder.segmentsOf('given-id-1')]).toEqual([false, undefined])
   broken = false
   await finder.prepare()
   expect([finder.complete, asked.length, new Set(asked).size]).toEqual([true, 20, 20])
+})
+
+it('knows which parts are spoken of, and forgets removed segments', async () => {
+  const finder = finderOf([entry(0), entry(1)])
+  expect(await finder.speaksOf('alice/part-0')).toBeUndefined()
+  await finder.prepare()
+  expect([await finder.speaksOf('alice/part-0'), await finder.speaksOf('alice/part-2')]).toEqual([true, false])
+  finder.forget(0)
+  expect([await finder.speaksOf('alice/part-0'), await finder.segmentsOf('given-id-0')]).toEqual([false, []])
+  await finder.renew(entry(0))
+  expect(await finder.segmentsOf('given-id-0')).toEqual([0])
+  await finder.renew(entry(REMOVED))
+  expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([1, 0])
 })

@@ -1,5 +1,5 @@
 import type { Manifest } from './manifest.js'
-import type { IndexedPass } from './segment-index.js'
+import { decodeIndex, partsIn } from './segment-index.js'
 
 const AT_ONCE = 16
 
@@ -13,6 +13,8 @@ type Spanned = Span & { k: number }
 interface Known extends Span {
   /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. */
   ids: Uint32Array
+  /** The same of the parts that it refers to; undefined: it does not say. */
+  parts: Uint32Array | undefined
 }
 
 /**
@@ -27,7 +29,7 @@ export class IdFinder {
 
   constructor(
     private readonly manifest: Pick<Manifest, 'all' | 'entry' | 'newest'>,
-    private readonly passesIn: (k: number) => Promise<IndexedPass[]>,
+    private readonly indexOf: (k: number) => Promise<Uint8Array | undefined>,
   ) {}
 
   /** Whether the indexes of all segments that were sealed at the start are read. */
@@ -60,6 +62,26 @@ export class IdFinder {
     return { segments, complete: this.ready }
   }
 
+  /** Whether a segment that is kept may refer to a part. Undefined: not all were read yet. */
+  async speaksOf(part: string): Promise<boolean | undefined> {
+    if (!this.ready) return undefined
+    await this.readNewer()
+    const hash = hashOf(part)
+    for (const { parts } of this.known.values()) if (!parts || has(parts, hash)) return true
+    return false
+  }
+
+  /** A segment was removed, or its index is another. */
+  forget(k: number): void {
+    this.known.delete(k)
+  }
+
+  /** Reads the index of one segment again. */
+  async renew(entry: Spanned): Promise<void> {
+    this.known.delete(entry.k)
+    await this.note(entry)
+  }
+
   private async read(): Promise<void> {
     if (this.ready) return await this.readNewer()
     const entries = await this.manifest.all()
@@ -79,10 +101,22 @@ export class IdFinder {
   }
 
   private async note({ k, first_time, last_time }: Spanned): Promise<void> {
-    const passes = await this.passesIn(k)
-    this.known.set(k, { first_time, last_time, ids: Uint32Array.from(passes, ({ key }) => hashOf(key.id)).sort() })
     this.newest = Math.max(this.newest, k)
+    const index = await this.indexOf(k)
+    // Removed.
+    if (!index) return
+    const parts = partsIn(index)
+    this.known.set(k, {
+      first_time,
+      last_time,
+      ids: hashesOf(decodeIndex(index).map(({ key }) => key.id)),
+      parts: parts && hashesOf(parts),
+    })
   }
+}
+
+function hashesOf(texts: readonly string[]): Uint32Array {
+  return Uint32Array.from(texts, hashOf).sort()
 }
 
 function hashOf(id: string): number {

@@ -3,14 +3,16 @@
  * digests through all of them (DESIGN §4 Objects). The audit writes it; who verifies or searches it reads it here too.
  *
  * Invariants:
- * I1 Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once.
+ * I1 Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once. Later its object may be another
+ *    (entries erased) or gone (removed); what the chain says of it stays.
  * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
 export { Archive, checkFrames, framesIn, readSegment, type Verified, verifyChain } from './archive-read.js'
 export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes, sequenceOf } from './examine.js'
 export { IdFinder } from './id-finder.js'
-export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter } from './manifest.js'
+export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter, type RemovedSegment } from './manifest.js'
+export { partName, partsNamed } from './parts-named.js'
 export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'
 export { type LocalSegment, sealLocal } from './seal-local.js'
 export {
@@ -29,5 +31,5 @@ export {
   writeFrame,
 } from './segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
-export { decodeIndex, encodeIndex, IndexBuilder, type IndexedPass, isFirst, keyOfFact } from './segment-index.js'
+export { decodeIndex, encodeIndex, IndexBuilder, type IndexedPass, isFirst, keyOfFact, partsIn, printsOf } from './segment-index.js'
 export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive } from './source.js'

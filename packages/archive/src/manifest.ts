@@ -7,7 +7,21 @@ export const ARCHIVE_BUCKET = 'archive'
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** What is known of a sealed segment. There is one entry a segment, ever: who creates it first has sealed it. */
+/** A segment that the archive keeps no longer: its entry alone stays, and what of it still stands in the stream (versions, custody). */
+export const removedSegment = z.object({
+  why: z.literal('retention'),
+  /** Server ms, and how many days the policy in force kept then. */
+  at: z.number(),
+  retention_days: z.number().positive(),
+  /** An object of unpacked frames; absent: nothing stands there. */
+  kept: z.object({ object: z.string(), sha256: hex32 }).optional(),
+})
+export type RemovedSegment = z.infer<typeof removedSegment>
+
+/**
+ * What is known of a sealed segment. There is one entry a segment, ever: who creates it first has sealed it. Later only its object may become
+ * another (entries were erased), with the same chain, or it is removed.
+ */
 export const manifestEntry = z.object({
   v: z.literal(1),
   k: z.int().min(0),
@@ -31,6 +45,7 @@ export const manifestEntry = z.object({
   index_sha256: hex32.optional(),
   /** Where a restarting projector reads on: nothing before it is missing in KV (I4). */
   resume: z.int().positive(),
+  removed: removedSegment.optional(),
 })
 export type ManifestEntry = z.infer<typeof manifestEntry>
 
@@ -59,6 +74,17 @@ export class Manifest {
   async entry(k: number): Promise<ManifestEntry | undefined> {
     const found = await this.table.get(keyOf(k))
     return found && 'k' in found.value ? found.value : undefined
+  }
+
+  /** With the revision that `replace` expects. */
+  async standing(k: number): Promise<{ entry: ManifestEntry; revision: number } | undefined> {
+    const found = await this.table.get(keyOf(k))
+    return found && 'k' in found.value ? { entry: found.value, revision: found.revision } : undefined
+  }
+
+  /** Compare-and-set of an entry's object, or that it is removed. False: somebody else changed it since. */
+  async replace(entry: ManifestEntry, revision: number): Promise<boolean> {
+    return (await this.table.update(keyOf(entry.k), entry, revision)) !== undefined
   }
 
   /** False: another replica sealed this segment first, and its entry stands. */

@@ -1,5 +1,6 @@
 import type { Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
+import { partsNamed } from './parts-named.js'
 import { type ArchivedEvent, frameSize, SEGMENT_SIZE, writeFrame } from './segment.js'
 import { IndexBuilder, PrintsBuilder } from './segment-index.js'
 
@@ -51,6 +52,7 @@ export class SegmentBuffer {
     facts.last_time = stored.time
     facts.count++
     this.index.add(fact, session)
+    for (const part of partsNamed(stored)) this.index.parts.add(part)
     if (this.chunks) this.keep(eventOf(stored), this.chunks)
   }
 

@@ -15,6 +15,8 @@ const indexBody = z.object({
   later: z.array(z.int()).optional(),
   /** Of each entry its place in the segment (2 bytes) and the beginning of its digest (8): the chain proves that one was touched, this says which. */
   prints: bytes.optional(),
+  /** Large parts that its messages refer to, as `<owner>/<token>`; missing in an index of before: nothing is known. */
+  parts: z.array(z.string()).optional(),
 })
 
 export interface IndexedPass {
@@ -29,6 +31,7 @@ export interface IndexedPass {
 /** Collects the index of one segment while its events come by. */
 export class IndexBuilder {
   private readonly passes = new Map<string, IndexedPass>()
+  readonly parts = new Set<string>()
 
   add(fact: Fact, session: string | undefined): void {
     const key = keyOfFact(fact)
@@ -50,15 +53,26 @@ export class IndexBuilder {
     return this.passes.has(text)
   }
 
+  /** What it says of the passes so far. */
+  rows(): IterableIterator<IndexedPass> {
+    return this.passes.values()
+  }
+
   encode(k: number, prints?: Uint8Array): Uint8Array {
-    return encodeIndex(k, [...this.passes.values()], prints)
+    return encodeIndex(k, [...this.passes.values()], { prints, parts: this.parts })
   }
 }
 
-export function encodeIndex(k: number, rows: readonly IndexedPass[], prints?: Uint8Array): Uint8Array {
+/** What an index holds beside its passes. */
+export interface IndexExtras {
+  prints?: Uint8Array | undefined
+  parts?: Iterable<string> | undefined
+}
+
+export function encodeIndex(k: number, rows: readonly IndexedPass[], { prints, parts }: IndexExtras = {}): Uint8Array {
   const passes = rows.map(({ key, session_id, sequences }) => [key.originator, key.subagent, key.id, session_id ?? null, sequences])
   const later = rows.flatMap(({ begins }, at) => (begins ? [] : [at]))
-  return encode({ v: 1, k, passes, later, ...(prints ? { prints } : {}) })
+  return encode({ v: 1, k, passes, later, ...(prints ? { prints } : {}), ...(parts ? { parts: [...parts] } : {}) })
 }
 
 export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
@@ -70,6 +84,16 @@ export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
     sequences,
     begins: later !== undefined && !elsewhere.has(at),
   }))
+}
+
+/** The parts that it says its segment refers to; undefined: it says nothing of them. */
+export function partsIn(bytes: Uint8Array): string[] | undefined {
+  return indexBody.parse(decode(bytes)).parts
+}
+
+/** The prints of an index as they are, to stand in the one that replaces it. */
+export function printsOf(bytes: Uint8Array): Uint8Array | undefined {
+  return indexBody.parse(decode(bytes)).prints
 }
 
 /** The server took this step as the first of its journal. */

@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ObjectStore } from '@passover/bus'
-import { type Manifest, type ManifestEntry, manifestEntry } from './manifest.js'
+import { type Manifest, type ManifestEntry, manifestEntry, removedSegment } from './manifest.js'
 
 /** An archive wherever it is kept. */
 export interface ArchiveSource {
@@ -41,10 +41,12 @@ export function folderArchive(folder: string): ArchiveSource {
   }
 }
 
+/** A name that was changed must not pass for one that is left out. */
+const savedEntry = manifestEntry.extend({ removed: removedSegment.strict().optional() }).strict()
+
 function entryIn(line: string, number: number): ManifestEntry {
   try {
-    // A name that was changed must not pass for one that is left out.
-    return manifestEntry.strict().parse(JSON.parse(line))
+    return savedEntry.parse(JSON.parse(line))
   } catch {
     throw new ArchiveUnreadable(`line ${number} of ${MANIFEST} is no manifest entry`)
   }
@@ -64,7 +66,7 @@ export class FolderWriter {
 
   /** Takes a segment's bytes under the names that its entry has for them. */
   async add(entry: ManifestEntry, bytes: { object: Uint8Array | undefined; index: Uint8Array | undefined }): Promise<void> {
-    if (bytes.object) await this.put(entry.object, bytes.object)
+    if (bytes.object) await this.put(entry.removed?.kept?.object ?? entry.object, bytes.object)
     if (bytes.index) await this.put(entry.index, bytes.index)
     this.lines.push(JSON.stringify(entry))
   }

@@ -41,8 +41,8 @@ export interface Journal {
    * long it has the first steps and the last of every subject, and calls `onCut`: those must not be folded as if they were all.
    */
   history(key: PassKey, from?: number, onCut?: () => void): Promise<Stored[]>
-  /** Deletes one message for good (audit's retention only); true when it is gone, also when it was before. */
-  deleteMessage(sequence: number): Promise<boolean>
+  /** Deletes one message for good (audit only); true when it is gone, also when it was before. `overwrite`: its bytes on disk, too. */
+  deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean>
   /**
    * Plans, publishes, and where the outcome is not `stored` reads the journal and plans anew, until done.
    * `refused` ends it at once, except `closed`, which is tried again until the deadline.

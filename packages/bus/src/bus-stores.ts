@@ -7,8 +7,9 @@ export interface PartStore {
   stow(owner: string, parts: Part[]): Promise<Part[]>
   /** The bytes of a part, checked against its hash. Throws PartError when they are gone or differ. */
   fetch(part: Part): Promise<Uint8Array>
-  /** Deletes a stored part. Not for agents. */
+  /** Deletes a stored part, by its hash or by the token under which it lies. Not for agents. */
   remove(owner: string, hash: string): Promise<void>
+  removeToken(owner: string, token: string): Promise<void>
 }
 
 export interface Entry<T> {
@@ -37,6 +38,8 @@ export interface Table<T> {
   /** `update`, with revision 0 `create`, without one `put`, for who writes many: encoded already, without a promise, and told how it went as it went. */
   send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void
   delete(key: string): Promise<void>
+  /** Takes an entry out without a trace of its key, its bytes on disk overwritten; false: the bucket forbids that, and they lie there until the server compacts. */
+  erase(key: string): Promise<boolean>
   /** Entries whose key matches the filter (default all), newest value each. */
   entries(filter?: string): AsyncIterable<Entry<T>>
   /** Entries among the last `count` writes, oldest first. */
@@ -58,5 +61,6 @@ export interface ObjectStore {
   get(name: string): Promise<Uint8Array | undefined>
   info(name: string): Promise<{ size: number; meta: Record<string, string> } | undefined>
   list(): Promise<string[]>
-  delete(name: string): Promise<void>
+  /** `overwrite`: its bytes on disk, too. */
+  delete(name: string, how?: 'overwrite'): Promise<void>
 }

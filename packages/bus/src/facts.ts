@@ -12,6 +12,7 @@ export type ParsedSubject =
   | { kind: 'acknowledged'; originator: string }
   | { kind: 'policy'; person: string }
   | { kind: 'agent'; person: string }
+  | { kind: 'custody'; person: string }
   | { kind: 'advisory'; consumer: string }
   | { kind: 'returned'; key: PassKey; by: string }
   | { kind: 'decided'; originator: string }

@@ -46,6 +46,7 @@ export type { Principal } from './permissions.js'
 export { grantsFor, permissionsFor, userOf, usersFor } from './permissions.js'
 export { type PolicyDraft, type PolicyOutcome, type PolicyStand, PolicyStore } from './policy-store.js'
 export { type Listed, Roster } from './roster.js'
+export { partToken } from './seal.js'
 export type {
   BinaryOptions,
   ClusterSettings,

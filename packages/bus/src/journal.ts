@@ -92,8 +92,8 @@ export class StreamJournal implements Journal {
     return this.#get({ seq: sequence })
   }
 
-  async deleteMessage(sequence: number): Promise<boolean> {
-    const reply = await this.#api.call(`STREAM.MSG.DELETE.${this.#subjects.stream}`, { seq: sequence, no_erase: true })
+  async deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean> {
+    const reply = await this.#api.call(`STREAM.MSG.DELETE.${this.#subjects.stream}`, { seq: sequence, no_erase: how === undefined })
     if (reply.ok || API_ERROR.messageGone.has(reply.err_code)) return true
     throw new BusReadError(`delete ${sequence}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
   }

@@ -114,9 +114,10 @@ export class BucketObjects implements ObjectStore {
     return names
   }
 
-  async delete(name: string): Promise<void> {
+  async delete(name: string, how?: 'overwrite'): Promise<void> {
     const meta = await this.#meta(name)
     if (!meta || meta.deleted) return
+    if (how) await this.#overwrite(meta)
     await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
     await this.#purge(meta.nuid)
   }
@@ -149,6 +150,17 @@ export class BucketObjects implements ObjectStore {
   async #meta(name: string): Promise<ObjectMeta | undefined> {
     const stored = await this.#context.api.direct(this.#stream, this.#metaSubject(name))
     return stored && (jsonOf(stored.data) as ObjectMeta | undefined)
+  }
+
+  /** Chunk by chunk: a purge leaves their bytes on disk until the server compacts. */
+  async #overwrite({ nuid, chunks }: ObjectMeta): Promise<void> {
+    const { api } = this.#context
+    for (let seq = 1, n = 0; n < chunks; n += 1) {
+      const chunk = await api.directNext(this.#stream, { seq, next_by_subj: this.#chunk(nuid) })
+      if (!chunk) return
+      await api.must(`STREAM.MSG.DELETE.${this.#stream}`, { seq: chunk.sequence, no_erase: false })
+      seq = chunk.sequence + 1
+    }
   }
 
   async #purge(id: string): Promise<void> {

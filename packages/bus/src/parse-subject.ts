@@ -48,6 +48,7 @@ function parseShort(tokens: string[]): ParsedSubject {
       return { kind, originator: a }
     case 'policy':
     case 'agent':
+    case 'custody':
       return { kind, person: a }
     case 'ask':
       return { kind, asker: a }

@@ -51,13 +51,17 @@ export class BucketPartStore implements PartStore {
     return data
   }
 
-  async remove(owner: string, hash: string): Promise<void> {
-    const { base, stream } = this.#place(owner, sealOf(hash))
+  remove(owner: string, hash: string): Promise<void> {
+    return this.removeToken(owner, sealOf(hash).token)
+  }
+
+  async removeToken(owner: string, token: string): Promise<void> {
+    const { base, stream } = this.#place(owner, { token })
     await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.M}` })
     await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.C}.*` })
   }
 
-  #place(owner: string, { token }: Seal) {
+  #place(owner: string, { token }: Pick<Seal, 'token'>) {
     const bucket = this.#subjects.partsBucket(owner)
     return { stream: `OBJ_${bucket}`, base: { C: `$O.${bucket}.C.${token}`, M: `$O.${bucket}.M.${token}` } }
   }

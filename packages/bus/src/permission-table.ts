@@ -19,6 +19,10 @@ const SECTIONS: { title: string; principal: Principal }[] = [
     title: 'An auditor: a person who may also read the archive (`passover verify`, `evidence`)',
     principal: { role: 'auditor', name: 'PERSON' },
   },
+  {
+    title: 'A custodian: an auditor who may also hold sessions and passes (`passover audit hold`)',
+    principal: { role: 'custodian', name: 'PERSON' },
+  },
 ]
 
 /** Who may do what, as Markdown: one table a role, generated from what the server enforces. AGENT, PEER and PERSON stand for names. */

@@ -60,6 +60,7 @@ describe('permissions', () => {
       audit,
       { role: 'person', name: 'bob' },
       { role: 'auditor', name: 'ann' },
+      { role: 'custodian', name: 'cora' },
       { role: 'dispatcher' },
       { role: 'audit' },
       { role: 'notifier' },
@@ -78,6 +79,7 @@ describe('permissions', () => {
     const readers: Principal[] = [
       { role: 'person', name: 'bob' },
       { role: 'auditor', name: 'ann' },
+      { role: 'custodian', name: 'cora' },
       { role: 'notifier' },
       { role: 'gateway' },
     ]
@@ -87,6 +89,14 @@ describe('permissions', () => {
         for (const call of ['CREATE', 'DELETE', 'MSG.NEXT']) expect(never).toContain(`$JS.API.CONSUMER.${call}.PASSOVER.${consumer}`)
       }
     }
+  })
+
+  it('let a custodian alone say what is held or erased, and nobody but the audit what came of it', () => {
+    const said = (principal: Principal) => permissionsFor(principal, context).publish.filter((subject) => subject.startsWith('custody.'))
+    expect(said({ role: 'custodian', name: 'cora' })).toEqual(['custody.cora'])
+    expect(said({ role: 'audit' })).toEqual(['custody.passover'])
+    const others: Principal[] = [audit, { role: 'person', name: 'bob' }, { role: 'auditor', name: 'ann' }, { role: 'dispatcher' }]
+    expect(others.flatMap(said)).toEqual([])
   })
 
   it('give each principal a user, and services names that no agent can have', () => {
@@ -105,6 +115,6 @@ describe('permissions', () => {
   it('are a table for people', () => {
     const table = permissionTable()
     expect(table).toContain('| approve or deny | publish | `decision.*.*.*.*.PERSON` |')
-    expect(table.match(/^## /gm)).toHaveLength(8)
+    expect(table.match(/^## /gm)).toHaveLength(9)
   })
 })

@@ -29,6 +29,8 @@ export type Principal =
   | { role: 'person'; name: string }
   /** A person who may also read the archive: `passover verify` and `evidence`. */
   | { role: 'auditor'; name: string }
+  /** An auditor who may also hold sessions and passes. */
+  | { role: 'custodian'; name: string }
   | { role: 'dispatcher' }
   | { role: 'audit' }
   | { role: 'notifier' }
@@ -55,6 +57,8 @@ export function grantsFor(principal: Principal, context: PermissionContext): Gra
       return [inbox, ...personGrants(principal.name, context)]
     case 'auditor':
       return [inbox, ...personGrants(principal.name, context), ...auditorGrants(context)]
+    case 'custodian':
+      return [inbox, ...personGrants(principal.name, context), ...auditorGrants(context), ...custodianGrants(principal.name, context)]
     case 'dispatcher':
       return [inbox, ...dispatcherGrants(context)]
     case 'audit':
@@ -162,6 +166,11 @@ function auditorGrants({ subjects }: PermissionContext): Grant[] {
   ]
 }
 
+/** What may leave, and what must: the audit does it. */
+function custodianGrants(name: string, { subjects }: PermissionContext): Grant[] {
+  return [publish(subjects.custody(name), 'hold and release')]
+}
+
 function dispatcherGrants(context: PermissionContext): Grant[] {
   const { subjects } = context
   const { stream } = subjects
@@ -192,6 +201,7 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['violation', 'dead_letter', 'undelivered', 'expired'].map((kind) =>
       publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`),
     ),
+    publish(subjects.custody(SYSTEM), 'record what was erased'),
     ...readStream(stream, 'project and archive'),
     publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),
     ...makeTopology(subjects),
@@ -202,6 +212,9 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
+    ...[`KV_${subjects.bucket('passes')}`, `OBJ_${subjects.bucket('archive')}`].flatMap((held) =>
+      ['STREAM.MSG.DELETE', 'STREAM.PURGE'].map((call) => publish(`${API}.${call}.${held}`, 'remove and erase records and segments')),
+    ),
     ...readParts(context, 'archive large parts'),
     ...agents.map((agent) => publish(`${API}.STREAM.PURGE.OBJ_${subjects.partsBucket(agent)}`, 'remove parts of passes that are gone')),
     ...leaveAlone([NOTIFIER, ...agentsConsumers(context)], stream),

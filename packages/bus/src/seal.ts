@@ -11,11 +11,16 @@ export interface Seal {
   apply(chunk: Uint8Array, index: number): Uint8Array
 }
 
+/** The token under which a part lies, which does not tell its hash. */
+export function partToken(hash: string): string {
+  return createHash('sha256').update(`passover part name ${hash}`).digest('hex')
+}
+
 /** The seal of a part's hash. Equal bytes have equal seals, so that a part is stored once. */
 export function sealOf(hash: string): Seal {
   const key = createHash('sha256').update(`passover part key ${hash}`).digest()
   return {
-    token: createHash('sha256').update(`passover part name ${hash}`).digest('hex'),
+    token: partToken(hash),
     apply(chunk, index) {
       // A key is used for one content only; each chunk has its own range of counters.
       const counter = Buffer.alloc(16)

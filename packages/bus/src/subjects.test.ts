@@ -38,6 +38,7 @@ const said: fc.Arbitrary<(s: Subjects) => [string, ParsedSubject]> = fc.oneof(
   word.map((originator) => (s: Subjects) => [s.decided(originator), { kind: 'decided', originator }]),
   word.map((person) => (s: Subjects) => [s.policy(person), { kind: 'policy', person }]),
   word.map((person) => (s: Subjects) => [s.agent(person), { kind: 'agent', person }]),
+  word.map((person) => (s: Subjects) => [s.custody(person), { kind: 'custody', person }]),
   word.map((asker) => (s: Subjects) => [s.ask(asker), { kind: 'ask', asker }]),
   word.map((agent) => (s: Subjects) => [s.register(agent), { kind: 'register', agent }]),
 ) as fc.Arbitrary<(s: Subjects) => [string, ParsedSubject]>

@@ -65,6 +65,10 @@ export class Subjects {
   agent(person: string): string {
     return `${this.prefix}agent.${name(person)}`
   }
+  /** Holds and erasures; by `passover`: what the audit did about them. */
+  custody(person: string): string {
+    return `${this.prefix}custody.${name(person)}`
+  }
   decided(originator: string): string {
     return `${this.prefix}decided.${name(originator)}`
   }
@@ -96,8 +100,20 @@ export class Subjects {
     return `${this.prefix}event.${this.#key(key)}.>`
   }
   /** Everything of one kind, for readers of the stream. */
-  all(kind: StepKind | 'request' | 'decision' | 'event' | 'acknowledged' | 'policy' | 'agent'): string {
-    const wild = { request: 2, decision: 5, event: 5, acknowledged: 1, policy: 1, agent: 1, held: 4, work: 4, fence: 4, return: 4 }[kind]
+  all(kind: StepKind | 'request' | 'decision' | 'event' | 'acknowledged' | 'policy' | 'agent' | 'custody'): string {
+    const wild = {
+      request: 2,
+      decision: 5,
+      event: 5,
+      acknowledged: 1,
+      policy: 1,
+      agent: 1,
+      custody: 1,
+      held: 4,
+      work: 4,
+      fence: 4,
+      return: 4,
+    }[kind]
     return `${this.prefix}${kind}${'.*'.repeat(wild)}`
   }
   allDecisions(item: string): string {
@@ -140,7 +156,7 @@ export class Subjects {
 
   /** The stream's subjects. `request` alone is taken out at the high-water mark. */
   streamSubjects(): string[] {
-    const kinds = [...STEP_KINDS, 'request', 'decision', 'event', 'acknowledged', 'policy', 'agent'] as const
+    const kinds = [...STEP_KINDS, 'request', 'decision', 'event', 'acknowledged', 'policy', 'agent', 'custody'] as const
     return [...kinds.map((kind) => this.all(kind)), this.advisories()]
   }
   /** Stored returns are republished for those who wait. */

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { JetStreamApi } from './api.js'
+import { API_ERROR, type JetStreamApi } from './api.js'
 import type { Outcome, Stored } from './bus-messages.js'
 import type { Entry, Table, TableExtent } from './bus-stores.js'
 import { decode, encode } from './codec.js'
@@ -84,6 +84,18 @@ export class KvTable<T> implements Table<T> {
 
   async delete(key: string): Promise<void> {
     this.#must(key, await this.#context.publisher.publish({ subject: this.#subject(key), headers: { [OPERATION]: 'DEL' } }))
+  }
+
+  async erase(key: string): Promise<boolean> {
+    const subject = this.#subject(key)
+    const stored = await this.#context.api.direct(this.#stream, subject)
+    if (!stored) return true
+    const erased = await this.#context.api.call(`STREAM.MSG.DELETE.${this.#stream}`, { seq: stored.sequence, no_erase: false })
+    if (!erased.ok && !API_ERROR.messageGone.has(erased.err_code)) {
+      await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: subject })
+      return false
+    }
+    return true
   }
 
   entries(filter = '>'): AsyncIterable<Entry<T>> {

@@ -44,7 +44,8 @@ export interface AgentTopology {
 export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
   const shared = { num_replicas: options.replicas ?? 1 }
   const tables = TABLES.map((table) => tableConfig(subjects.bucket(table), MAX_AGES[table]))
-  const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old' }
+  // What is erased of it is overwritten.
+  const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }
   const acknowledged = { ...tableConfig(subjects.bucket('acknowledged')), max_msgs: ACKNOWLEDGED_KEPT, discard: 'old' }
   const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
   return [streamConfig(subjects, options), ...[...tables, passes, acknowledged, ...objects].map((config) => ({ ...config, ...shared }))]

@@ -1,9 +1,10 @@
 import { SLOTS } from '@passover/schemas'
-import type { ApiReply, JetStreamApi } from './api.js'
+import type { JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import type { TopologyOptions } from './bus.js'
-import { type Config, compare, differencesOf, type Loose, same, sameList } from './differences.js'
-import { BusReadError, differenceText, StreamLost } from './errors.js'
+import { type Config, differencesOf, type Loose, sameList } from './differences.js'
+import { ensureConsumer, ensureStream, infoOf, refused, STARTS } from './ensure.js'
+import { differenceText, StreamLost } from './errors.js'
 import { keepIdWindow } from './id-window.js'
 import type { Subjects } from './subjects.js'
 import {
@@ -16,14 +17,13 @@ import {
   workConfig,
 } from './topology-configs.js'
 
-/** Where a consumer began is history. */
-const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
-const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waiting'])
+/** What an earlier version made otherwise, and the server does not let anybody change. */
+const OF_BEFORE = new Set(['deny_delete'])
 
 function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   const left = unsaid(options)
   // What of the metadata is ours is kept by keepIdWindow.
-  return (field, found) => field === 'metadata' || left(field) || requestsAreOut(subjects, field, found)
+  return (field, found) => field === 'metadata' || left(field) || OF_BEFORE.has(field) || requestsAreOut(subjects, field, found)
 }
 
 /** An installation made before the bucket's entries aged is brought up to date. */
@@ -35,12 +35,30 @@ async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Pr
   await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, max_age, duplicate_window })
 }
 
+/** A stream of before custody is given its subject, by whoever of those that look may: dispatcher and owner. */
+async function ensureMain(
+  api: JetStreamApi,
+  wanted: Config,
+  { subjects, loose }: { subjects: Subjects; loose: Loose },
+): Promise<Config | undefined> {
+  const custody = subjects.all('custody')
+  const lacks = (found: unknown) => Array.isArray(found) && !found.includes(custody)
+  const completed = (found: unknown) => [...(found as string[]), custody]
+  const isOlder: Loose = (field, found) =>
+    field === 'subjects' && lacks(found) && (sameList(completed(found), wanted.subjects as string[]) || loose(field, completed(found)))
+  const found = await ensureStream(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
+  if (!found || !lacks(found.subjects)) return found
+  const whole = { ...found, subjects: completed(found.subjects) }
+  const updated = await api.call(`STREAM.UPDATE.${subjects.stream}`, whole).catch(() => undefined)
+  return updated?.ok ? whole : found
+}
+
 /** Stream, republish, the dispatchers' durable and the buckets, as they should be (DESIGN §2, §4). Idempotent. */
 export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
   const loose = looseFor(subjects, options)
   const [main, ...buckets] = wantedStreams(subjects, options)
   if (main && !(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
-  const found = main && (await ensureStream(api, main, loose))
+  const found = main && (await ensureMain(api, main, { subjects, loose }))
   if (found) await keepIdWindow(api, subjects, { found, wanted: options.id_window_ms })
   // First: until it stands, decisions are delivered by the other one, where that is of an earlier version.
   await ensureDecisions(api, subjects)
@@ -53,7 +71,8 @@ export async function ensureBuckets(api: JetStreamApi, subjects: Subjects): Prom
   const main = await infoOf(api, `STREAM.INFO.${subjects.stream}`)
   const replicas = Number(main?.num_replicas ?? 1)
   const [, ...buckets] = wantedStreams(subjects, { replicas })
-  for (const bucket of buckets) await ensureBucket(api, bucket, (field) => field === 'num_replicas' || field === 'compression')
+  for (const bucket of buckets)
+    await ensureBucket(api, bucket, (field) => field === 'num_replicas' || field === 'compression' || OF_BEFORE.has(field))
 }
 
 /** Throws StreamLost where something was made of a stream that is not there. */
@@ -189,52 +208,4 @@ function requestsAreOut(subjects: Subjects, field: string, found: unknown): bool
       subjects.streamSubjects().filter((subject) => subject !== subjects.all('request')),
     )
   )
-}
-
-/** Gives what was found as it should be; undefined: it was made. */
-async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<Config | undefined> {
-  const name = String(wanted.name)
-  const found = await infoOf(api, `STREAM.INFO.${name}`)
-  if (found) {
-    compare(`stream ${name}`, { found, wanted }, loose)
-    return found
-  }
-  const made = await api.call(`STREAM.CREATE.${name}`, wanted)
-  if (made.ok) return undefined
-  if (made.err_code !== API_ERROR.streamNameInUse) throw refused(`stream ${name}`, made)
-  // Somebody made it between our look and our try.
-  const now = await infoOf(api, `STREAM.INFO.${name}`)
-  if (now) compare(`stream ${name}`, { found: now, wanted }, loose)
-  return now
-}
-
-async function ensureConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<void> {
-  const name = String(wanted.durable_name)
-  const entity = `consumer ${name} of stream ${stream}`
-  const found = await infoOf(api, `CONSUMER.INFO.${stream}.${name}`)
-  const create = (config: Config, action: 'create' | 'update') =>
-    api.call(`CONSUMER.CREATE.${stream}.${name}`, { stream_name: stream, config: { ...config, name }, action })
-  if (found) {
-    compare(entity, { found, wanted }, (field) => STARTS.has(field) || TUNED.has(field))
-    if ([...TUNED].every((field) => same(found[field], wanted[field]))) return
-    // Lease and attempts come from the policy in force: the consumer follows it.
-    const tuned = Object.fromEntries([...TUNED].map((field) => [field, wanted[field]]))
-    const updated = await create({ ...found, ...tuned }, 'update')
-    if (!updated.ok) throw refused(entity, updated)
-    return
-  }
-  const made = await create(wanted, 'create')
-  if (made.ok || made.err_code === API_ERROR.consumerExists || made.err_code === API_ERROR.consumerNameExists) return
-  throw refused(entity, made)
-}
-
-async function infoOf(api: JetStreamApi, call: string): Promise<Config | undefined> {
-  const reply = await api.call<{ config: Config }>(call)
-  if (reply.ok) return reply.value.config
-  if (reply.err_code === API_ERROR.streamNotFound || reply.err_code === API_ERROR.consumerNotFound) return undefined
-  throw refused(call, reply)
-}
-
-function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
-  return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
 }

@@ -20,6 +20,7 @@ export { type ChainInput, type ChainVerdict, chainText, validateChain } from './
 export type { Clock } from './clock.js'
 export { type FramedStep, openControl, packControl } from './control-frame.js'
 export { Counting, type Folded, type PassCounts, type Reached } from './counting.js'
+export { Custody, type CustodyCounted, type CustodySaid, entriesOf } from './custody.js'
 export { countedDecisions, type DecisionRules, type JudgedDecision, judgeDecision } from './decisions.js'
 export { requestDigest } from './digest.js'
 export type { Due, DueEnd, DueLook, OpenRules, Settled } from './due.js'
@@ -81,6 +82,7 @@ export {
   type Beginning,
   type Decidable,
   decideAgain,
+  type ErasedDigest,
   type FieldDifference,
   type GoodReading,
   NO_COUNTS,

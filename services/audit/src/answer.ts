@@ -5,6 +5,7 @@ import {
   type AgentsAnswer,
   type AnsweredDecision,
   type AnsweredPass,
+  type CustodyAnswer,
   type DeadLetterAnswer,
   type DeadLettersAnswer,
   type ErrorCode,
@@ -26,6 +27,7 @@ import {
 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
+import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerInbox } from './answer-inbox.js'
 import { answerQuery, answerStats, type QueryAnswerDeps } from './answer-query.js'
@@ -40,7 +42,7 @@ import type { Query } from './query.js'
 import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
 
-export interface AnswerDeps extends LoadDeps, QueryAnswerDeps {
+export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
   log: Logger
   /** Applies output schemas. */
   check?: CheckSchema | undefined
@@ -67,6 +69,7 @@ export type Answer =
   | DeadLetterAnswer
   | QueryAnswer
   | StatsAnswer
+  | CustodyAnswer
 
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
@@ -122,6 +125,8 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
       return await answerQuery(deps, asker, data)
     case 'stats':
       return await answerStats(deps, asker, data)
+    case 'custody':
+      return await answerCustody(deps, asker, data)
   }
 }
 

@@ -87,6 +87,11 @@ export class Archiver {
     return (key, k) => buffers.some((buffer) => buffer.k > k && buffer.index.has(keyText(key)))
   }
 
+  /** The large parts that it refers to. */
+  unsealedParts(): ReadonlySet<string>[] {
+    return [...this.full, this.current].map(({ index }) => index.parts)
+  }
+
   /** Takes the next event. A promise means that the reader must wait for it. */
   take(stored: Stored, fact: Fact, session: string | undefined): Promise<void> | undefined {
     const k = segmentOf(stored.sequence)
@@ -210,13 +215,15 @@ export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Pr
   let swept = 0
   for (const [k, names] of byName) {
     if (names.length <= 2) continue
-    const entry = await manifest.entry(Number(k))
-    if (!entry) continue
-    for (const name of names) {
-      if (name === entry.object || name === entry.index) continue
-      await objects.delete(name)
-      swept++
-    }
+    const found = await manifest.standing(Number(k))
+    if (!found) continue
+    const { entry, revision } = found
+    const named = entry.removed ? [entry.removed.kept?.object] : [entry.object, entry.index]
+    const orphans = names.filter((name) => !named.includes(name))
+    // Whoever writes the segment anew just now then finds its entry changed, and begins anew.
+    if (orphans.length === 0 || !(await manifest.replace(entry, revision))) continue
+    for (const name of orphans) await objects.delete(name)
+    swept += orphans.length
   }
   return swept
 }

@@ -20,6 +20,8 @@ import { Projector } from './project.js'
 import { Query } from './query.js'
 import { isKept, PASSES_BUCKET, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
 import { Reloads } from './reload.js'
+import { CustodyWatch } from './removal/custody-watch.js'
+import { openRemoval } from './removal/removal.js'
 import { Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
@@ -56,7 +58,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
   const archive = new Archive(manifest, objects)
-  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks })
+  const custody = await CustodyWatch.open({ bus, log, sealed: start.newest?.k ?? -1 })
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
   const seeded = seed(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
@@ -100,7 +103,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead, search })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
-  return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, rebuild: rebuild || !built })
+  const removal = options.deletes ? openRemoval(parts, { archive, objects, table }) : undefined
+  return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, removal, rebuild: rebuild || !built })
 }
 
 interface Stores {
@@ -113,6 +117,7 @@ interface Stores {
   start: ArchiveStart
   inbox: Inbox
   chunks: Table<ChunkEntry>
+  custody: CustodyWatch
 }
 
 function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
@@ -156,6 +161,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
   return {
     deps,
     options,
+    custody: stores.custody,
     projector,
     archiver,
     records,
@@ -217,6 +223,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead:
     bus: deps.bus,
     log: deps.log,
     inbox: parts.inbox,
+    custody: parts.custody,
     index: parts.index,
     indexing: parts.indexing,
     acknowledged: parts.acknowledged,

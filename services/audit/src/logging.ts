@@ -1,8 +1,13 @@
 import { type Bus, type PolicyStand, PolicyStore } from '@passover/bus'
 
+/** Spec 0 §5.1. */
+const RETENTION_DAYS = 30
+
 /** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`, DESIGN §6). */
 export class Logging {
   private said = true
+  /** How long the archive keeps, days; undefined: a policy is in force that cannot be read. */
+  retention_days: number | undefined
 
   /** `told` false: whatever the policy says. */
   constructor(
@@ -28,6 +33,9 @@ export class Logging {
 
   private async read(): Promise<void> {
     const stand = await this.store.stand()
-    if (stand.kind === 'valid') this.said = stand.value.document.audit?.log_all_passes !== false
+    if (stand.kind === 'invalid') return
+    const audit = stand.kind === 'valid' ? stand.value.document.audit : undefined
+    if (stand.kind === 'valid') this.said = audit?.log_all_passes !== false
+    this.retention_days = audit?.retention_days ?? RETENTION_DAYS
   }
 }

@@ -2,11 +2,12 @@ import type { Archive } from '@passover/archive'
 import type { ObjectStore } from '@passover/bus'
 import { makeInstance } from '@passover/schemas'
 import { Deleter } from './deleter.js'
+import { isHeld } from './removal/held.js'
 import type { Parts } from './running.js'
 
 /** The deleter of an audit's parts. */
 export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
-  const { deps, options, manifest, agents, acknowledged, archiver } = parts
+  const { deps, options, manifest, agents, acknowledged, archiver, custody } = parts
   const { bus, clock, log, random } = deps
   const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
   return Deleter.open({
@@ -19,6 +20,7 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
     agents,
     acknowledged,
     dead_letters_ms,
+    isHeld: (key, session) => isHeld(custody.custody, { bus, archive, rules: { id_window_ms } }, { key, session }),
     rules: { id_window_ms },
     unsealed: () => archiver.unsealed(),
     read: () => readBy(parts),

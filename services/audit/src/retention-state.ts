@@ -13,7 +13,7 @@ const stateBody = z.object({
 /** A closed pass that must stay for now, of a segment that is done with otherwise. */
 const waitingPass = z.object({
   key: passKey.extend({ id: z.string().max(64) }),
-  why: z.enum(['delivery', 'dead_letter']),
+  why: z.enum(['delivery', 'dead_letter', 'hold']),
   returned: z.int().positive().optional(),
   due: z.number(),
 })

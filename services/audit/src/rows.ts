@@ -45,6 +45,15 @@ export class Rows {
     this.complete = false
   }
 
+  /** Of passes of which nothing younger is stored than what was removed. */
+  removeWithin({ first, last }: { first: number; last: number }): void {
+    for (const [text, { last_sequence }] of this.rows) if (last_sequence >= first && last_sequence <= last) this.rows.delete(text)
+  }
+
+  remove(text: string): void {
+    this.rows.delete(text)
+  }
+
   get(text: string): PassRow | undefined {
     return this.rows.get(text)
   }

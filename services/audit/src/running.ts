@@ -18,6 +18,8 @@ import type { AuditOptions } from './options.js'
 import type { Projector } from './project.js'
 import type { Records } from './records.js'
 import type { Reloads } from './reload.js'
+import type { CustodyWatch } from './removal/custody-watch.js'
+import type { Removal } from './removal/removal.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
 import type { Indexing } from './search/indexing.js'
@@ -93,6 +95,7 @@ export interface Parts {
   expiries: Expiries
   acknowledged: Acknowledged
   undelivered: Undelivered
+  custody: CustodyWatch
 }
 
 /** An audit that reads. */
@@ -114,6 +117,7 @@ export class RunningAudit {
       watch: AsyncDisposable
       dead: AsyncDisposable | undefined
       deleter: Deleter | undefined
+      removal: Removal | undefined
       rebuild: boolean
     },
   ) {
@@ -125,6 +129,7 @@ export class RunningAudit {
     this.every(LOOK_MS, () => void this.parts.expiries.look())
     this.every(LOOK_MS, () => void this.parts.logging.look())
     this.every(LOOK_MS, () => void opened.deleter?.look())
+    this.every(LOOK_MS, () => opened.removal?.look())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
       this.caughtUp = true
@@ -140,7 +145,7 @@ export class RunningAudit {
   }
 
   get archiveTrouble(): string | undefined {
-    return this.parts.archiver.trouble ?? this.opened.deleter?.trouble
+    return this.parts.archiver.trouble ?? this.opened.deleter?.trouble ?? this.opened.removal?.trouble
   }
 
   metrics(): Registry[] {
@@ -199,6 +204,7 @@ export class RunningAudit {
       opened.behind[Symbol.asyncDispose](),
       opened.watch[Symbol.asyncDispose](),
       opened.dead?.[Symbol.asyncDispose](),
+      parts.custody[Symbol.asyncDispose](),
     ])
     const flushed = parts.acknowledged.flush()
     // What is only retried is given up; the next process reads it again (I4).
@@ -213,6 +219,7 @@ export class RunningAudit {
     const begun = Promise.all([
       flushed,
       opened.deleter?.stop(),
+      opened.removal?.stop(),
       parts.records.settled(),
       parts.violations.settled(),
       parts.archiver.drain(),

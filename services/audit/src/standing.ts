@@ -14,7 +14,7 @@ export type Standing =
   | { may: 'go' }
   | { may: 'later' }
   | { may: 'wait'; why: 'delivery'; returned: number; due: number }
-  | { may: 'wait'; why: 'dead_letter'; due: number }
+  | { may: 'wait'; why: 'dead_letter' | 'hold'; due: number }
 
 export interface StandingDeps {
   rules: JournalRules
@@ -22,10 +22,23 @@ export interface StandingDeps {
   acknowledged: Pick<Acknowledged, 'has'>
   /** How long a dead letter that nobody settles is kept, ms. */
   dead_letters_ms: number
+  /** Whether people hold it (decision 87). `session`: as far as its steps say it. */
+  isHeld: (key: PassMemory['key'], session: string | undefined) => Promise<boolean>
 }
+
+/** What is held is looked at again after this: it may have been released. */
+const HELD_AGAIN_MS = 10_000
 
 /** `now`: the server's time. */
 export async function standingOf(memory: PassMemory, now: number, deps: StandingDeps): Promise<Standing> {
+  const standing = await standingUnheld(memory, now, deps)
+  if (standing.may === 'later') return standing
+  const framed = memory.step('work') ?? memory.step('held')
+  const held = await deps.isHeld(memory.key, framed && controlOf(framed)?.session_id)
+  return held ? { may: 'wait', why: 'hold', due: now + HELD_AGAIN_MS } : standing
+}
+
+async function standingUnheld(memory: PassMemory, now: number, deps: StandingDeps): Promise<Standing> {
   const { journal } = memory
   // Nothing that counts: what was told of a pass that is gone, or of none.
   if (journal.state === 'none') return { may: 'go' }

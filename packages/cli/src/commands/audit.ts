@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { registerExport } from '../audit/export-command.js'
+import { registerHold } from '../audit/hold-command.js'
 import { registerQuery } from '../audit/query-command.js'
 import { registerRebuild } from '../audit/rebuild-command.js'
 import { registerStats } from '../audit/stats-command.js'
@@ -7,11 +8,12 @@ import { registerTail } from '../audit/tail-command.js'
 
 /** `passover audit query|stats|…`: each subcommand registers itself from a file of its own under ../audit. */
 export function auditCommand(): Command {
-  const command = new Command('audit').description('find passes of any age, count them, export them, make their records anew')
+  const command = new Command('audit').description('find passes of any age, count and export them, hold them, make their records anew')
   registerQuery(command)
   registerTail(command)
   registerStats(command)
   registerExport(command)
   registerRebuild(command)
+  registerHold(command)
   return command
 }

@@ -152,7 +152,7 @@ async function segmentsOf(
   const found: Evidence['segments'] = []
   for (const k of new Set(entries.map(({ sequence }) => segmentOf(sequence)))) {
     const entry = await manifest.entry(k)
-    if (!entry) continue
+    if (!entry || entry.removed) continue
     const frames = await read(entry)
     found.push({ entry, digests: Buffer.concat(frames.map(({ digest }) => digest)) })
   }

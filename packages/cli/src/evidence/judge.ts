@@ -11,5 +11,5 @@ export async function judgeEntries(
   const judging = new Judging({ ...options, selection: true }, subjects)
   for (const event of entries) judging.event(event)
   await judging.segment()
-  return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined }, options)
+  return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined, removed: undefined }, options)
 }

@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, nextAfter } from '@passover/archive'
 import type { Bus, Subjects } from '@passover/bus'
-import { type Beginning, Counting, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
+import { type Beginning, Counting, type ErasedDigest, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
 import type { PassKey, PassOverPreferences } from '@passover/schemas'
 import { readSpan } from '../verify/live.js'
 import { StoredRecord, subjectsOf } from '../verify/recorded.js'
@@ -60,8 +60,8 @@ export class WhatIfRun implements Visitor {
     if (++this.counts.events % PROGRESS_EVERY === 0) this.options.onProgress?.(this.counts.events)
   }
 
-  erased(sequence: number, pass?: PassKey): void {
-    this.verifier.erased(sequence, pass)
+  erased(entry: ErasedDigest, pass?: PassKey): void {
+    this.verifier.erased(entry, pass)
   }
 
   async segment(): Promise<void> {

@@ -3,6 +3,7 @@ import { ArchiveUnreadable, folderArchive } from '@passover/archive'
 import { DEFAULT_ID_WINDOW_MS } from '@passover/bus'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { everySecond } from '../reading.js'
@@ -105,6 +106,10 @@ export function verdictText(verdict: Verdict): string {
     lines.push(...remarked.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
   }
   lines.push('', ...countLines(verdict))
+  if (verdict.removed)
+    lines.push(
+      `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only the chain goes through them.`,
+    )
   if (begins)
     lines.push(`The archive begins with segment ${begins.k}: what was before it is kept no longer; its chain begins at ${begins.chain}.`)
   if (head)

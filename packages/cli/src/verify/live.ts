@@ -1,5 +1,6 @@
 import {
   ARCHIVE_BUCKET,
+  type ArchiveSource,
   Chain,
   encodeFrame,
   eventOf,
@@ -10,6 +11,7 @@ import {
   type ManifestEntry,
   nextAfter,
   SegmentBuffer,
+  type SegmentBytes,
   sealLocal,
   segmentOf,
   segmentRange,
@@ -45,12 +47,13 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
     source,
     {
       event: (event) => judging.event(event),
-      erased: (sequence, pass) => judging.erased(sequence, pass),
+      erased: (entry, pass) => judging.erased(entry, pass),
+      removed: (range) => judging.removed(range),
       fault: (fault) => judging.fault(fault),
       chain: (before, digests) => judging.chain(before, digests),
       segment: async (entry, frames) => {
         await judging.segment()
-        if (saved) await saved.add(entry, { object: await source.object(entry.object), index: await source.object(entry.index) })
+        if (saved) await saved.add(entry, await bytesOf(source, entry))
         if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
       },
     },
@@ -67,6 +70,12 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   await saved?.end()
   judging.verifier.finish(bus.now())
   return verdictOf(judging, walked, options)
+}
+
+/** What is kept of a removed segment takes the place of its object. */
+async function bytesOf(source: ArchiveSource, { object, index, removed }: ManifestEntry): Promise<SegmentBytes> {
+  if (removed) return { object: removed.kept && (await source.object(removed.kept.object)), index: undefined }
+  return { object: await source.object(object), index: await source.object(index) }
 }
 
 interface Span {

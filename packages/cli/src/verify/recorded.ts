@@ -7,7 +7,8 @@ import { type Fact, HEADER, type Part, sha256 } from '@passover/schemas'
 /** A stored message for the rules of core: what they ask for is decoded when they ask, and once. */
 export class StoredRecord implements Recorded {
   readonly fact: Fact
-  readonly version: 'policy' | 'agent' | undefined
+  readonly version: 'policy' | 'agent' | 'custody' | undefined
+  readonly sender: string | undefined
   private readonly headers: MessageHeaders
   private decoded: { value: unknown } | undefined
   private request: RequestReading | undefined
@@ -18,8 +19,10 @@ export class StoredRecord implements Recorded {
   ) {
     this.headers = readHeaders(event.headers)
     this.fact = subjects.toFact({ ...event, headers: this.headers })
-    const kind = this.fact.type === 'other' ? subjects.parse(event.subject).kind : undefined
-    this.version = kind === 'policy' || kind === 'agent' ? kind : undefined
+    const parsed = this.fact.type === 'other' ? subjects.parse(event.subject) : undefined
+    const kind = parsed?.kind
+    this.version = kind === 'policy' || kind === 'agent' || kind === 'custody' ? kind : undefined
+    this.sender = parsed?.kind === 'custody' ? parsed.person : undefined
   }
 
   body(): unknown {
@@ -72,6 +75,7 @@ export const SUBJECT_HEADS: ReadonlySet<string> = new Set([
   'acknowledged',
   'policy',
   'agent',
+  'custody',
 ])
 
 /** The namespace of a stream, as its subjects tell it: an archive that was taken elsewhere says it nowhere else. */

@@ -1,6 +1,6 @@
 import { type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
-import { StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
+import { type ErasedDigest, StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
 import { keyText, type PassKey } from '@passover/schemas'
 import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
 import { StoredRecord, subjectsOf } from './recorded.js'
@@ -29,6 +29,7 @@ export interface Verdict {
   segments: number
   head: ChainValue | undefined
   begins: Walked['begins']
+  removed: Walked['removed']
 }
 
 /** What is kept of many. */
@@ -118,9 +119,13 @@ export class Judging implements Visitor {
     await this.parts?.settle()
   }
 
-  erased(sequence: number, pass?: PassKey): void {
-    this.verifier.erased(sequence, pass)
+  erased(entry: ErasedDigest, pass?: PassKey): void {
+    this.verifier.erased(entry, pass)
     this.told()
+  }
+
+  removed(range: { first: number; last: number }): void {
+    this.verifier.removed(range)
   }
 
   fault(fault: ArchiveFault): void {
@@ -173,11 +178,12 @@ export function verdictOf({ findings, verifier, met, parts }: Judging, walked: T
     segments: walked.segments,
     head: walked.head,
     begins: walked.begins,
+    removed: walked.removed,
   }
 }
 
 /** What of a walk a verdict tells. */
-type Told = Pick<Walked, 'segments' | 'head' | 'values' | 'begins'>
+type Told = Pick<Walked, 'segments' | 'head' | 'values' | 'begins' | 'removed'>
 
 /** By sequence; what is said of a whole segment stands before its entries. */
 function byPlace(one: BadEntry, other: BadEntry): number {

@@ -2,13 +2,17 @@ import {
   type ArchivedEvent,
   type ArchiveFault,
   type ArchiveSource,
+  decodeFrames,
   examineSegment,
   type Frame,
   GENESIS,
   type ManifestEntry,
+  SegmentDamaged,
+  segmentRange,
   sequenceOf,
 } from '@passover/archive'
-import type { PassKey } from '@passover/schemas'
+import type { ErasedDigest } from '@passover/core'
+import { type PassKey, sha256 } from '@passover/schemas'
 
 /** The chain's value after an entry: what a later look is held against. */
 export interface ChainValue {
@@ -20,7 +24,9 @@ export interface ChainValue {
 export interface Visitor {
   event(event: ArchivedEvent): void
   /** `pass`: the one that it belonged to, where the index still says so. */
-  erased(sequence: number, pass?: PassKey): void
+  erased(entry: ErasedDigest, pass?: PassKey): void
+  /** The range of a segment that retention removed, after what is kept of it. */
+  removed?(range: { first: number; last: number }): void
   fault(fault: ArchiveFault): void
   /** The digests that come after a value of the chain. */
   chain?(before: string, digests: readonly Uint8Array[]): void
@@ -41,7 +47,11 @@ export interface Walked {
   newest: ManifestEntry | undefined
   /** The archive's oldest segments are no longer kept: the chain begins with a value that nothing here proves. */
   begins: { k: number; chain: string } | undefined
+  /** Segments that retention removed, and the time (server ms) of the youngest message in them. */
+  removed: { segments: number; up_to: number } | undefined
 }
+
+const DAY_MS = 86_400_000
 
 export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
 
@@ -50,7 +60,7 @@ export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
  * segments before it are left out, and the chain is taken from the first that is read.
  */
 export async function walkArchive(source: ArchiveSource, visitor: Visitor, from = 1): Promise<Walked> {
-  const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], newest: undefined, begins: undefined }
+  const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], newest: undefined, begins: undefined, removed: undefined }
   for (const entry of await source.entries()) {
     if (visitor.stop?.()) break
     const previous = walked.newest
@@ -59,11 +69,15 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
     const broken = linkFault(entry, previous)
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
     if (!previous && (entry.k > 0 || entry.chain_before !== GENESIS_HEX)) walked.begins = { k: entry.k, chain: entry.chain_before }
+    if (entry.removed) {
+      await passRemoved(source, visitor, { entry, walked })
+      continue
+    }
     const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
     const { frames, faults, passOf } = await examineSegment(entry, bytes)
     for (const fault of faults) visitor.fault(fault)
     for (const frame of frames) {
-      if (frame.kind === 'erased') visitor.erased(frame.sequence, passOf(frame.sequence))
+      if (frame.kind === 'erased') visitor.erased(frame, passOf(frame.sequence))
       else visitor.event(frame.event)
     }
     visitor.chain?.(
@@ -77,6 +91,39 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
     walked.values.push(walked.head)
   }
   return walked
+}
+
+/** The chain goes through the entry of a removed segment; what is kept of it, later ones are judged by. */
+async function passRemoved(
+  source: ArchiveSource,
+  visitor: Visitor,
+  { entry, walked }: { entry: ManifestEntry; walked: Walked },
+): Promise<void> {
+  const { k, removed } = entry
+  if (!removed) return
+  const kept = removed.kept && (await source.object(removed.kept.object))
+  if (removed.kept && (!kept || sha256(kept) !== removed.kept.sha256)) {
+    visitor.fault({ k, what: `what was kept of it (${removed.kept.object}) is missing, or is not what was kept` })
+  }
+  const frames = kept ? readableIn(kept) : []
+  for (const frame of frames) if (frame.kind === 'event') visitor.event(frame.event)
+  if (removed.at - entry.last_time < removed.retention_days * DAY_MS) {
+    visitor.fault({ k, what: `was removed before the ${removed.retention_days} days were over that it says were kept` })
+  }
+  visitor.removed?.(segmentRange(k))
+  await visitor.segment?.(entry, frames)
+  walked.removed = { segments: (walked.removed?.segments ?? 0) + 1, up_to: Math.max(walked.removed?.up_to ?? 0, entry.last_time) }
+  walked.head = { sequence: entry.last, hash: entry.chain_after }
+  walked.values.push(walked.head)
+}
+
+function readableIn(bytes: Uint8Array): Frame[] {
+  try {
+    return [...decodeFrames(bytes)]
+  } catch (error) {
+    if (error instanceof SegmentDamaged) return []
+    throw error
+  }
 }
 
 /** Why a segment does not continue the one before it. */

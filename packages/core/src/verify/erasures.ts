@@ -1,11 +1,41 @@
+import type { Recorded, VerifyFinding } from './recorded.js'
+import { Tombstones } from './tombstones.js'
+
 const BITS = 4096
 
-/** Which sequences cannot be looked at: erased ones, and those before what is read. A bit each. */
+/** An entry of which only the digest is kept. */
+export interface ErasedDigest {
+  sequence: number
+  digest: Uint8Array
+}
+
+/** Which sequences cannot be looked at: erased ones, removed ones, and those before what is read. A bit each. */
 export class Erasures {
   private readonly blocks = new Map<number, Uint8Array>()
   private newestNameless = 0
+  private readonly tombstones = new Tombstones()
 
   constructor(private readonly from: number) {}
+
+  /** An entry of which only the digest is kept: a tombstone must say so. */
+  erased({ sequence, digest }: ErasedDigest, whose: 'named' | 'nameless'): void {
+    this.tombstones.erased(sequence, digest)
+    this.add(sequence, whose)
+  }
+
+  /** Entries that are kept no longer. */
+  removed({ first, last }: { first: number; last: number }): void {
+    for (let sequence = first; sequence <= last; sequence++) this.add(sequence, 'nameless')
+  }
+
+  /** What was said about custody. */
+  take(recorded: Recorded): void {
+    this.tombstones.take(recorded)
+  }
+
+  missing(): Iterable<VerifyFinding> {
+    return this.tombstones.missing()
+  }
 
   /** `whose`: whether it is known which pass it belonged to. */
   add(sequence: number, whose: 'named' | 'nameless'): void {

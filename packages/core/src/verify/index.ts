@@ -1,3 +1,4 @@
+export type { ErasedDigest } from './erasures.js'
 export type { Beginning } from './judge-begin.js'
 export { outcomeText } from './outcome.js'
 export { type Decidable, decideAgain, type GoodReading } from './recompute.js'

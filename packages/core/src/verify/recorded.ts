@@ -20,8 +20,10 @@ export type RequestReading =
 /** A stored message with what the rules may want to know of it; bodies are decoded only when they are asked for. */
 export interface Recorded {
   fact: Fact
-  /** Set where the subject says that it is a version of the policy, or of an agent's record. */
-  version?: 'policy' | 'agent' | undefined
+  /** Set where the subject says that it is a version of the policy, or of an agent's record, or about custody. */
+  version?: 'policy' | 'agent' | 'custody' | undefined
+  /** Of the latter: who said it. */
+  sender?: string | undefined
   /** Decoded; undefined: it cannot be. */
   body(): unknown
   /** Of a request. */

@@ -2,7 +2,7 @@ import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM }
 import { answersRequest, requestNamed } from '../answers.js'
 import { type JournalRules, type JournalState, next } from '../lifecycle.js'
 import { bodyOf, partsIn, setFrame } from './bodies.js'
-import { Erasures } from './erasures.js'
+import { type ErasedDigest, Erasures } from './erasures.js'
 import { ancestryFault } from './judge-ancestry.js'
 import { appliedFault, dispatchFault, heldDiffers } from './judge-approval.js'
 import { type Beginning, judgeBeginning, type Objection } from './judge-begin.js'
@@ -74,18 +74,25 @@ export class StreamVerifier {
   }
 
   /** An entry of which only the digest is kept; of which pass it was, where that is known. */
-  erased(sequence: number, key?: PassKey): void {
+  erased(entry: ErasedDigest, key?: PassKey): void {
     this.counts.messages++
     this.counts.erased++
-    this.last = Math.max(this.last, sequence)
-    this.erasures.add(sequence, key ? 'named' : 'nameless')
+    this.last = Math.max(this.last, entry.sequence)
+    this.erasures.erased(entry, key ? 'named' : 'nameless')
     if (key) this.book.erase(key)
+  }
+
+  /** Entries that are kept no longer, as if they lay before what is read. */
+  removed(range: { first: number; last: number }): void {
+    this.last = Math.max(this.last, range.last)
+    this.erasures.removed(range)
   }
 
   /** What had to be there by now (server ms; default: when the last message was stored) and is not. */
   finish(now = this.time): void {
     const { slack_ms = SLACK_MS, onFinding } = this.options
     for (const finding of overdue(this.book, { now, slack_ms, erasures: this.erasures })) onFinding(finding)
+    for (const finding of this.erasures.missing()) onFinding(finding)
   }
 
   private step(recorded: Recorded, step: Step): void {
@@ -225,6 +232,7 @@ export class StreamVerifier {
 
   private version(recorded: Recorded): void {
     if (recorded.version === 'agent') this.versions.agent(recorded)
+    if (recorded.version === 'custody') this.erasures.take(recorded)
     if (recorded.version !== 'policy') return
     this.counts.policies++
     const { fault, remark } = this.versions.policy(recorded)

@@ -25,6 +25,7 @@ export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number
   const oldest = Math.min(segmentOf(Math.max(1, first)), ...sealed.keys())
   for (let k = segmentOf(up_to); k >= oldest; k--) {
     const entry = sealed.get(k)
+    if (entry?.removed) continue
     if (entry) yield { k, messages: eventsOf(await readSegment(objects, entry)) }
     else yield { k, messages: await streamed(bus, k, up_to) }
   }

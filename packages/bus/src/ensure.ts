@@ -1,0 +1,56 @@
+import type { ApiReply, JetStreamApi } from './api.js'
+import { API_ERROR } from './api.js'
+import { type Config, compare, type Loose, same } from './differences.js'
+import { BusReadError } from './errors.js'
+
+/** Where a consumer began is history. */
+export const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
+const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waiting'])
+
+/** Gives what was found as it should be; undefined: it was made. */
+export async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<Config | undefined> {
+  const name = String(wanted.name)
+  const found = await infoOf(api, `STREAM.INFO.${name}`)
+  if (found) {
+    compare(`stream ${name}`, { found, wanted }, loose)
+    return found
+  }
+  const made = await api.call(`STREAM.CREATE.${name}`, wanted)
+  if (made.ok) return undefined
+  if (made.err_code !== API_ERROR.streamNameInUse) throw refused(`stream ${name}`, made)
+  // Somebody made it between our look and our try.
+  const now = await infoOf(api, `STREAM.INFO.${name}`)
+  if (now) compare(`stream ${name}`, { found: now, wanted }, loose)
+  return now
+}
+
+export async function ensureConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<void> {
+  const name = String(wanted.durable_name)
+  const entity = `consumer ${name} of stream ${stream}`
+  const found = await infoOf(api, `CONSUMER.INFO.${stream}.${name}`)
+  const create = (config: Config, action: 'create' | 'update') =>
+    api.call(`CONSUMER.CREATE.${stream}.${name}`, { stream_name: stream, config: { ...config, name }, action })
+  if (found) {
+    compare(entity, { found, wanted }, (field) => STARTS.has(field) || TUNED.has(field))
+    if ([...TUNED].every((field) => same(found[field], wanted[field]))) return
+    // Lease and attempts come from the policy in force: the consumer follows it.
+    const tuned = Object.fromEntries([...TUNED].map((field) => [field, wanted[field]]))
+    const updated = await create({ ...found, ...tuned }, 'update')
+    if (!updated.ok) throw refused(entity, updated)
+    return
+  }
+  const made = await create(wanted, 'create')
+  if (made.ok || made.err_code === API_ERROR.consumerExists || made.err_code === API_ERROR.consumerNameExists) return
+  throw refused(entity, made)
+}
+
+export async function infoOf(api: JetStreamApi, call: string): Promise<Config | undefined> {
+  const reply = await api.call<{ config: Config }>(call)
+  if (reply.ok) return reply.value.config
+  if (reply.err_code === API_ERROR.streamNotFound || reply.err_code === API_ERROR.consumerNotFound) return undefined
+  throw refused(call, reply)
+}
+
+export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
+  return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
+}

@@ -1,0 +1,66 @@
+import type { Bus } from '@passover/bus'
+import type { CustodyHold, CustodyScope } from '@passover/schemas'
+import { askCustody, findPass, sayCustody } from '@passover/sdk/people'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
+import { CliFailure, usage } from '../failure.js'
+import { renderTable } from '../render/table.js'
+import type { HoldFlags } from './hold-command.js'
+
+/** Holds a session or a pass. */
+export async function runHold(context: Context, flags: HoldFlags): Promise<number> {
+  await using bus = await connectPerson(context)
+  const scope = await scopeOf(bus, flags)
+  const hold = await sayCustody(bus, { kind: 'hold', scope, reason: flags.reason })
+  context.terminal.show(
+    { hold, scope, reason: flags.reason, by: bus.identity },
+    () => `Held ${scopeText(scope)} as ${bus.identity}: hold ${hold}.\nIt stays until: passover audit hold remove ${hold}`,
+  )
+  return 0
+}
+
+async function scopeOf(bus: Bus, { session, pass, from, to }: HoldFlags): Promise<CustodyScope> {
+  if ((session === undefined) === (pass === undefined)) throw usage('say what to hold: either --session or --pass')
+  if (session !== undefined) return { session }
+  return { pass: (await findPass(bus, { id: pass ?? '', from, to })).key }
+}
+
+/** Releases a hold. CliFailure E041: there is none of that number. */
+export async function runRelease(context: Context, hold: number, reason: string | undefined): Promise<number> {
+  await using bus = await connectPerson(context)
+  const { holds } = await askCustody(bus)
+  const found = holds.find((one) => one.hold === hold)
+  if (!found) throw new CliFailure('E041', `there is no hold ${hold}`, { hint: '`passover audit hold list` shows what is held' })
+  await sayCustody(bus, { kind: 'release', hold, ...(reason === undefined ? {} : { reason }) })
+  context.terminal.show({ released: hold, by: bus.identity }, () => `Released ${scopeText(found.scope)} (hold ${hold}).`)
+  return 0
+}
+
+/** Shows what is held. */
+export async function runHolds(context: Context): Promise<number> {
+  const { terminal } = context
+  await using bus = await connectPerson(context)
+  const { holds } = await askCustody(bus)
+  if (terminal.mode === 'jsonl') for (const hold of holds) terminal.stream(hold, () => undefined)
+  else terminal.show(holds, () => (holds.length === 0 ? 'Nothing is held.' : holdsText(holds, terminal)))
+  return 0
+}
+
+function holdsText(holds: CustodyHold[], terminal: Context['terminal']): string {
+  return renderTable(
+    [
+      { head: 'HOLD', cell: ({ hold }) => String(hold) },
+      { head: 'OF', cell: ({ scope }) => scopeText(scope), shrinks: true },
+      { head: 'BY', cell: ({ by }) => by },
+      { head: 'SINCE', cell: ({ time }) => dateTime(time) },
+      { head: 'REASON', cell: ({ reason }) => reason, shrinks: true },
+    ],
+    holds,
+    terminal,
+  )
+}
+
+export function scopeText(scope: CustodyScope): string {
+  return 'session' in scope ? `session ${scope.session}` : `pass ${scope.pass.id} (${scope.pass.originator} → ${scope.pass.subagent})`
+}

@@ -1,0 +1,68 @@
+import type { ErasedPass } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { Custody, entriesOf } from './custody.js'
+
+const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+const PASS: ErasedPass = { pass: 'a'.repeat(64), frames: [[3, 30, new Uint8Array(32)]], parts: [] }
+
+/** A fold, and what it is told next. */
+function folding() {
+  const custody = new Custody()
+  let sequence = 100
+  const say = (sender: string, body: unknown) => custody.take({ sequence: ++sequence, time: sequence * 10, sender, body })
+  return { custody, say: (sender: string, body: Record<string, unknown>) => say(sender, { v: 1, ...body }), raw: say }
+}
+
+describe('custody', () => {
+  it('a session or a pass is held until it is released', () => {
+    const { custody, say } = folding()
+    expect(custody.holdsOn(KEY, 's')).toEqual([])
+    expect(custody.holdsSessions).toBe(false)
+    say('maria', { kind: 'hold', scope: { pass: KEY }, reason: 'r' })
+    expect(custody.holdsSessions).toBe(false)
+    say('maria', { kind: 'hold', scope: { session: 's' }, reason: 'dispute' })
+    expect(custody.holdsSessions).toBe(true)
+    expect(custody.holds).toEqual([
+      { hold: 101, scope: { pass: KEY }, reason: 'r', by: 'maria', time: 1010 },
+      { hold: 102, scope: { session: 's' }, reason: 'dispute', by: 'maria', time: 1020 },
+    ])
+    expect(custody.holdsOn(KEY, 's').map(({ hold }) => hold)).toEqual([101, 102])
+    expect(custody.holdsOn({ ...KEY, id: 'other-id-1' }, undefined)).toEqual([])
+    expect(say('carol', { kind: 'release', hold: 101 })).toBeDefined()
+    expect(say('carol', { kind: 'release', hold: 101 })).toBeUndefined()
+    expect(custody.holdsOn(KEY, 'other')).toEqual([])
+    expect(custody.position).toBe(104)
+    expect(custody.last_done).toBe(0)
+  })
+
+  it('an erasure is pending until the audit says what became of it', () => {
+    const { custody, say } = folding()
+    say('maria', { kind: 'erase', session: 's', reason: 'asked for' })
+    say('maria', { kind: 'erase', session: 't', reason: 'asked for' })
+    expect(custody.pending?.erase).toBe(101)
+    expect(say('passover', { kind: 'erased', erase: 101, passes: [PASS] })).toMatchObject({ kind: 'erased' })
+    expect(say('passover', { kind: 'done', erase: 101, passes: 1, entries: 1, parts: 2 })).toBeDefined()
+    expect(custody.erasures[0]).toMatchObject({ state: 'done', passes: 1, entries: 1, parts: 2, by: 'maria', session: 's' })
+    expect(say('passover', { kind: 'refused', erase: 102, why: 'held' })).toBeDefined()
+    expect(custody.erasures[1]).toMatchObject({ state: 'refused', why: 'held' })
+    expect(custody.pending).toBeUndefined()
+    expect(custody.last_done).toBe(105)
+    expect(entriesOf([PASS])).toEqual([{ sequence: 3, time: 30, digest: new Uint8Array(32) }])
+  })
+
+  it('what does not count changes nothing', () => {
+    const { custody, say, raw } = folding()
+    expect(raw('maria', undefined)).toBeUndefined()
+    expect(say('maria', { kind: 'hold', scope: {}, reason: 'r' })).toBeUndefined()
+    // A person does not say what was done, nor the audit what is held; and nothing was asked for.
+    expect(say('maria', { kind: 'done', erase: 1, passes: 0, entries: 0, parts: 0 })).toBeUndefined()
+    expect(say('passover', { kind: 'hold', scope: { session: 's' }, reason: 'r' })).toBeUndefined()
+    expect(say('passover', { kind: 'erased', erase: 1, passes: [PASS] })).toBeUndefined()
+    say('maria', { kind: 'erase', session: 's', reason: 'r' })
+    expect(say('passover', { kind: 'erase', session: 's', reason: 'r' })).toBeUndefined()
+    say('passover', { kind: 'refused', erase: 106, why: 'open' })
+    expect(say('passover', { kind: 'done', erase: 106, passes: 0, entries: 0, parts: 0 })).toBeUndefined()
+    expect(custody.holds).toEqual([])
+    expect(custody.erasures).toMatchObject([{ state: 'refused' }])
+  })
+})

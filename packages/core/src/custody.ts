@@ -1,0 +1,109 @@
+import {
+  type CustodyBody,
+  type CustodyErasure,
+  type CustodyHold,
+  custodyBody,
+  type ErasedPass,
+  keyText,
+  type PassKey,
+  SYSTEM,
+} from '@passover/schemas'
+
+/** A message of `custody.<sender>`, its body decoded. */
+export interface CustodySaid {
+  sequence: number
+  time: number
+  sender: string
+  body: unknown
+}
+
+/** What of a message counted; undefined: nothing, as of what the audit says about no erasure that waits. */
+export type CustodyCounted = CustodyBody | undefined
+
+/**
+ * What is held and what was erased (decision 87): the fold of the custody events in order. A person holds, releases and asks for an erasure;
+ * what became of an erasure only the audit says.
+ */
+export class Custody {
+  private readonly held = new Map<number, CustodyHold>()
+  private readonly erased = new Map<number, CustodyErasure>()
+  /** Sequence of the last event. */
+  position = 0
+  /** Of the last one that the audit said. */
+  last_done = 0
+
+  get holds(): CustodyHold[] {
+    return [...this.held.values()]
+  }
+
+  get erasures(): CustodyErasure[] {
+    return [...this.erased.values()]
+  }
+
+  take(said: CustodySaid): CustodyCounted {
+    this.position = said.sequence
+    if (said.sender === SYSTEM) this.last_done = said.sequence
+    const parsed = custodyBody.safeParse(said.body)
+    if (!parsed.success) return undefined
+    const { data } = parsed
+    const counts = said.sender === SYSTEM ? this.done(data) : this.asked(said, data)
+    return counts ? data : undefined
+  }
+
+  private asked({ sequence, time, sender: by }: CustodySaid, body: CustodyBody): boolean {
+    switch (body.kind) {
+      case 'hold':
+        this.held.set(sequence, { hold: sequence, scope: body.scope, reason: body.reason, by, time })
+        return true
+      case 'release':
+        return this.held.delete(body.hold)
+      case 'erase': {
+        const { session, reason } = body
+        this.erased.set(sequence, { erase: sequence, session, reason, by, time, state: 'pending', passes: 0, entries: 0, parts: 0 })
+        return true
+      }
+      default:
+        return false
+    }
+  }
+
+  private done(body: CustodyBody): boolean {
+    const erasure = 'erase' in body ? this.erased.get(body.erase) : undefined
+    if (erasure?.state !== 'pending') return false
+    switch (body.kind) {
+      case 'erased':
+        erasure.passes += body.passes.length
+        erasure.entries += body.passes.reduce((sum, { frames }) => sum + frames.length, 0)
+        return true
+      case 'refused':
+        Object.assign(erasure, { state: 'refused', why: body.why })
+        return true
+      case 'done':
+        Object.assign(erasure, { state: 'done', parts: body.parts })
+        return true
+      default:
+        return false
+    }
+  }
+
+  /** Whether anything of a session is held: then the session of a pass has to be known. */
+  get holdsSessions(): boolean {
+    return this.holds.some(({ scope }) => 'session' in scope)
+  }
+
+  /** The holds that a pass is under. A session that is not known is taken for none. */
+  holdsOn(key: PassKey, session: string | undefined): CustodyHold[] {
+    const text = keyText(key)
+    return this.holds.filter(({ scope }) => ('session' in scope ? scope.session === session : keyText(scope.pass) === text))
+  }
+
+  /** The first erasure that waits to be done. */
+  get pending(): CustodyErasure | undefined {
+    return this.erasures.find(({ state }) => state === 'pending')
+  }
+}
+
+/** The entries that a tombstone stands for. */
+export function entriesOf(passes: readonly ErasedPass[]): { sequence: number; time: number; digest: Uint8Array }[] {
+  return passes.flatMap(({ frames }) => frames.map(([sequence, time, digest]) => ({ sequence, time, digest })))
+}

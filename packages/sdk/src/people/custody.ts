@@ -1,0 +1,32 @@
+import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
+import { type CustodyAnswer, type CustodyBody, custodyAnswer, HEADER, WIRE_VERSION } from '@passover/schemas'
+import { ask } from './ask.js'
+import { Failure } from './failure.js'
+
+type Said = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
+export type CustodySays = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never
+
+/** What is held and what was erased; with a session, what erasing it would do. Failure E013: not for this asker. */
+export function askCustody(bus: Bus, session?: string): Promise<Extract<CustodyAnswer, { ok: true }>> {
+  return ask(bus, { op: 'custody', ...(session === undefined ? {} : { session }) }, custodyAnswer)
+}
+
+/**
+ * Stores what a person says about custody (decision 87), and gives its sequence, which names it from then on. Failure E013: not permitted;
+ * E040: it is not known whether it is stored.
+ */
+export async function sayCustody(bus: Bus, says: CustodySays): Promise<number> {
+  const outcome = await bus.publish({
+    subject: bus.subjects.custody(bus.identity),
+    headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
+    data: encode({ v: WIRE_VERSION, ...says }),
+  })
+  if (outcome.kind === 'stored') return outcome.sequence
+  if (outcome.kind === 'refused' && outcome.reason === 'permission') {
+    throw new Failure('E013', `${bus.identity} may not hold or erase: ${outcome.description}`, {
+      hint: 'a custodian does (infra/permissions.md): --as <person>',
+    })
+  }
+  const why = 'description' in outcome ? outcome.description : outcome.kind
+  throw new Failure('E040', `it was not stored, as far as is known: ${why}`, { hint: 'see what stands: passover audit hold list' })
+}

@@ -1,0 +1,85 @@
+import { segmentOf } from '@passover/archive'
+import type { Bus, Following, Stored } from '@passover/bus'
+import { decode } from '@passover/bus'
+import { Custody, type CustodyCounted, entriesOf } from '@passover/core'
+import { HEADER } from '@passover/schemas'
+import type { Logger } from 'pino'
+
+const LOOK_MS = 20
+const MOST_MS = 10_000
+
+/** An entry that a tombstone stands for. */
+export interface ErasedEntry {
+  sequence: number
+  time: number
+  digest: Uint8Array
+}
+
+/** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
+export class CustodyWatch implements AsyncDisposable {
+  readonly custody = new Custody()
+  /** Told of what counted. */
+  onCounted: (counted: NonNullable<CustodyCounted>) => void = () => undefined
+  /** Tombstones' entries of segments that were not sealed when it looked last. */
+  private readonly unsealed = new Map<number, Map<number, ErasedEntry>>()
+  private sealed = -1
+  private reader: Following | undefined
+
+  private constructor(private readonly bus: Bus) {}
+
+  /** Settles when it knows all that was said before. `sealed`: the newest segment that is. */
+  static async open({ bus, log, sealed }: { bus: Bus; log: Logger; sealed: number }): Promise<CustodyWatch> {
+    const watch = new CustodyWatch(bus)
+    watch.sealed = sealed
+    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => watch.take(stored, log))
+    await Promise.race([watch.reader.caughtUp, watch.reader.closed])
+    return watch
+  }
+
+  /** Settles when everything is known that is stored by now. Throws where that takes too long. */
+  async current(): Promise<Custody> {
+    const newest = await this.bus.journal.newest(this.bus.subjects.all('custody'))
+    for (let waited = 0; newest && this.custody.position < newest.sequence; waited += LOOK_MS) {
+      if (waited >= MOST_MS) throw new Error(`what was said about custody at ${newest.sequence} is not read yet`)
+      await new Promise((done) => setTimeout(done, LOOK_MS))
+    }
+    return this.custody
+  }
+
+  /** What tombstones stand for in a segment that is to be sealed, whoever took it out of the stream. */
+  async erasedIn(k: number): Promise<ReadonlyMap<number, ErasedEntry>> {
+    await this.current()
+    return this.unsealed.get(k) ?? new Map()
+  }
+
+  /** Segment k is sealed. */
+  forget(k: number): void {
+    this.sealed = Math.max(this.sealed, k)
+    this.unsealed.delete(k)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.reader?.[Symbol.asyncDispose]()
+  }
+
+  private take({ sequence, time, subject, headers, data }: Stored, log: Logger): void {
+    const parsed = this.bus.subjects.parse(subject)
+    if (parsed.kind !== 'custody' || sequence <= this.custody.position) return
+    const body = decode(data, headers.get(HEADER.contentType))
+    const counted = this.custody.take({ sequence, time, sender: parsed.person, body: body.ok ? body.value : undefined })
+    if (!counted) {
+      log.warn({ sequence, by: parsed.person }, 'what was said about custody does not count')
+      return
+    }
+    if (counted.kind === 'erased') for (const entry of entriesOf(counted.passes)) this.remember(entry)
+    this.onCounted(counted)
+  }
+
+  private remember(entry: ErasedEntry): void {
+    const k = segmentOf(entry.sequence)
+    if (k <= this.sealed) return
+    const known = this.unsealed.get(k)
+    if (known) known.set(entry.sequence, entry)
+    else this.unsealed.set(k, new Map([[entry.sequence, entry]]))
+  }
+}

@@ -1,0 +1,146 @@
+import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
+import type { AuditRunning, AuditSettings } from '@passover/audit'
+import { type Bus, encode, PolicyStore } from '@passover/bus'
+import { PART_INLINE_BYTES, type Part, passAnswer, sha256 } from '@passover/schemas'
+import { verifyLive } from 'passover'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AuditFixture, auditFixture } from '../support/auditing.js'
+import { Story, type StoryOptions } from '../support/story.js'
+import { fillTo } from '../support/stream.js'
+import { until } from '../support/until.js'
+
+const WINDOW_MS = 1_000
+const DAY_MS = 86_400_000
+
+/** The archive's retention and legal holds (decision 87). */
+describe('audit: archive retention', () => {
+  let fixture: AuditFixture
+  let bus: Bus
+  let named = 0
+  beforeEach(async () => {
+    fixture = await auditFixture()
+    bus = fixture.bus
+    await fixture.register('alice', 'audit')
+  })
+  afterEach(() => fixture[Symbol.asyncDispose]())
+
+  const story = (id: string, options: StoryOptions = {}) => new Story(bus, `${id}-${String(named++).padStart(4, '0')}`, options)
+  const start = (settings: AuditSettings = {}) => fixture.audit({ id_window_ms: WINDOW_MS, ...settings })
+  const doneTo = (audit: AuditRunning, k: number) =>
+    until(() => audit.stats().deleted_to >= k, { what: `segments before ${k} are done with`, deadline_ms: 60_000 })
+  const keeps = async (days: number) => {
+    const maria = await fixture.connect('maria')
+    const store = await PolicyStore.open(maria)
+    const { value } = (await store.stand()) as { value?: { version: number } }
+    const outcome = await store.publish({ document: { audit: { retention_days: days } }, base: value?.version ?? 0 })
+    expect(outcome.kind).toBe('published')
+  }
+  const removed = async () => (await (await Manifest.open(bus)).all()).filter((entry) => entry.removed).map(({ k }) => k)
+  const says = async (body: Record<string, unknown>) => {
+    const outcome = await bus.publish({ subject: bus.subjects.custody('maria'), data: encode({ v: 1, ...body }) })
+    return outcome.kind === 'stored' ? outcome.sequence : 0
+  }
+
+  it('what is older than the policy keeps leaves: object, index, records; the chain goes on through it', async () => {
+    const audit = await start()
+    const old = await story('long-ago').whole()
+    const open = story('still-open')
+    await fillTo(bus, SEGMENT_SIZE - 1)
+    await open.request()
+    await open.work()
+    await fillTo(bus, 2 * SEGMENT_SIZE)
+    await doneTo(audit, 2)
+    // Thirty days are not over.
+    expect(await removed()).toEqual([])
+    await keeps(1_000 / DAY_MS)
+    await until(async () => (await removed()).includes(0), { what: 'segment 0 is removed', deadline_ms: 30_000 })
+    const objects = await bus.objects(ARCHIVE_BUCKET)
+    const names = async (k: number) => (await objects.list()).filter((name) => name.startsWith(String(k).padStart(10, '0')))
+    await until(async () => (await names(0)).length === 0, { what: 'its objects are gone' })
+    const ids = [...(await fixture.records()).values()].map(({ key }) => key.id)
+    expect(ids).not.toContain(old.key.id)
+    // What is open keeps its segment, though that is as old.
+    expect(await removed()).toEqual([0])
+    const told = passAnswer.parse(await bus.ask({ op: 'pass', ...old.key }))
+    expect(told).toMatchObject({ ok: false, error: { code: 'E041' } })
+
+    await open.returns()
+    await fillTo(bus, 3 * SEGMENT_SIZE)
+    await doneTo(audit, 3)
+    await until(async () => (await removed()).length === 3, { what: 'the others went', deadline_ms: 30_000 })
+    await until(async () => (await objects.list()).every((name) => name.endsWith('.kept')), {
+      what: 'only what later ones are judged by is left',
+    })
+    const manifest = await Manifest.open(bus)
+    expect(await verifyChain(manifest, objects)).toMatchObject({ ok: true, segments: 3, events: 0 })
+    const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
+    expect(verdict.shown).toEqual([])
+    expect(verdict).toMatchObject({ ok: true, removed: { segments: 3 }, counts: { policies: 1 } })
+    // A restart goes on from there.
+    await audit[Symbol.asyncDispose]()
+    const again = await start()
+    const young = await story('young').whole()
+    await again.settled()
+    expect((await fixture.records()).size).toBe(1)
+    expect(passAnswer.parse(await bus.ask({ op: 'pass', ...young.key })).ok).toBe(true)
+  }, 180_000)
+
+  it('what is held leaves neither stream nor archive, by session or by pass, until it is released', async () => {
+    const holds = [
+      await says({ kind: 'hold', scope: { session: 'disputed' }, reason: 'dispute 17' }),
+      await says({ kind: 'hold', scope: { pass: { originator: 'alice', subagent: 'audit', id: 'held-pass-0001' } }, reason: 'r' }),
+    ]
+    await keeps(1_000 / DAY_MS)
+    const audit = await start()
+    const other = await story('free').whole()
+    const pass = await new Story(bus, 'held-pass-0001').whole()
+    const refused = story('refused', { session_id: 'disputed' })
+    await refused.request()
+    await refused.ends({ code: 'E004', message: 'disabled' })
+    const session = await story('disputed', { session_id: 'disputed' }).whole()
+    await fillTo(bus, SEGMENT_SIZE)
+    await doneTo(audit, 1)
+    const there = async (one: Story) => (await bus.journal.message(one.sequences.at(-1) ?? 0)) !== undefined
+    expect(await Promise.all([other, pass, refused, session].map(there))).toEqual([false, true, true, true])
+    expect(audit.stats().undeleted).toBe(3)
+    await until(() => audit.stats().deleted_to >= 1, { what: 'it looked' })
+    expect(await removed()).toEqual([])
+    for (const hold of holds) await says({ kind: 'release', hold })
+    await until(async () => (await removed()).length === 1, { what: 'it is released, and gone', deadline_ms: 60_000 })
+    expect(await Promise.all([pass, refused, session].map(there))).toEqual([false, false, false])
+  }, 180_000)
+
+  it('a removal that broke off is finished by the next audit: objects, records, and the parts that nothing younger refers to', async () => {
+    const partOf = (name: string): Part => {
+      const data = Buffer.alloc(PART_INLINE_BYTES + 1, name)
+      return { name, hash: sha256(data), size: data.length, data }
+    }
+    await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+    const [lone, shared] = (await bus.parts.stow('alice', [partOf('lone'), partOf('shared')])) as [Part, Part]
+    const applied = (one: Story, parts: Part[]) =>
+      one.event('applied', 'alice', { applied_by: 'maria', applied_at: 1, applied: [], rejected: [], parts })
+    const audit = await start()
+    const old = await story('old-pass').whole()
+    await applied(old, [lone, shared])
+    await fillTo(bus, SEGMENT_SIZE)
+    const young = await story('young').whole()
+    await applied(young, [shared])
+    await doneTo(audit, 1)
+    await audit[Symbol.asyncDispose]()
+    // What is stored when an audit dies right after the mark.
+    const manifest = await Manifest.open(bus)
+    const standing = await manifest.standing(0)
+    if (!standing) throw new Error('segment 0 is not sealed')
+    const removed = { why: 'retention' as const, at: bus.now(), retention_days: 1_000 / DAY_MS }
+    expect(await manifest.replace({ ...standing.entry, removed }, standing.revision)).toBe(true)
+    expect(await bus.parts.fetch(lone)).toHaveLength(lone.size)
+
+    const next = await start()
+    const objects = await bus.objects(ARCHIVE_BUCKET)
+    await until(async () => (await objects.list()).length === 0, { what: 'its objects are gone', deadline_ms: 30_000 })
+    await next.settled()
+    expect([...(await fixture.records()).values()].map(({ key }) => key.id)).toEqual([young.key.id])
+    await expect(bus.parts.fetch(lone)).rejects.toThrow('not there')
+    expect(await bus.parts.fetch(shared)).toHaveLength(shared.size)
+  }, 180_000)
+})
