@@ -13,10 +13,19 @@ const frame = Buffer.from(
 /** `sealed` segments of one message each, and what was asked for. */
 function archive(sealed: number) {
   const asked: string[] = []
-  const state = { sealed, damaged: -1 }
+  const state = { sealed, damaged: -1, removed: -1 }
   const manifest = {
     entry: async (k: number) =>
-      k < state.sealed ? ({ k, object: `o${k}`, compression: 'none', sha256: sha256(frame), last_time: k } as ManifestEntry) : undefined,
+      k < state.sealed
+        ? ({
+            k,
+            object: `o${k}`,
+            compression: 'none',
+            sha256: sha256(frame),
+            last_time: k,
+            ...(k === state.removed ? { removed: {} } : {}),
+          } as ManifestEntry)
+        : undefined,
   }
   const get = async (name: string) => {
     asked.push(name)
@@ -58,4 +67,12 @@ it('tells who takes it that it could not be read, and reads it anew the next tim
   await expect(reading.take(1, always)).rejects.toThrow('object o1 is missing')
   state.damaged = -1
   expect((await reading.take(1, always))?.entry.k).toBe(1)
+})
+
+it('has nothing of a segment that retention removed, and goes on behind it', async () => {
+  const { asked, state, reading } = archive(2)
+  state.removed = 0
+  expect(await reading.take(0, always)).toMatchObject({ messages: [] })
+  expect((await reading.take(1, always))?.messages).toHaveLength(1)
+  expect(asked).toEqual(['o1'])
 })

@@ -33,6 +33,8 @@ export class ReadAhead {
     const entry = await this.deps.manifest.entry(k)
     if (!entry || !isDue(entry)) return undefined
     const messages: Stored[] = []
+    // Whoever deleted before did not get to say so; nothing of a pass stood in the stream when it was removed.
+    if (entry.removed) return { entry, messages }
     await inTurns(await framesIn(this.deps.objects, entry), this.deps.clock, (frame) => {
       if (frame.kind === 'event') messages.push({ ...frame.event, headers: readHeaders(frame.event.headers) })
     })
