@@ -77,7 +77,7 @@ describe('the HTTP API', () => {
     const finding = { type: 'finding' as const, severity: 'error' as const, category: 'c', message: 'SECRET finding' }
     const critic = await world.agents.agent('critic')
     await critic.onPass(() => ({ output: 'SECRET output', summary: 'SECRET summary', artifacts: [finding] }))
-    const body = { ...request, subagent: 'critic', work_context: { objective: 'look', session_id: 'unreleased' } }
+    const body = { ...request, subagent: 'critic', work_context: { objective: 'look for OBJECTIVE', session_id: 'unreleased' } }
     const { id } = (await world.ask<CreatedPass>('agent~alice', '/passes', { body })).body
     const all = async (token: string) => {
       const paths = ['/audit?session_id=unreleased', `/passes/${id}?history=true`, `/passes/${id}/plan`, '/inbox', '/returns', '/passes']
@@ -99,6 +99,10 @@ describe('the HTTP API', () => {
     const finds = async (token: string, text: string) =>
       (await world.ask<PassesPage>(token, `/passes?text=${text}`)).body.passes.map((one) => one.id)
     expect([await finds('ann', 'secret'), await finds('agent~alice', 'secret')]).toEqual([[id], []])
+    expect(await finds('agent~alice', 'objective')).toEqual([id])
+    // A page that says there is more, or where to go on, would tell that the words were met.
+    const told = async (text: string) => (await world.ask(`agent~alice`, `/audit?limit=1&text=${text}`)).body
+    expect(await told('secret')).toEqual(await told('no-such-words'))
     expect(await finds('agent~alice', 'REVIEW')).toContain(id)
     await world.ask('ann', `/passes/${id}/deny`, { body: { item: 'return' } })
     expect(shows(await all('agent~alice'))).toEqual([false, false, false, false, false, false])

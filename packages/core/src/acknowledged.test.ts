@@ -48,6 +48,7 @@ describe('how far a pass is for its originator', () => {
   it('what a worker returned is processed then; what never got there stays what it is', () => {
     expect(deliveredStatus('returned', true)).toBe('processed')
     expect(deliveredStatus('returned', false)).toBe('returned')
-    for (const status of ['refused', 'timed_out', 'cancelled'] as const) expect(deliveredStatus(status, true)).toBe(status)
+    for (const status of ['refused', 'timed_out', 'cancelled', 'awaiting_release', 'expired'] as const)
+      expect(deliveredStatus(status, true)).toBe(status)
   })
 })

@@ -17,7 +17,10 @@ export function sendStatus({ status, acknowledged, undelivered }: Sent): SendSta
   return status === 'waiting_for_return' || status === 'awaiting_release' ? 'dispatched' : 'delivered'
 }
 
-/** A pass whose return its caller has is processed; what never came to a worker, timed out or was cancelled stays what it is. */
+/**
+ * A pass whose return its caller has is processed; what never came to a worker, timed out or was cancelled stays what it is. So does what awaits its
+ * release: an acknowledgment is heard before the expiry that it answers, and what nobody released must not read as handed out even for a moment.
+ */
 export function deliveredStatus(status: PassStatus, acknowledged: boolean): PassStatus {
-  return acknowledged && (status === 'returned' || status === 'awaiting_release') ? 'processed' : status
+  return acknowledged && status === 'returned' ? 'processed' : status
 }

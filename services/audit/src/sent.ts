@@ -25,7 +25,7 @@ export function sentRecord(record: PassRecord, acknowledged: { at: number | unde
 /** Whether a row of that status may turn out to be of the wanted one. */
 export function mayBe(status: string, wanted: string | undefined): boolean {
   if (wanted === undefined || status === wanted) return true
-  return wanted === 'processed' && (status === 'returned' || status === 'awaiting_release')
+  return wanted === 'processed' && status === 'returned'
 }
 
 function withSend(row: PassRow, acknowledged: boolean): PassRow {

@@ -29,16 +29,6 @@ export function entryFor(
   return entry && why !== undefined && entry.returned ? { ...entry, summary: why } : entry
 }
 
-/** What a query found, for this caller: by words of a summary that it may not see, it finds nothing. */
-export function foundFor(caller: Pick<Caller, 'kind' | 'name'>, found: QueriedPass[], text: string | undefined): QueriedPass[] {
-  if (text === undefined) return found
-  const wanted = text.toLowerCase()
-  return found.filter(({ row, decisions = [] }) => {
-    const withheld = withheldFrom(caller, { originator: row.originator, status: row.status, decisions })
-    return withheld === undefined || (row.reason ?? '').toLowerCase().includes(wanted)
-  })
-}
-
 /** A record of the projection, likewise. */
 export function recordFor(caller: Pick<Caller, 'kind' | 'name'>, pass: AnsweredPass): AnsweredPass['record'] {
   const { record } = pass

@@ -48,7 +48,7 @@ function numberOf(dictionary: Dictionary, word: string | undefined): number {
 
 /** What was acknowledged is told as processed, and the index does not know of it. */
 function statusNumbers(status: string, words: Dictionary): Set<number> {
-  const may = status === 'processed' ? ['processed', 'returned', 'awaiting_release'] : [status]
+  const may = status === 'processed' ? ['processed', 'returned'] : [status]
   return new Set(may.flatMap((word) => words.find(word) ?? []))
 }
 

@@ -108,6 +108,26 @@ describe('pages of a query', () => {
     expect(sizes).toEqual([0, 0, 0, 0, 0, 0, 1])
   })
 
+  it('look for an agent in no summary that is withheld from it, and still in its reason', async () => {
+    const { write, search } = searched()
+    const entry = { summary: 'SECRET words', returned: true } as never
+    const denied = [{ item: 'return', verdict: 'deny', person: 'ann', time: 1 }] as never
+    const cases: [Partial<PassRecord>, number][] = [
+      [{ status: 'awaiting_release', entry }, 3],
+      [{ status: 'expired', entry }, 6],
+      [{ decisions: denied, entry }, 9],
+      [{ entry }, 12],
+    ]
+    for (const [more, number] of cases) write(record(number, more))
+    const found = async (text: string, party?: string) =>
+      (await search.page({ text, party }, 50))?.entries.map(({ row }) => row.id.slice('given-id-'.length))
+    expect(await found('secret')).toEqual(['12', '9', '6', '3'])
+    expect(await found('secret', 'alice')).toEqual(['12'])
+    expect(await found('secret', 'audit')).toEqual(['12', '9', '6', '3'])
+    expect(await found('reason', 'alice')).toEqual(['12', '9', '6', '3'])
+    expect(await search.page({ text: 'secret', party: 'alice' }, 1)).toMatchObject({ entries: [{ row: { id: 'given-id-12' } }] })
+  })
+
   it('take no longer than their time where each record is slow: what is not there yet comes with the next', async () => {
     const { write, ids } = searched(200)
     for (let number = 0; number < 20; number++) write(record(number))

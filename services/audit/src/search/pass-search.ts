@@ -13,7 +13,7 @@ import type { OlderPasses } from './older.js'
 import type { PassIndex } from './pass-index.js'
 import { newestPending } from './pending.js'
 import { cursorOf, isBefore, type Position, parseCursor, positionOf } from './position.js'
-import { type Needle, needleOf, recordSays } from './text.js'
+import { type Needle, needleOf, recordSays, withoutOutput } from './text.js'
 
 export interface SearchDeps extends LoadDeps {
   clock: Clock
@@ -152,7 +152,7 @@ export class PassSearch {
   /** Undefined: it does not match after all. */
   private async look(find: Find, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
     const record = await find.record()
-    if (!record || (needle && !(await this.says(record, needle)))) return undefined
+    if (!record || (needle && !(await this.says(withoutOutput(record, filter.party), needle)))) return undefined
     const row = await sentRow(this.deps.acknowledged, rowOf(record))
     if (!matches(sentRecord(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
     return queried(record, row)

@@ -25,3 +25,15 @@ function lowered(bytes: Uint8Array): string {
 export function recordSays(record: PassRecord, needle: Needle): boolean {
   return needle.isIn(record.reason ?? record.entry?.reason ?? '') || needle.isIn(record.entry?.summary ?? '')
 }
+
+/**
+ * What of a record an agent may look for words in: a summary is its originator's to see when it is released, and by words that are found or not it
+ * would be told before. `asker`: undefined for who sees all.
+ */
+export function withoutOutput(record: PassRecord, asker: string | undefined): PassRecord {
+  const { key, status, decisions, entry } = record
+  if (asker !== key.originator || !entry?.returned) return record
+  const denied = decisions.some(({ item, verdict, counts }) => item === 'return' && verdict === 'deny' && counts !== false)
+  if (status !== 'awaiting_release' && status !== 'expired' && !denied) return record
+  return { ...record, entry: { ...entry, summary: '' } }
+}
