@@ -2,6 +2,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { saveSegments } from '../support/recorded-archive.js'
+import { openRecording, sealAll } from '../support/recorded-stream.js'
 import { cli, ECHO, json, openProject, type Project, run } from './cli-harness.js'
 
 interface Verdict {
@@ -50,6 +52,32 @@ describe('passover verify', () => {
     await run(['request', '--to', 'nobody-there', '--objective', 'once more'], { cwd })
     expect(await verify('--expect', live.document.head.hash)).toMatchObject({ code: 0, document: { ok: true } })
     expect((await verify('--pass', id)).document.ok).toBe(true)
+  })
+
+  it('judges a saved archive by the id window of the installation that it was saved from', async () => {
+    expect(JSON.parse(readFileSync(join(cwd, 'archive', 'archive.json'), 'utf8'))).toEqual({ v: 1, id_window_ms: 3_600_000 })
+    const wide = join(cwd, 'wide')
+    const stream = openRecording()
+    stream.id_window_ms = 24 * 3_600_000
+    const asked = stream.ask({ key: { originator: 'alice', subagent: 'audit', id: 'asked-long-before' } })
+    stream.wait(2 * 3_600_000)
+    stream.return(stream.begin(asked))
+    await saveSegments(wide, await sealAll(stream.events), stream)
+    expect(await verify('--archive', 'wide')).toMatchObject({ code: 0, document: { ok: true, faults: 0 } })
+    expect((await verify('--archive', 'wide', '--id-window', '1h')).code).toBe(1)
+    const ignored = async (...more: string[]) =>
+      (await json<{ ignored?: string }[]>(['replay', 'asked-long', '--archive', 'wide', ...more], { cwd })).document.filter(
+        (entry) => entry.ignored !== undefined,
+      ).length
+    expect([await ignored(), await ignored('--id-window', '1h')]).toEqual([0, 2])
+    const decided = async (...more: string[]) =>
+      (await json<{ decided: number }>(['replay', '--what-if', 'none.json', '--archive', 'wide', ...more], { cwd })).document.decided
+    writeFileSync(join(cwd, 'none.json'), '{}')
+    expect([await decided(), await decided('--id-window', '1h')]).toEqual([1, 0])
+    writeFileSync(join(wide, 'archive.json'), '{"v":1,"id_window_ms":0}')
+    expect((await verify('--archive', 'wide')).code).toBe(3)
+    rmSync(join(wide, 'archive.json'))
+    expect((await verify('--archive', 'wide')).code).toBe(1)
   })
 
   it('names the entry of a saved archive that was touched, and exits 1', async () => {

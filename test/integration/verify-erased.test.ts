@@ -57,6 +57,25 @@ describe('one erased entry of a pass', () => {
     }
   })
 
+  it('an answer to a malformed request is one of its own: erased, it is not said to be missing; not stored, it is', async () => {
+    const stream = openRecording()
+    const asked = stream.put(stream.subjects.request('audit', 'alice'), { body: 'nothing that asks' })
+    const key = { originator: 'alice', subagent: 'audit', id: stream.subjects.badId(asked.sequence) }
+    const pass = { key, sequence: asked.sequence, time: asked.time, digest: sha256(asked.data), last: 0 }
+    stream.systemReturn(pass as never, { code: 'E005', message: 'the request cannot be decoded' })
+    stream.wait(LATER_MS)
+    recordPass(stream, 1)
+    const sealed = await sealAll(stream.events)
+    const isAnswer = ({ subject }: ArchivedEvent) => subject.includes(key.id)
+    const faults = async (segments: LocalSegment[]) =>
+      (await verifyArchive(sourceOf(segments), RULES)).shown.map(({ sequence, rule }) => ({ sequence, rule }))
+    expect(await faults(sealed)).toEqual([])
+    // That nobody recorded it is all.
+    expect(await faults(erase(sealed, isAnswer))).toEqual([{ sequence: asked.sequence + 1, rule: 'erasure' }])
+    const lost = await sealAll(stream.events.filter((event) => !isAnswer(event)))
+    expect(await faults(lost)).toEqual([{ sequence: asked.sequence, rule: 'one_return' }])
+  })
+
   it('excuses no other pass: by the index it is known whose it was', async () => {
     const events = recording()
     const approved = events.find(({ subject }) => subject.startsWith('decision.'))

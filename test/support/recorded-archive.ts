@@ -1,4 +1,4 @@
-import { type ArchivedEvent, FolderWriter, GENESIS, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
+import { type ArchivedEvent, FolderWriter, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
 import { readHeaders, Subjects } from '@passover/bus'
 import { openRecording, recordPass } from './recorded-stream.js'
 
@@ -6,7 +6,7 @@ const SESSIONS = 1_000
 
 /** Writes an archive of at least so many entries into a folder, segment by segment, as the audit would have sealed it: passes of every kind. */
 export async function writeArchive(folder: string, entries: number): Promise<{ entries: number; passes: number; head: string }> {
-  const writer = await FolderWriter.open(folder)
+  const writer = await FolderWriter.open(folder, { id_window_ms: 3_600_000 })
   const subjects = new Subjects()
   const waiting: ArchivedEvent[] = []
   const stream = openRecording((event) => waiting.push(event))
@@ -39,4 +39,11 @@ export async function writeArchive(folder: string, entries: number): Promise<{ e
   await seal()
   await writer.end()
   return { entries: written, passes, head: chain_before }
+}
+
+/** A folder as `verify --save` leaves it. */
+export async function saveSegments(folder: string, segments: readonly LocalSegment[], rules: { id_window_ms: number }): Promise<void> {
+  const writer = await FolderWriter.open(folder, rules)
+  for (const { entry, object, index } of segments) await writer.add(entry, { object, index })
+  await writer.end()
 }

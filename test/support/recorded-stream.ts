@@ -49,6 +49,8 @@ export class RecordedStream {
   onEvent: ((event: ArchivedEvent) => void) | undefined
   /** Of what is asked from now on. */
   session = 'session-1'
+  /** Of the installation. */
+  id_window_ms = 3_600_000
 
   put(
     subject: string,
@@ -133,7 +135,7 @@ export class RecordedStream {
             }
           : undefined,
       policy: this.policy,
-      id_window_ms: 3_600_000,
+      id_window_ms: this.id_window_ms,
       return_id: `return-of-${key.id}`,
     })
     if (admission.kind === 'later') throw new Error('no counts here')

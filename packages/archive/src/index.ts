@@ -32,4 +32,4 @@ export {
 } from './segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
 export { decodeIndex, encodeIndex, IndexBuilder, type IndexedPass, isFirst, keyOfFact, partsIn, printsOf } from './segment-index.js'
-export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive } from './source.js'
+export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './source.js'

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ObjectStore } from '@passover/bus'
+import { z } from 'zod'
 import { type Manifest, type ManifestEntry, manifestEntry, removedSegment } from './manifest.js'
 
 /** An archive wherever it is kept. */
@@ -22,6 +23,9 @@ export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'
 }
 
 const MANIFEST = 'manifest.jsonl'
+/** What else is to be known of a saved archive. The chain does not cover it: who judges may say otherwise. */
+const ABOUT = 'archive.json'
+const about = z.object({ v: z.literal(1), id_window_ms: z.int().positive() })
 /** Names come from a manifest that anybody may have written. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 
@@ -52,16 +56,33 @@ function entryIn(line: string, number: number): ManifestEntry {
   }
 }
 
+/** The id window of the installation that a folder was saved from (ms); undefined: it does not say. Throws ArchiveUnreadable. */
+export async function savedWindow(folder: string): Promise<number | undefined> {
+  const text = await readFile(join(folder, ABOUT), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw new ArchiveUnreadable(error.message)
+  })
+  if (text === undefined) return undefined
+  try {
+    return about.parse(JSON.parse(text)).id_window_ms
+  } catch {
+    throw new ArchiveUnreadable(`${ABOUT} in ${folder} does not say what an archive is judged by`)
+  }
+}
+
 /** Writes an archive into a folder, so that it can be taken elsewhere. */
 export class FolderWriter {
+  private readonly lines: string[] = []
+
   private constructor(
     readonly folder: string,
-    private readonly lines: string[],
+    private readonly rules: { id_window_ms: number },
   ) {}
 
-  static async open(folder: string): Promise<FolderWriter> {
+  /** `rules`: what its entries were made by, and are to be judged by. */
+  static async open(folder: string, rules: { id_window_ms: number }): Promise<FolderWriter> {
     await mkdir(folder, { recursive: true })
-    return new FolderWriter(folder, [])
+    return new FolderWriter(folder, rules)
   }
 
   /** Takes a segment's bytes under the names that its entry has for them. */
@@ -73,6 +94,7 @@ export class FolderWriter {
 
   /** The manifest is written last: a folder that was left half full is none. */
   async end(): Promise<void> {
+    await writeFile(join(this.folder, ABOUT), `${JSON.stringify({ v: 1, id_window_ms: this.rules.id_window_ms })}\n`)
     await writeFile(join(this.folder, MANIFEST), this.lines.map((line) => `${line}\n`).join(''))
   }
 

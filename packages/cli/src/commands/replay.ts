@@ -9,6 +9,8 @@ export function replayCommand(): Command {
     .description('tell passes again, decide about them by another policy, or ask for them again in another namespace')
     .argument('[ids...]', 'the passes, or the beginnings of their ids')
     .option('--session <id>', 'all passes of this session')
+    .option('--from <agent>', 'of this originator, where several passes share the id')
+    .option('--to <agent>', 'of this subagent')
     .option('--speed <n>', 'wait between entries as it was then, n times as fast (default: all at once)', speed)
     .option('--step', 'one entry a key')
     .option('--what-if <policy file>', 'what this policy would have decided about the recorded requests; changes nothing')
@@ -17,7 +19,7 @@ export function replayCommand(): Command {
     .option('--limit <n>', 'with --what-if: show at most so many differences', wholeNumber('--limit', 1, 100_000), 50)
     .option(
       '--id-window <time>',
-      'the id window of the installation (default: as its stream says; of a saved archive: 1h)',
+      'the id window of the installation (default: as its stream says; of a saved archive: as it was saved with, else 1h)',
       durationOption('--id-window'),
     )
     .option(

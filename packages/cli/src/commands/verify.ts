@@ -20,7 +20,7 @@ export function verifyCommand(): Command {
     .option('--expect <value>', 'a chain value of an earlier run: it must be met again', chainValue)
     .option(
       '--id-window <time>',
-      'the id window of the installation (default: as its stream says; of a saved archive: 1h)',
+      'the id window of the installation (default: as its stream says; of a saved archive: as it was saved with, else 1h)',
       durationOption('--id-window'),
     )
     .option('--strict', 'also entries that readers pass over make it fail')

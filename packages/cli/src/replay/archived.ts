@@ -3,11 +3,11 @@ import { type JournalState, NONE, next } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey } from '@passover/schemas'
 import { StoredRecord, subjectsOf } from '../verify/recorded.js'
 import { type Visitor, walkArchive } from '../verify/walk.js'
+import type { NamedPasses } from './named.js'
 import type { ToldEntry } from './tell.js'
 
 export interface Wanted {
-  /** Ids, or the beginnings of them. */
-  ids: readonly string[]
+  named: Pick<NamedPasses, 'has'>
   session?: string | undefined
   id_window_ms: number
 }
@@ -20,7 +20,7 @@ export interface ArchivedTelling {
 
 const PROGRESS_EVERY = 4_096
 
-/** Hands out what an archive holds of passes, segment by segment: in memory are one segment and the names of the passes. Throws ArchiveUnreadable. */
+/** Hands out what an archive holds of passes, segment by segment: in memory are one segment and the names of the passes. Throws ArchiveUnreadable; Failure E042. */
 export async function tellArchive(
   source: ArchiveSource,
   wanted: Wanted,
@@ -71,10 +71,10 @@ class Telling implements Visitor {
 
   /** A pass is of a session by its request, and by its first step: what comes later does not say so. */
   private isWanted(recorded: StoredRecord, key: PassKey): boolean {
-    const { ids, session } = this.wanted
+    const { named, session } = this.wanted
     const text = keyText(key)
     if (this.journals.has(text)) return true
-    const is = ids.some((id) => key.id.startsWith(id)) || (session !== undefined && sessionIn(recorded) === session)
+    const is = named.has(key) || (session !== undefined && sessionIn(recorded) === session)
     if (is) this.journals.set(text, NONE)
     return is
   }

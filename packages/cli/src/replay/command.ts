@@ -1,13 +1,12 @@
 import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
-import { DEFAULT_ID_WINDOW_MS } from '@passover/bus'
 import type { FieldDifference, Otherwise } from '@passover/core'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { askList, findPass, invalidPolicy } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
-import { rulesOf } from '../id-window.js'
+import { rulesOf, windowOf } from '../id-window.js'
 import { findPolicyFile } from '../policy/find.js'
 import { checkPolicyFile } from '../policy/read.js'
 import { drained, everySecond } from '../reading.js'
@@ -17,6 +16,8 @@ import { type WhatIfCounts, type WhatIfOptions, whatIfArchive, whatIfLive } from
 
 export interface ReplayFlags {
   session?: string
+  from?: string
+  to?: string
   speed?: number
   step?: boolean
   whatIf?: string
@@ -53,8 +54,8 @@ interface Chosen {
   ids: readonly string[]
 }
 
-async function chosen({ terminal }: Context, bus: Bus, { flags: { session }, ids }: Chosen): Promise<AnsweredPass[]> {
-  const named = await Promise.all(ids.map((id) => findPass(bus, { id }, { history: true })))
+async function chosen({ terminal }: Context, bus: Bus, { flags: { session, from, to }, ids }: Chosen): Promise<AnsweredPass[]> {
+  const named = await Promise.all(ids.map((id) => findPass(bus, { id, from, to }, { history: true })))
   if (session === undefined) return named
   const { passes, more } = await askList(bus, { session_id: session, limit: MOST_OF_SESSION })
   if (more) terminal.note(`Only the newest ${MOST_OF_SESSION} passes of the session: a saved archive tells all of them (--archive).`)
@@ -82,12 +83,16 @@ async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonl
 async function replayArchived(context: Context, flags: ReplayFlags & { archive: string }, ids: readonly string[]): Promise<number> {
   const { terminal, directory } = context
   const { tellArchive } = await import('./archived.js')
+  const { NamedPasses } = await import('./named.js')
   const kept: ToldEntry[] = []
-  const teller = tellerOf(context, flags, flags.session === undefined && ids.length === 1 ? 'one pass' : 'several')
   const progress = terminal.progress()
-  const wanted = { ids, session: flags.session, id_window_ms: flags.idWindow ?? DEFAULT_ID_WINDOW_MS }
+  const folder = resolve(directory, flags.archive)
+  const source = folderArchive(folder)
+  const named = await unreadable(NamedPasses.open(source, { ...flags, ids }))
+  const teller = tellerOf(context, flags, flags.session === undefined && named.size === 1 ? 'one pass' : 'several')
+  const wanted = { named, session: flags.session, id_window_ms: await unreadable(windowOf(folder, flags.idWindow)) }
   const { told } = await unreadable(
-    tellArchive(folderArchive(resolve(directory, flags.archive)), wanted, {
+    tellArchive(source, wanted, {
       onEntries: async (entries) => {
         // A spinner would stand between the lines.
         progress.stop()
@@ -137,12 +142,11 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
   const document = await policyIn(context, flags.whatIf)
   const kept: Otherwise[] = []
   const progress = terminal.progress()
-  const options: WhatIfOptions = {
+  const options = {
     document,
-    id_window_ms: flags.idWindow ?? DEFAULT_ID_WINDOW_MS,
     session: flags.session,
     since: flags.since === undefined ? undefined : Date.now() - flags.since,
-    onOtherwise: (found) => {
+    onOtherwise: (found: Otherwise) => {
       if (terminal.mode === 'jsonl') terminal.stream(found, () => undefined)
       else if (kept.length < flags.limit) kept.push(found)
     },
@@ -161,12 +165,13 @@ interface Where {
   idWindow: number | undefined
 }
 
-async function counted(context: Context, options: WhatIfOptions, { folder, idWindow }: Where): Promise<WhatIfCounts> {
+async function counted(context: Context, options: Omit<WhatIfOptions, 'id_window_ms'>, { folder, idWindow }: Where): Promise<WhatIfCounts> {
   if (folder === undefined) {
     await using bus = await connectPerson(context)
     return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? rulesOf(bus).id_window_ms })
   }
-  return await unreadable(whatIfArchive(folderArchive(folder), options))
+  const id_window_ms = await unreadable(windowOf(folder, idWindow))
+  return await unreadable(whatIfArchive(folderArchive(folder), { ...options, id_window_ms }))
 }
 
 function unreadable<T>(reading: Promise<T>): Promise<T> {

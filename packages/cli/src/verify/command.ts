@@ -1,11 +1,10 @@
 import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
-import { DEFAULT_ID_WINDOW_MS } from '@passover/bus'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
-import { rulesOf } from '../id-window.js'
+import { rulesOf, windowOf } from '../id-window.js'
 import { everySecond } from '../reading.js'
 import { count } from '../text.js'
 import { type BadEntry, entryText, type JudgeOptions, type Verdict, verifyArchive } from './run.js'
@@ -35,14 +34,11 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   const progress = context.terminal.progress()
   const onProgress = everySecond(progress, 'checked')
   try {
-    const options: JudgeOptions = {
-      id_window_ms: flags.idWindow ?? DEFAULT_ID_WINDOW_MS,
-      from: flags.since,
-      expect: flags.expect,
-      onProgress,
-    }
+    const options = { from: flags.since, expect: flags.expect, onProgress }
     const verdict =
-      flags.archive === undefined ? await verifyHere(context, options, flags) : await verifyFolder(context, options, flags.archive)
+      flags.archive === undefined
+        ? await verifyHere(context, options, flags)
+        : await verifyFolder(context, options, { ...flags, archive: flags.archive })
     progress.stop()
     refuseNothing(verdict, flags)
     return told(context, verdict, flags)
@@ -62,11 +58,18 @@ function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: Ve
   })
 }
 
-function verifyFolder({ directory }: Context, options: JudgeOptions, folder: string): Promise<Verdict> {
-  return verifyArchive(folderArchive(resolve(directory, folder)), options)
+type Options = Omit<JudgeOptions, 'id_window_ms'>
+
+async function verifyFolder(
+  { directory }: Context,
+  options: Options,
+  { archive, idWindow }: VerifyFlags & { archive: string },
+): Promise<Verdict> {
+  const folder = resolve(directory, archive)
+  return await verifyArchive(folderArchive(folder), { ...options, id_window_ms: await windowOf(folder, idWindow) })
 }
 
-async function verifyHere(context: Context, options: JudgeOptions, { save, idWindow }: VerifyFlags): Promise<Verdict> {
+async function verifyHere(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
   const { verifyLive } = await import('./live.js')
   await using bus = await connectPerson(context)
   const id_window_ms = idWindow ?? rulesOf(bus).id_window_ms

@@ -40,7 +40,7 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const bounds = await bus.bounds()
   const begins = newest ? 1 : Math.max(1, bounds.first)
   const from = Math.max(options.from ?? 1, begins)
-  const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save)
+  const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save, options)
   const parts = await partsOf(bus, saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)))
   const judging = new Judging({ parts, ...options, from }, bus.subjects)
   const walked = await walkArchive(

@@ -1,6 +1,6 @@
 import type { ArchiveSource } from '@passover/archive'
 import { type Bus, BusReadError, PartError, type PartStore, PolicyStore } from '@passover/bus'
-import { keyText, type Part, part, sha256 } from '@passover/schemas'
+import { type Fact, keyText, type Part, part, sha256 } from '@passover/schemas'
 import type { StoredRecord } from './recorded.js'
 import type { Findings } from './run.js'
 
@@ -52,6 +52,8 @@ export class ReferencedParts {
   }
 
   private async check({ fact }: StoredRecord, named: Part): Promise<void> {
+    const foreign = foreignOwner(fact, named)
+    if (foreign) return this.bad(fact, named, foreign)
     const name = `${named.owner} ${named.hash} ${named.size}`
     const found = this.whole.has(name) ? 'whole' : await this.look(named, fact)
     if (this.whole.size >= KNOWN) this.whole.clear()
@@ -60,10 +62,20 @@ export class ReferencedParts {
       this.counts[found]++
       return
     }
-    const what = `names a part ${JSON.stringify(named.name)} of ${named.owner} that ${found.fault}`
+    this.bad(fact, named, found)
+  }
+
+  private bad(fact: Fact, named: Part, { fault }: { fault: string }): void {
+    const what = `names a part ${JSON.stringify(named.name)} of ${named.owner} that ${fault}`
     const pass = fact.type === 'step' ? { pass: keyText(fact.key) } : {}
     this.findings.fault({ sequence: fact.sequence, ...pass, rule: 'parts', what })
   }
+}
+
+/** Who returns stows what is large under its own name. A part of a bucket that nobody may read could never be missed: it must not be named. */
+function foreignOwner(fact: Fact, { owner }: Part): { fault: string } | undefined {
+  if (fact.type !== 'step' || fact.kind !== 'return' || owner === fact.by) return undefined
+  return { fault: `is not of ${fact.by}, who returned it` }
 }
 
 /** The parts of a work step or a return whose bytes lie elsewhere. */

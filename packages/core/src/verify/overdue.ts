@@ -1,3 +1,4 @@
+import { keyText, type RequestFact } from '@passover/schemas'
 import { decidableUntil } from '../awaits.js'
 import { DEFAULT_TIMEOUT_MS } from '../policy-fields.js'
 import type { Erasures } from './erasures.js'
@@ -18,7 +19,7 @@ export function* overdue(
     if (!erasures.namelessSince(journal.valid)) yield { ...finding, what, sequence: journal.valid, key }
   }
   for (const { fact, recorded, text } of book.asking.all()) {
-    if (erasures.namelessSince(fact.sequence) || (text !== undefined && book.isErased(text))) continue
+    if (erasures.namelessSince(fact.sequence) || (text !== undefined && book.isErased(text)) || book.isErased(badText(fact))) continue
     const reading = recorded.reading()
     const timeout_ms = (reading.ok ? reading.value.request.timeout_ms : undefined) ?? DEFAULT_TIMEOUT_MS
     if (fact.time + timeout_ms + slack_ms >= now) continue
@@ -30,4 +31,9 @@ export function* overdue(
       ...(id === undefined ? {} : { key: { originator, subagent, id } }),
     }
   }
+}
+
+/** What is malformed, or asks otherwise for an id that is taken, is answered under its sequence. */
+function badText({ originator, subagent, sequence }: RequestFact): string {
+  return keyText({ originator, subagent, id: `bad-${String(sequence).padStart(9, '0')}` })
 }

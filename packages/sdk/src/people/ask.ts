@@ -6,6 +6,7 @@ import {
   type InboxItem,
   inboxAnswer,
   listAnswer,
+  type PassKey,
   type PassRow,
   passAnswer,
   type Question,
@@ -115,8 +116,10 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): P
   throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }
 
-export function severalPasses(id: string, rows: Pick<PassRow, 'id' | 'originator' | 'subagent' | 'status'>[]): Failure {
-  const shown = rows.slice(0, 10).map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}  ${row.status}`)
+export function severalPasses(id: string, rows: (PassKey & { status?: string })[]): Failure {
+  const shown = rows
+    .slice(0, 10)
+    .map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}${row.status === undefined ? '' : `  ${row.status}`}`)
   const rest = rows.length > 10 ? [`  … and ${rows.length - 10} more`] : []
   return new Failure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
     hint: 'say which: the whole id, with --from <agent> or --to <agent>',

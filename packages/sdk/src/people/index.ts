@@ -6,7 +6,7 @@
  * I2  What a person may not do, the server refuses: nothing here knows of rights of its own.
  */
 export { type AgentLine, readAgents } from './agents.js'
-export { ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, type PassRef } from './ask.js'
+export { ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, type PassRef, severalPasses } from './ask.js'
 export { askQuery, askStats, pages } from './ask-audit.js'
 export { openBelow, publishCancel, untilEnded } from './cancel.js'
 export { askCustody, type CustodySays, sayCustody } from './custody.js'

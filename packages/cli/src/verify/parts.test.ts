@@ -1,0 +1,28 @@
+import type { Part } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { type PartLook, ReferencedParts } from './parts.js'
+import type { BadEntry } from './run.js'
+
+/** What is said of a step that names a part of this owner, where looking for it answers so. */
+async function judged(kind: 'work' | 'return', owner: string, look: PartLook) {
+  const faults: BadEntry[] = []
+  const parts = new ReferencedParts(async () => look, { fault: (entry) => faults.push(entry) })
+  const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+  const named: Part = { name: 'artifact:0', size: 9, hash: 'a'.repeat(64), owner } as Part
+  parts.see({ fact: { type: 'step', kind, by: 'audit', sequence: 7, time: 1, key }, body: () => ({ parts: [named] }) } as never)
+  await parts.settle()
+  return { counts: parts.counts, faults }
+}
+
+describe('a part that nobody may read', () => {
+  it('is counted where a request or its worker brought it, and may be of nobody else in a return', async () => {
+    expect(await judged('return', 'audit', 'elsewhere')).toMatchObject({ counts: { elsewhere: 1 }, faults: [] })
+    expect(await judged('work', 'alice', 'elsewhere')).toMatchObject({ counts: { elsewhere: 1 }, faults: [] })
+    const what = 'names a part "artifact:0" of nobody that is not of audit, who returned it'
+    for (const look of ['elsewhere', 'whole', 'gone'] as const)
+      expect(await judged('return', 'nobody', look)).toMatchObject({
+        counts: { elsewhere: 0, whole: 0, gone: 0 },
+        faults: [{ sequence: 7, rule: 'parts', pass: 'alice/audit/given-id-1', what }],
+      })
+  })
+})
