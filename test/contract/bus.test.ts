@@ -1,7 +1,6 @@
 import type { Bus, Delivery, Stored } from '@passover/bus'
 import type { PassKey, Step } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { z } from 'zod'
 import { until } from '../support/until.js'
 import { BUS_MAKERS, type BusHome } from './bus-makers.js'
 
@@ -66,6 +65,19 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     expect((await bus.journal.glimpse(key)).map(({ sequence }) => sequence)).toEqual([first, last])
     expect((await bus.journal.last(bus.subjects.return(key, key.subagent)))?.sequence).toBe(last)
     expect(await bus.journal.last(bus.subjects.held(key))).toBeUndefined()
+  })
+
+  test('a history has the request, the steps, and all decisions and events, in order', async () => {
+    const key = newKey()
+    const request = await stored({ subject: bus.subjects.request(key.subagent, key.originator), data: TEXT.encode('x') })
+    const first = await stored({ ...work(key), headers: { 'Passover-Attempt': '1', 'Passover-Request': String(request) } })
+    const told: number[] = []
+    for (const person of ['pat', 'quinn'])
+      told.push(await stored({ subject: bus.subjects.decision(key, 'return', person), data: TEXT.encode('x') }))
+    for (const kind of ['started', 'applied', 'expired'] as const)
+      told.push(await stored({ subject: bus.subjects.event(key, kind, key.subagent), data: TEXT.encode('x') }))
+    const last = await stored(back(key, first))
+    expect((await bus.journal.history(key)).map(({ sequence }) => sequence)).toEqual([request, first, ...told, last])
   })
 
   test('advance: who loses reads what was stored, and plans anew', async () => {
@@ -182,49 +194,6 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     expect(seen).toEqual([1, 2])
   })
 
-  test('a table creates once, changes by compare-and-set, and tells its watchers', async () => {
-    const table = await bus.table('presence', z.object({ n: z.number() }))
-    const name = `row${made++}`
-    const seen: unknown[] = []
-    await using watch = await table.watch((_, value) => seen.push(value?.n), name)
-    await watch.ready
-    const revision = await table.create(name, { n: 1 })
-    expect(revision).toEqual(expect.any(Number))
-    expect(await table.create(name, { n: 9 })).toBeUndefined()
-    expect(await table.update(name, { n: 9 }, (revision ?? 0) + 7)).toBeUndefined()
-    expect(await table.update(name, { n: 2 }, revision ?? 0)).toEqual(expect.any(Number))
-    expect(await table.get(name)).toMatchObject({ key: name, value: { n: 2 } })
-    await table.delete(name)
-    expect(await table.get(name)).toBeUndefined()
-    expect(await table.create(name, { n: 3 })).toEqual(expect.any(Number))
-    await until(() => seen.length === 4, { what: 'four changes are told' })
-    expect(seen).toEqual([1, 2, undefined, 3])
-    const entries: unknown[] = []
-    for await (const { value } of table.entries(name)) entries.push(value)
-    expect(entries).toEqual([{ n: 3 }])
-  })
-
-  test('a table is read whole, by its newest writes, by revision, and as bytes', async () => {
-    const table = await bus.table('presence', z.object({ n: z.number() }))
-    const names = [`row${made++}`, `row${made++}`]
-    for (const [n, name] of names.entries()) await table.put(name, { n })
-    const revision = await table.put(names[0] as string, { n: 7 })
-    const newest: unknown[] = []
-    for await (const { key, value } of table.newest(2)) newest.push([key, value.n])
-    expect(newest).toEqual([
-      [names[1], 1],
-      [names[0], 7],
-    ])
-    expect(await table.at(revision)).toMatchObject({ key: names[0], value: { n: 7 } })
-    const bytes = await table.bytesOf(names[0] as string)
-    expect(bytes?.revision).toBe(revision)
-    const read = new Map<string, Uint8Array>()
-    await table.read(({ key, data }) => void read.set(key, data))
-    expect(Buffer.from(read.get(names[0] as string) ?? [])).toEqual(Buffer.from(bytes?.data ?? [1]))
-    expect(read.size).toBe((await table.extent()).entries)
-    expect((await table.extent()).last).toBe(revision)
-  })
-
   test('requests can be refused, and returns are stored all the same', async () => {
     const key = newKey()
     const first = await stored(work(key))
@@ -249,18 +218,6 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
       await source.pull({ batch: 1, expires_ms: LEASE_MS / 2 }, (one) => got.push(one))
     }
     expect(got.map(({ delivered }) => delivered)).toEqual([1])
-  })
-
-  test('objects are kept whole', async () => {
-    const store = await bus.objects('snapshots')
-    await store.put('one', TEXT.encode('first'))
-    await store.put('one', TEXT.encode('second'))
-    expect(new TextDecoder().decode(await store.get('one'))).toBe('second')
-    expect(await store.get('another')).toBeUndefined()
-    expect(await store.info('one')).toMatchObject({ size: 6 })
-    expect(await store.list()).toContain('one')
-    await store.delete('one')
-    expect(await store.get('one')).toBeUndefined()
   })
 
   test('questions are answered under the asker’s name, and nobody’s silence is an answer too', async () => {

@@ -82,6 +82,14 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     find: 'if (!policy || releaseOf(opened.output, policy, false).deliver)',
     put: 'if (true)',
   },
+  release_any_digest: {
+    seed: 3,
+    config: 'release',
+    breaks: 'releases',
+    file: 'packages/core/dist/decisions.js',
+    find: 'if (rules.digest !== undefined && digest !== rules.digest)',
+    put: 'if (false)',
+  },
   policy_stays: {
     config: 'policy',
     breaks: 'P5',

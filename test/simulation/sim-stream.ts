@@ -32,9 +32,9 @@ export class SimStream {
   first = 1
   /** How many messages it holds of each 4,096 sequences, the last ones: of all others nothing is left, so that segments are full soon. */
   readonly #kept: number
-  /** Subjects' messages in order, and the subjects of each journal. */
+  /** Subjects' messages in order, and the subjects of each pass. */
   readonly #subjects = new Map<string, Kept[]>()
-  readonly #journals = new Map<string, Set<string>>()
+  readonly #passes = new Map<string, Set<string>>()
 
   constructor(kept = SEGMENT) {
     this.#kept = kept
@@ -83,8 +83,8 @@ export class SimStream {
     if (known) known.push(kept)
     else {
       this.#subjects.set(sent.subject, [kept])
-      const key = journalOf(sent.subject)
-      if (key) this.#journals.set(key, (this.#journals.get(key) ?? new Set()).add(sent.subject))
+      const key = passOf(sent.subject)
+      if (key) this.#passes.set(key, (this.#passes.get(key) ?? new Set()).add(sent.subject))
     }
     return { kind: 'stored', sequence: kept.sequence, kept }
   }
@@ -131,8 +131,8 @@ export class SimStream {
 
   #matching(filter: string): Iterable<string> {
     if (!filter.includes('*') && !filter.includes('>')) return [filter]
-    const key = journalOf(filter)
-    const known = key && !key.includes('*') && !key.includes('>') ? this.#journals.get(key) : undefined
+    const key = passOf(filter)
+    const known = key && !key.includes('*') && !key.includes('>') ? this.#passes.get(key) : undefined
     const from = key && !key.includes('*') && !key.includes('>') ? (known ?? []) : this.#subjects.keys()
     return [...from].filter((subject) => matches(filter, subject))
   }
@@ -142,10 +142,10 @@ function isThere(kept: Kept, changes: number): boolean {
   return changes === FOREVER ? kept.gone_at === FOREVER : kept.gone_at > changes
 }
 
-/** `o.s.id` of a subject of five tokens. */
-function journalOf(subject: string): string | undefined {
+/** `o.s.id` of a subject or filter of five tokens or more: a filter that ends with `>` means six as well. */
+function passOf(subject: string): string | undefined {
   const tokens = subject.split('.')
-  return tokens.length === 5 ? `${tokens[1]}.${tokens[2]}.${tokens[3]}` : undefined
+  return tokens.length >= 5 ? `${tokens[1]}.${tokens[2]}.${tokens[3]}` : undefined
 }
 
 const split = new Map<string, string[]>()
