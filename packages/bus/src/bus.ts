@@ -21,7 +21,10 @@ export interface Bus extends AsyncDisposable {
   readonly clockMeasured: boolean
   /** Server's time of the last (re)connect. */
   connectedAt(): number
-  /** How long ids may be used (ms), as the stream has it; undefined: nobody told it yet. Known from connecting on, save to who may not ask the stream and finds no audit. */
+  /**
+   * How long ids may be used (ms), as the stream has it; undefined: it says none (then it is DEFAULT_ID_WINDOW_MS), or nobody told it yet. Known once
+   * the stream was asked for anything, or the audit answered who may not ask it.
+   */
   readonly idWindow: number | undefined
   /** True when the server is one of a cluster: core messages may then get lost unseen. */
   readonly clustered: boolean
@@ -96,6 +99,11 @@ export interface TopologyOptions {
   replicas?: number
   max_bytes?: number
   compression?: boolean
-  /** How long ids may be used; only a new stream takes one, and one that exists must have the same. */
+  /** How long ids may be used; a stream that says it must say the same. */
   id_window_ms?: number | undefined
+  /**
+   * What is done with `id_window_ms` where the stream says none: it is written (default), or, by who may not change the stream, refused unless
+   * it is the default.
+   */
+  silent_stream?: 'write' | 'refuse'
 }

@@ -11,7 +11,7 @@ import type { ObjectStore, Table } from './bus-stores.js'
 import { ClockKeeper } from './clock-keeper.js'
 import { DurableConsumption } from './consume.js'
 import { BusReadError } from './errors.js'
-import { DEFAULT_ID_WINDOW_MS, idWindowIn, idWindowTold } from './id-window.js'
+import { idWindowIn, idWindowTold } from './id-window.js'
 import { inspect, settledUpTo, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
@@ -207,8 +207,8 @@ export class NatsBus implements Bus {
     return { first: state.first_seq, last: state.last_seq }
   }
 
-  usage(): Promise<StreamUsage> {
-    return streamUsage(this.#api, this.subjects)
+  async usage(): Promise<StreamUsage> {
+    return streamUsage(await this.#info(), this.subjects)
   }
 
   workload(subagent: string): Promise<SlotLoad[]> {
@@ -309,7 +309,7 @@ export class NatsBus implements Bus {
 
   async #info(): Promise<StreamInfo> {
     const info = await streamInfo(this.#api, this.subjects)
-    this.#idWindow = idWindowIn(info.config) ?? DEFAULT_ID_WINDOW_MS
+    this.#idWindow = idWindowIn(info.config)
     return info
   }
 

@@ -16,8 +16,7 @@ export function streamInfo(api: JetStreamApi, subjects: Subjects): Promise<Strea
 }
 
 /** How full it is, and whether it takes requests. */
-export async function streamUsage(api: JetStreamApi, subjects: Subjects): Promise<StreamUsage> {
-  const { state, config } = await streamInfo(api, subjects)
+export function streamUsage({ state, config }: StreamInfo, subjects: Subjects): StreamUsage {
   const requests = config.subjects.includes(subjects.all('request')) ? 'open' : 'closed'
   return { messages: state.messages, bytes: state.bytes, requests, ...(config.max_bytes > 0 ? { max_bytes: config.max_bytes } : {}) }
 }

@@ -92,7 +92,8 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     num_replicas: options.replicas ?? 1,
     compression: options.compression ? 's2' : 'none',
     republish: subjects.republish(),
-    metadata: idWindowMetadata(options.id_window_ms),
+    // Nobody writes the default: it would stand for good, and who is told another one could not start.
+    ...(options.id_window_ms !== undefined && { metadata: idWindowMetadata(options.id_window_ms) }),
   }
 }
 

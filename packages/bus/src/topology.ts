@@ -59,7 +59,8 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
   const [main, ...buckets] = wantedStreams(subjects, options)
   if (main && !(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
   const found = main && (await ensureMain(api, main, { subjects, loose }))
-  if (found) await keepIdWindow(api, subjects, { found, wanted: options.id_window_ms })
+  const { id_window_ms: wanted, silent_stream: silent = 'write' } = options
+  if (found) await keepIdWindow(api, subjects, { found, wanted, silent })
   // First: until it stands, decisions are delivered by the other one, where that is of an earlier version.
   await ensureDecisions(api, subjects)
   await ensureRequests(api, subjects)

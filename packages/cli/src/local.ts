@@ -3,10 +3,12 @@ import { join } from 'node:path'
 import { type AuditRunning, startAudit } from '@passover/audit'
 import {
   type Bus,
+  DEFAULT_ID_WINDOW_MS,
   FolderInUse,
   type HealthEndpoint,
   nodeRandom,
   openBus,
+  otherIdWindow,
   processMetrics,
   type RunningServer,
   ServerStartFailed,
@@ -159,7 +161,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     await bus.ensureTopology()
     await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...credentialsFor(access, options) })
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
-    const { idWindow: id_window_ms } = bus
+    const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
     const audit = await startAudit(
       { ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() },
       { ...askers(options), id_window_ms },
@@ -188,6 +190,7 @@ async function startServices({ project, server, access, options }: Services): Pr
       url: access.url,
       server: kept,
       bus,
+      id_window_ms,
       audit,
       dispatcher,
       log,
@@ -215,6 +218,7 @@ interface Parts {
   url: string
   server: KeptServer | undefined
   bus: Bus
+  id_window_ms: number
   audit: AuditRunning
   dispatcher: Running
   notifier: Notifier | undefined
@@ -237,6 +241,7 @@ class LocalParts implements Local {
       ...(parts.server ? [parts.server.failed.then((why) => ended(why))] : []),
       parts.bus.closed.then(() => ended('the connection to the server ended')),
       parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
+      otherIdWindow(parts.bus, parts.id_window_ms).then(() => ended('the stream has another id window now')),
     ])
     void this.failed.then((why) => parts.log.error({ part: 'up' }, why))
   }

@@ -65,6 +65,8 @@ export interface AgentOptions {
   auto_apply?: boolean | undefined
   /** Default: the stream's. */
   id_window_ms?: number | undefined
+  /** The id window for as long as nobody told the stream's (default: an hour). */
+  unknown_window_ms?: number | undefined
   /** What the registry is told when it begins to work. */
   describes?: Describes | undefined
   /** As `onReturn`, from the beginning. */
@@ -92,7 +94,7 @@ class ConnectedAgent implements Agent {
 
   constructor(deps: Deps, options: AgentOptions) {
     const instance = makeInstance(deps.random)
-    const window = idWindow(deps.bus, options.id_window_ms)
+    const window = idWindow(deps.bus, { given: options.id_window_ms, environment: options.unknown_window_ms })
     const { directory, session_id } = options
     const name = deps.bus.identity
     this.name = name

@@ -46,6 +46,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     auto_apply: settings.auto_apply,
     describes: given.describes,
     session_id: settings.session_id,
+    unknown_window_ms: settings.unknown_window_ms,
     notify: given.notify,
   })
 }

@@ -5,11 +5,17 @@ export interface IdWindow {
   readonly id_window_ms: number
 }
 
-/** The stream's own, looked up each time: who may not ask the stream learns it from the audit, which may come later. `given`: for tests. */
-export function idWindow(bus: Pick<Bus, 'idWindow'>, given: number | undefined): IdWindow {
+/**
+ * The stream's own, looked up each time: who may not ask the stream learns it from the audit, which may come later. `given`: for tests.
+ * `environment`: what is taken until it is known, and where the stream or the audit are of an earlier version.
+ */
+export function idWindow(
+  bus: Pick<Bus, 'idWindow'>,
+  { given, environment }: { given?: number | undefined; environment?: number | undefined },
+): IdWindow {
   return {
     get id_window_ms() {
-      return given ?? bus.idWindow ?? DEFAULT_ID_WINDOW_MS
+      return given ?? bus.idWindow ?? environment ?? DEFAULT_ID_WINDOW_MS
     },
   }
 }

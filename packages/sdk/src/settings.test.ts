@@ -37,6 +37,12 @@ describe('resolveSettings', () => {
     expect(resolveSettings({ agent: 'alice', servers: 'nats://far:4222' }, { ...around, project }).credentials).toBeUndefined()
   })
 
+  it('takes the id window that the services are told for as long as the stream says none, and no shorter one than they do', () => {
+    const of = (PASSOVER_ID_WINDOW_MS?: string) =>
+      resolveSettings({ agent: 'alice' }, { ...around, env: { PASSOVER_ID_WINDOW_MS } }).unknown_window_ms
+    expect([of('5000'), of('999'), of('soon'), of()]).toEqual([5000, undefined, undefined, undefined])
+  })
+
   it('refuses a missing and a malformed name', () => {
     for (const agent of [undefined, '', 'a b', 'passover', '-x', 'a.b', '*']) {
       expect(() => resolveSettings({ agent }, around)).toThrow(expect.objectContaining({ code: 'E005' }))

@@ -53,9 +53,14 @@ export interface Settings {
   auto_apply: boolean
   session_id?: string
   prefix?: string
+  /** PASSOVER_ID_WINDOW_MS: for as long as nobody told the stream's own (decision 92). */
+  unknown_window_ms?: number
   /** Where the address came from, for error messages. */
   source: 'argument' | 'environment' | 'project' | 'default'
 }
+
+/** No service takes a shorter one. */
+const LEAST_WINDOW_MS = 1_000
 
 /** What settings are resolved from. */
 export interface Surroundings {
@@ -84,6 +89,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   const credentials = signIn(options, around, source === 'project' ? project : undefined)
   const session_id = options.session_id ?? env.PASSOVER_SESSION
   const prefix = options.prefix ?? env.PASSOVER_PREFIX
+  const window = Number(env.PASSOVER_ID_WINDOW_MS)
   return {
     agent: checked.data,
     servers,
@@ -93,6 +99,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
     ...(credentials && { credentials }),
     ...(session_id && { session_id }),
     ...(prefix && { prefix }),
+    ...(window >= LEAST_WINDOW_MS && { unknown_window_ms: window }),
   }
 }
 

@@ -104,7 +104,8 @@ export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unk
       return {
         ok: true,
         now: deps.bus.now(),
-        id_window_ms: deps.rules.id_window_ms,
+        // What the stream says, not what is taken where it says none: whoever asks may have been told.
+        ...(deps.bus.idWindow !== undefined && { id_window_ms: deps.bus.idWindow }),
         ...(data.requests && { requests: (await deps.bus.usage()).requests }),
       }
     case 'list':

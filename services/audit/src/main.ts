@@ -1,7 +1,17 @@
 #!/usr/bin/env node
 import { setPriority } from 'node:os'
 import { pathToFileURL } from 'node:url'
-import { healthPort, nodeRandom, openBus, processMetrics, readTextFile, serveHealth, serverClock } from '@passover/bus'
+import {
+  DEFAULT_ID_WINDOW_MS,
+  healthPort,
+  nodeRandom,
+  openBus,
+  otherIdWindow,
+  processMetrics,
+  readTextFile,
+  serveHealth,
+  serverClock,
+} from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
@@ -11,6 +21,8 @@ import { auditOptions } from './options.js'
 import type { AuditRunning } from './running.js'
 
 const DRAIN_MS = 10_000
+/** Of a process that ended so that its supervisor starts it anew. */
+const START_ANEW = 1
 
 /** An audit process: connects as its environment says (see environment.ts), makes the topology, starts. */
 export async function runAudit(env: Record<string, string | undefined>): Promise<AuditRunning> {
@@ -21,9 +33,16 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
   auditOptions.parse(told.settings)
-  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms })
-  const settings = { ...told.settings, id_window_ms: bus.idWindow }
+  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, silent_stream: 'refuse' })
+  const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
+  const settings = { ...told.settings, id_window_ms }
   const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, settings)
+  void otherIdWindow(bus, id_window_ms).then(async (now) => {
+    log.fatal({ began_with: id_window_ms, now }, 'the stream has another id window now: this process ends, to be started anew with it')
+    // At once: it would go on deleting by the former.
+    await running.drain(0)
+    process.exit(START_ANEW)
+  })
   const port = healthPort(env)
   const metrics = () => [...running.metrics(), processMetrics()]
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')

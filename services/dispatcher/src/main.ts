@@ -2,9 +2,11 @@
 import { pathToFileURL } from 'node:url'
 import {
   BusUnreachable,
+  DEFAULT_ID_WINDOW_MS,
   healthPort,
   nodeRandom,
   openBus,
+  otherIdWindow,
   processMetrics,
   readTextFile,
   StreamLost,
@@ -26,6 +28,8 @@ const DRAIN_MS = 10_000
 const UNREACHABLE = 5
 /** Exit code of E030. */
 const MISCONFIGURED = 2
+/** Of a process that ended so that its supervisor starts it anew. */
+const START_ANEW = 1
 
 /**
  * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
@@ -42,7 +46,13 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms })
   const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
-  const running = await startDispatcher(deps, { ...told.settings, id_window_ms: bus.idWindow })
+  const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
+  const running = await startDispatcher(deps, { ...told.settings, id_window_ms })
+  void otherIdWindow(bus, id_window_ms).then(async (now) => {
+    log.fatal({ began_with: id_window_ms, now }, 'the stream has another id window now: this process ends, to be started anew with it')
+    await running.drain(DRAIN_MS)
+    process.exit(START_ANEW)
+  })
   const port = healthPort(env)
   const metrics = () => [dispatcherMetrics(running.stats()), processMetrics()]
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')

@@ -14,6 +14,8 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
   const { terminal, env } = context
   await using bus = await connectPerson(context)
   await bus.ensureBuckets()
+  // Throws where the stream does not answer: then its window is not known, and every record would be judged by the default one.
+  await bus.bounds()
   await using schemas = outputSchemas()
   const progress = terminal.progress()
   const begun = Date.now()
