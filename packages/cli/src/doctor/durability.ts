@@ -76,8 +76,9 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
 }
 
 /** A server that started on a damaged block leaves out what follows it, says so nowhere, and counts as current (decision 86). */
-function checkCopy({ name, messages }: Stream, { copies }: ServerSettings): Check[] {
-  const copy = copies?.[name]
+function checkCopy({ name, messages, replicas }: Stream, { copies }: ServerSettings): Check[] {
+  // Of one replica there are no others to copy from: emptying its store would lose all.
+  const copy = replicas < 2 ? undefined : copies?.[name]
   // It was asked a moment before the leader was.
   if (copy === undefined || messages - copy <= Math.max(BETWEEN, messages * BETWEEN_SHARE)) return []
   const text = `the server that is monitored has ${copy} of the ${messages} messages of ${name}: a block of its store is damaged, or it copies; if it comes to lead, the others are gone`

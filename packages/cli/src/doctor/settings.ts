@@ -1,4 +1,6 @@
+import { lookup } from 'node:dns/promises'
 import { readFileSync, statfsSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 
 /** What a server is set to, as far as it can be seen: by its monitoring address, or for a project's own server by its configuration. */
@@ -12,7 +14,7 @@ export interface ServerSettings {
   /** Of that file system, bytes. */
   disk?: { total: number; free: number } | undefined
   store?: string | undefined
-  /** Messages in this server's own copy of each stream, by the stream's name. */
+  /** Messages in this server's own copy of each stream, by the stream's name; without those that several accounts have. */
   copies?: Readonly<Record<string, number>> | undefined
 }
 
@@ -58,7 +60,8 @@ export async function monitored(address: string): Promise<ServerSettings | { uns
       sync_ms: sync_always === true ? 0 : every,
       max_storage: typeof max_storage === 'number' ? max_storage : undefined,
       store,
-      ...(store !== undefined && diskOf(store)),
+      // The same path on another machine's disk says nothing of the server's.
+      ...(store !== undefined && (await isHere(address)) && diskOf(store)),
       copies: await copiesAt(address),
     }
   } catch (error) {
@@ -69,9 +72,27 @@ export async function monitored(address: string): Promise<ServerSettings | { uns
 /** What this very server has stored, whoever leads. */
 async function copiesAt(address: string): Promise<ServerSettings['copies']> {
   const answer = await fetch(new URL('/jsz?accounts=1&streams=1', address), { signal: AbortSignal.timeout(ANSWER_MS) })
-  const told = (await answer.json()) as { account_details?: { stream_detail?: { name: string; state?: { messages?: number } }[] }[] } | null
-  const streams = (told?.account_details ?? []).flatMap(({ stream_detail = [] }) => stream_detail)
-  return Object.fromEntries(streams.flatMap(({ name, state }) => (state?.messages === undefined ? [] : [[name, state.messages]])))
+  return copiesIn(((await answer.json()) as StoredStreams | null) ?? {})
+}
+
+/** As `/jsz` tells it, of every account. */
+interface StoredStreams {
+  account_details?: { stream_detail?: { name: string; state?: { messages?: number } }[] }[]
+}
+
+/** Whose stream is meant cannot be seen where two accounts have one of a name: a wrong one would have a healthy store emptied. */
+export function copiesIn({ account_details = [] }: StoredStreams): Readonly<Record<string, number>> {
+  const streams = account_details.flatMap(({ stream_detail = [] }) => stream_detail)
+  const once = streams.filter(({ name }) => streams.filter((other) => other.name === name).length === 1)
+  return Object.fromEntries(once.flatMap(({ name, state }) => (state?.messages === undefined ? [] : [[name, state.messages]])))
+}
+
+/** Whether a monitoring address is of this machine: its loopback, or one of its interfaces. */
+export async function isHere(address: string): Promise<boolean> {
+  const own = Object.values(networkInterfaces()).flatMap((all = []) => all.map((one) => one.address))
+  const host = new URL(address).hostname.replace(/^\[|\]$/g, '')
+  const found = await lookup(host, { all: true }).catch(() => [])
+  return found.length > 0 && found.every((one) => one.address === '::1' || one.address.startsWith('127.') || own.includes(one.address))
 }
 
 /** By the configuration that `passover up` wrote. */
