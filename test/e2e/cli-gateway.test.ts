@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connectHttp } from '@passover/sdk/http'
 import { describe, expect, it } from 'vitest'
@@ -45,6 +46,12 @@ describe('passover gateway', () => {
     expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining(`HTTP API at ${http}/openapi.json`) })
     const elsewhere = await json(['up', '--http', '1'], { cwd: project.cwd })
     expect(elsewhere).toMatchObject({ code: 1, document: { state: 'already_running', http, http_not_served: 1 } })
+    // As it is while it starts: what it will serve, nobody knows yet.
+    const path = join(project.cwd, '.passover', 'server.json')
+    const { health: _health, http: _http, ...begun } = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>
+    writeFileSync(path, JSON.stringify(begun))
+    const early = await run(['up', '--http'], { cwd: project.cwd })
+    expect(early).toMatchObject({ code: 0, stdout: expect.stringContaining('is just starting'), stderr: '' })
     const numbers = await (await fetch(`${http}/metrics`)).text()
     expect(numbers).toContain('passover_stream{what="messages"}')
     expect(numbers).toMatch(/^process_resident_memory_bytes \d+$/m)

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { otherHttp, otherPort } from './commands/up.js'
 import { serverEnd } from './kept-server.js'
+import { isStarting } from './project.js'
 
 describe('the server of a project', () => {
   it('that ended by itself says how', () => {
@@ -13,6 +14,11 @@ describe('the server of a project', () => {
     expect(otherPort('nats://127.0.0.1:4222', 4222)).toBeUndefined()
     expect(otherPort('nats://127.0.0.1:4222', undefined)).toBeUndefined()
     expect(otherPort('', 4223)).toBeUndefined()
+  })
+  it('that is just starting has not said yet what it serves', () => {
+    const file = { url: 'nats://127.0.0.1:4222', user: 'u', password: 'p', pid: 7, health: 'http://127.0.0.1:1' }
+    const { health: _, ...begun } = file
+    expect([isStarting(undefined, 7), isStarting(begun, 7), isStarting(file, 8), isStarting(file, 7)]).toEqual([true, true, true, false])
   })
   it('that runs already may serve no HTTP API, or elsewhere than asked for', () => {
     expect(otherHttp(undefined, undefined)).toBeUndefined()

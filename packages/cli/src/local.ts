@@ -44,6 +44,8 @@ export interface LocalOptions {
   told?(text: string): void
   /** Names of those who are told about every pass, where names are enforced. */
   people?: readonly string[] | undefined
+  /** Who starts other parts beside these writes down by himself where health is told, when those stand too: until then it is just starting. */
+  more_to_come?: true | undefined
   /** Where people are told of returns and of what waits for them; absent: nowhere. */
   webhook?: NotifierSettings | undefined
   /** Once the server is there, before any request is taken. */
@@ -82,7 +84,7 @@ export async function startLocal(options: LocalOptions): Promise<Started> {
     const here = { ...access, pid: process.pid, started_at: Date.now() }
     if (server) writeServerFile(project, here)
     const local = await startServices({ project, server, access, options })
-    if (server) writeServerFile(project, { ...here, health: local.health })
+    if (server && !options.more_to_come) writeServerFile(project, { ...here, health: local.health })
     return { kind: 'started', local }
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error

@@ -13,7 +13,7 @@ export interface ServerFile {
   pid?: number
   /** ms */
   started_at?: number
-  /** Where `up` tells how it is. */
+  /** Where `up` tells how it is; absent while it is just starting. */
   health?: string
   /** Where `up --http` serves the HTTP API. */
   http?: string
@@ -29,6 +29,11 @@ export function findProject(from: string): string | undefined {
     if (above === folder) return undefined
     folder = above
   }
+}
+
+/** Whether a process that holds the project has not written yet all that it serves: what one before it left says nothing of this one. */
+export function isStarting(file: ServerFile | undefined, pid: number): boolean {
+  return file?.pid !== pid || file.health === undefined
 }
 
 /** Makes a project's folder, invisible to git and to other users. CliFailure E030 where it may not be written. */

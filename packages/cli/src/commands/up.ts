@@ -44,12 +44,14 @@ async function run(context: Context, options: UpOptions): Promise<number> {
 
 /** What was asked for and does not stand so is said, and is no success. */
 async function alreadyUp({ terminal }: Context, { url, pid, project, started_at }: Runs, options: UpOptions): Promise<number> {
-  const { readServerFile } = await import('../project.js')
-  const http = readServerFile(project)?.http
+  const { isStarting, readServerFile } = await import('../project.js')
+  const file = readServerFile(project)
+  const starting = isStarting(file, pid)
+  const http = starting ? undefined : file?.http
   const wanted = otherPort(url, options.port)
-  const wanted_http = otherHttp(http, options.http)
+  const wanted_http = starting ? undefined : otherHttp(http, options.http)
   const document = {
-    state: 'already_running',
+    state: starting ? 'starting' : 'already_running',
     url,
     pid,
     directory: project,
@@ -60,7 +62,9 @@ async function alreadyUp({ terminal }: Context, { url, pid, project, started_at 
   }
   const at = http === undefined ? '' : ` HTTP API at ${http}/openapi.json.`
   terminal.show(document, () =>
-    url ? `Already up: ${url} (process ${pid}), data in ${project}.${at}` : `Process ${pid} is just starting the server of ${project}.`,
+    starting
+      ? `Process ${pid} is just starting the server of ${project}.`
+      : `Already up: ${url} (process ${pid}), data in ${project}.${at}`,
   )
   if (wanted === undefined && wanted_http === undefined) return 0
   if (terminal.mode === 'human' && wanted !== undefined)
@@ -115,6 +119,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   return startLocal({
     directory: found ? dirname(found) : context.directory,
     port: options.port,
+    more_to_come: options.http === undefined ? undefined : true,
     external,
     log_level: options.log,
     people: peopleOf(context),
@@ -174,10 +179,10 @@ async function serveAll(context: Context, local: Local, { signals, http }: { sig
 }
 
 /** So that a second `up` can say where it is. On somebody else's server there is no file to say it in. */
-async function rememberHttp({ project, server }: Local, http: string): Promise<void> {
+async function rememberHttp({ project, server, health }: Local, http: string): Promise<void> {
   const { readServerFile, writeServerFile } = await import('../project.js')
   const file = server && readServerFile(project)
-  if (file) writeServerFile(project, { ...file, http })
+  if (file) writeServerFile(project, { ...file, health, http })
 }
 
 async function serverOf(context: Context, { project }: Local): Promise<ServerSetting> {
