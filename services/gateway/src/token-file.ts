@@ -34,7 +34,8 @@ export interface NewToken {
 }
 
 const FORM = /^pso_([A-Za-z0-9_-]{8})_([A-Za-z0-9_-]{32})$/
-const LOCK_TRIES = 100
+/** Not so many tries: a machine that is busy makes few of them in a long time, and many that contend take them from one another. */
+const LONGEST_LOCK_MS = 30_000
 /** Between two tries, by chance more: those that saw one another must not meet again and again. */
 const LOCK_MS = 20
 const LOCK_MORE_MS = 60
@@ -148,9 +149,11 @@ export class TokenFile implements Tokens {
     }
     try {
       await mkdir(folder, { recursive: true })
-      for (let tries = 0; tries < LOCK_TRIES; tries++) {
+      const until = performance.now() + LONGEST_LOCK_MS
+      for (;;) {
         const lock = await contend(contending, randomBytes(12).toString('hex'))
         if (!('held_by' in lock)) return lock
+        if (performance.now() > until) break
         await new Promise((again) => setTimeout(again, LOCK_MS + Math.random() * LOCK_MORE_MS))
       }
     } catch (error) {
