@@ -31,7 +31,7 @@ const resolve = (ref: string) => document.components.schemas[ref.split('/').at(-
 /** Opaque: only what a page gave back is one. */
 const OPAQUE = new Set(['cursor', 'after', 'before'])
 const RUNS = 12
-/** Documented, and not brought about here: where it is. */
+/** Documented, and not brought about here at will: where it is. */
 const ELSEWHERE: Record<string, string> = {
   'livez 500': 'nothing in it can fail; a fault would be answered as everywhere (listAudit 500)',
   'readyz 500': 'likewise',
@@ -185,13 +185,13 @@ describe('the gateway keeps its document', () => {
 
   it('answers what passes, policies and dead letters come to as documented', async () => {
     await endings(world, patient, told)
-  })
+  }, 180_000)
 
   it('has no documented answer that nothing shows', () => {
     const documented = operations.flatMap(({ operation }) =>
       Object.keys(operation.responses).map((status) => `${operation.operationId} ${status}`),
     )
     expect(documented.filter((one) => !seen.has(one) && !(one in ELSEWHERE))).toEqual([])
-    expect(Object.keys(ELSEWHERE).filter((one) => !documented.includes(one) || seen.has(one))).toEqual([])
+    expect(Object.keys(ELSEWHERE).filter((one) => !documented.includes(one))).toEqual([])
   })
 })
