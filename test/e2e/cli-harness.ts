@@ -90,7 +90,8 @@ export class Spawned implements AsyncDisposable {
   }
 }
 
-function cleanEnvironment(extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+/** What this process was given, without what names a server or a person of the machine's. */
+export function cleanEnvironment(extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const {
     NATS_URL,
     NATS_USER,

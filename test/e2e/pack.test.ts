@@ -1,8 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Folder, ROOT, run, Spawned } from './cli-harness.js'
+import { cleanEnvironment, Folder, ROOT, run, Spawned, until } from './cli-harness.js'
 
 interface Manifest {
   name: string
@@ -19,6 +19,10 @@ function install(packed: string, project: string): Manifest[] {
     expect(spawnSync('tar', ['-xzf', join(packed, file), '-C', unpacked]).status).toBe(0)
     const manifest = JSON.parse(readFileSync(join(unpacked, 'package', 'package.json'), 'utf8')) as Manifest
     link(join(unpacked, 'package'), join(modules, manifest.name))
+    // What npm keeps beside the workspace is of another version than the root's.
+    const own = join(realpathSync(join(ROOT, 'node_modules', manifest.name)), 'node_modules')
+    for (const name of Object.keys(manifest.dependencies ?? {}))
+      if (existsSync(join(own, name))) link(join(own, name), join(unpacked, 'package', 'node_modules', name))
     return manifest
   })
   for (const { dependencies = {} } of installed) {
@@ -46,7 +50,8 @@ describe('a project of its own, outside this clone', () => {
     using folder = new Folder()
     const [packed, project] = [join(folder.path, 'packed'), join(folder.path, 'project')]
     mkdirSync(project)
-    const env = { ...process.env, INIT_CWD: folder.path }
+    // What is packed is no file of this clone: nobody counts what of it ran.
+    const env = cleanEnvironment({ INIT_CWD: folder.path, NODE_V8_COVERAGE: undefined })
     const made = await new Spawned(spawn(process.execPath, [join(ROOT, 'infra', 'setup', 'pack.mjs'), 'packed'], { env })).ended
     expect(made, made.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('npm install --ignore-scripts packed/*.tgz') })
     const installed = install(packed, project)
@@ -58,10 +63,12 @@ describe('a project of its own, outside this clone', () => {
     await using up = node(join('node_modules', 'passover', 'bin', 'passover.js'), 'up')
     await up.printed('is up', 'stdout', 120_000)
     await using _greeter = node('greeter.mjs')
+    // Who is asked before it is registered is unknown, and that is right.
+    await until('greeter is registered', async () => (await run(['agents'], { cwd: project })).stdout.includes('greeter'), 60_000)
     const alice = await node('alice.mjs').ended
     expect(alice, alice.stderr).toMatchObject({ code: 0, stdout: 'completed Hello, world!\n' })
     expect(await node('http.mjs').ended).toMatchObject({ code: 0, stderr: '' })
     expect(spawnSync('npm', ['run', 'pack'], { cwd: ROOT, encoding: 'utf8' }).status).toBe(2)
     expect((await run(['list'], { cwd: project })).stdout).toContain('greeter')
-  })
+  }, 300_000)
 })
