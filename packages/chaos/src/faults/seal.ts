@@ -1,6 +1,7 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { connect } from '@nats-io/transport-node'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { PER_SEGMENT } from '../check/archive.js'
+import { pause } from '../wait.js'
 import type { Fault } from './fault.js'
 
 const AT_ONCE = 128
@@ -9,21 +10,35 @@ const STREAM = 'PASSOVER'
 const SUBJECT = 'acknowledged.nobody'
 const NOTHING = Buffer.from('82a17601a772657475726e7390', 'hex')
 const LONGEST_MS = 45_000
+const AGAIN_MS = 200
 
 /**
  * No harm by itself: fills up the archive's segment that is open now with messages that nobody needs, so that a short run too has segments that are sealed,
  * and passes that leave the stream while the others are under fire.
  */
 export const seal: Fault = async (arena, _, stop) => {
-  const nc = await connect({ servers: arena.servers, name: 'filler', noAsyncTraces: true })
+  const until = performance.now() + LONGEST_MS
+  /** Servers in trouble, which is when it is wanted, answer a little later. */
+  const persist = async <T>(ask: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await ask()
+      } catch (error) {
+        if (stop.aborted || performance.now() > until) throw error
+        await pause(AGAIN_MS, stop)
+      }
+    }
+  }
+  let nc: NatsConnection | undefined
   try {
-    const manager = await jetstreamManager(nc)
+    nc = await persist(() => connect({ servers: arena.servers, name: 'filler', maxReconnectAttempts: -1, noAsyncTraces: true }))
+    const connected = nc
+    const manager = await persist(() => jetstreamManager(connected))
     const lastOf = async () => (await manager.streams.info(STREAM)).state.last_seq
     const js = jetstream(nc, { timeout: 5_000 })
-    const first = await lastOf()
+    const first = await persist(lastOf)
     const k = Math.floor((first + 1) / PER_SEGMENT)
     const full = (k + 1) * PER_SEGMENT - 1
-    const until = performance.now() + LONGEST_MS
     let last = first
     let stored = 0
     while (last < full && !stop.aborted && performance.now() < until) {
@@ -36,6 +51,6 @@ export const seal: Fault = async (arena, _, stop) => {
   } catch (error) {
     return { skipped: `nothing could be filled: ${error instanceof Error ? error.message : String(error)}` }
   } finally {
-    await nc.close()
+    await nc?.close()
   }
 }
