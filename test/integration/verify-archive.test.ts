@@ -3,7 +3,7 @@ import { decode, encode, readHeaders } from '@passover/bus'
 import { HEADER, sha256 } from '@passover/schemas'
 import { verifyArchive } from 'passover'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { openRecording, type RecordedStream, recordPass, sealAll } from '../support/recorded-stream.js'
+import { openRecording, RecordedStream, recordPass, sealAll } from '../support/recorded-stream.js'
 import { erase, randomOf, sourceOf, tamper } from '../support/tampering.js'
 
 const RULES = { id_window_ms: 3_600_000 }
@@ -48,6 +48,22 @@ describe('verifyArchive', () => {
     },
     DEADLINE_MS,
   )
+
+  it('says of a policy that only a dispatcher knew that it cannot be verified', async () => {
+    const own = new RecordedStream()
+    for (const name of ['alice', 'audit', 'closed']) own.agent(name)
+    own.decideBy({
+      subagents: { audit: { hold_before_dispatch: true } },
+      pairs: { 'alice->closed': { enabled: false, reason: 'no' } },
+    } as never)
+    for (const subagent of ['audit', 'closed']) own.begin(own.ask({ key: { originator: 'alice', subagent, id: `pass-of-${subagent}` } }))
+    const { shown } = await verifyArchive(sourceOf(await sealAll(own.events)), RULES)
+    const what = expect.stringMatching(/the defaults: none was published, and one that PASSOVER_POLICY alone gives .* cannot be verified/)
+    expect(shown).toMatchObject([
+      { rule: 'policy', what },
+      { rule: 'policy', what },
+    ])
+  })
 
   it('goes through a segment that retention removed, and names one that was removed too early or whose remains are not what was kept', async () => {
     const [one, ...rest] = segments as [LocalSegment, ...LocalSegment[]]

@@ -87,6 +87,11 @@ export class RecordedStream {
     this.put(this.subjects.policy('paula'), { body: { v: 1, version: base + 1, base, document, digest: policyDigest(document) } })
   }
 
+  /** As a dispatcher does whose settings alone give it a policy. */
+  decideBy(said: PassOverPreferences): void {
+    this.policy = { version: 0, document: passOverPreferences.parse(said) }
+  }
+
   ask({ key, ...more }: { key: PassKey } & Partial<RequestControl>): AskedPass {
     const request: RequestControl = {
       id: key.id,

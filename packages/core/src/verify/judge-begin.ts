@@ -87,7 +87,7 @@ function judgeAdmitted(begin: Beginning, reading: GoodReading, control: WorkCont
 }
 
 function admittedFault(step: Step, control: WorkControl, again: Admission): Objection | undefined {
-  const named = `version ${control.policy_version} of the policy`
+  const named = policyNamed(control.policy_version)
   if (again.kind === 'refuse') return { rule: 'policy', what: `was admitted, but by ${named} it is refused: ${outcomeText(again)}` }
   if (again.kind === 'later') return undefined
   if (step.kind === 'work' && again.kind === 'hold')
@@ -95,6 +95,12 @@ function admittedFault(step: Step, control: WorkControl, again: Admission): Obje
   if (step.kind === 'held' && again.kind === 'admit') return { rule: 'policy', what: `is held, but ${named} asks nobody` }
   const differs = controlDiffers(control, again.control)
   return differs === undefined ? undefined : { rule: 'policy', what: `is not what ${named} makes of its request: ${differs}` }
+}
+
+/** What a dispatcher decided by settings of its own stands nowhere: nobody can tell it from one that decided as it liked. */
+function policyNamed(version: number): string {
+  if (version > 0) return `version ${version} of the policy`
+  return 'version 0 of the policy (the defaults: none was published, and one that PASSOVER_POLICY alone gives to a dispatcher cannot be verified)'
 }
 
 /** Refusals that follow from policy, chain and registry alone: these can be made again. */
@@ -129,7 +135,7 @@ function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judge
   if (agains.some((again) => again.kind === 'refuse' && (again.error.code === error.code || again.error.code === 'E010')))
     return { kind: 'recomputed' }
   const again = agains[0] as Admission
-  return fault('policy', `was refused with ${error.code}, but version ${version} of the policy says otherwise: ${outcomeText(again)}`)
+  return fault('policy', `was refused with ${error.code}, but ${policyNamed(version)} says otherwise: ${outcomeText(again)}`)
 }
 
 /** What a dispatcher saw in that moment decided: a parent's state, a journal's length, the size of a message, an approval. */
