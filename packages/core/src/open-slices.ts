@@ -16,17 +16,20 @@ interface Fold {
   sessions: Sessions
 }
 
+/** Of cancels too: slices after the first have had some. */
 const LISTS = ['cancels', 'passes', 'asked', 'minutes', 'sessions'] as const
 type Entry = [list: (typeof LISTS)[number], entry: unknown]
 
 /**
- * A fold as it is now, in slices of at most so many entries. Only references are taken at once; each slice is packed when it is asked for,
- * whatever the fold has been told by then: journals and facts are replaced, never changed.
+ * A fold as it is now, in slices of at most so many entries, and in the first all cancels beside: an earlier version looks for
+ * them nowhere else. Only references are taken at once; each slice is packed when it is asked for, whatever the fold has been told by then:
+ * journals and facts are replaced, never changed.
  */
 export function slicesOf(fold: Fold, size: number): Generator<OpenSnapshot> {
   const entries = entriesOf(fold)
   const empty = () => emptySnapshot(fold.position)
-  return sliced(entries, { first: { ...empty(), turned: fold.sessions.turned ?? null }, empty, size })
+  const first = { ...empty(), cancels: fold.cancels.entries(), turned: fold.sessions.turned ?? null }
+  return sliced(entries, { first, empty, size })
 }
 
 /** Slices put together. */
@@ -39,14 +42,12 @@ export function joinSlices(slices: Iterable<OpenSnapshot>): OpenSnapshot | undef
   return whole
 }
 
-function entriesOf({ cancels, passes, pending, tallies, sessions }: Fold): Generator<Entry> {
-  const early = cancels.entries()
+function entriesOf({ passes, pending, tallies, sessions }: Fold): Generator<Entry> {
   const begun = Array.from(passes.values(), ({ text, journal, cancelled }) => ({ text, journal, cancelled }))
   const unbegun = Array.from(pending.values(), ({ fact, key, timeout_ms, cancelled }) => ({ fact, key, timeout_ms, cancelled }))
   const minutes = tallies.pack()
   const counts = sessions.pack()
   return (function* (): Generator<Entry> {
-    for (const one of early) yield ['cancels', one]
     for (const one of begun) yield ['passes', packPass(one)]
     for (const one of unbegun) yield ['asked', packAsked(one)]
     for (const minute of minutes) yield ['minutes', minute]

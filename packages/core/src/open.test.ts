@@ -514,6 +514,14 @@ describe('snapshots', () => {
     expect(OpenPasses.restore({ ...good, passes: [{ ...good.passes[0], work: null }] }, RULES)).toBeUndefined()
   })
 
+  // Versions before look for them nowhere else: a pass cancelled before it began would run.
+  it('in slices has all cancels in the first', () => {
+    const early = [1, 2, 3, 4].map((n) => cancel(n, { key: { ...KEY, id: timedId(T0, `early-${n}00000000`) } }))
+    const open = fold(...early, step('work', 5), asked(6))
+    const [first, ...others] = open.slices(1)
+    expect([first?.cancels.length, others.length > 0, others.flatMap(({ cancels }) => cancels)]).toEqual([4, true, []])
+  })
+
   it('does not hide what is no fault of the data', () => {
     const good = fold(step('work', 1)).snapshot()
     const broken = Object.defineProperty({ ...good }, 'passes', {
