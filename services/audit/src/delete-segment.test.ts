@@ -3,9 +3,9 @@ import { readHeaders, type Stored, Subjects } from '@passover/bus'
 import { expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './delete-segment.js'
 
-function message(sequence: number, time: number): Stored {
+function message(sequence: number, time: number, subject = 'acknowledged.alice'): Stored {
   const headers = readHeaders('NATS/1.0\r\n\r\n')
-  return { sequence, time, subject: 'acknowledged.alice', headers, data: new Uint8Array() }
+  return { sequence, time, subject, headers, data: new Uint8Array() }
 }
 
 /** Goes through a segment of which the stream has what it has; gives what was deleted. */
@@ -32,4 +32,23 @@ it('deletes what was archived, what of it is gone already included', async () =>
 it('deletes nothing where the stream has something else at those sequences', async () => {
   const others = [...archived.slice(0, 2), message(3, 999)]
   await expect(gone(archived, others)).rejects.toThrow('sequence 3 of the stream is not what was archived')
+})
+
+// Fails where reads are as many as deletions: those may be some thousand, and the server works off one after the other.
+it('reads sixteen passes at once, however many deletions may be under way', async () => {
+  const returns = Array.from({ length: 100 }, (_, n) => message(n + 1, 100, `return.alice.audit.given-id-${n}00000.audit`))
+  let running = 0
+  let most = 0
+  const history = async () => {
+    most = Math.max(most, ++running)
+    await new Promise((later) => setImmediate(later))
+    running--
+    throw new Error('nobody answers')
+  }
+  const bus = { subjects: new Subjects(), journal: { history, message: async () => undefined } }
+  const deleter = new SegmentDeleter({ bus, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps)
+  deleter.pace.took(10_000)
+  const run = deleter.run({ entry: { k: 0 } as ManifestEntry, messages: returns }, () => false)
+  await expect(run).rejects.toThrow('nobody answers')
+  expect(most).toBe(16)
 })

@@ -3,6 +3,7 @@ import { type Bus, decode, type Stored } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
 import { type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
+import { AtMost } from './at-most.js'
 import { DeletionPace } from './deletion-pace.js'
 import { inTurns } from './in-turns.js'
 import { addTo, isBetween, type Leaving, sortContents } from './leaving.js'
@@ -32,6 +33,8 @@ interface Settling {
 const KNOWN_BYTES = 64 * 1024 * 1024
 const LEAVING_BYTES = 1_024
 const FACT_BYTES = 200
+/** Passes that are read at once, however many deletions may be under way: a read costs memory, and the server more than a deletion. */
+const READS = 16
 
 /** Deletes from the stream what one archived segment holds of passes that are done with (DESIGN §2 rule 4, Retention). */
 export class SegmentDeleter {
@@ -45,6 +48,7 @@ export class SegmentDeleter {
   passes = 0
   /** Passes at a time; of one pass, one message after the other (rule 4). */
   readonly pace = new DeletionPace()
+  private readonly reads = new AtMost(READS)
   private stopped = false
 
   constructor(private readonly deps: DeletionDeps) {}
@@ -104,7 +108,7 @@ export class SegmentDeleter {
 
   private async settle(found: Leaving, { k, isYounger, crowded = false }: Settling): Promise<WaitingPass | 'later' | undefined> {
     const { key } = found.memory
-    if (this.stopped) throw new Error('it was stopped')
+    this.goesOn()
     if (isYounger(key, k)) return 'later'
     const leaving = found.whole ? found : merged(found, await this.read(key))
     if (segmentOf(youngestOf(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
@@ -118,8 +122,15 @@ export class SegmentDeleter {
 
   /** What stream and archive have of a pass that this process did not read from its beginning. */
   private async read(key: PassKey): Promise<Leaving> {
-    const { memory, messages } = await loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
+    const { memory, messages } = await this.reads.do(() => {
+      this.goesOn()
+      return loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
+    })
     return { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true }
+  }
+
+  private goesOn(): void {
+    if (this.stopped) throw new Error('it was stopped')
   }
 
   /** With requests for it that no step names, and progress: a history has not all of these. */

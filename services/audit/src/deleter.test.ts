@@ -65,3 +65,13 @@ it('deletes nothing by a clock that was not measured at the server', async () =>
   await deleter.look()
   expect([deleter.trouble, taken]).toEqual(['the server’s clock is not known: nothing is deleted until it is', []])
 })
+
+// Fails where it goes on as wide as before: a server that answers late already would be asked for as much again.
+it('that failed begins narrow again', async () => {
+  const bus = { clockMeasured: false, table: async () => bucket() }
+  const deleter = await Deleter.open({ bus, log: pino({ level: 'silent' }), holder: 'one' } as unknown as DeleterDeps)
+  deleter.segments.pace.took(10_000)
+  expect(deleter.segments.pace.width).toBe(1_536)
+  await deleter.look()
+  expect(deleter.segments.pace.width).toBe(32)
+})

@@ -86,6 +86,7 @@ export class Deleter {
       })
       .catch((error: unknown) => {
         if (this.stopped) return
+        this.segments.pace.restart()
         this.trouble = error instanceof Error ? error.message : String(error)
         this.deps.log.warn({ err: error, segment: this.state.next }, 'not deleted')
       })

@@ -20,6 +20,11 @@ export class DeletionPace {
     this.mean += (ms - this.mean) * WEIGHT
   }
 
+  /** It failed: nothing is known of how late answers come now. */
+  restart(): void {
+    this.mean = FIRST_MS
+  }
+
   get width(): number {
     return Math.min(MOST, Math.max(LEAST, Math.ceil((A_SECOND * this.mean) / 1_000)))
   }

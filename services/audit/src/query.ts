@@ -24,7 +24,7 @@ export interface QueryDeps {
   archive: Archive
   agents: ReadonlyMap<string, AgentRecord>
   rules: JournalRules
-  index: Pick<PassIndex, 'has'>
+  index: Pick<PassIndex, 'has' | 'agents'>
   indexing: Pick<Indexing, 'complete'>
 }
 
@@ -83,17 +83,19 @@ export class Query {
     for (const tracked of [...projector.young.values(), ...projector.old.values()]) add(tracked.memory.key)
     for (const note of projector.notes.values()) addKey(noteKey(note), add)
     for (const row of rows.values()) add(row)
-    for (const key of this.indexed(wanted) ?? []) add(key)
-    // To look for an id among a million keys costs the server more than all the rest: it is asked only where nobody else knows.
-    if (found.size === 0 || !this.deps.indexing.complete) for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
+    const indexed = this.indexed(wanted)
+    for (const key of indexed ?? []) add(key)
+    // To look for an id among a million keys costs the server more than all the rest: it is asked only where nobody else knows all.
+    const knowsAll = indexed !== undefined && this.deps.indexing.complete
+    if (found.size === 0 || !knowsAll) for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
     if (found.size === 0) for (const key of await archive.keysOf(id)) add(key)
     return [...found.values()]
   }
 
-  /** Those of the index, between agents that are registered; undefined: they are too many to try them all. */
+  /** Those of the index, between agents that it speaks of, registered or no longer; undefined: they are too many to try them all. */
   private indexed({ id, originator, subagent }: Parameters<Query['keys']>[0]): PassKey[] | undefined {
-    const { agents, index } = this.deps
-    const names = [...agents.keys()]
+    const { index } = this.deps
+    const names = index.agents()
     const above = originator === undefined ? names : [originator]
     const below = subagent === undefined ? names : [subagent]
     if (above.length * below.length > MOST_PAIRS) return undefined

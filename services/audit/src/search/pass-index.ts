@@ -108,6 +108,11 @@ export class PassIndex {
     return kept.sorted()
   }
 
+  /** Every agent that an entry speaks of. */
+  agents(): string[] {
+    return Array.from(this.dictionaries.agents.entries(), ([name]) => name)
+  }
+
   /** Every block, and what says whether an entry of one may match. */
   scan(filter: IndexFilter): { blocks: Block[]; matches: ReturnType<typeof matcherOf> } {
     return { blocks: [...this.blocks.values()], matches: matcherOf(filter, this.dictionaries) }
