@@ -1,4 +1,4 @@
-import { type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { BusReadError, ObjectError, type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { type Fact, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { Archive } from './archive-read.js'
@@ -43,7 +43,7 @@ function archiveOf(newest: number, messages: Message[]) {
       return objects.get(name)
     },
   }
-  return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read }
+  return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read, objects, store }
 }
 
 const requestIn = (stored: Stored) => {
@@ -67,6 +67,37 @@ describe('Archive.sequencesOf', () => {
     const { archive, read } = archiveOf(55, [work, back])
     expect(await archive.sequencesOf({ ...KEY, id }, requestIn)).toEqual([])
     expect(read.at(-1)).toBe('48.index')
+  })
+})
+
+describe('a damaged index', () => {
+  const work = message(5, subjects.work(KEY, 'medium'))
+
+  it('keeps nobody from finding an id elsewhere, nor from not finding it, but is not taken for all there is of a pass', async () => {
+    const { archive, objects } = archiveOf(3, [work])
+    objects.set('3.index', new Uint8Array([0xc1]))
+    expect([await archive.keysOf(KEY.id), await archive.keysOf('given-id-9')]).toEqual([[KEY], []])
+    await expect(archive.sequencesOf(KEY)).rejects.toThrow('an index cannot be read')
+    const later = `0abcdefg${(T0 + 9 * SEGMENT_SIZE + 3_600_000).toString(36).padStart(9, '0')}_aaaaaaaaaaaaaa`
+    expect(await archive.sequencesOf({ ...KEY, id: later })).toEqual([])
+  })
+
+  it('is also one whose object lost a part', async () => {
+    const { archive, store } = archiveOf(3, [work])
+    const { get } = store
+    store.get = async (name) => {
+      if (name === '3.index') throw new ObjectError('chunk 1 of 1 is not there')
+      return get(name)
+    }
+    expect(await archive.keysOf(KEY.id)).toEqual([KEY])
+  })
+
+  it('is not what was not answered', async () => {
+    const { archive, store } = archiveOf(3, [work])
+    store.get = async () => {
+      throw new BusReadError('nobody answers', 'timeout')
+    }
+    await expect(archive.keysOf(KEY.id)).rejects.toThrow(BusReadError)
   })
 })
 

@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import { ObjectError, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import { IdFinder } from './id-finder.js'
@@ -21,6 +21,8 @@ interface Index {
   passes: Map<string, IndexedPass>
   /** Server's time of the segment's last message. */
   last_time: number
+  /** It cannot be read: what it says of is not known. */
+  damage?: SegmentDamaged
 }
 
 /** Reads what was archived. */
@@ -50,7 +52,7 @@ export class Archive {
 
   /**
    * Sequences of a pass by the indexes, newest segments first, down to the one that holds the request which its steps name
-   * (`requestIn`), or that is older than its id. Its messages may be far apart.
+   * (`requestIn`), or that is older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
    */
   async sequencesOf(key: PassKey, requestIn: (stored: Stored) => number | undefined = () => undefined): Promise<number[]> {
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
@@ -58,17 +60,18 @@ export class Archive {
     let lowest = 0
     for (const k of await this.segmentsOf(key.id)) {
       if (k < segmentOf(lowest)) break
-      const { passes, last_time } = await this.index(k)
+      const { passes, last_time, damage } = await this.index(k)
       const pass = passes.get(keyText(key))
       if (pass) {
         found.unshift(...pass.sequences)
         for (const stored of await this.messages(pass.sequences)) lowest = Math.max(lowest, requestIn(stored) ?? 0)
       } else if (last_time < since) break
+      else if (damage) throw damage
     }
     return found
   }
 
-  /** Passes with this id, those of the newest segment that speaks of it. */
+  /** Passes with this id, those of the newest segment that speaks of it. A damaged index says nothing. */
   async keysOf(id: string): Promise<PassKey[]> {
     const found = new Map<string, PassKey>()
     for (const k of await this.segmentsOf(id)) {
@@ -92,7 +95,7 @@ export class Archive {
     return Array.from({ length: count }, (_, back) => (newest?.k ?? 0) - back)
   }
 
-  /** What the index of one sealed segment says; it is read anew. */
+  /** What the index of one sealed segment says; it is read anew. Throws SegmentDamaged. */
   async passesIn(k: number): Promise<IndexedPass[]> {
     const bytes = await this.indexBytes(k)
     return bytes ? decodeIndex(bytes) : []
@@ -100,7 +103,7 @@ export class Archive {
 
   private async indexBytes(k: number): Promise<Uint8Array | undefined> {
     const entry = await this.manifest.entry(k)
-    return entry && !entry.removed ? await this.objects.get(entry.index) : undefined
+    return entry && !entry.removed ? await readIndex(this.objects, entry) : undefined
   }
 
   /** The same for who deletes by it. Throws SegmentDamaged where the index of a sealed segment is not there. */
@@ -137,11 +140,26 @@ export class Archive {
     const known = this.indexes.get(k)
     if (known) return known
     const entry = await this.manifest.entry(k)
-    const bytes = entry && (await this.objects.get(entry.index))
-    const passes = new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass]))
-    const index = { passes, last_time: entry?.last_time ?? Number.POSITIVE_INFINITY }
-    if (entry) this.indexes.set(k, index)
-    return index
+    const last_time = entry?.last_time ?? Number.POSITIVE_INFINITY
+    try {
+      const bytes = entry && (await readIndex(this.objects, entry))
+      const index = { passes: new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass])), last_time }
+      if (entry) this.indexes.set(k, index)
+      return index
+    } catch (error) {
+      if (error instanceof SegmentDamaged) return { passes: new Map(), last_time, damage: error }
+      throw error
+    }
+  }
+}
+
+/** Undefined: it is not there. Throws SegmentDamaged. */
+async function readIndex(objects: ObjectStore, { index }: ManifestEntry): Promise<Uint8Array | undefined> {
+  try {
+    return await objects.get(index)
+  } catch (error) {
+    if (error instanceof ObjectError) throw new SegmentDamaged(error.message, 0)
+    throw error
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Manifest } from './manifest.js'
+import { SegmentDamaged } from './segment.js'
 import { decodeIndex, partsIn } from './segment-index.js'
 
 const AT_ONCE = 16
@@ -11,8 +12,8 @@ interface Span {
 type Spanned = Span & { k: number }
 
 interface Known extends Span {
-  /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. */
-  ids: Uint32Array
+  /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. `any`: its index is damaged, and it may speak of each. */
+  ids: Uint32Array | 'any'
   /** The same of the parts that it refers to; undefined: it does not say. */
   parts: Uint32Array | undefined
 }
@@ -37,6 +38,11 @@ export class IdFinder {
     return this.ready
   }
 
+  /** Segments whose indexes are damaged. */
+  get damaged(): number[] {
+    return [...this.known].filter(([, { ids }]) => ids === 'any').map(([k]) => k)
+  }
+
   /** Reads the indexes of all segments that are sealed by now; what an attempt that failed has read is not read again. */
   prepare(): Promise<void> {
     this.reading ??= this.read().finally(() => {
@@ -51,15 +57,16 @@ export class IdFinder {
     await this.readNewer()
     const hash = hashOf(id)
     const found: number[] = []
-    for (const [k, { ids }] of this.known) if (has(ids, hash)) found.push(k)
+    for (const [k, { ids }] of this.known) if (ids === 'any' || has(ids, hash)) found.push(k)
     return found.sort((a, b) => b - a)
   }
 
-  /** Segments, newest first, with the server's times of their first and last messages. Not `complete`: not all were read yet. */
+  /** Segments, newest first, with the server's times of their first and last messages. Not `complete`: not all were read yet, or could be. */
   async segments(): Promise<{ segments: Spanned[]; complete: boolean }> {
     if (this.ready) await this.readNewer()
-    const segments = [...this.known].map(([k, { first_time, last_time }]) => ({ k, first_time, last_time })).sort((a, b) => b.k - a.k)
-    return { segments, complete: this.ready }
+    const read = [...this.known].filter(([, { ids }]) => ids !== 'any')
+    const segments = read.map(([k, { first_time, last_time }]) => ({ k, first_time, last_time })).sort((a, b) => b.k - a.k)
+    return { segments, complete: this.ready && read.length === this.known.size }
   }
 
   /** Whether a segment that is kept may refer to a part. Undefined: not all were read yet. */
@@ -101,17 +108,22 @@ export class IdFinder {
   }
 
   private async note({ k, first_time, last_time }: Spanned): Promise<void> {
+    const told = await this.toldBy(k)
     this.newest = Math.max(this.newest, k)
-    const index = await this.indexOf(k)
-    // Removed.
-    if (!index) return
-    const parts = partsIn(index)
-    this.known.set(k, {
-      first_time,
-      last_time,
-      ids: hashesOf(decodeIndex(index).map(({ key }) => key.id)),
-      parts: parts && hashesOf(parts),
-    })
+    if (told) this.known.set(k, { first_time, last_time, ...told })
+  }
+
+  /** One that is damaged stays so: to wait for it would keep all the others from being found. Undefined: it was removed. */
+  private async toldBy(k: number): Promise<Pick<Known, 'ids' | 'parts'> | undefined> {
+    try {
+      const index = await this.indexOf(k)
+      if (!index) return undefined
+      const parts = partsIn(index)
+      return { ids: hashesOf(decodeIndex(index).map(({ key }) => key.id)), parts: parts && hashesOf(parts) }
+    } catch (error) {
+      if (error instanceof SegmentDamaged) return { ids: 'any', parts: undefined }
+      throw error
+    }
   }
 }
 

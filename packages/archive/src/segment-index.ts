@@ -2,7 +2,7 @@ import { decode, encode } from '@msgpack/msgpack'
 import type { Fact, PassKey, Step } from '@passover/schemas'
 import { keyText } from '@passover/schemas'
 import { z } from 'zod'
-import { SEGMENT_SIZE } from './segment.js'
+import { SEGMENT_SIZE, SegmentDamaged } from './segment.js'
 
 /** Which passes a segment speaks of, and at which sequences: found without unpacking the segment. */
 const row = z.tuple([z.string(), z.string(), z.string(), z.string().nullable(), z.array(z.int())])
@@ -75,8 +75,17 @@ export function encodeIndex(k: number, rows: readonly IndexedPass[], { prints, p
   return encode({ v: 1, k, passes, later, ...(prints ? { prints } : {}), ...(parts ? { parts: [...parts] } : {}) })
 }
 
+function bodyOf(index: Uint8Array): z.infer<typeof indexBody> {
+  try {
+    return indexBody.parse(decode(index))
+  } catch (error) {
+    throw new SegmentDamaged(`an index cannot be read: ${error instanceof Error ? error.message : String(error)}`, 0)
+  }
+}
+
+/** Throws SegmentDamaged. */
 export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
-  const { passes, later } = indexBody.parse(decode(bytes))
+  const { passes, later } = bodyOf(bytes)
   const elsewhere = new Set(later)
   return passes.map(([originator, subagent, id, session, sequences], at) => ({
     key: { originator, subagent, id },
@@ -88,12 +97,12 @@ export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
 
 /** The parts that it says its segment refers to; undefined: it says nothing of them. */
 export function partsIn(bytes: Uint8Array): string[] | undefined {
-  return indexBody.parse(decode(bytes)).parts
+  return bodyOf(bytes).parts
 }
 
 /** The prints of an index as they are, to stand in the one that replaces it. */
 export function printsOf(bytes: Uint8Array): Uint8Array | undefined {
-  return indexBody.parse(decode(bytes)).prints
+  return bodyOf(bytes).prints
 }
 
 /** The server took this step as the first of its journal. */
@@ -136,7 +145,7 @@ export class PrintsBuilder {
 
 /** Print of each entry (a character a byte) by its sequence, as the index of segment k has them; undefined where it has none. */
 export function printsIn(index: Uint8Array, k: number): Map<number, string> | undefined {
-  const { prints } = indexBody.parse(decode(index))
+  const { prints } = bodyOf(index)
   if (!prints) return undefined
   const text = Buffer.from(prints.buffer, prints.byteOffset, prints.byteLength).toString('latin1')
   const found = new Map<number, string>()

@@ -7,7 +7,16 @@ const ID = 'given-id-000000001'
 
 function indexOf(keys: PassKey[]): PassIndex {
   const index = new PassIndex(1)
-  const more = { session_id: undefined, status: 'returned', ended: 'ok', code: undefined, decided: '', created_at: 1, first: 1, ended_at: 2 }
+  const more = {
+    session_id: undefined,
+    status: 'returned',
+    ended: 'ok',
+    code: undefined,
+    decided: '',
+    created_at: 1,
+    first: 1,
+    ended_at: 2,
+  }
   for (const [at, key] of keys.entries()) index.put({ ...more, key, revision: at + 1 }, 'old')
   return index
 }

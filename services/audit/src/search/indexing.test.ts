@@ -29,13 +29,10 @@ it('tries again what could not be read, the bucket’s records first', async () 
   const prepared: boolean[] = []
   const prepare = async () => {
     prepared.push(made.indexing.complete)
-    if (prepared.length === 1) throw new Error('nobody answers')
+    if (prepared.length < 6) throw new Error('nobody answers')
   }
-  await made.indexing.prepare({ prepare })
-  expect([prepared, made.waited]).toEqual([
-    [true, true],
-    [5_000, 5_000],
-  ])
+  await made.indexing.prepare({ prepare, damaged: [] })
+  expect([prepared, made.waited]).toEqual([new Array(6).fill(true), [5_000, 10_000, 20_000, 40_000, 60_000, 60_000]])
 })
 
 it('gives up when it is stopped', async () => {
@@ -45,6 +42,6 @@ it('gives up when it is stopped', async () => {
       throw new Error('closed')
     },
   ])
-  await made.indexing.prepare({ prepare: fails })
+  await made.indexing.prepare({ prepare: fails, damaged: [] })
   expect(made.indexing.complete).toBe(false)
 })

@@ -15,6 +15,7 @@ const WRITES_A_TRIM = 8_192
 /** A bucket with so few places left may have lost its oldest. */
 const PLACES_LEFT = 1_024
 const AGAIN_MS = 5_000
+const MOST_AGAIN_MS = 60_000
 
 export interface IndexingDeps {
   table: Pick<Table<PassRecord>, 'read' | 'extent'>
@@ -36,17 +37,24 @@ export class Indexing {
   constructor(private readonly deps: IndexingDeps) {}
 
   /** Fills itself, and then what finds ids in the archive; what could not be read is tried again until it is. Nobody waits for it. */
-  async prepare(finder: Pick<IdFinder, 'prepare'>): Promise<void> {
+  async prepare(finder: Pick<IdFinder, 'prepare' | 'damaged'>): Promise<void> {
     const { clock, log } = this.deps
-    for (let filled = false; !this.stop_.signal.aborted; ) {
+    let filled = false
+    for (let wait = AGAIN_MS; !this.stop_.signal.aborted; wait = Math.min(2 * wait, MOST_AGAIN_MS)) {
       filled ||= await this.fill()
       try {
-        if (filled) return await finder.prepare()
+        if (filled) return await this.read(finder)
       } catch (error) {
         log.warn({ err: error }, 'indexes of the archive not read')
       }
-      await new Promise<void>((done) => clock.after(AGAIN_MS, done))
+      await new Promise<void>((done) => clock.after(wait, done))
     }
+  }
+
+  private async read(finder: Pick<IdFinder, 'prepare' | 'damaged'>): Promise<void> {
+    await finder.prepare()
+    const { damaged } = finder
+    if (damaged.length > 0) this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged: what they say is not found')
   }
 
   /** Settles when all is read; false where it could not be. */

@@ -59,6 +59,9 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   const table = await bus.table(PASSES_BUCKET, storedRecord)
   const archive = new Archive(manifest, objects)
   await archive.finder.prepare()
+  const { damaged } = archive.finder
+  // Records would be taken for those of no pass.
+  if (damaged.length > 0) throw new Error(`the indexes of segments ${damaged.join(', ')} are damaged: nothing is made anew`)
   const logged = await Logged.read(bus, options.log_all_passes ?? true)
   const rebuild = new Rebuild({ bus, manifest, objects, archive, table, logged, rules: options.rules }, options)
   return await rebuild.run()
