@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contend } from '@passover/bus'
@@ -58,6 +58,18 @@ it('one contender at a time has what is contended for, and a foreign one is wait
   expect(most).toBe(1)
   await writeFile(join(folder, `l-1.1.ff.${Buffer.from(`not ${hostname()}`).toString('hex')}`), '')
   expect(await contend(contending, 'late')).toEqual({ held_by: 1 })
+})
+
+// Fails where it is as long in the way as one that changes a directory.
+it('who died in a container while changing tokens is in the way for half a minute', async () => {
+  const left = join(folder, `tokens.json.lock-1.1.ff.${Buffer.from(`not ${hostname()}`).toString('hex')}`)
+  const ago = new Date(Date.now() - 31_000)
+  await writeFile(left, '')
+  await utimes(left, ago, ago)
+  const folderOf = { names: () => readdir(folder), at: (name: string) => join(folder, name) }
+  expect(await contend({ folder: folderOf, prefix: 'tokens.json.lock-' }, 'other')).toEqual({ held_by: 1 })
+  await new TokenFile(path).add(person('maria'))
+  expect(await readdir(folder)).toEqual(['tokens.json'])
 })
 
 it('says of a file that cannot be used which one and why, and lets nobody in by it', async () => {

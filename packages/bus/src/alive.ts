@@ -12,11 +12,11 @@ export function processStarted(pid: number): string | undefined {
   } catch {
     if (process.platform === 'linux') return undefined
   }
+  // Who asks in another language or time zone must be told the same.
+  const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' }
   try {
-    return (
-      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() ||
-      undefined
-    )
+    const args = ['-o', 'lstart=', '-p', String(pid)]
+    return execFileSync('ps', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], env }).trim() || undefined
   } catch {
     return aliveBySignal(pid) ? '' : undefined
   }

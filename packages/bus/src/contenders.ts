@@ -14,9 +14,10 @@ export interface Contending {
   folder: ContenderFolder
   /** Names of contenders for the same thing begin so. */
   prefix: string
+  /** A holder elsewhere cannot be looked at: after so long, longer than any holds it, it is taken for dead. */
+  foreign_ms?: number
 }
 
-/** A holder elsewhere cannot be looked at: after so long it is taken for dead. */
 const FOREIGN_MS = 600_000
 
 /**
@@ -24,14 +25,15 @@ const FOREIGN_MS = 600_000
  * one: so a dead holder's file can be removed by anybody, whatever happens in between, and a lock that was taken over is never removed by
  * who judged the one before it. Gives what releases it, or the process that is in the way. `nonce`: made anew each time. Throws what the system says to a file that cannot be made.
  */
-export async function contend({ folder, prefix }: Contending, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
-  const before = await livingOthers({ folder, prefix }, undefined)
+export async function contend(contending: Contending, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
+  const { folder, prefix } = contending
+  const before = await livingOthers(contending, undefined)
   if (before !== undefined) return { held_by: before }
   const name = `${prefix}${process.pid}.${began(process.pid)}.${nonce}.${here()}`
   await (await open(folder.at(name), 'wx', 0o600)).close()
   const release = () => unlink(folder.at(name)).catch(ignoreMissing)
   try {
-    const other = await livingOthers({ folder, prefix }, name)
+    const other = await livingOthers(contending, name)
     if (other === undefined) return { [Symbol.asyncDispose]: release }
     await release()
     return { held_by: other }
@@ -42,22 +44,23 @@ export async function contend({ folder, prefix }: Contending, nonce: string): Pr
 }
 
 /** The process of another living contender; the files of dead ones are removed. */
-async function livingOthers({ folder, prefix }: Contending, own: string | undefined): Promise<number | undefined> {
+async function livingOthers(contending: Contending, own: string | undefined): Promise<number | undefined> {
+  const { folder, prefix } = contending
   let living: number | undefined
   for (const name of await folder.names()) {
     if (!name.startsWith(prefix) || name === own) continue
     const [pid = ''] = name.slice(prefix.length).split('.')
-    if (await lives(folder, name, prefix)) living ??= Number(pid)
+    if (await lives(contending, name)) living ??= Number(pid)
     else await unlink(folder.at(name)).catch(ignoreMissing)
   }
   return living
 }
 
-async function lives(folder: ContenderFolder, name: string, prefix: string): Promise<boolean> {
+async function lives({ folder, prefix, foreign_ms = FOREIGN_MS }: Contending, name: string): Promise<boolean> {
   const [pid = '', started = '', , where] = name.slice(prefix.length).split('.')
   if (where === here()) return isAlive(Number(pid), decodeURIComponent(started))
   const found = await stat(folder.at(name)).catch(ignoreMissing)
-  return found !== undefined && Date.now() - found.mtimeMs < FOREIGN_MS
+  return found !== undefined && Date.now() - found.mtimeMs < foreign_ms
 }
 
 function began(pid: number): string {

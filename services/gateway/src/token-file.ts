@@ -39,6 +39,8 @@ const LONGEST_LOCK_MS = 30_000
 /** Between two tries, by chance more: those that saw one another must not meet again and again. */
 const LOCK_MS = 20
 const LOCK_MORE_MS = 60
+/** A change takes some ms: who died at it in a container, which cannot be looked into, is in nobody's way for longer. */
+const FOREIGN_MS = 30_000
 
 /** Tokens in a file that only its owner reads; a token itself stands nowhere. Changes are seen by who runs at the next request. Throws TokenFileFailed. */
 export class TokenFile implements Tokens {
@@ -146,6 +148,7 @@ export class TokenFile implements Tokens {
     const contending = {
       folder: { names: () => readdir(folder), at: (name: string) => join(folder, name) },
       prefix: `${basename(this.path)}.lock-`,
+      foreign_ms: FOREIGN_MS,
     }
     try {
       await mkdir(folder, { recursive: true })
