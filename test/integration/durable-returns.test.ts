@@ -154,7 +154,7 @@ describe('a return whose originator is away', () => {
 
   it('waits no longer once a person says so: the server keeps no place for it, and makes it anew when asked', async () => {
     const { world } = all
-    const place = async () => (await world.bus.inspect()).consumers.includes(world.bus.subjects.returnsConsumer('erin'))
+    const place = async () => (await world.bus.returnsKept()).includes('erin')
     const waits = { subagent: false, durable_returns: { from: 1 } }
     await world.agentRecord('erin', waits)
     await until(place, { what: 'returns wait for erin', ...wait })

@@ -299,6 +299,9 @@ export class SimBus implements Bus {
   async ensureNotifier(): Promise<void> {}
   async ensureReturns(): Promise<void> {}
   async removeReturns(): Promise<void> {}
+  async returnsKept(): Promise<string[]> {
+    return []
+  }
   /** No store is ever lost here. */
   async stores(): Promise<ReadonlyMap<string, number>> {
     return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')

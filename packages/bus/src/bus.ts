@@ -86,6 +86,8 @@ export interface Bus extends AsyncDisposable {
   ensureReturns(agent: string, from: number): Promise<void>
   /** That durable, where nothing shall wait for the agent any more. Idempotent. */
   removeReturns(agent: string): Promise<void>
+  /** Agents that have such a durable. */
+  returnsKept(): Promise<string[]>
   /** The durable of the notifiers, which begins at what is stored next. */
   ensureNotifier(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */

@@ -60,6 +60,13 @@ export async function workload(api: JetStreamApi, subjects: Subjects, subagent: 
   return loads.flat()
 }
 
+/** Agents for which returns wait. */
+export async function returnsKept(api: JetStreamApi, subjects: Subjects): Promise<string[]> {
+  const ours = subjects.returnsConsumer('x').slice(0, -1)
+  const names = await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers')
+  return names.filter((name) => name.startsWith(ours)).map((name) => name.slice(ours.length))
+}
+
 /** What `passover doctor` looks at. */
 export async function inspect(context: { link: Link; api: JetStreamApi; subjects: Subjects; skew: () => number }): Promise<Inspection> {
   const { link, api, subjects } = context

@@ -12,7 +12,7 @@ import { ClockKeeper } from './clock-keeper.js'
 import { DurableConsumption } from './consume.js'
 import { BusReadError } from './errors.js'
 import { idWindowIn, idWindowTold } from './id-window.js'
-import { inspect, settledUpTo, workload } from './inspect.js'
+import { inspect, returnsKept, settledUpTo, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
 import { BucketObjects } from './objects.js'
@@ -282,6 +282,10 @@ export class NatsBus implements Bus {
 
   removeReturns(name: string): Promise<void> {
     return removeReturns(this.#api, this.subjects, name)
+  }
+
+  returnsKept(): Promise<string[]> {
+    return returnsKept(this.#api, this.subjects)
   }
 
   ensureNotifier(): Promise<void> {

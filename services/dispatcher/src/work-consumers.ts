@@ -25,6 +25,10 @@ export class WorkConsumers {
   readonly #missing = new Map<string, number>()
   /** What each agent's consumers were last made or changed to: policy and registry change while they stand. */
   readonly #leases = new Map<string, string>()
+  /** For whom returns shall wait no longer, until the server keeps no place for them. */
+  readonly #leaving = new Set<string>()
+  /** It was seen which places nobody needs any more since before this process began. */
+  #compared = false
   #timer: Disposable | undefined
   #next = 0
   #stopped = false
@@ -36,8 +40,9 @@ export class WorkConsumers {
 
   start(): void {
     this.#context.registry.onAgent = (record) => this.#later(record)
-    this.#context.registry.onReturnsLeft = (name) => this.#leave(name)
+    this.#context.registry.onReturnsLeft = (name) => this.#leaves(name)
     for (const record of this.#context.registry.consuming()) this.#later(record)
+    this.#compare()
     this.#schedule()
   }
 
@@ -74,6 +79,8 @@ export class WorkConsumers {
 
   #round(): void {
     if (this.#pool.waiting > 0) return
+    if (!this.#compared) this.#compare()
+    for (const name of this.#leaving) this.#leave(name)
     const all = [...this.#context.registry.consuming()]
     for (let n = 0; n < Math.min(ROUND, all.length); n++) {
       const record = all[this.#next++ % all.length]
@@ -91,12 +98,33 @@ export class WorkConsumers {
     })
   }
 
+  /** What was to go while no dispatcher ran. */
+  #compare(): void {
+    this.#pool.add(async () => {
+      const { deps, registry } = this.#context
+      try {
+        if (this.#stopped) return
+        for (const name of await deps.bus.returnsKept()) if (!registry.get(name)?.durable_returns) this.#leaves(name)
+        this.#compared = true
+      } catch (error) {
+        deps.log.warn({ err: error }, 'consumers of returns not compared with the agents')
+      }
+    })
+  }
+
+  #leaves(name: string): void {
+    this.#leaving.add(name)
+    this.#leave(name)
+  }
+
   /** The server keeps no place for returns that nobody shall be told. Said again meanwhile, they wait from then on: who checks makes it anew. */
   #leave(name: string): void {
     this.#pool.add(async () => {
       const { bus, log } = this.#context.deps
       try {
-        if (!this.#stopped && !(await this.#context.registry.table.get(name))?.value.durable_returns) await bus.removeReturns(name)
+        if (this.#stopped) return
+        if (!(await this.#context.registry.table.get(name))?.value.durable_returns) await bus.removeReturns(name)
+        this.#leaving.delete(name)
       } catch (error) {
         log.warn({ err: error, agent: name }, 'the consumer of its returns was not removed')
       }

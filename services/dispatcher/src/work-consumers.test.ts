@@ -1,0 +1,58 @@
+import { pino } from 'pino'
+import { expect, it } from 'vitest'
+import type { Context } from './context.js'
+import { WorkConsumers } from './work-consumers.js'
+
+/** Dispatchers' consumers where the server keeps places for those names, and nobody is registered; the first calls fail. */
+function started(kept: string[], failing: { lists: number; removals: number }) {
+  const rounds: (() => void)[] = []
+  const asked: string[] = []
+  const bus = {
+    returnsKept: async () => {
+      asked.push('list')
+      if (failing.lists-- > 0) throw new Error('nobody answers')
+      return kept
+    },
+    removeReturns: async (name: string) => {
+      asked.push(name)
+      if (failing.removals-- > 0) throw new Error('nobody answers')
+    },
+  }
+  const clock = {
+    after: (_ms: number, fn: () => void) => {
+      rounds.push(fn)
+      return { [Symbol.dispose]: () => undefined }
+    },
+  }
+  const registry = {
+    consuming: () => [],
+    get: (name: string) => (name === 'alice' ? { durable_returns: { from: 1 } } : undefined),
+    table: { get: async () => undefined },
+    onReturnsLeft: (_name: string) => undefined as void,
+  }
+  const deps = { bus, clock, log: pino({ level: 'silent' }) }
+  new WorkConsumers({ deps, registry, options: { consumers_ms: 1 } } as unknown as Context, () => undefined).start()
+  const settled = () => new Promise((later) => setImmediate(later))
+  const round = async () => {
+    rounds.shift()?.()
+    await settled()
+  }
+  return { asked, registry, round, settled }
+}
+
+// Fails where it is tried once: returns would wait for nobody, and stay in the stream for good.
+it('a place for returns that was not removed at once is removed in a later round', async () => {
+  const { asked, registry, round, settled } = started([], { lists: 0, removals: 2 })
+  await settled()
+  registry.onReturnsLeft('bob')
+  await settled()
+  for (let n = 0; n < 4; n++) await round()
+  expect(asked).toEqual(['list', 'bob', 'bob', 'bob'])
+})
+
+it('places that were to go while no dispatcher ran go when one begins', async () => {
+  const { asked, round, settled } = started(['alice', 'bob', 'gone'], { lists: 1, removals: 0 })
+  await settled()
+  for (let n = 0; n < 3; n++) await round()
+  expect(asked).toEqual(['list', 'list', 'bob', 'gone'])
+})
