@@ -28,7 +28,7 @@ function started(kept: string[], failing: { lists: number; removals: number }) {
     consuming: () => [],
     get: (name: string) => (name === 'alice' ? { durable_returns: { from: 1 } } : undefined),
     table: { get: async () => undefined },
-    onReturnsLeft: (_name: string) => undefined as void,
+    onReturnsLeft: (_name: string): void => undefined,
   }
   const deps = { bus, clock, log: pino({ level: 'silent' }) }
   new WorkConsumers({ deps, registry, options: { consumers_ms: 1 } } as unknown as Context, () => undefined).start()
