@@ -148,9 +148,11 @@ describe('the rule of late first steps (rule 5)', () => {
     const id_window_ms = 2_000
     await using world = await World.start({ dispatchers: [] })
     await world.agent('audit')
-    // Its clock stands for what sleeps between the look and the server's storing.
-    await world.dispatcher({ id_window_ms, timekeeper: false }, { behind_ms: 1_500 })
-    const key = await world.ask({ id: world.id(world.bus.now() - id_window_ms - 200) })
+    const begun = world.bus.now()
+    const key = await world.ask({ id: world.id(begun) })
+    await until(() => world.bus.now() > begun + id_window_ms + 200, { what: 'the id is older than the window' })
+    // Its clock stands for what sleeps between the look, soon after the request, and the server's storing.
+    await world.dispatcher({ id_window_ms, timekeeper: false }, { behind_ms: 20_000 })
     const steps = await until(
       async () => {
         const all = await world.bus.journal.read(key)
