@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import { Ahead } from './ahead.js'
 import { type DeletionDeps, eachOf, type IsYounger, SegmentDeleter } from './delete-segment.js'
 import { LeftBehind } from './left-behind.js'
+import { Looking } from './looking.js'
 import { ReadAhead } from './read-ahead.js'
 import { RetentionState, type Waiting, type WaitingPass } from './retention-state.js'
 
@@ -50,11 +51,8 @@ export class Deleter {
   private ahead: Ahead | undefined
   /** What it knows of `left` and `ahead` is since then. */
   private taken = 0
-  private working: Promise<void> | undefined
-  private stopped = false
+  private readonly looking: Looking
   private lookedAgain = Number.NEGATIVE_INFINITY
-  /** Why nothing is deleted though it should be. */
-  trouble: string | undefined
 
   private constructor(
     private readonly deps: DeleterDeps,
@@ -63,6 +61,13 @@ export class Deleter {
     this.segments = new SegmentDeleter(deps)
     this.reading = new ReadAhead(deps)
     this.left = new LeftBehind(state)
+    this.looking = new Looking(
+      () => this.work(),
+      (error) => {
+        this.segments.pace.restart()
+        deps.log.warn({ err: error, segment: state.next }, 'not deleted')
+      },
+    )
   }
 
   static async open(deps: DeleterDeps): Promise<Deleter> {
@@ -78,28 +83,20 @@ export class Deleter {
     return this.left.size
   }
 
+  /** Why nothing is deleted though it should be. */
+  get trouble(): string | undefined {
+    return this.looking.trouble
+  }
+
   /** Does what is due; at once where it is at it already. */
   look(): Promise<void> {
-    this.working ??= this.work()
-      .then(() => {
-        this.trouble = undefined
-      })
-      .catch((error: unknown) => {
-        if (this.stopped) return
-        this.segments.pace.restart()
-        this.trouble = error instanceof Error ? error.message : String(error)
-        this.deps.log.warn({ err: error, segment: this.state.next }, 'not deleted')
-      })
-      .finally(() => {
-        this.working = undefined
-      })
-    return this.working
+    return this.looking.look()
   }
 
   async stop(): Promise<void> {
-    this.stopped = true
+    const over = this.looking.stop()
     this.segments.stop()
-    await this.working
+    await over
     await this.state.release().catch(() => undefined)
   }
 
@@ -113,15 +110,15 @@ export class Deleter {
     await this.takeOver()
     const found = await this.younger()
     if (!found) return
-    for (let done = 0; done < BATCH && !this.stopped && (await this.segment(found)); done++) {
+    for (let done = 0; done < BATCH && !this.looking.stopped && (await this.segment(found)); done++) {
       // the next one
     }
-    if (!this.stopped && this.ahead) await this.lookAgain(found.isYounger)
+    if (!this.looking.stopped && this.ahead) await this.lookAgain(found.isYounger)
   }
 
   /** Whether it is this process that deletes: so it is for a while then. */
   private async holds(): Promise<boolean> {
-    return !this.stopped && (await this.state.hold(() => this.begin()))
+    return !this.looking.stopped && (await this.state.hold(() => this.begin()))
   }
 
   /** Where nobody deleted yet; undefined: nothing of what is stored is archived. */
@@ -189,7 +186,7 @@ export class Deleter {
     const { clock } = this.deps
     if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
     for await (const { k, waiting, letters } of this.left.look()) {
-      if (this.stopped) return
+      if (this.looking.stopped) return
       await this.againIn(k, waiting, { isYounger, crowded: letters > MOST_LETTERS })
     }
     this.lookedAgain = clock.monotonic()

@@ -17,6 +17,7 @@ import type { Logger } from 'pino'
 import { createdAt, describe } from '../describe.js'
 import { sortContents } from '../leaving.js'
 import type { LoadDeps } from '../load.js'
+import { Looking } from '../looking.js'
 import { recordFilter, recordKey } from '../records.js'
 import type { Rows } from '../rows.js'
 import type { CustodyWatch } from './custody-watch.js'
@@ -57,34 +58,29 @@ export class Aging {
   private kept: Spanned[] | undefined
   private newest = -1
   private readonly again = new Map<number, number>()
-  private working: Promise<void> | undefined
-  private stopped = false
+  private readonly looking: Looking
   /** Segments that this process removed. */
   removed = 0
-  trouble: string | undefined
 
-  constructor(private readonly deps: AgingDeps) {}
+  constructor(private readonly deps: AgingDeps) {
+    this.looking = new Looking(
+      () => this.work(),
+      (error) => deps.log.warn({ err: error }, 'nothing removed from the archive'),
+    )
+  }
+
+  /** Why nothing leaves the archive though it should. */
+  get trouble(): string | undefined {
+    return this.looking.trouble
+  }
 
   /** Does what is due; at once where it is at it already. */
   look(): Promise<void> {
-    this.working ??= this.work()
-      .then(() => {
-        this.trouble = undefined
-      })
-      .catch((error: unknown) => {
-        if (this.stopped) return
-        this.trouble = error instanceof Error ? error.message : String(error)
-        this.deps.log.warn({ err: error }, 'nothing removed from the archive')
-      })
-      .finally(() => {
-        this.working = undefined
-      })
-    return this.working
+    return this.looking.look()
   }
 
-  async stop(): Promise<void> {
-    this.stopped = true
-    await this.working
+  stop(): Promise<void> {
+    return this.looking.stop()
   }
 
   private async work(): Promise<void> {
@@ -97,7 +93,7 @@ export class Aging {
     const before = bus.now() - days * DAY_MS
     const due = this.agedBefore(before).filter(({ k }) => (this.again.get(k) ?? 0) <= clock.monotonic())
     for (const { k } of due.slice(0, BATCH)) {
-      if (this.stopped) return
+      if (this.looking.stopped) return
       if (await this.remove(k, days)) {
         this.kept = this.kept?.filter((one) => one.k !== k)
         this.again.delete(k)
