@@ -1,6 +1,7 @@
 import type { AuditPage, CreatedPass, PassesPage, ReturnsPage, ShownPass } from '@passover/schemas/http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GatewayWorld } from '../support/gateway.js'
+import { storedForPasses } from '../support/stream.js'
 import { until } from '../support/until.js'
 
 describe('the HTTP API', () => {
@@ -110,7 +111,7 @@ describe('the HTTP API', () => {
   })
 
   it('says what is wrong as a problem with a code, and stores nothing', async () => {
-    const before = await world.agents.world.bus.bounds()
+    const before = await storedForPasses(world.agents.world.bus)
     const wrong: [number, string, Promise<{ status: number; body: unknown; headers: Headers }>][] = [
       [401, 'E013', world.ask('nobody', '/audit')],
       [403, 'E013', world.ask('ann~read', '/passes', { body: request })],
@@ -133,6 +134,6 @@ describe('the HTTP API', () => {
       })
       expect(headers.get('content-type')).toBe('application/problem+json')
     }
-    expect(await world.agents.world.bus.bounds()).toEqual(before)
+    expect(await storedForPasses(world.agents.world.bus)).toEqual(before)
   })
 })

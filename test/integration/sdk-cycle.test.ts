@@ -2,6 +2,7 @@ import { passAnswer, type WorkOutput } from '@passover/schemas'
 import { PassOverError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { storedForPasses } from '../support/stream.js'
 import { until } from '../support/until.js'
 
 let world: AgentWorld
@@ -72,7 +73,7 @@ describe('one pass, from originator to subagent and back', () => {
 
   it('refuses bad options before anything is stored, naming the field', async () => {
     const alice = await world.agent('alice')
-    const before = await world.world.bus.bounds()
+    const before = await storedForPasses(world.world.bus)
     const bad = (options: object) =>
       alice.passOver({ subagent: 'echo', reason: 'x', work_context: context, ...options } as never).catch((e: unknown) => e)
     expect(await bad({ reason: '' })).toMatchObject({ code: 'E005', context: { field: 'reason' } })
@@ -82,7 +83,7 @@ describe('one pass, from originator to subagent and back', () => {
     for (const id of ['', ' ', 'short', 'with.dots.in', 'x'.repeat(65), 'bad-123456', 'a*bcdefghij', 'wíth-ümlaut', 'new\nline-id']) {
       expect(await bad({ id })).toMatchObject({ code: 'E005', context: { field: 'id' } })
     }
-    expect(await world.world.bus.bounds()).toEqual(before)
+    expect(await storedForPasses(world.world.bus)).toEqual(before)
   })
 
   it('aborts the handler at the deadline, ends with E010 and keeps the late output', async () => {

@@ -9,6 +9,11 @@ export async function storedNow(bus: Bus): Promise<{ sequence: number; subject: 
   return found
 }
 
+/** What it holds now, without what originators say that they heard: they say it some time after their passes ended. */
+export async function storedForPasses(bus: Bus): Promise<{ sequence: number; subject: string }[]> {
+  return (await storedNow(bus)).filter(({ subject }) => bus.subjects.parse(subject)?.kind !== 'acknowledged')
+}
+
 /** So many small messages that nobody needs, until the stream's last sequence is this. */
 export async function fillTo(bus: Bus, sequence: number): Promise<void> {
   for (let { last } = await bus.bounds(); last < sequence; last = (await bus.bounds()).last) {
