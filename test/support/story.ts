@@ -4,6 +4,7 @@ import {
   type EventKind,
   HEADER,
   keyText,
+  type Part,
   type PassError,
   type PassKey,
   type Slot,
@@ -20,6 +21,8 @@ export interface StoryOptions {
   timeout_ms?: number
   policy?: Partial<EffectivePolicy>
   parent?: PassKey
+  /** Of its request and work; else those of an example. */
+  parts?: Part[]
 }
 
 interface Step {
@@ -61,7 +64,7 @@ export class Story {
       reason: this.#reason,
       priority: 'medium',
     }
-    const parts = splitContext({ ...context, session_id: this.session }).parts
+    const parts = this.#options.parts ?? splitContext({ ...context, session_id: this.session }).parts
     const sequence = await this.#store({
       subject: this.#bus.subjects.request(subagent, originator),
       headers: { [HEADER.id]: id, [HEADER.digest]: DIGEST, [HEADER.contentType]: CONTENT_TYPE.msgpack },
@@ -83,7 +86,12 @@ export class Story {
 
   work(slot: Slot = 'medium'): Promise<number> {
     const headers = { [HEADER.timeout]: String(this.control().timeout_ms) }
-    return this.#step({ kind: 'work', by: slot, body: { v: 1, control: this.control(), parts: splitContext(context).parts }, headers })
+    return this.#step({
+      kind: 'work',
+      by: slot,
+      body: { v: 1, control: this.control(), parts: this.#options.parts ?? splitContext(context).parts },
+      headers,
+    })
   }
 
   fence(attempt: number, guarded = true): Promise<number> {

@@ -122,6 +122,14 @@ export class Archive {
     this.finder.forget(k)
   }
 
+  /** What was unpacked is unpacked anew; of one segment, or of all. */
+  forgetCached(k?: number): void {
+    if (k === undefined) this.segments.clear()
+    else this.segments.delete(k)
+    if (k === undefined) this.indexes.clear()
+    else this.indexes.delete(k)
+  }
+
   private async segment(k: number): Promise<Map<number, Stored>> {
     const known = this.segments.get(k)
     if (known) return known

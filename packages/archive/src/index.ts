@@ -19,6 +19,7 @@ export {
   type ArchivedEvent,
   Chain,
   decodeFrames,
+  type ErasedEntry,
   encodeErased,
   encodeFrame,
   type Frame,

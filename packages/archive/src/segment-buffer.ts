@@ -1,7 +1,16 @@
 import type { Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { partsNamed } from './parts-named.js'
-import { type ArchivedEvent, frameSize, SEGMENT_SIZE, writeFrame } from './segment.js'
+import {
+  type ArchivedEvent,
+  decodeFrames,
+  type ErasedEntry,
+  encodeErased,
+  frameSize,
+  SEGMENT_SIZE,
+  sequenceIn,
+  writeFrame,
+} from './segment.js'
 import { IndexBuilder, PrintsBuilder } from './segment-index.js'
 
 /** Past this many bytes a segment is no longer buffered, but read again from the stream when it is sealed. */
@@ -24,7 +33,7 @@ export interface SegmentFacts {
 
 /** The open segment: its frames as far as they fit, and what its index needs. */
 export class SegmentBuffer {
-  readonly index = new IndexBuilder()
+  index = new IndexBuilder()
   /** Of the frames that are in memory. */
   readonly prints = new PrintsBuilder()
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
@@ -43,17 +52,58 @@ export class SegmentBuffer {
   ) {}
 
   add(stored: Stored, fact: Fact, session: string | undefined): void {
+    this.note(stored)
+    this.index.add(fact, session)
+    for (const part of partsNamed(stored)) this.index.addPart(part, stored.sequence)
+    if (this.chunks) this.keep(eventOf(stored), this.chunks)
+  }
+
+  /**
+   * The same segment with erased frames in the place of these entries, whether it has them or they were taken out of the stream before it read
+   * them. For one that is buffered.
+   */
+  erase(erased: ReadonlyMap<number, ErasedEntry>): SegmentBuffer {
+    const next = new SegmentBuffer(this.k, Number.POSITIVE_INFINITY)
+    next.index = this.index.without(erased)
+    const left = [...erased.values()].sort((a, b) => a.sequence - b.sequence)
+    const before = (sequence: number) => {
+      for (let one = left[0]; one && one.sequence < sequence; one = left[0]) {
+        next.addErased(one)
+        left.shift()
+      }
+    }
+    for (const frame of decodeFrames(this.frames?.raw ?? Buffer.alloc(0))) {
+      const sequence = sequenceIn(frame)
+      before(sequence)
+      const entry = erased.get(sequence)
+      if (entry) next.addErased({ ...entry, digest: frame.kind === 'event' ? frame.digest : entry.digest })
+      else if (frame.kind === 'event') next.addEvent(frame.event)
+      if (entry) left.shift()
+    }
+    before(Number.POSITIVE_INFINITY)
+    return next
+  }
+
+  /** An entry that was taken out of the stream. */
+  addErased(entry: ErasedEntry): void {
+    this.note(entry)
+    if (this.chunks) this.write(this.chunks, encodeErased(entry.sequence, entry.digest), entry)
+  }
+
+  private addEvent(event: ArchivedEvent): void {
+    this.note(event)
+    if (this.chunks) this.keep(event, this.chunks)
+  }
+
+  private note({ sequence, time }: { sequence: number; time: number }): void {
     const { facts } = this
     if (facts.count === 0) {
-      facts.first = stored.sequence
-      facts.first_time = stored.time
+      facts.first = sequence
+      facts.first_time = time
     }
-    facts.last = stored.sequence
-    facts.last_time = stored.time
+    facts.last = sequence
+    facts.last_time = time
     facts.count++
-    this.index.add(fact, session)
-    for (const part of partsNamed(stored)) this.index.parts.add(part)
-    if (this.chunks) this.keep(eventOf(stored), this.chunks)
   }
 
   /** The segment's frames and their digests; undefined: too many bytes, read them from the stream again. */
@@ -73,21 +123,38 @@ export class SegmentBuffer {
 
   private keep(event: ArchivedEvent, chunks: Buffer[]): void {
     const size = frameSize(event)
+    if (!this.makeRoom(size, chunks)) return
+    const digest = writeFrame(event, this.chunk, this.used)
+    this.noteDigest(event.sequence, digest)
+    this.used += size
+  }
+
+  private write(chunks: Buffer[], frame: Uint8Array, { sequence, digest }: ErasedEntry): void {
+    if (!this.makeRoom(frame.length, chunks)) return
+    this.chunk.set(frame, this.used)
+    this.noteDigest(sequence, Buffer.from(digest).toString('latin1'))
+    this.used += frame.length
+  }
+
+  /** False: it is too large by now to be kept. */
+  private makeRoom(size: number, chunks: Buffer[]): boolean {
     this.size += size
     if (this.size > this.limit) {
       this.chunks = undefined
       this.chunk = Buffer.alloc(0)
-      return
+      return false
     }
     if (this.used + size > this.chunk.length) {
       chunks.push(this.chunk.subarray(0, this.used))
       this.chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, size))
       this.used = 0
     }
-    const digest = writeFrame(event, this.chunk, this.used)
+    return true
+  }
+
+  private noteDigest(sequence: number, digest: string): void {
     this.kept += this.digests.write(digest, this.kept, 'latin1')
-    this.prints.add(event.sequence, digest)
-    this.used += size
+    this.prints.add(sequence, digest)
   }
 }
 

@@ -31,7 +31,8 @@ export interface IndexedPass {
 /** Collects the index of one segment while its events come by. */
 export class IndexBuilder {
   private readonly passes = new Map<string, IndexedPass>()
-  readonly parts = new Set<string>()
+  /** Large parts, and the messages that refer to them. */
+  private readonly parts = new Map<string, number[]>()
 
   add(fact: Fact, session: string | undefined): void {
     const key = keyOfFact(fact)
@@ -53,13 +54,38 @@ export class IndexBuilder {
     return this.passes.has(text)
   }
 
+  /** The same without what is said of some sequences. */
+  without(erased: { has(sequence: number): boolean }): IndexBuilder {
+    const next = new IndexBuilder()
+    for (const [text, pass] of this.passes) {
+      const sequences = pass.sequences.filter((sequence) => !erased.has(sequence))
+      if (sequences.length > 0) next.passes.set(text, { ...pass, sequences })
+    }
+    for (const [part, sequences] of this.parts) {
+      const kept = sequences.filter((sequence) => !erased.has(sequence))
+      if (kept.length > 0) next.parts.set(part, kept)
+    }
+    return next
+  }
+
+  addPart(part: string, sequence: number): void {
+    const known = this.parts.get(part)
+    if (known) known.push(sequence)
+    else this.parts.set(part, [sequence])
+  }
+
+  /** Whether a message that is not erased refers to a part. */
+  refersTo(part: string, erased?: { has(sequence: number): boolean }): boolean {
+    return this.parts.get(part)?.some((sequence) => !erased?.has(sequence)) ?? false
+  }
+
   /** What it says of the passes so far. */
   rows(): IterableIterator<IndexedPass> {
     return this.passes.values()
   }
 
   encode(k: number, prints?: Uint8Array): Uint8Array {
-    return encodeIndex(k, [...this.passes.values()], { prints, parts: this.parts })
+    return encodeIndex(k, [...this.passes.values()], { prints, parts: this.parts.keys() })
   }
 }
 

@@ -22,6 +22,13 @@ export interface ArchivedEvent {
   data: Uint8Array
 }
 
+/** An entry of which only the digest is kept, with its time: a tombstone says both. */
+export interface ErasedEntry {
+  sequence: number
+  time: number
+  digest: Uint8Array
+}
+
 export type Frame = { kind: 'event'; event: ArchivedEvent; digest: Uint8Array } | { kind: 'erased'; sequence: number; digest: Uint8Array }
 
 /** Why bytes are no segment, or not this one; `sequence` is the last one that could still be read (0: none). */
@@ -123,6 +130,10 @@ export class Chain {
   end(): string {
     return this.hash.digest('hex')
   }
+}
+
+export function sequenceIn(frame: Frame): number {
+  return frame.kind === 'event' ? frame.event.sequence : frame.sequence
 }
 
 /** The frames of a segment in order. Throws SegmentDamaged where they end to be such. */

@@ -120,6 +120,8 @@ export class BucketObjects implements ObjectStore {
     if (how) await this.#overwrite(meta)
     await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
     await this.#purge(meta.nuid)
+    // What says that it is deleted would stay for ever, of each segment that is removed.
+    await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: this.#metaSubject(name) })
   }
 
   /** Chunks keep their order since one connection carries them; a bounded number is on its way. */

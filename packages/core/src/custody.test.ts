@@ -32,7 +32,6 @@ describe('custody', () => {
     expect(say('carol', { kind: 'release', hold: 101 })).toBeUndefined()
     expect(custody.holdsOn(KEY, 'other')).toEqual([])
     expect(custody.position).toBe(104)
-    expect(custody.last_done).toBe(0)
   })
 
   it('an erasure is pending until the audit says what became of it', () => {
@@ -46,8 +45,33 @@ describe('custody', () => {
     expect(say('passover', { kind: 'refused', erase: 102, why: 'held' })).toBeDefined()
     expect(custody.erasures[1]).toMatchObject({ state: 'refused', why: 'held' })
     expect(custody.pending).toBeUndefined()
-    expect(custody.last_done).toBe(105)
+    expect(custody.position).toBe(105)
     expect(entriesOf([PASS])).toEqual([{ sequence: 3, time: 30, digest: new Uint8Array(32) }])
+  })
+
+  it('what is held stays, and what is to be erased, until that is done or refused', () => {
+    const { custody, say } = folding()
+    expect([custody.needsSessions, custody.stays(KEY, 's')]).toEqual([false, false])
+    say('maria', { kind: 'hold', scope: { pass: KEY }, reason: 'r' })
+    expect([custody.needsSessions, custody.stays(KEY, undefined)]).toEqual([false, true])
+    say('maria', { kind: 'release', hold: 101 })
+    say('maria', { kind: 'hold', scope: { session: 's' }, reason: 'r' })
+    expect([custody.needsSessions, custody.stays(KEY, 's'), custody.stays(KEY, undefined)]).toEqual([true, true, false])
+    say('maria', { kind: 'release', hold: 103 })
+    say('maria', { kind: 'erase', session: 's', reason: 'r' })
+    expect([custody.needsSessions, custody.stays(KEY, 's')]).toEqual([true, true])
+    expect([custody.stays(KEY, undefined), custody.stays(KEY, 'other')]).toEqual([false, false])
+    say('passover', { kind: 'refused', erase: 105, why: 'open' })
+    expect([custody.needsSessions, custody.stays(KEY, 's')]).toEqual([false, false])
+  })
+
+  it('who knows the id of what was erased finds the erasure', () => {
+    const { custody, say } = folding()
+    say('maria', { kind: 'erase', session: 's', reason: 'asked for' })
+    expect(custody.erasureOf(PASS.pass)).toBeUndefined()
+    say('passover', { kind: 'erased', erase: 101, passes: [PASS] })
+    expect(custody.erasureOf(PASS.pass)).toMatchObject({ erase: 101, reason: 'asked for' })
+    expect(custody.erasureOf('b'.repeat(64))).toBeUndefined()
   })
 
   it('what does not count changes nothing', () => {

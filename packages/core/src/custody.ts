@@ -27,10 +27,10 @@ export type CustodyCounted = CustodyBody | undefined
 export class Custody {
   private readonly held = new Map<number, CustodyHold>()
   private readonly erased = new Map<number, CustodyErasure>()
+  /** By the hash of its id: the erasure that a pass was part of. */
+  private readonly ids = new Map<string, number>()
   /** Sequence of the last event. */
   position = 0
-  /** Of the last one that the audit said. */
-  last_done = 0
 
   get holds(): CustodyHold[] {
     return [...this.held.values()]
@@ -42,7 +42,6 @@ export class Custody {
 
   take(said: CustodySaid): CustodyCounted {
     this.position = said.sequence
-    if (said.sender === SYSTEM) this.last_done = said.sequence
     const parsed = custodyBody.safeParse(said.body)
     if (!parsed.success) return undefined
     const { data } = parsed
@@ -72,6 +71,7 @@ export class Custody {
     if (erasure?.state !== 'pending') return false
     switch (body.kind) {
       case 'erased':
+        for (const { pass } of body.passes) this.ids.set(pass, body.erase)
         erasure.passes += body.passes.length
         erasure.entries += body.passes.reduce((sum, { frames }) => sum + frames.length, 0)
         return true
@@ -95,6 +95,23 @@ export class Custody {
   holdsOn(key: PassKey, session: string | undefined): CustodyHold[] {
     const text = keyText(key)
     return this.holds.filter(({ scope }) => ('session' in scope ? scope.session === session : keyText(scope.pass) === text))
+  }
+
+  /** Whether what becomes of a pass depends on its session. */
+  get needsSessions(): boolean {
+    return this.holdsSessions || this.pending !== undefined
+  }
+
+  /** Held; or to be erased, which overwrites what another deletion would leave on disk. */
+  stays(key: PassKey, session: string | undefined): boolean {
+    if (this.holdsOn(key, session).length > 0) return true
+    return session !== undefined && this.erasures.some((erasure) => erasure.state === 'pending' && erasure.session === session)
+  }
+
+  /** The erasure of which a pass was part whose id has this SHA-256. */
+  erasureOf(hash: string): CustodyErasure | undefined {
+    const erase = this.ids.get(hash)
+    return erase === undefined ? undefined : this.erased.get(erase)
   }
 
   /** The first erasure that waits to be done. */

@@ -1,19 +1,29 @@
 import { passError } from '@passover/core'
 import type { CustodyAnswer, Question } from '@passover/schemas'
 import type { CustodyWatch } from './removal/custody-watch.js'
+import { type SessionDeps, segmentsOf, sessionPasses } from './removal/session-passes.js'
 
 export interface CustodyAnswerDeps {
   custody: CustodyWatch
+  sessions: SessionDeps
   seesAll: (name: string) => boolean
 }
 
-/** What is held and what was erased. E013: for people alone. */
+/** What is held and what was erased; of a session, what its erasure would do. E013: for people alone. */
 export async function answerCustody(
   deps: CustodyAnswerDeps,
   asker: string,
-  _: Extract<Question, { op: 'custody' }>,
+  asked: Extract<Question, { op: 'custody' }>,
 ): Promise<CustodyAnswer> {
   if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people are told what is held and what was erased') }
   const { holds, erasures } = await deps.custody.current()
-  return { ok: true, holds, erasures }
+  const { session } = asked
+  if (session === undefined) return { ok: true, holds, erasures }
+  const passes = await sessionPasses(deps.sessions, session)
+  const frames = passes.flatMap((pass) => pass.frames)
+  const open = passes.flatMap(({ key, open }) => (open === undefined ? [] : [`${key.id} (${open})`]))
+  const held = [...new Set(passes.flatMap((pass) => pass.held))]
+  const parts = new Set(passes.flatMap((pass) => pass.parts)).size
+  const preview = { passes: passes.length, open, held, segments: segmentsOf(frames).length, entries: frames.length, parts }
+  return { ok: true, holds, erasures, preview }
 }

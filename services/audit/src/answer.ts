@@ -21,6 +21,7 @@ import {
   question,
   type StatsAnswer,
   type StoredReturn,
+  sha256,
   storedId,
   type TimeAnswer,
   type TimelineEntry,
@@ -161,9 +162,18 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
   }
   if (passes.length > 0) return { ok: true, passes }
+  const erased = erasedOf(deps, asker, asked.id)
+  if (erased) return erased
   // That there is no such pass may be said only by who could have found it.
   if (await deps.archive.findsAll()) return none
   return refuse('E040', `No pass ${asked.id} is known so far: what is archived of long ago is still being read, ask again in a moment`)
+}
+
+/** Its id alone tells that it was erased. */
+function erasedOf({ custody, seesAll }: AnswerDeps, asker: string, id: string): ReturnType<typeof refuse> | undefined {
+  const erasure = custody.custody.erasureOf(sha256(id))
+  if (!erasure || !seesAll(asker)) return undefined
+  return refuse('E041', `Pass ${id} was erased on ${new Date(erasure.time).toISOString()}, asked for by ${erasure.by}: ${erasure.reason}`)
 }
 
 /** Read from its beginning on, the server need not look through all that is older; who cancels at once may be heard a little before the request. */

@@ -1,6 +1,7 @@
 import {
   type Compression,
   GENESIS,
+  type IndexedPass,
   type Manifest,
   type ManifestEntry,
   nextAfter,
@@ -14,6 +15,7 @@ import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
+import type { CustodyWatch } from './removal/custody-watch.js'
 import { requestId } from './request-notes.js'
 
 export interface ArchiverDeps {
@@ -24,6 +26,7 @@ export interface ArchiverDeps {
   objects: ObjectStore
   /** The lowest sequence that a projector starting now would still need; undefined: none. */
   needed: () => number | undefined
+  custody: Pick<CustodyWatch, 'erasedIn' | 'forget'>
 }
 
 export interface ArchiverOptions {
@@ -87,9 +90,14 @@ export class Archiver {
     return (key, k) => buffers.some((buffer) => buffer.k > k && buffer.index.has(keyText(key)))
   }
 
-  /** The large parts that it refers to. */
-  unsealedParts(): ReadonlySet<string>[] {
-    return [...this.full, this.current].map(({ index }) => index.parts)
+  /** What an index would say of it now. */
+  unsealedRows(): IndexedPass[] {
+    return [...this.full, this.current].flatMap(({ index }) => [...index.rows()])
+  }
+
+  /** Whether any of it that is not erased refers to a large part. */
+  refersTo(part: string, erased?: { has(sequence: number): boolean }): boolean {
+    return [...this.full, this.current].some(({ index }) => index.refersTo(part, erased))
   }
 
   /** Takes the next event. A promise means that the reader must wait for it. */
@@ -135,6 +143,7 @@ export class Archiver {
     while (!this.broken) {
       try {
         this.last = await this.sealOnce(buffer)
+        this.deps.custody.forget(buffer.k)
         this.full.delete(buffer)
         this.waiting--
         this.trouble = undefined
@@ -150,7 +159,7 @@ export class Archiver {
   }
 
   private async sealOnce(buffer: SegmentBuffer): Promise<ManifestEntry> {
-    const { bus, manifest, objects, log, needed } = this.deps
+    const { bus, manifest, objects, log, needed, custody } = this.deps
     const { compression } = this.options
     const { k } = buffer
     const sealed = await manifest.entry(k)
@@ -159,10 +168,14 @@ export class Archiver {
     if (sealed) return await this.yieldTo({ k, object, index })
     this.stored.add(k)
     const chain_before = this.last?.chain_after ?? Buffer.from(GENESIS).toString('hex')
-    const pack = { name: object, chain_before, compression }
-    const { packed, prints } = buffer.buffered ? await packBuffered(objects, buffer, pack) : await packStreamed(bus, objects, buffer, pack)
-    const indexed = buffer.index.encode(k, prints)
+    const erased = new Map(await custody.erasedIn(k))
+    const pack = { name: object, chain_before, compression, erased }
+    const whole = erased.size > 0 && buffer.buffered ? buffer.erase(erased) : buffer
+    const { packed, prints } = whole.buffered ? await packBuffered(objects, whole, pack) : await packStreamed(bus, objects, whole, pack)
+    const indexed = (whole.buffered ? whole.index : whole.index.without(erased)).encode(k, prints)
     await objects.put(index, indexed)
+    // What left the stream while it was read would be missing in it.
+    if ((await custody.erasedIn(k)).size !== erased.size) throw new Error('entries of it were erased meanwhile')
     const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
     const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
@@ -222,7 +235,8 @@ export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Pr
     const orphans = names.filter((name) => !named.includes(name))
     // Whoever writes the segment anew just now then finds its entry changed, and begins anew.
     if (orphans.length === 0 || !(await manifest.replace(entry, revision))) continue
-    for (const name of orphans) await objects.delete(name)
+    // One may be what stood there before entries were erased.
+    for (const name of orphans) await objects.delete(name, 'overwrite')
     swept += orphans.length
   }
   return swept

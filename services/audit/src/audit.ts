@@ -21,7 +21,7 @@ import { Query } from './query.js'
 import { isKept, PASSES_BUCKET, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
 import { Reloads } from './reload.js'
 import { CustodyWatch } from './removal/custody-watch.js'
-import { openRemoval } from './removal/removal.js'
+import { forgetErased, openRemoval, sessionDeps } from './removal/removal.js'
 import { Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
@@ -67,6 +67,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   })
   const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
+  custody.onCounted = (counted) => forgetErased(parts, archive, counted)
   void parts.undelivered.scan(from)
   parts.projector.position = from - 1
   const behind = await catchUp(bus, parts.archiver)
@@ -103,7 +104,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead, search })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
-  const removal = options.deletes ? openRemoval(parts, { archive, objects, table }) : undefined
+  const removal = options.deletes ? openRemoval(parts, { archive, objects }) : undefined
   return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, removal, rebuild: rebuild || !built })
 }
 
@@ -154,7 +155,15 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     { writes: () => logging.on, open_ms, request_ms, ended_bytes },
   )
   const archiver = new Archiver(
-    { bus, clock, log, manifest, objects, needed: () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1) },
+    {
+      bus,
+      clock,
+      log,
+      manifest,
+      objects,
+      custody: stores.custody,
+      needed: () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1),
+    },
     { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
     start,
   )
@@ -179,6 +188,7 @@ function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts
     expiries,
     acknowledged,
     undelivered,
+    table,
   }
 }
 
@@ -224,6 +234,7 @@ function answerDeps(parts: Parts, found: { archive: Archive; query: Query; dead:
     log: deps.log,
     inbox: parts.inbox,
     custody: parts.custody,
+    sessions: sessionDeps(parts, found.archive),
     index: parts.index,
     indexing: parts.indexing,
     acknowledged: parts.acknowledged,

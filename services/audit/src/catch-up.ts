@@ -41,11 +41,14 @@ export async function catchUp(bus: Bus, archiver: Archiver): Promise<CatchingUp>
 
 /** What the reader does with each message; what the archiver catches up with by itself is not for it, and the rest comes after that. */
 export function takes(
-  { projector, archiver }: Pick<Parts, 'projector' | 'archiver'>,
+  { projector, archiver, custody }: Pick<Parts, 'projector' | 'archiver' | 'custody'>,
   behind: CatchingUp,
 ): (stored: Stored, fact: Fact) => void | Promise<void> {
   return (stored, fact) => {
-    const busy = projector.take(stored, fact)
+    const isGoing = custody.isGoing(stored.sequence)
+    // Nobody writes a record of what an erasure has not taken out yet.
+    if (isGoing) projector.position = stored.sequence
+    const busy = isGoing ? undefined : projector.take(stored, fact)
     if (stored.sequence <= behind.to) return busy
     const take = () => archiver.take(stored, fact, sessionOf(stored, fact))
     const sealing = behind.whole ? behind.whole.then((whole) => (whole ? take() : undefined)) : take()

@@ -106,6 +106,11 @@ export class Projector {
     return (this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text))?.memory
   }
 
+  /** Passes whose last message is among these. */
+  forget(erased: ReadonlySet<number>): void {
+    for (const [text, { memory }] of this.ended) if (erased.has(memory.last)) this.ended.delete(text)
+  }
+
   /** Writes what stayed open long enough, and forgets requests that need no answer. `now` is the server's time. */
   sweep(now: number): void {
     let writes = 0

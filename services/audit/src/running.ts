@@ -1,7 +1,7 @@
 import type { Manifest } from '@passover/archive'
-import type { Bus, Consumption, Following } from '@passover/bus'
+import type { Bus, Consumption, Following, Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { AgentRecord, HealthReport, Random } from '@passover/schemas'
+import type { AgentRecord, HealthReport, PassRecord, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -96,6 +96,7 @@ export interface Parts {
   acknowledged: Acknowledged
   undelivered: Undelivered
   custody: CustodyWatch
+  table: Table<PassRecord>
 }
 
 /** An audit that reads. */

@@ -2,6 +2,7 @@ import {
   ARCHIVE_BUCKET,
   type ArchiveSource,
   Chain,
+  type ErasedEntry,
   encodeFrame,
   eventOf,
   FolderWriter,
@@ -18,7 +19,9 @@ import {
   sequenceOf,
 } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
+import { Custody, entriesOf } from '@passover/core'
 import { partsOf, savedPart } from './parts.js'
+import { StoredRecord } from './recorded.js'
 import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
 import { GENESIS_HEX, type Walked, walkArchive } from './walk.js'
 
@@ -65,7 +68,8 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const next = walked.newest ? nextAfter(walked.newest) : 1
   const since = options.from ?? 1
   const gaps = new Gaps(Math.max(since, next))
-  await tail(bus, judging, { walked, saved, gaps, from: Math.max(from, next), up_to: bounds.last, chained: since <= next })
+  const erased = await erasedIn(bus, { from: Math.max(from, next), up_to: bounds.last })
+  await tail(bus, judging, { walked, saved, gaps, erased, from: Math.max(from, next), up_to: bounds.last, chained: since <= next })
   await sayMissing(judging, manifest, gaps.until(bounds.last))
   await saved?.end()
   judging.verifier.finish(bus.now())
@@ -151,12 +155,14 @@ interface Tail extends Span {
   walked: Walked
   saved: FolderWriter | undefined
   gaps: Gaps
+  /** Entries that were taken out before their segment was sealed, in order. */
+  erased: ErasedEntry[]
   /** It is read from where the archive ends: else nothing can be said of the chain. */
   chained: boolean
 }
 
 /** The stream after the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
-async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, from, up_to, chained }: Tail): Promise<void> {
+async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, erased, from, up_to, chained }: Tail): Promise<void> {
   let chain_before = walked.newest?.chain_after ?? GENESIS_HEX
   let chain = new Chain(Buffer.from(chain_before, 'hex'))
   let buffer: SegmentBuffer | undefined
@@ -178,20 +184,48 @@ async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, from, up_
     walked.head = { sequence, hash: value }
     walked.values.push(walked.head)
   }
-  await readSpan(bus, { from, up_to }, async (stored) => {
-    const k = segmentOf(stored.sequence)
+  const take = async (entry: ErasedEntry): Promise<SegmentBuffer> => {
+    const k = segmentOf(entry.sequence)
     if (buffer?.k !== k) {
       await seal()
       buffer = new SegmentBuffer(k, saved ? undefined : 0)
     }
-    sequence = stored.sequence
+    sequence = entry.sequence
     gaps.see(sequence)
+    chain.add(entry.digest)
+    digests.push(entry.digest)
+    return buffer
+  }
+  const erasedBefore = async (next: number) => {
+    for (let one = erased[0]; one && one.sequence < next; one = erased[0]) {
+      erased.shift()
+      ;(await take(one)).addErased(one)
+      judging.erased(one)
+    }
+  }
+  await readSpan(bus, { from, up_to }, async (stored) => {
+    await erasedBefore(stored.sequence)
+    // Its erasure is under way.
+    if (erased[0]?.sequence === stored.sequence) erased.shift()
     const event = eventOf(stored)
-    buffer.add(stored, bus.subjects.toFact(stored), undefined)
     const { digest } = encodeFrame(event)
-    chain.add(digest)
-    digests.push(digest)
+    ;(await take({ ...event, digest })).add(stored, bus.subjects.toFact(stored), undefined)
     judging.event(event)
   })
+  await erasedBefore(Number.POSITIVE_INFINITY)
   await seal()
+}
+
+/** What tombstones stand for in what is not archived yet. */
+async function erasedIn(bus: Bus, { from, up_to }: Span): Promise<ErasedEntry[]> {
+  const custody = new Custody()
+  const found: ErasedEntry[] = []
+  await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
+    const recorded = new StoredRecord(eventOf(stored), bus.subjects)
+    const { sequence, time } = stored
+    const counted = custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
+    if (counted?.kind === 'erased' && sequence <= up_to) found.push(...entriesOf(counted.passes))
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+  return found.filter(({ sequence }) => sequence >= from).sort((a, b) => a.sequence - b.sequence)
 }

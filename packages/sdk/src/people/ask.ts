@@ -14,6 +14,8 @@ import {
 import { Failure } from './failure.js'
 
 const ASK_MS = 5_000
+/** The passes of a session are looked for in every index of the archive. */
+const SEARCH_MS = 60_000
 const LIST_LIMIT = 1_000
 /** What may be asked for as it stands; anything shorter is the beginning of an id. */
 const WHOLE_ID = /^[A-Za-z0-9_-]{9,64}$/
@@ -31,7 +33,7 @@ export async function ask<Answer extends { ok: boolean }>(
   question: Question,
   answer: Answers<Answer>,
 ): Promise<Extract<Answer, { ok: true }>> {
-  const given = await bus.ask(question, { timeout_ms: ASK_MS })
+  const given = await bus.ask(question, { timeout_ms: question.op === 'custody' ? SEARCH_MS : ASK_MS })
   if (given === undefined) {
     throw new Failure('E040', 'the server is there, but no audit service answers', {
       hint: 'start one with `passover up`; `passover doctor` tells more',
@@ -113,7 +115,19 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): P
   const [only] = close
   const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, wants) : []
   if (found[0]) return found[0]
+  const erased = WHOLE_ID.test(ref.id) ? await erasedAs(bus, ref) : undefined
+  if (erased) throw erased
   throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
+}
+
+/** What the audit says of a pass that was erased. */
+async function erasedAs(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
+  try {
+    await ask(bus, passQuestion(ref, {}), passAnswer)
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'E041' && error.message.includes('was erased')) return error
+  }
+  return undefined
 }
 
 export function severalPasses(id: string, rows: (PassKey & { status?: string })[]): Failure {

@@ -20,6 +20,8 @@ import type { LoadDeps } from '../load.js'
 import { Looking } from '../looking.js'
 import { recordFilter, recordKey } from '../records.js'
 import type { Rows } from '../rows.js'
+import type { PassIndex } from '../search/pass-index.js'
+import { firstSequence } from '../search/position.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { isHeld } from './held.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
@@ -32,6 +34,7 @@ export interface AgingDeps extends LoadDeps, PartsDeps {
   objects: ObjectStore
   table: Table<PassRecord>
   rows: Rows
+  index: Pick<PassIndex, 'forgetFirst'>
   watch: CustodyWatch
   /** How many days the archive keeps, by the policy in force; undefined: that is not known. */
   retention_days: () => number | undefined
@@ -149,6 +152,7 @@ export class Aging {
     const removed = { why: 'retention' as const, at: bus.now(), retention_days, ...(kept ? { kept } : {}) }
     if (!(await manifest.replace({ ...entry, removed }, revision))) {
       if (kept) await objects.delete(kept.object)
+      await archive.finder.renew(entry)
       return false
     }
     await this.clean({ ...entry, removed })
@@ -194,10 +198,14 @@ export class Aging {
     for (const { key, begins } of passes) {
       if (!begins) for await (const found of table.entries(recordFilter(key))) keys.push(found.key)
     }
+    const firsts = new Set<number>()
     for (const key of keys) {
       const found = await table.get(key)
-      if (found && found.value.sequences.last <= segmentRange(entry.k).last) await table.erase(key)
+      if (!found || found.value.sequences.last > segmentRange(entry.k).last) continue
+      await table.erase(key)
+      firsts.add(firstSequence(found.value.sequences))
     }
+    if (firsts.size > 0) this.deps.index.forgetFirst(firsts)
   }
 
   /** What later entries are judged by. */

@@ -1,4 +1,4 @@
-import { segmentOf } from '@passover/archive'
+import { type ErasedEntry, segmentOf } from '@passover/archive'
 import type { Bus, Following, Stored } from '@passover/bus'
 import { decode } from '@passover/bus'
 import { Custody, type CustodyCounted, entriesOf } from '@passover/core'
@@ -8,13 +8,6 @@ import type { Logger } from 'pino'
 const LOOK_MS = 20
 const MOST_MS = 10_000
 
-/** An entry that a tombstone stands for. */
-export interface ErasedEntry {
-  sequence: number
-  time: number
-  digest: Uint8Array
-}
-
 /** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
 export class CustodyWatch implements AsyncDisposable {
   readonly custody = new Custody()
@@ -23,6 +16,8 @@ export class CustodyWatch implements AsyncDisposable {
   /** Tombstones' entries of segments that were not sealed when it looked last. */
   private readonly unsealed = new Map<number, Map<number, ErasedEntry>>()
   private sealed = -1
+  /** Sequences that tombstones of an erasure stand for which is not done. */
+  private readonly going = new Map<number, Set<number>>()
   private reader: Following | undefined
 
   private constructor(private readonly bus: Bus) {}
@@ -52,6 +47,12 @@ export class CustodyWatch implements AsyncDisposable {
     return this.unsealed.get(k) ?? new Map()
   }
 
+  /** Whether a message that may still be in the stream is being erased: nothing may be made of it any more. */
+  isGoing(sequence: number): boolean {
+    if (this.going.size > 0) for (const sequences of this.going.values()) if (sequences.has(sequence)) return true
+    return false
+  }
+
   /** Segment k is sealed. */
   forget(k: number): void {
     this.sealed = Math.max(this.sealed, k)
@@ -71,7 +72,15 @@ export class CustodyWatch implements AsyncDisposable {
       log.warn({ sequence, by: parsed.person }, 'what was said about custody does not count')
       return
     }
-    if (counted.kind === 'erased') for (const entry of entriesOf(counted.passes)) this.remember(entry)
+    if (counted.kind === 'done') this.going.delete(counted.erase)
+    if (counted.kind === 'erased') {
+      const going = this.going.get(counted.erase) ?? new Set()
+      this.going.set(counted.erase, going)
+      for (const entry of entriesOf(counted.passes)) {
+        this.remember(entry)
+        going.add(entry.sequence)
+      }
+    }
     this.onCounted(counted)
   }
 

@@ -1,52 +1,81 @@
-import type { Archive } from '@passover/archive'
-import type { ObjectStore, Table } from '@passover/bus'
-import { makeInstance, type PassRecord } from '@passover/schemas'
+import { type Archive, segmentOf } from '@passover/archive'
+import type { ObjectStore } from '@passover/bus'
+import { type CustodyCounted, entriesOf } from '@passover/core'
+import { keyText, makeInstance } from '@passover/schemas'
 import type { Parts } from '../running.js'
 import { untilRead } from '../until-read.js'
 import { Aging } from './aging.js'
+import { Erasing } from './erasing.js'
+import { isHeld } from './held.js'
+import type { SessionDeps } from './session-passes.js'
 
 /** What leaves the archive: what is older than the policy keeps, and what people have erased (decision 87). */
 export class Removal {
-  constructor(readonly aging: Aging) {}
+  constructor(
+    private readonly aging: Aging,
+    private readonly erasing: Erasing,
+  ) {}
 
   get trouble(): string | undefined {
-    return this.aging.trouble
+    return this.aging.trouble ?? this.erasing.trouble
   }
 
   look(): void {
     void this.aging.look()
+    void this.erasing.look()
   }
 
   async stop(): Promise<void> {
-    await this.aging.stop()
+    await Promise.all([this.aging.stop(), this.erasing.stop()])
   }
 }
 
-interface Opened {
-  archive: Archive
-  objects: ObjectStore
-  table: Table<PassRecord>
-}
-
 /** The removal of an audit's parts. */
-export function openRemoval(parts: Parts, { archive, objects, table }: Opened): Removal {
-  const { deps, options, manifest, archiver, rows, logging, custody } = parts
-  const { bus, clock, log, random } = deps
-  const aging = new Aging({
-    bus,
+export function openRemoval(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Removal {
+  const { deps, manifest, archiver, rows, logging, index } = parts
+  const { clock, log, random } = deps
+  const shared = {
+    ...sessionDeps(parts, archive),
     clock,
     log,
-    archive,
+    random,
     manifest,
     objects,
-    table,
-    rows,
-    watch: custody,
-    rules: { id_window_ms: options.id_window_ms },
-    retention_days: () => logging.retention_days,
-    unsealedParts: () => archiver.unsealedParts(),
-    untilRead: (sequence) => untilRead(parts, sequence),
+    watch: parts.custody,
+    refersTo: (part: string, erased?: { has(sequence: number): boolean }) => archiver.refersTo(part, erased),
     instance: makeInstance(random),
-  })
-  return new Removal(aging)
+  }
+  return new Removal(new Aging({ ...shared, rows, index, retention_days: () => logging.retention_days }), new Erasing(shared))
+}
+
+/** What finding the passes of a session takes. */
+export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
+  const { deps, options, archiver, agents, acknowledged, table } = parts
+  const { bus } = deps
+  const { custody } = parts.custody
+  const rules = { id_window_ms: options.id_window_ms }
+  return {
+    bus,
+    archive,
+    rules,
+    agents,
+    acknowledged,
+    table,
+    dead_letters_ms: options.dead_letters_ms,
+    isHeld: (key, session) => isHeld(custody, { bus, archive, rules }, { key, session }),
+    holdsOn: (key, session) => custody.holdsOn(key, session).map(({ hold }) => hold),
+    unsealedRows: () => archiver.unsealedRows(),
+    untilRead: (sequence) => untilRead(parts, sequence),
+  }
+}
+
+/** What a tombstone stands for leaves this process's memory, whichever audit does the rest. */
+export function forgetErased({ rows, projector, index }: Parts, archive: Archive, counted: NonNullable<CustodyCounted>): void {
+  if (counted.kind === 'done') archive.forgetCached()
+  if (counted.kind !== 'erased') return
+  const erased = new Set(entriesOf(counted.passes).map(({ sequence }) => sequence))
+  for (const row of [...rows.values()]) if (erased.has(row.last_sequence)) rows.remove(keyText(row))
+  projector.forget(erased)
+  index.forgetFirst(erased)
+  for (const k of new Set([...erased].map(segmentOf))) archive.forgetCached(k)
 }

@@ -138,6 +138,15 @@ export class PassIndex {
     return newest
   }
 
+  /** Forgets entries by the sequences at which their passes begin: they were erased, or removed. */
+  forgetFirst(firsts: { has(sequence: number): boolean }): void {
+    for (const [number, block] of this.blocks) {
+      for (let at = 0; at < block.used; at++) {
+        if (block.revision[at] !== 0 && firsts.has(block.first[at] ?? 0)) this.remove(number * BLOCK_SIZE + at)
+      }
+    }
+  }
+
   /** Live ones before those of the start, each the newest first; `reach`: nothing in it or in those after it is newer. */
   private inOrder(): { block: Block; reach: number }[][] {
     const lists: [number, Block][][] = [[], []]

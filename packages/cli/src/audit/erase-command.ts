@@ -1,0 +1,28 @@
+import type { Command } from 'commander'
+import { action } from '../context.js'
+
+export interface EraseFlags {
+  session?: string
+  reason?: string
+  yes?: true
+}
+
+/** `passover audit erase` */
+export function registerErase(group: Command): void {
+  group
+    .command('erase')
+    .description('erase what is stored of a session, everywhere; a tombstone says who, when and why, and the chain stays whole')
+    .option('--session <id>', 'the session; without one: what was erased so far')
+    .option('--reason <text>', 'why; it stands in the stream')
+    .option('--yes', 'do not ask')
+    .addHelpText(
+      'after',
+      '\nMessages, segments of the archive, records, and large parts that nothing else refers to. Passes that are open, or held, refuse it. What was taken elsewhere is not\nreached: exports, saved archives, evidence bundles, what agents keep. A pass can leave the stream two id windows after its last message: until then the erasure waits.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
+    )
+    .action(
+      action<EraseFlags, []>(async (context, flags) => {
+        const { runErase } = await import('./erase.js')
+        return runErase(context, flags)
+      }),
+    )
+}

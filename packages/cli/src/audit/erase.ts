@@ -1,0 +1,103 @@
+import type { Bus } from '@passover/bus'
+import type { CustodyAnswer, CustodyErasure } from '@passover/schemas'
+import { askCustody, sayCustody } from '@passover/sdk/people'
+import { agreed } from '../agreed.js'
+import { connectPerson } from '../client.js'
+import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
+import { CliFailure, usage } from '../failure.js'
+import { renderTable } from '../render/table.js'
+import { count } from '../text.js'
+import type { EraseFlags } from './erase-command.js'
+
+type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
+
+/** How long the command waits for what may begin at once. */
+const WAIT_MS = 60_000
+const LOOK_MS = 300
+const NOT_REACHED = 'Not reached: exports, saved archives and evidence bundles that were taken, and what agents keep.'
+
+/** Erases a session, or says what was erased. Failures: E041 nothing is stored of it; E042 passes are open, or held. */
+export async function runErase(context: Context, { session, reason, yes }: EraseFlags): Promise<number> {
+  await using bus = await connectPerson(context)
+  if (session === undefined) return await showErasures(context, bus)
+  if (reason === undefined) throw usage('say why: --reason "…"')
+  const { preview } = await askCustody(bus, session)
+  if (!preview) throw new CliFailure('E040', 'the audit does not say what it would do', { hint: 'try again' })
+  refuse(session, preview)
+  if (!yes) {
+    if (!context.terminal.interactive) throw usage(`that would erase ${previewText(preview)}`, 'do it with --yes')
+    context.terminal.note(NOT_REACHED)
+    if (!(await agreed(`Erase ${previewText(preview)} of session ${session}, for good?`))) return 1
+  }
+  const erase = await sayCustody(bus, { kind: 'erase', session, reason })
+  return told(context, await ended(bus, erase), preview)
+}
+
+function refuse(session: string, { passes, open, held }: Preview): void {
+  if (held.length > 0) {
+    const holds = held.map((hold) => `hold ${hold}`).join(', ')
+    throw usage(`session ${session} is held (${holds}): it cannot be erased`, `passover audit hold remove ${held[0]}`)
+  }
+  if (open.length > 0) {
+    const shown = open.slice(0, 5).join(', ')
+    const many = count(open.length, 'pass', 'passes')
+    throw usage(
+      `session ${session} has ${many} not done with: ${shown}`,
+      'let them end, cancel them, or settle what waits: passover show <id>',
+    )
+  }
+  if (passes === 0) throw new CliFailure('E041', `nothing is stored of session ${session}`, { hint: 'see: passover list --session <id>' })
+}
+
+function previewText({ passes, entries, segments, parts }: Preview): string {
+  const more = [
+    count(entries, 'message'),
+    `${count(segments, 'segment')} of the archive`,
+    ...(parts > 0 ? [count(parts, 'large part')] : []),
+  ]
+  return `${count(passes, 'pass', 'passes')} (${more.join(', ')})`
+}
+
+/** What became of it, or that it waits. */
+async function ended(bus: Bus, erase: number): Promise<CustodyErasure | undefined> {
+  for (let waited = 0; ; waited += LOOK_MS) {
+    const found = (await askCustody(bus)).erasures.find((one) => one.erase === erase)
+    if (found?.state !== 'pending' || waited >= WAIT_MS) return found
+    await new Promise((done) => setTimeout(done, LOOK_MS))
+  }
+}
+
+function told({ terminal }: Context, erasure: CustodyErasure | undefined, preview: Preview): number {
+  if (!erasure) throw new CliFailure('E040', 'the audit has not read it yet', { hint: 'see: passover audit erase' })
+  terminal.show(erasure, () => {
+    if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
+    if (erasure.state === 'done')
+      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}.\n${NOT_REACHED}`
+    return `Erasure ${erasure.erase} is stored and waits until the youngest pass is two id windows old. See: passover audit erase`
+  })
+  return erasure.state === 'refused' ? 1 : 0
+}
+
+async function showErasures({ terminal }: Context, bus: Bus): Promise<number> {
+  const { erasures } = await askCustody(bus)
+  if (terminal.mode === 'jsonl') for (const one of erasures) terminal.stream(one, () => undefined)
+  else terminal.show(erasures, () => (erasures.length === 0 ? 'Nothing was erased.' : erasuresText(erasures, terminal)))
+  return 0
+}
+
+function erasuresText(erasures: CustodyErasure[], terminal: Context['terminal']): string {
+  return renderTable(
+    [
+      { head: 'ERASURE', cell: ({ erase }) => String(erase) },
+      { head: 'SESSION', cell: ({ session }) => session, shrinks: true },
+      { head: 'STATE', cell: ({ state, why }) => (why === undefined ? state : `${state}: ${why}`), shrinks: true },
+      { head: 'PASSES', cell: ({ passes }) => String(passes) },
+      { head: 'BY', cell: ({ by }) => by },
+      { head: 'WHEN', cell: ({ time }) => dateTime(time) },
+      { head: 'REASON', cell: ({ reason }) => reason, shrinks: true },
+    ],
+    erasures,
+    terminal,
+  )
+}

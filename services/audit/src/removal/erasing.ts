@@ -1,0 +1,235 @@
+import { encodeFrame, eventOf, segmentOf, segmentRange } from '@passover/archive'
+import { CONTENT_TYPE, decode, encode } from '@passover/bus'
+import { type Clock, entriesOf } from '@passover/core'
+import {
+  type CustodyBody,
+  type CustodyErasure,
+  custodyBody,
+  type ErasedPass,
+  HEADER,
+  SYSTEM,
+  sha256,
+  WIRE_VERSION,
+} from '@passover/schemas'
+import type { Logger } from 'pino'
+import { sweepOrphans } from '../archive.js'
+import { eachOf } from '../delete-segment.js'
+import { Looking } from '../looking.js'
+import { recordFilter } from '../records.js'
+import type { CustodyWatch } from './custody-watch.js'
+import { type PartsDeps, removeParts } from './parts-left.js'
+import { type RewriteDeps, rewriteSegment } from './rewrite.js'
+import { type SessionDeps, type SessionPass, sessionPasses } from './session-passes.js'
+
+export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
+  archive: SessionDeps['archive']
+  clock: Clock
+  log: Logger
+  watch: CustodyWatch
+}
+
+/** Of one tombstone, which travels as one message: entries of some 50 bytes. */
+const MOST_ENTRIES = 8_000
+const MOST_PASSES = 250
+const AT_ONCE = 16
+/** One that must wait is looked at again after this at the latest. */
+const AGAIN_MS = 30_000
+
+type Done = Extract<CustodyBody, { kind: 'erased' | 'refused' | 'done' }>
+type Says<T> = T extends unknown ? Omit<T, 'v'> : never
+
+/**
+ * Does the erasures that people asked for (decision 87), one after the other: tombstones first, then all that they stand for, then `done`.
+ * Each step may be done again, so what broke off is begun anew; of several audits each may do it, and what they say is guarded.
+ */
+export class Erasing {
+  private readonly again = new Map<number, number>()
+  private readonly looking: Looking
+
+  constructor(private readonly deps: ErasingDeps) {
+    this.looking = new Looking(
+      () => this.work(),
+      (error) => deps.log.warn({ err: error }, 'an erasure is not done yet'),
+    )
+  }
+
+  /** Why what people asked for is not done yet. */
+  get trouble(): string | undefined {
+    return this.looking.trouble
+  }
+
+  /** Does what is due; at once where it is at it already. */
+  look(): Promise<void> {
+    return this.looking.look()
+  }
+
+  stop(): Promise<void> {
+    return this.looking.stop()
+  }
+
+  private async work(): Promise<void> {
+    const { watch, bus, clock, log } = this.deps
+    if (!watch.custody.pending || !bus.clockMeasured) return
+    // What is said about custody meanwhile is heard before a tombstone is set: a hold, or what another audit did.
+    const { pending: erasure, position } = await watch.current()
+    if (!erasure || (this.again.get(erasure.erase) ?? 0) > clock.monotonic()) return
+    const { erase } = erasure
+    const before = await this.tombstones(erase)
+    const passes = await this.unnamed(erasure, before)
+    const refusal = before.length === 0 ? this.refusal(erasure, passes) : undefined
+    if (refusal !== undefined) return void (await this.say({ kind: 'refused', erase, why: refusal }, position))
+    const wait = Math.max(0, ...passes.map(({ youngest }) => youngest)) + 2 * this.deps.rules.id_window_ms - bus.now()
+    if (wait > 0) {
+      // A journal that left earlier could be begun anew by who asks again (rule 4).
+      this.again.set(erase, clock.monotonic() + Math.min(wait, AGAIN_MS))
+      return
+    }
+    let after = position
+    for (const batch of batches(passes)) after = await this.say({ kind: 'erased', erase, passes: batch }, after)
+    const stones = await this.tombstones(erase)
+    const parts = await this.replace(erasure, stones)
+    const now = await watch.current()
+    if (now.pending !== erasure) return
+    await this.say({ kind: 'done', erase, passes: idsIn(stones), entries: entriesOf(stones).length, parts }, now.position)
+    this.again.delete(erase)
+    log.info({ erase, by: erasure.by, passes: idsIn(stones) }, 'session erased')
+  }
+
+  /** What was said of it so far: tombstones stay in the stream. */
+  private async tombstones(erase: number): Promise<ErasedPass[]> {
+    const { bus } = this.deps
+    const found: ErasedPass[] = []
+    await using reader = await bus.follow({ filters: [bus.subjects.custody(SYSTEM)], from: erase }, ({ headers, data }) => {
+      const body = decode(data, headers.get(HEADER.contentType))
+      const parsed = body.ok ? custodyBody.safeParse(body.value) : undefined
+      if (parsed?.success && parsed.data.kind === 'erased' && parsed.data.erase === erase) found.push(...parsed.data.passes)
+    })
+    await Promise.race([reader.caughtUp, reader.closed])
+    return found
+  }
+
+  /** The session's passes that began before it was asked for, and that no tombstone stands for. */
+  private async unnamed({ erase, session }: CustodyErasure, stones: readonly ErasedPass[]): Promise<SessionPass[]> {
+    const named = new Set(entriesOf(stones).map(({ sequence }) => sequence))
+    const passes = await sessionPasses(this.deps, session)
+    return passes.flatMap((pass) => {
+      const frames = pass.frames.filter(([sequence]) => !named.has(sequence))
+      const begins = Math.min(...pass.frames.map(([sequence]) => sequence))
+      return begins < erase && frames.length > 0 ? [{ ...pass, frames }] : []
+    })
+  }
+
+  private refusal({ by }: CustodyErasure, passes: readonly SessionPass[]): string | undefined {
+    if (this.deps.agents.has(by)) return `${by} is an agent`
+    const [hold] = passes.flatMap(({ held }) => held)
+    if (hold !== undefined) return `hold ${hold} stands`
+    const open = passes.filter((pass) => pass.open !== undefined)
+    const [first] = open
+    return first && `${open.length} of its passes are not done with; ${first.key.id}: ${first.open}`
+  }
+
+  /** Everywhere. Gives how many parts went. */
+  private async replace({ session }: CustodyErasure, stones: readonly ErasedPass[]): Promise<number> {
+    const { manifest, objects } = this.deps
+    const digests = new Map<number, string>()
+    for (const { sequence, digest } of entriesOf(stones)) digests.set(sequence, Buffer.from(digest).toString('latin1'))
+    const segments = [...new Set([...digests.keys()].map(segmentOf))].sort((a, b) => a - b)
+    await this.rewrite(segments, digests)
+    await eachOf(
+      stones,
+      () => AT_ONCE,
+      ({ frames }) =>
+        this.deleteMessages(
+          frames.map(([sequence]) => sequence),
+          digests,
+        ),
+    )
+    await this.eraseRecords(session, digests)
+    // One that was open before may have been sealed meanwhile; one that is being sealed may not know of the tombstones.
+    const open = await this.rewrite(segments, digests)
+    const { last } = await this.deps.bus.bounds()
+    const full = open.find((k) => segmentRange(k).last <= last)
+    if (full !== undefined) throw new Error(`segment ${full} is being sealed`)
+    await sweepOrphans(manifest, objects)
+    return await removeParts(this.deps, new Set(stones.flatMap(({ parts }) => parts.map(([owner, token]) => `${owner}/${token}`))), digests)
+  }
+
+  /** Gives those that are not sealed yet. */
+  private async rewrite(segments: readonly number[], digests: ReadonlyMap<number, string>): Promise<number[]> {
+    const open: number[] = []
+    for (const k of segments) {
+      if (this.looking.stopped) throw new Error('it was stopped')
+      if (!(await rewriteSegment(this.deps, k, digests))) open.push(k)
+    }
+    return open
+  }
+
+  /** In this order, each confirmed before the next. What stands under a sequence must be what the tombstone stands for. */
+  private async deleteMessages(sequences: readonly number[], digests: ReadonlyMap<number, string>): Promise<void> {
+    const { journal } = this.deps.bus
+    for (const sequence of sequences) {
+      if (this.looking.stopped) throw new Error('it was stopped')
+      const stored = await journal.message(sequence)
+      if (!stored) continue
+      if (Buffer.from(encodeFrame(eventOf(stored)).digest).toString('latin1') !== digests.get(sequence)) {
+        throw new Error(`sequence ${sequence} of the stream is not what its tombstone stands for: it is not erased`)
+      }
+      await journal.deleteMessage(sequence, 'overwrite')
+    }
+  }
+
+  private async eraseRecords(session: string, digests: ReadonlyMap<number, string>): Promise<void> {
+    const { table, log } = this.deps
+    let kept = 0
+    // What was refused may have a record that does not know its session.
+    for (const session_id of [session, '']) {
+      for await (const { key, value } of table.entries(recordFilter({ session_id }))) {
+        if (digests.has(value.sequences.last) && !(await table.erase(key))) kept++
+      }
+    }
+    if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')
+  }
+
+  /** Says what was done, where nothing was said about custody after `position`; gives the position of that. Throws where it was not stored. */
+  private async say(said: Says<Done>, position: number): Promise<number> {
+    const { bus, watch } = this.deps
+    const { subjects } = bus
+    const outcome = await bus.publish({
+      subject: subjects.custody(SYSTEM),
+      headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
+      data: encode({ v: WIRE_VERSION, ...said }),
+      guard: { subject: subjects.all('custody'), sequence: position },
+    })
+    if (outcome.kind !== 'stored') throw new Error(`what was done about erasure ${said.erase} was not stored: ${outcome.kind}`)
+    await watch.current()
+    return outcome.sequence
+  }
+}
+
+/** Tombstones of a bounded size; one pass may need several. */
+function* batches(passes: readonly SessionPass[]): Generator<ErasedPass[]> {
+  let batch: ErasedPass[] = []
+  let entries = 0
+  for (const { key, frames, parts } of passes) {
+    for (let at = 0; at < frames.length; at += MOST_ENTRIES) {
+      const some = frames.slice(at, at + MOST_ENTRIES)
+      if (batch.length >= MOST_PASSES || (batch.length > 0 && entries + some.length > MOST_ENTRIES)) {
+        yield batch
+        batch = []
+        entries = 0
+      }
+      batch.push({ pass: sha256(key.id), frames: some, parts: at === 0 ? parts.map(placeOf) : [] })
+      entries += some.length
+    }
+  }
+  if (batch.length > 0) yield batch
+}
+
+function placeOf(part: string): [owner: string, token: string] {
+  const slash = part.indexOf('/')
+  return [part.slice(0, slash), part.slice(slash + 1)]
+}
+
+function idsIn(stones: readonly ErasedPass[]): number {
+  return new Set(stones.map(({ pass }) => pass)).size
+}

@@ -1,0 +1,125 @@
+import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
+import type { AuditSettings } from '@passover/audit'
+import type { Bus } from '@passover/bus'
+import { passAnswer } from '@passover/schemas'
+import { verifyLive } from 'passover'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
+import { Erasable, MARKER, storedAnywhere, storedFiles, storeOf, told } from '../support/erasing.js'
+import { fillTo } from '../support/stream.js'
+
+const WINDOW_MS = 1_000
+
+/** Erasure of a session (decision 87). */
+describe('audit: erasure', () => {
+  let fixture: AuditFixture
+  let bus: Bus
+  let to: Erasable
+  beforeEach(async () => {
+    fixture = await auditFixture()
+    bus = fixture.bus
+    to = new Erasable(bus)
+    await fixture.register('alice', 'audit')
+    await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+  })
+  afterEach(() => fixture[Symbol.asyncDispose]())
+
+  const start = (settings: AuditSettings = {}) => fixture.audit({ id_window_ms: WINDOW_MS, compression: 'none', ...settings })
+
+  it('leaves nothing of what was said, anywhere on the server; tombstones stand for it, and nothing else is harmed', async () => {
+    // What the audit deletes in its turn, it does not overwrite.
+    const audit = await start({ deletes: false })
+    const early = await to.fill('gone')
+    const shared = await to.large(`${MARKER} shared`, 'nothing secret')
+    const other = await to.story('stays', { parts: shared }).whole()
+    await fillTo(bus, SEGMENT_SIZE)
+    // One more, in the segment that is open.
+    const young = await to.secret('gone')
+    const after = await to.story('stays').whole()
+    await audit.settled()
+    const { preview } = await to.custody('gone')
+    expect(preview).toEqual({ passes: 4, open: [], held: [], segments: 2, entries: 3 + 2 + 4 + 3, parts: 2 })
+    const before = await fixture.recordBytes()
+    expect((await storedAnywhere(fixture, MARKER)).length).toBeGreaterThan(5)
+    expect((await told(bus, { session_id: 'gone', text: MARKER })).length).toBeGreaterThan(5)
+
+    const erase = await to.says({ kind: 'erase', session: 'gone', reason: 'asked for' })
+    await audit[Symbol.asyncDispose]()
+    const erasing = await start()
+    expect(await to.ended(erase)).toMatchObject({ state: 'done', passes: 4, entries: 12, parts: 1, by: 'maria' })
+    expect(await storedAnywhere(fixture, MARKER)).toEqual([])
+    expect(await told(bus, { session_id: 'gone', text: MARKER })).toEqual([])
+    expect(passAnswer.parse(await bus.ask({ op: 'pass', ...young.key }))).toMatchObject({
+      ok: false,
+      error: { code: 'E041', message: expect.stringContaining('was erased on') },
+    })
+    expect((await to.custody('gone')).preview).toMatchObject({ passes: 0 })
+    // What is another's is as it was, its large part included.
+    const kept = [...(await fixture.recordBytes())]
+    expect(kept).toEqual([...before].filter(([key]) => kept.some(([other]) => other === key)))
+    expect(kept.length).toBe(2)
+    for (const part of shared) await bus.parts.fetch(part)
+    for (const one of [other, after]) expect(passAnswer.parse(await bus.ask({ op: 'pass', ...one.key })).ok).toBe(true)
+    const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
+    // A story's digest is none.
+    expect(verdict.shown.filter(({ rule }) => rule !== 'digest')).toEqual([])
+    expect(verdict.counts.erased).toBe(12)
+
+    // Whoever seals what was open puts the digests in the place of what is gone; a rebuild says the same.
+    await erasing[Symbol.asyncDispose]()
+    const again = await start()
+    await fillTo(bus, 2 * SEGMENT_SIZE)
+    await again.settled()
+    expect(await verifyChain(await Manifest.open(bus), await bus.objects(ARCHIVE_BUCKET))).toMatchObject({ ok: true, segments: 2 })
+    expect((await verifyLive(bus, { id_window_ms: WINDOW_MS })).counts.erased).toBe(12)
+    // Nor are the ids: a tombstone has their hashes alone. What the deleter had noted of passes that had to wait is another matter.
+    const ids = [...early, young].map(({ key }) => key.id)
+    expect((await storedAnywhere(fixture, ...ids)).filter((place) => !place.includes('KV_archive'))).toEqual([])
+    // What the server had not written yet it writes when it ends.
+    const store = await storeOf(fixture.nats)
+    await fixture.nats.node.stop()
+    expect(await storedFiles(store, MARKER)).toEqual([])
+    await fixture.nats.node.restart()
+  }, 180_000)
+
+  it('a hold that is stored before the first tombstone is heard', async () => {
+    const held = await to.story('late').whole()
+    const published: string[] = []
+    const through = (own: Bus) =>
+      replaced(own, {
+        publish: async (message: Parameters<Bus['publish']>[0]) => {
+          if (message.subject === bus.subjects.custody('passover') && published.push('say') === 1) {
+            await to.says({ kind: 'hold', scope: { session: 'late' }, reason: 'dispute' })
+          }
+          return await own.publish(message)
+        },
+      })
+    const erase = await to.says({ kind: 'erase', session: 'late', reason: 'r' })
+    await fixture.audit({ id_window_ms: WINDOW_MS }, through)
+    expect(await to.ended(erase)).toMatchObject({ state: 'refused', why: expect.stringContaining('stands'), entries: 0 })
+    expect(await bus.journal.message(held.sequences[0] ?? 0)).toBeDefined()
+  }, 120_000)
+
+  it('is refused where a pass is open or held, and by an agent', async () => {
+    await start()
+    const open = to.story('busy')
+    await open.request()
+    await open.work()
+    const held = await to.story('held').whole()
+    const free = await to.story('free').whole()
+    await to.says({ kind: 'hold', scope: { session: 'held' }, reason: 'dispute' })
+    expect(await to.ended(await to.says({ kind: 'erase', session: 'busy', reason: 'r' }))).toMatchObject({
+      state: 'refused',
+      why: expect.stringContaining('not done with'),
+    })
+    expect(await to.ended(await to.says({ kind: 'erase', session: 'held', reason: 'r' }))).toMatchObject({
+      state: 'refused',
+      why: expect.stringMatching(/^hold \d+ stands$/),
+    })
+    const byAgent = await to.says({ kind: 'erase', session: 'free', reason: 'r' }, 'alice')
+    expect(await to.ended(byAgent)).toMatchObject({ state: 'refused', why: 'alice is an agent' })
+    for (const one of [open, held, free]) expect(passAnswer.parse(await bus.ask({ op: 'pass', ...one.key })).ok).toBe(true)
+    const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
+    expect(verdict.counts.erased).toBe(0)
+  }, 120_000)
+})
