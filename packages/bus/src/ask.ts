@@ -1,5 +1,5 @@
-import type { Msg } from '@nats-io/transport-node'
 import { HEADER } from '@passover/schemas'
+import type { Arrived } from './arrived.js'
 import type { Service } from './bus.js'
 import type { Consumption } from './bus-deliveries.js'
 import { CONTENT_TYPE, decode, encode } from './codec.js'
@@ -34,7 +34,7 @@ export class Answering implements Consumption {
   ) {
     const { link, subjects } = context
     this.#link = link
-    const onMessage = (message: Msg) => {
+    const onMessage = (message: Arrived) => {
       const parsed = subjects.parse(message.subject)
       const asker = parsed.kind === 'ask' ? parsed.asker : parsed.kind === 'register' ? parsed.agent : undefined
       if (asker === undefined || !message.reply) return
@@ -61,7 +61,7 @@ export class Answering implements Consumption {
     return this.drain()
   }
 
-  async #answer(message: Msg, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
+  async #answer(message: Arrived, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
     const decoded = decode(message.data, headersOf(message).get(HEADER.contentType))
     if (!decoded.ok) return
     const answer = await handler(asker, decoded.value)

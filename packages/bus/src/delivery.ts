@@ -1,4 +1,4 @@
-import type { Msg } from '@nats-io/transport-node'
+import type { Arrived } from './arrived.js'
 import type { Delivery } from './bus-deliveries.js'
 import { headersOf, type RawHeaders } from './headers.js'
 import type { Link } from './link.js'
@@ -68,14 +68,14 @@ export class StreamDelivery implements Delivery {
   readonly consumer_sequence: number
   /** Messages of the consumer that follow this one. */
   readonly pending: number
-  readonly #message: Msg
+  readonly #message: Arrived
   readonly #reply: string
   readonly #link: Link
   #headers: RawHeaders | undefined
   #data: Uint8Array | undefined
   #answered = false
 
-  constructor(message: Msg, reply: string, { link, tokens }: { link: Link; tokens: AckTokens }) {
+  constructor(message: Arrived, reply: string, { link, tokens }: { link: Link; tokens: AckTokens }) {
     this.sequence = tokens.sequence
     this.time = tokens.time
     this.delivered = tokens.delivered

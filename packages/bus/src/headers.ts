@@ -1,4 +1,5 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
+import { Message } from './arrived.js'
 import type { HeaderName, MessageHeaders } from './bus-messages.js'
 
 /**
@@ -69,14 +70,18 @@ export function readHeaders(text: string): MessageHeaders {
 
 const NO_HEADERS = new RawHeaders('NATS/1.0\r\n')
 
-/** The client's message has the raw bytes inside; where a later version hides them, its own map is used. */
+/** The client's message, too, has the raw bytes inside; where a later version hides them, its own map is used. */
 interface RawMessage {
   _msg?: { hdr?: number }
   _rdata?: Uint8Array
 }
 
-/** Headers of a message of the client. */
+/** Headers of a message, whoever read it. */
 export function headersOf(message: { headers?: MsgHdrs }): RawHeaders {
+  if (message instanceof Message) {
+    const block = message.block()
+    return block === '' ? NO_HEADERS : new RawHeaders(block)
+  }
   const raw = message as RawMessage
   const length = raw._msg?.hdr
   if (typeof length === 'number' && raw._rdata instanceof Uint8Array) {

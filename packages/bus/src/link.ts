@@ -1,6 +1,8 @@
-import type { Msg, NatsConnection, PublishOptions, Status, Subscription } from '@nats-io/transport-node'
+import type { NatsConnection, PublishOptions, Status, Subscription } from '@nats-io/transport-node'
 import { createInbox, errors } from '@nats-io/transport-node'
+import type { Arrived } from './arrived.js'
 import { asClientHeaders } from './headers.js'
+import { type ClientParser, Inbound } from './inbound.js'
 import { Outbox } from './outbox.js'
 
 /** Listeners of one kind; removing is idempotent. */
@@ -36,9 +38,9 @@ export interface SendOptions {
   headers?: string | undefined
 }
 
-/** The client has this inside: commands as bytes, in order with its own. Where a later version hides it, its `publish` is used. */
+/** The client has this inside: commands as bytes, in order with its own (where a later version hides it, its `publish` is used), and its reader. */
 interface RawConnection {
-  protocol?: { sendCommand?(bytes: Uint8Array): void }
+  protocol?: { sendCommand?(bytes: Uint8Array): void; parser?: ClientParser }
 }
 
 const WHITE_SPACE = /\s/
@@ -68,6 +70,8 @@ export class Link {
   readonly #flush = () => this.flush()
   readonly #outbox = new Outbox()
   readonly #raw: RawConnection['protocol']
+  /** Who hears what, by the client's number of the subscription. */
+  readonly #heard = new Map<number, (message: Arrived) => void>()
   /** Messages of the last writes, the newest counting most (at most MANY), and when the last one was (monotonic ms). */
   #written = 0
   #wroteAt = 0
@@ -79,6 +83,7 @@ export class Link {
     this.#raw = (nc as RawConnection).protocol
     this.inboxPrefix = inboxPrefix
     this.#report = report
+    this.#adopt()
     void this.#listen()
   }
 
@@ -140,7 +145,7 @@ export class Link {
 
   subscribe(
     subject: string,
-    onMessage: (message: Msg) => void,
+    onMessage: (message: Arrived) => void,
     options: { queue?: string; onRefused?: (error: Error) => void } = {},
   ): Subscription {
     const subscription = this.nc.subscribe(subject, {
@@ -154,10 +159,22 @@ export class Link {
       },
     })
     this.#subscriptions += 1
+    const sid = subscription.getID()
+    this.#heard.set(sid, (message) => {
+      if (!subscription.isClosed()) guarded(this.#report, () => onMessage(message))
+    })
     void subscription.closed.then(() => {
+      this.#heard.delete(sid)
       this.#subscriptions -= 1
     })
     return subscription
+  }
+
+  /** The client makes a parser for each connection. Where a later version hides it, the client reads all by itself. */
+  #adopt(): void {
+    const raw = this.#raw
+    if (typeof raw?.parser?.state !== 'number' || raw.parser instanceof Inbound) return
+    raw.parser = new Inbound(raw.parser, (sid) => this.#heard.get(sid))
   }
 
   async #listen(): Promise<void> {
@@ -173,6 +190,7 @@ export class Link {
         break
       case 'reconnect':
         this.#connected = true
+        this.#adopt()
         this.onReconnect.call(this.#report)
         break
       case 'error':

@@ -1,4 +1,5 @@
-import type { Msg, Subscription } from '@nats-io/transport-node'
+import type { Subscription } from '@nats-io/transport-node'
+import type { Arrived } from './arrived.js'
 import type { PullEnd } from './bus-deliveries.js'
 import { parseAck, StreamDelivery } from './delivery.js'
 import { headersOf } from './headers.js'
@@ -103,7 +104,7 @@ export class Puller implements AsyncDisposable {
     this.#subscription = undefined
   }
 
-  #onMessage(message: Msg): void {
+  #onMessage(message: Arrived): void {
     const { reply } = message
     const tokens = reply ? parseAck(reply) : undefined
     if (!reply || !tokens) {
@@ -125,7 +126,7 @@ export class Puller implements AsyncDisposable {
     return this.#oldest
   }
 
-  #onStatus(message: Msg): void {
+  #onStatus(message: Arrived): void {
     const token = message.subject.slice(this.#inbox.length + 1)
     const headers = headersOf(message)
     const { code, description } = headers.status

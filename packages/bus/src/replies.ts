@@ -1,11 +1,11 @@
-import type { Msg } from '@nats-io/transport-node'
+import type { Arrived } from './arrived.js'
 import type { NoReply } from './errors.js'
 import { headersOf } from './headers.js'
 import type { Link } from './link.js'
 import { Slots } from './slots.js'
 
 /** What came of a message that wanted a reply. */
-export type Reply = { message: Msg } | { none: NoReply }
+export type Reply = { message: Arrived } | { none: NoReply }
 
 export interface Question {
   subject: string
@@ -81,7 +81,7 @@ export class Replies implements AsyncDisposable {
     return this.#link.connected && data.length > this.#link.maxPayload - 4096 ? 'too_large' : 'disconnected'
   }
 
-  #onMessage(message: Msg): void {
+  #onMessage(message: Arrived): void {
     const token = Number(message.subject.slice(this.#base.length))
     const empty = message.data.length === 0
     const none = empty && headersOf(message).status.code === 503

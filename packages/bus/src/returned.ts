@@ -1,5 +1,6 @@
-import { errors, type Msg } from '@nats-io/transport-node'
+import { errors } from '@nats-io/transport-node'
 import type { PassKey } from '@passover/schemas'
+import type { Arrived } from './arrived.js'
 import type { HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Stored } from './bus-messages.js'
 import { BusReadError } from './errors.js'
@@ -17,6 +18,7 @@ const ASK_MS = 1_000
 const TEXT = new TextEncoder()
 const WAITED = TEXT.encode('waited')
 const NOT_WAITED = TEXT.encode('not')
+const DECODER = new TextDecoder()
 
 /**
  * Hears returns that the stream republished. Anybody can make the server send a stored message to any subject by naming it as reply:
@@ -36,7 +38,7 @@ export async function hear(link: Link, subjects: Subjects, options: HearOptions)
 }
 
 interface AskedWaiting {
-  message: Msg
+  message: Arrived
   reply: string
   isWaited: HearOptions['isWaited']
 }
@@ -44,7 +46,7 @@ interface AskedWaiting {
 /** To processes of the same name only: nobody else has an inbox there. */
 function answerWaiting(link: Link, subjects: Subjects, { message, reply, isWaited }: AskedWaiting): void {
   const parsed = subjects.parse(message.subject)
-  const returned = Number(message.string())
+  const returned = Number(textOf(message))
   if (!isWaited || parsed.kind !== 'returned' || !Number.isSafeInteger(returned) || !reply.startsWith(`${link.inboxPrefix}.`)) return
   link.send(reply, isWaited(parsed.key, returned) ? WAITED : NOT_WAITED)
 }
@@ -54,7 +56,7 @@ export async function askWaiting(replies: Replies, subjects: Subjects, pass: { k
   const subject = subjects.returned(pass.key, pass.key.originator)
   const reply = await replies.request({ subject, data: TEXT.encode(String(pass.returned)), timeout_ms: ASK_MS })
   if ('none' in reply) return reply.none === 'no_responders' ? 'nobody' : 'silent'
-  return reply.message.string() === 'waited' ? 'waited' : 'not_waited'
+  return textOf(reply.message) === 'waited' ? 'waited' : 'not_waited'
 }
 
 /** Hears that steps are published, stored or not. */
@@ -70,7 +72,7 @@ export async function hearSteps(
 }
 
 /** Throws what the server has against a subscription: BusReadError where it is not permitted. */
-async function listen(link: Link, wanted: string[], onMessage: (message: Msg) => void): Promise<Hearing> {
+async function listen(link: Link, wanted: string[], onMessage: (message: Arrived) => void): Promise<Hearing> {
   const refused: { error?: Error } = {}
   const onRefused = (error: Error): void => {
     refused.error = error
@@ -95,7 +97,7 @@ async function listen(link: Link, wanted: string[], onMessage: (message: Msg) =>
 type Belief = { kind: 'heard'; heard: Heard } | { kind: 'suspect'; key: PassKey } | { kind: 'noise' }
 
 /** Judges a message heard under a `returned` subject. */
-export function believe(message: Pick<Msg, 'subject' | 'data' | 'headers'>, subjects: Subjects): Belief {
+export function believe(message: Arrived, subjects: Subjects): Belief {
   const parsed = subjects.parse(message.subject)
   if (parsed.kind !== 'returned') return { kind: 'noise' }
   const { key, by } = parsed
@@ -107,4 +109,8 @@ export function believe(message: Pick<Msg, 'subject' | 'data' | 'headers'>, subj
   if (!ours || !Number.isSafeInteger(sequence) || sequence <= 0 || Number.isNaN(time)) return { kind: 'suspect', key }
   const stored: Stored = { subject, sequence, time, headers, data: message.data }
   return { kind: 'heard', heard: { key, by, stored } }
+}
+
+function textOf(message: Arrived): string {
+  return DECODER.decode(message.data)
 }
