@@ -124,6 +124,8 @@ describe('following the stream', () => {
     })
     const fast: number[] = []
     await using _fast = await bus.follow({ from, headers_only: true }, (stored) => void fast.push(stored.sequence))
+    const gulped: number[] = []
+    await using _gulps = await bus.follow({ from, in_gulps: true }, (stored) => void gulped.push(stored.sequence))
     const publisher = publishing(bus)
     for (let round = 1; round <= 2; round += 1) {
       await until(() => publisher.stored.length > round * 400, { what: 'much is stored' })
@@ -134,10 +136,14 @@ describe('following the stream', () => {
     await until(() => publisher.stored.length > 1_200, { what: 'more is stored after it' })
     await publisher.stop()
     const { last } = await bus.bounds()
-    await until(() => slow.position === last && fast.at(-1) === last, { what: 'both have read all', deadline_ms: 20_000 })
+    await until(() => slow.position === last && fast.at(-1) === last && gulped.at(-1) === last, {
+      what: 'all have read all',
+      deadline_ms: 20_000,
+    })
     const all = Array.from({ length: last - from + 1 }, (_, i) => from + i)
     expect(seen).toEqual(all)
     expect(fast).toEqual(all)
+    expect(gulped).toEqual(all)
     expect(new Set(all)).toEqual(new Set([...all, ...publisher.stored]))
   })
 

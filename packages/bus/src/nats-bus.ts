@@ -184,7 +184,7 @@ export class NatsBus implements Bus {
   }
 
   async follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following> {
-    const { filters, from, headers_only } = options
+    const { filters, from, headers_only, in_gulps } = options
     const reader = new StreamReader(
       { link: this.#link, api: this.#api },
       {
@@ -192,6 +192,7 @@ export class NatsBus implements Bus {
         filters,
         start: from ?? 1,
         headers_only,
+        in_gulps,
         onMessage: (stored) => onMessage(stored, this.subjects.toFact(stored)),
         onWentBack: (last) => {
           this.#link.report(new BusReadError(`stream ${this.subjects.stream} went back to ${last}`, 'refused_by_server'))

@@ -6,6 +6,7 @@ import { type ReaderOptions, StreamReader } from './reader.js'
 /** A server as far as a reader sees it: consumers that it made, and a way to deliver on the newest. */
 function fakeServer(lastSequence = 100) {
   const created: Record<string, unknown>[] = []
+  const pulls: { batch: number; expires?: number; no_wait?: boolean }[] = []
   /** What the consumer says of itself when it is asked. */
   const left = { num_pending: 9, delivered: { consumer_seq: 0 } }
   let pull = ''
@@ -19,8 +20,9 @@ function fakeServer(lastSequence = 100) {
     onRefused: listener,
     inbox: () => '_INBOX.x',
     report: () => undefined,
-    send: (_: string, __: unknown, { reply }: { reply: string }) => {
+    send: (_: string, body: Uint8Array, { reply }: { reply: string }) => {
       pull = reply
+      pulls.push(JSON.parse(Buffer.from(body).toString()))
       return true
     },
     subscribe: (_: string, callback: (message: unknown) => void) => {
@@ -39,6 +41,7 @@ function fakeServer(lastSequence = 100) {
   }
   return {
     created,
+    pulls,
     left,
     /** Ends the newest pull as the server does when its time is over. */
     endPull: () =>
@@ -157,6 +160,44 @@ describe('an ordered reader', () => {
       Object.assign(server.left, { num_pending: 0, delivered: { consumer_seq: 1 } })
       await over()
       expect(caught).toBe(true)
+      expect(server.created).toHaveLength(1)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  it('asks for what is there, after a rest, while much is stored; and waits for each again when little is', async () => {
+    vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
+    try {
+      const server = fakeServer()
+      const seen: number[] = []
+      await using _reader = await reader(server, { in_gulps: true, onMessage: (one) => void seen.push(one.sequence) })
+      const give = async (count: number) => {
+        for (let n = 0; n < count; n += 1) server.give(seen.length + 1, seen.length + 1, 0)
+        await settled()
+      }
+      vi.advanceTimersByTime(10)
+      await give(512)
+      const before = server.pulls.length
+      await vi.advanceTimersByTimeAsync(20)
+      // What it had asked for already comes first.
+      await give(256)
+      await give(256)
+      expect(server.pulls).toHaveLength(before)
+      await vi.advanceTimersByTimeAsync(20)
+      expect(server.pulls.at(-1)).toMatchObject({ batch: 512, no_wait: true })
+      await give(300)
+      server.endPull()
+      await settled()
+      expect(server.pulls).toHaveLength(before + 1)
+      await vi.advanceTimersByTimeAsync(20)
+      expect(server.pulls.at(-1)).toMatchObject({ batch: 512, no_wait: true })
+      await give(10)
+      server.endPull()
+      await settled()
+      expect(server.pulls).toHaveLength(before + 3)
+      expect(server.pulls.at(-1)).toMatchObject({ batch: 512, expires: 5_000_000_000 })
+      expect(seen).toHaveLength(1_334)
       expect(server.created).toHaveLength(1)
     } finally {
       vi.useRealTimers()

@@ -2,6 +2,7 @@ import { nuid } from '@nats-io/transport-node'
 import type { JetStreamApi } from './api.js'
 import type { Following } from './bus-hearing.js'
 import type { StreamDelivery } from './delivery.js'
+import { Gulps } from './gulps.js'
 import { Handing } from './handing.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'
@@ -12,6 +13,7 @@ export interface ReaderOptions {
   /** First sequence wanted, or the newest message of every subject and then all that follow. */
   start: number | 'last_per_subject'
   headers_only?: boolean | undefined
+  in_gulps?: boolean | undefined
   /** Called in order, one at a time. One that throws is called again with the same message: nothing is skipped. */
   onMessage: (delivery: StreamDelivery) => void | Promise<void>
   /** The stream is another, or lost its end: its last sequence is below what was read. */
@@ -68,6 +70,7 @@ export class StreamReader implements Following {
   #making = false
   #isClosed = false
   #trouble: string | undefined
+  readonly #gulps = new Gulps()
   /** When its stream was made. */
   #created: string | undefined
 
@@ -124,6 +127,7 @@ export class StreamReader implements Following {
   async #drop(): Promise<void> {
     const puller = this.#puller
     this.#puller = undefined
+    this.#gulps.stop()
     if (this.#consumer) this.#stale.add(this.#consumer)
     this.#consumer = ''
     await puller?.[Symbol.asyncDispose]()
@@ -217,7 +221,7 @@ export class StreamReader implements Following {
 
   #pull(): void {
     const puller = this.#puller
-    if (!puller || this.#isClosed) return
+    if (!puller || this.#isClosed || this.#gulps.waits(puller.outstanding)) return
     const room = this.#window - puller.outstanding - this.#handing.length
     if (room < this.#window / 2) return
     void this.#pullOnce(puller, room)
@@ -227,14 +231,20 @@ export class StreamReader implements Following {
     const since = performance.now()
     const before = this.#expected
     const max_bytes = this.#options.headers_only ? {} : { max_bytes: Math.max(MAX_BYTES, 2 * this.#link.maxPayload) }
-    const expires_ms = this.#isCaughtUp ? PULL_EXPIRES_MS : CATCHING_EXPIRES_MS
+    const is_gulp = this.#gulps.on
+    const waits_ms = this.#isCaughtUp ? PULL_EXPIRES_MS : CATCHING_EXPIRES_MS
+    const expires_ms = is_gulp ? 0 : waits_ms
     const end = await puller.pull({ batch, expires_ms, ...max_bytes }, (delivery) => this.#onDelivery(puller, delivery))
     if (puller !== this.#puller || this.#isClosed) return
     const nothing = end === 'empty' && this.#expected === before
-    const odd = nothing && performance.now() - since < expires_ms / 2
+    const ms = performance.now() - since
+    const odd = nothing && ms < expires_ms / 2
     if (end === 'gone' || end === 'failed' || odd) {
       this.#trouble = end === 'gone' ? 'its consumer is gone' : 'nothing can be read now'
       return this.#later(AGAIN_MS)
+    }
+    if (this.#options.in_gulps && this.#isCaughtUp) {
+      this.#gulps.after({ end, is_gulp, came: this.#expected - before, ms }, () => this.#pull())
     }
     if (this.#isCaughtUp) await this.#noteCreated().catch(() => undefined)
     if (nothing && !this.#isCaughtUp) await this.#askBehind(puller).catch(() => undefined)

@@ -71,7 +71,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   void parts.undelivered.scan(from)
   parts.projector.position = from - 1
   const behind = await catchUp(bus, parts.archiver)
-  const reader = await bus.follow({ from }, takes(parts, behind))
+  const reader = await bus.follow({ from, in_gulps: true }, takes(parts, behind))
   const { indexing, index, projector } = parts
   void indexing.prepare(archive.finder)
   const search = new PassSearch({
