@@ -33,7 +33,7 @@ export default defineConfig({
           name: 'unit',
           include: ['{schemas,infra}/src/**/*.test.ts', '{packages,services}/*/src/**/*.test.ts', 'test/support/**/*.test.ts'],
           // A property of many runs takes ten times as long on a machine that has other things to do.
-          testTimeout: 30_000,
+          testTimeout: 60_000,
         },
       },
       {
@@ -42,13 +42,13 @@ export default defineConfig({
           ...common,
           name: 'integration',
           include: ['test/{integration,contract,simulation}/**/*.test.ts'],
-          testTimeout: 60_000,
+          testTimeout: 180_000,
           hookTimeout: 120_000,
         },
       },
       {
         ...source,
-        test: { ...common, name: 'e2e', include: ['test/{e2e,examples}/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 180_000 },
+        test: { ...common, name: 'e2e', include: ['test/{e2e,examples}/**/*.test.ts'], testTimeout: 240_000, hookTimeout: 180_000 },
       },
       {
         ...source,

@@ -51,7 +51,7 @@ export class Spawned implements AsyncDisposable {
   }
 
   /** Settles when the text has been printed; throws when it ends or time is up before. */
-  async printed(text: string | RegExp, where: 'stdout' | 'stderr' = 'stdout', ms = 20_000): Promise<string> {
+  async printed(text: string | RegExp, where: 'stdout' | 'stderr' = 'stdout', ms = 60_000): Promise<string> {
     const deadline = Date.now() + ms
     for (;;) {
       if (typeof text === 'string' ? this[where].includes(text) : text.test(this[where])) return this[where]
@@ -202,7 +202,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Waits until something holds; throws with the reason when it takes too long. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
   const deadline = Date.now() + ms
   while (!(await holds())) {
     if (Date.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`)

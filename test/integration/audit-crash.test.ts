@@ -102,7 +102,7 @@ describe('audit: crashes between two steps', () => {
       [1, SEGMENT_SIZE],
     ])
     expect(await verifyChain(await Manifest.open(bus), await bus.objects(ARCHIVE_BUCKET))).toMatchObject({ ok: true, segments: 2 })
-  }, 90_000)
+  })
 
   it('a rebuild that breaks off is begun again', async () => {
     const { bus } = fixture

@@ -52,7 +52,7 @@ describe('budgets', () => {
     const kept = await ledger(world, root)
     expect(Object.values(kept?.accounts ?? {})).toMatchObject([{ passes: 50, limit: { passes: 50 } }])
     expect(Object.keys(kept?.charges ?? {})).toHaveLength(50)
-  }, 120_000)
+  })
 
   test('a ledger that somebody deleted grants nothing more to its tree, and new trees are counted', async () => {
     await using world = await World.start({ dispatchers: [{ stores_ms: 100 }] })
@@ -65,7 +65,7 @@ describe('budgets', () => {
     expect(await children(world, root, 1)).toMatchObject({ open: [], errors: [lost] })
     const young = await world.ask({ budget: { passes: 1 }, timeout_ms: 120_000 })
     expect((await children(world, young, 2)).open).toHaveLength(1)
-  }, 120_000)
+  })
 
   test('tokens and time are taken as granted, and never more than is left', async () => {
     await using world = await World.start()
@@ -84,7 +84,7 @@ describe('budgets', () => {
     const frugal = await world.ask({ budget: { tokens: 2 * context_tokens + 1 } })
     expect((await children(world, frugal, 2)).open).toHaveLength(2)
     expect((await children(world, frugal, 1)).errors).toMatchObject([{ code: 'E014', details: { field: 'budget.tokens' } }])
-  }, 60_000)
+  })
 
   test("a grandchild takes from every budget above, and cannot get more than its parent's rest", async () => {
     await using world = await World.start()
@@ -98,7 +98,7 @@ describe('budgets', () => {
     expect(errors).toMatchObject([{ details: { field: 'budget.passes', limit: 2 } }])
     // 3 of 4 are taken: one is left to the root.
     expect((await children(world, root, 2)).open).toHaveLength(1)
-  }, 60_000)
+  })
 
   test('without a budget nothing is written', async () => {
     await using world = await World.start()
@@ -137,7 +137,7 @@ describe('what was taken and came to nothing', () => {
     await until(async () => Object.keys((await ledger(world, root))?.charges ?? {}).length === 0, { what: 'it is given back' })
     begin()
     expect((await children(world, root, 1)).open).toHaveLength(1)
-  }, 60_000)
+  })
 
   test('a dispatcher that dies between taking and the work step: the next one goes on with what was taken', async () => {
     let died: () => void = () => undefined
@@ -169,7 +169,7 @@ describe('what was taken and came to nothing', () => {
     expect((await children(world, root, 1)).errors).toMatchObject([{ details: { field: 'budget.passes', limit: 1, count: 1 } }])
     await until(async () => Object.values((await ledger(world, root))?.charges ?? {}).every(({ sure }) => sure), { what: 'it is settled' })
     expect(Object.values((await ledger(world, root))?.accounts ?? {})).toMatchObject([{ passes: 1 }])
-  }, 90_000)
+  })
 
   test('a held pass that nobody approves gives back what it took', async () => {
     await using world = await World.start({
@@ -185,5 +185,5 @@ describe('what was taken and came to nothing', () => {
     await world.decide(held, { verdict: 'deny', digest })
     await world.end(held)
     await until(async () => Object.keys((await ledger(world, root))?.charges ?? {}).length === 0, { what: 'it is given back' })
-  }, 60_000)
+  })
 })

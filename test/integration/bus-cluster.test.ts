@@ -53,4 +53,4 @@ test('on three nodes, with two rivals for every step and every node killed once,
   expect(seen).toEqual(Array.from({ length: last }, (_, i) => i + 1))
   expect(last).toBe(keys.length)
   for (const rival of rivals) await rival[Symbol.asyncDispose]()
-}, 120_000)
+})

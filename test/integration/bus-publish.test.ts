@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { busOn, freshKey } from '../support/on-bus.js'
 import { freePorts } from '../support/ports.js'
-import { until } from '../support/until.js'
+import { until, within } from '../support/until.js'
 
 describe('guarded publish', () => {
   let nats: NatsFixture
@@ -79,7 +79,7 @@ describe('guarded publish', () => {
   })
 
   test('while the server is frozen the outcome is unknown after the timeout, and what was stored is found by reading', async () => {
-    const hasty = await busOn(nats, { identity: 'hasty', timeout_ms: 700 })
+    const hasty = await busOn(nats, { identity: 'hasty', timeout_ms: 2_000 })
     const key = freshKey()
     await nats.node.pause()
     const outcome = await hasty.publish({
@@ -96,11 +96,13 @@ describe('guarded publish', () => {
 describe('a blocked event loop', () => {
   test('does not expire an answer that lies unread in the socket', async () => {
     await using nats = await natsFixture()
-    const bus = await busOn(nats, { timeout_ms: 500 })
-    await bus.ensureTopology()
+    const patient = await busOn(nats)
+    await patient.ensureTopology()
+    await patient[Symbol.asyncDispose]()
+    const bus = await busOn(nats, { timeout_ms: 1_000 })
     const outcome = bus.publish({ subject: bus.subjects.request('audit', 'alice') })
     await new Promise((sent) => setImmediate(sent))
-    const end = performance.now() + 1_500
+    const end = performance.now() + 2_000
     while (performance.now() < end) Math.sqrt(end)
     expect(await outcome).toMatchObject({ kind: 'stored' })
     await bus[Symbol.asyncDispose]()
@@ -133,21 +135,20 @@ describe('permissions', () => {
     await using nats = await natsFixture({ config: { users } })
     const system = await busOn(nats, { credentials: { user: 'passover', pass: 'p' } })
     await system.ensureTopology()
-    const alice: Bus = await busOn(nats, { identity: 'alice', credentials: { user: 'alice', pass: 'p' } })
-    const since = performance.now()
-    const [mine, forged, again] = await Promise.all([
+    const alice: Bus = await busOn(nats, { identity: 'alice', credentials: { user: 'alice', pass: 'p' }, timeout_ms: 120_000 })
+    const told = Promise.all([
       alice.publish({ subject: 'request.audit.alice' }),
       alice.publish({ subject: 'request.audit.bob' }),
       alice.publish({ subject: 'request.audit.alice' }),
     ])
+    const [mine, forged, again] = await within(told, 'each is told without waiting for the timeout', 60_000)
     expect(mine).toMatchObject({ kind: 'stored' })
     expect(forged).toMatchObject({ kind: 'refused', reason: 'permission' })
     expect(again).toMatchObject({ kind: 'stored' })
-    expect(performance.now() - since).toBeLessThan(2_000)
     await expect(alice.journal.message(1)).rejects.toMatchObject({ name: 'BusReadError', reason: 'permission' })
     const deaf = busOn(nats, { identity: 'deaf', credentials: { user: 'deaf', pass: 'p' } })
     await expect(deaf).rejects.toMatchObject({ name: 'BusUnreachable', hint: expect.stringContaining('_INBOX_deaf') })
-    const stranger = busOn(nats, { identity: 'alice', credentials: { user: 'alice', pass: 'wrong' }, timeout_ms: 2_000 })
+    const stranger = busOn(nats, { identity: 'alice', credentials: { user: 'alice', pass: 'wrong' }, timeout_ms: 20_000 })
     await expect(stranger).rejects.toMatchObject({ hint: expect.stringContaining('credentials') })
     await alice[Symbol.asyncDispose]()
     await system[Symbol.asyncDispose]()
@@ -159,6 +160,6 @@ describe('permissions', () => {
     const failed = await busOn({ servers: [`nats://127.0.0.1:${port}`] } as NatsFixture).catch((error: unknown) => error)
     expect(failed).toBeInstanceOf(BusUnreachable)
     expect((failed as BusUnreachable).hint).toContain('passover up')
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(performance.now() - started).toBeLessThan(60_000)
   })
 })

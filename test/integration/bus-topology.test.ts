@@ -4,6 +4,7 @@ import { TopologyError } from '@passover/bus'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { busOn, freshKey } from '../support/on-bus.js'
+import { until } from '../support/until.js'
 
 describe('the topology', () => {
   let nats: NatsFixture
@@ -115,8 +116,8 @@ describe('the topology', () => {
       (_, fact) => void (fact.type === 'advisory' && told.push(fact.consumer)),
     )
     await using source = bus.work('audit', 'high')
-    await source.pull({ batch: 1, expires_ms: 1_000 }, () => undefined)
-    await source.pull({ batch: 1, expires_ms: 2_000 }, () => undefined)
+    await source.pull({ batch: 1, expires_ms: 30_000 }, () => undefined)
+    await until(() => source.pull({ batch: 1, expires_ms: 500 }, () => undefined).then(() => told.length > 0), { what: 'it is told' })
     expect(told).toEqual(['work_audit_high'])
   })
 })

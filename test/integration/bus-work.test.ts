@@ -29,20 +29,20 @@ describe('pulling work', () => {
     await using source = await agent('p1')
     await give('p1', 5)
     const got: Delivery[] = []
-    expect(await source.pull({ batch: 3, expires_ms: 1_000 }, (one) => void got.push(one))).toBe('full')
+    expect(await source.pull({ batch: 3, expires_ms: 30_000 }, (one) => void got.push(one))).toBe('full')
     expect(await source.pull({ batch: 3, expires_ms: 0 }, (one) => void got.push(one))).toBe('empty')
     expect(await source.pull({ batch: 3, expires_ms: 300 }, (one) => void got.push(one))).toBe('empty')
     expect(got.map((one) => one.consumer_sequence)).toEqual([1, 2, 3, 4, 5])
-    expect(got.every((one) => one.delivered === 1 && Math.abs(one.time - bus.now()) < 2_000)).toBe(true)
+    expect(got.every((one) => one.delivered === 1 && Math.abs(one.time - bus.now()) < 60_000)).toBe(true)
     for (const one of got) one.ack()
   })
 
   test('two pulls under way share what comes, and each of them ends', async () => {
     await using source = await agent('p2')
     const got: Delivery[] = []
-    const pulls = [3, 4].map((batch) => source.pull({ batch, expires_ms: 900 }, (one) => void got.push(one)))
+    const pulls = [3, 4].map((batch) => source.pull({ batch, expires_ms: 2_500 }, (one) => void got.push(one)))
     await give('p2', 5)
-    const ends = await within(Promise.all(pulls), 'both pulls end', 5_000)
+    const ends = await within(Promise.all(pulls), 'both pulls end', 60_000)
     expect(got).toHaveLength(5)
     expect(ends.sort()).toEqual(['empty', 'full'])
   })
@@ -50,38 +50,39 @@ describe('pulling work', () => {
   test('of a consumer that is not there is gone, also when it goes meanwhile, and works once it is there', async () => {
     await using source = bus.work('p3', 'high')
     expect(await source.created()).toBeUndefined()
-    expect(await source.pull({ batch: 1, expires_ms: 1_000 }, () => undefined)).toBe('gone')
+    expect(await source.pull({ batch: 1, expires_ms: 30_000 }, () => undefined)).toBe('gone')
     await agent('p3')
     const before = await source.created()
     expect(before).toBeTypeOf('number')
-    expect(Math.abs((before ?? 0) - bus.now())).toBeLessThan(5_000)
+    expect(Math.abs((before ?? 0) - bus.now())).toBeLessThan(60_000)
     const parked = source.pull({ batch: 1, expires_ms: 30_000 }, () => undefined)
     const { connect } = await import('@nats-io/transport-node')
     const nc = await connect({ servers: nats.servers })
     await until(async () => (await bus.workload('p3'))[0]?.idle === 1, { what: 'the pull is parked' })
     await nc.request('$JS.API.CONSUMER.DELETE.PASSOVER.work_p3_high')
-    expect(await within(parked, 'the parked pull ends', 3_000)).toBe('gone')
+    expect(await within(parked, 'the parked pull ends')).toBe('gone')
     await nc.close()
   })
 
   test('unanswered work comes again after its lease, renewed work does not, given back work comes at once', async () => {
-    await using source = await agent('p4', 700)
+    // Between two of its pulls this process may get no processor for a second.
+    await using source = await agent('p4', 1_800)
     await give('p4')
     const got: Delivery[] = []
     const pull = (expires_ms: number) => source.pull({ batch: 1, expires_ms }, (one) => void got.push(one))
-    await pull(1_000)
-    for (let i = 0; i < 5; i += 1) {
-      await pull(300)
+    await pull(30_000)
+    for (let i = 0; i < 4; i += 1) {
+      await pull(500)
       got[0]?.working()
     }
     expect(got).toHaveLength(1)
-    await pull(2_000)
+    await pull(30_000)
     expect(got.map((one) => one.delivered)).toEqual([1, 2])
     got[1]?.nak()
-    await pull(500)
-    got[2]?.nak(400)
+    await pull(30_000)
+    got[2]?.nak(1_500)
     expect(await pull(150)).toBe('empty')
-    await pull(1_000)
+    await pull(30_000)
     expect(got.map((one) => one.delivered)).toEqual([1, 2, 3, 4])
     got[3]?.term('enough')
     got[3]?.nak()
@@ -183,7 +184,7 @@ describe('consuming a durable', () => {
     await ask(1)
     await staysTrue(() => delivered.length <= 1, { what: 'it is delivered once', for_ms: 8_000 })
     expect(delivered).toEqual([1])
-  }, 20_000)
+  })
 
   test('goes on after a restart of the server and makes its consumer anew when it was deleted', async () => {
     const seen = new Set<number>()

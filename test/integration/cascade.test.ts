@@ -113,7 +113,7 @@ describe.concurrent('the end of a pass ends everything still open below it (A2A#
       }
       await until(() => tree.aborted.size === ALL, { what: 'every handler was told to stop' })
     },
-    120_000,
+    180_000,
   )
 })
 

@@ -50,7 +50,7 @@ describe('what died while nobody listened (nats-server#5564, murmur#34)', () => 
     expect((await world.end(key, 30_000)).error).toMatchObject({ code: 'E011' })
     expect(await letterOf(world.bus, key, 'open')).toMatchObject({ what: 'work', code: 'E011', attempts: 1 })
     expect(await letters(world.bus)).toHaveLength(1)
-  }, 60_000)
+  })
 
   test('a poisoned request that was stored with nobody up: a dead letter with its bytes, and a terminal return', async () => {
     await using made = await AgentWorld.start({ dispatchers: [], audit: { open: true } })
@@ -63,7 +63,7 @@ describe('what died while nobody listened (nats-server#5564, murmur#34)', () => 
     expect(await letterOf(world.bus, bad, 'open')).toMatchObject({ what: 'request', code: 'E005', bytes: bytes.length })
     const answer = (await world.bus.ask({ op: 'dead_letter', id: bad.id })) as { letters: { data: Uint8Array }[] }
     expect(Buffer.from(answer.letters[0]?.data ?? [])).toEqual(bytes)
-  }, 60_000)
+  })
 })
 
 describe('who is told of dead letters, and who settles them', () => {
@@ -97,7 +97,7 @@ describe('who is told of dead letters, and who settles them', () => {
       { what: 'its record tells it' },
     )
     expect(record).toMatchObject({ action: 'drop', by: 'ann' })
-  }, 60_000)
+  })
 
   test('a notice that nobody took hides no dead letter of its pass', async () => {
     await using made = await AgentWorld.start({ dispatchers: [{ policy: POLICY }], audit: { open: true } })
@@ -111,5 +111,5 @@ describe('who is told of dead letters, and who settles them', () => {
     await giveUp(world, key)
     await world.end(key, 30_000)
     await until(async () => (await letters(world.bus)).some(({ what }) => what === 'work'), { what: 'the lost work is told' })
-  }, 60_000)
+  })
 })

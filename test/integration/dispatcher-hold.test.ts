@@ -7,9 +7,10 @@ const HOLD = { hold_before_dispatch: true }
 
 async function heldPass(world: World, ask: Parameters<World['ask']>[0] = {}): Promise<{ key: PassKey; digest: string }> {
   const key = await world.ask({ override: HOLD, ...ask })
-  const journal = await world.state(key, 'held')
-  if (journal.state !== 'held' || !journal.held.digest) throw new Error('not held')
-  return { key, digest: journal.held.digest }
+  // Whatever became of it since: a short approval may have expired before anybody looks.
+  const held = await until(async () => (await world.bus.journal.read(key)).find(({ kind }) => kind === 'held'), { what: 'it is held' })
+  if (!held.digest) throw new Error('no digest')
+  return { key, digest: held.digest }
 }
 
 describe('held passes', () => {
@@ -75,9 +76,12 @@ describe('held passes', () => {
 
   test('the expiry that nobody met ends it with E013; a late approval changes nothing', async () => {
     const { key, digest } = await heldPass(world, { to: 'quick' })
-    const end = await world.end(key, 5_000)
+    const end = await world.end(key)
     expect(end.error).toMatchObject({ code: 'E013', details: { approval: 'expired' } })
-    expect(end.step.time - (await world.bus.journal.read(key))[0]!.time).toBeLessThan(1_700)
+    const lasted = end.step.time - (await world.bus.journal.read(key))[0]!.time
+    expect(lasted).toBeGreaterThanOrEqual(700)
+    // Long before the day that an approval has by itself; others use this machine too.
+    expect(lasted).toBeLessThan(10_000)
     await world.decide(key, { digest })
     const audit = await heldPass(world)
     await world.decide(audit.key, { digest: audit.digest })

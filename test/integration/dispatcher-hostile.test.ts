@@ -36,28 +36,22 @@ describe('agents that store steps without end', () => {
   test.each(['fence', 'return'] as const)(
     'a pass whose journal is full of %ss that count for nothing ends at its deadline',
     async (kind) => {
-      const key = await world.ask({ timeout_ms: 1_000 })
-      await world.state(key, 'open')
+      const key = await world.ask({ timeout_ms: 3_000 })
+      await world.admitted(key)
       await crowd(world, key, kind)
-      const last = await until(() => world.bus.journal.last(world.bus.subjects.return(key, 'passover')), {
-        what: 'it ends',
-        deadline_ms: 6_000,
-      })
+      const last = await until(() => world.bus.journal.last(world.bus.subjects.return(key, 'passover')), { what: 'it ends' })
       expect(last.headers.get(HEADER.code)).toBe('E010')
     },
   )
 
   test('a worker that returns without end, with an attempt that is none, cannot starve the end', async () => {
-    const key = await world.ask({ timeout_ms: 300 })
-    await world.state(key, 'open')
+    const key = await world.ask({ timeout_ms: 2_500 })
+    await world.admitted(key)
     let on = true
     const flood = Array.from({ length: 8 }, async () => {
       while (on) await world.step('return', key, { attempt: 9 })
     })
-    const last = await until(() => world.bus.journal.last(world.bus.subjects.return(key, 'passover')), {
-      what: 'it ends',
-      deadline_ms: 8_000,
-    })
+    const last = await until(() => world.bus.journal.last(world.bus.subjects.return(key, 'passover')), { what: 'it ends' })
     on = false
     await Promise.all(flood)
     expect(last.headers.get(HEADER.code)).toBe('E010')
@@ -106,7 +100,7 @@ test('the durable of the dispatchers is lost: it is made again, and each request
   await (await jetstreamManager(nc)).consumers.delete('PASSOVER', 'dispatcher')
   await nc.close()
   const keys = await Promise.all(Array.from({ length: 20 }, () => world.ask({ timeout_ms: 60_000 })))
-  for (const key of keys) await world.state(key, 'open', 15_000)
+  for (const key of keys) await world.state(key, 'open')
   for (const key of keys) expect(await world.bus.journal.read(key)).toHaveLength(1)
 })
 

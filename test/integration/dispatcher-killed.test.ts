@@ -64,7 +64,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     const key = await world.ask()
     expect(await first.died).toBe('SIGKILL')
     await world.dispatcher()
-    await world.state(key, 'open', 15_000)
+    await world.state(key, 'open')
     await world.untilAcknowledged()
     expect((await world.bus.journal.read(key)).map(({ kind }) => kind)).toEqual(['work'])
     await judged(world)
@@ -74,13 +74,13 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     await using world = await World.start({ dispatchers: [] })
     for (const name of ['audit', 'scout']) await world.agent(name)
     const first = await doomed(world, point)
-    const root = await world.ask({ budget: { passes: 1 }, timeout_ms: 60_000 })
+    const root = await world.ask({ budget: { passes: 1 }, timeout_ms: 120_000 })
     const journal = await world.state(root, 'open')
     const parent = { ...root, return_id: (await world.work(root)).return_id, proof: journal.last }
-    const child = await world.ask({ from: 'audit', to: 'scout', parent, timeout_ms: 50_000 })
+    const child = await world.ask({ from: 'audit', to: 'scout', parent, timeout_ms: 110_000 })
     expect(await first.died).toBe('SIGKILL')
     await world.dispatcher()
-    await world.state(child, 'open', 15_000)
+    await world.state(child, 'open')
     const second = await world.end(await world.ask({ from: 'audit', to: 'scout', parent }))
     expect(second.error).toMatchObject({ code: 'E014', details: { field: 'budget.passes', limit: 1, count: 1 } })
     expect((await world.bus.journal.read(child)).map(({ kind }) => kind)).toEqual(['work'])
@@ -93,7 +93,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     const bad = await world.send(Buffer.from('{"no'))
     expect(await first.died).toBe('SIGKILL')
     await world.dispatcher()
-    expect((await world.end(bad, 15_000)).error?.code).toBe('E005')
+    expect((await world.end(bad)).error?.code).toBe('E005')
     await world.untilAcknowledged()
     const history = await world.bus.journal.history(bad)
     const subjects = history.map(({ subject }) => subject.split('.')[0]).filter((kind) => kind !== 'request')
@@ -110,7 +110,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     await world.decide(key, { digest: (journal.state === 'held' && journal.held.digest) || '' })
     expect(await first.died).toBe('SIGKILL')
     await world.dispatcher()
-    await world.state(key, 'open', 15_000)
+    await world.state(key, 'open')
     await world.untilAcknowledged()
     expect((await world.bus.journal.read(key)).map(({ kind }) => kind)).toEqual(['held', 'work'])
     await judged(world)
@@ -120,7 +120,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     await using world = await World.start({ dispatchers: [] })
     await world.agent('audit')
     const first = await doomed(world, point)
-    const key = await world.ask({ timeout_ms: 1_500 })
+    const key = await world.ask({ timeout_ms: 4_000 })
     expect(await first.died).toBe('SIGKILL')
     await endedOnce(world, key, 'E010')
   })
@@ -135,10 +135,10 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
       const first = await doomed(world, point)
       expect(await first.died).toBe('SIGKILL')
       await world.dispatcher({ look_after_ms: 200, admission: false })
-      expect((await world.end(bad, 15_000)).error?.code).toBe('E005')
+      expect((await world.end(bad)).error?.code).toBe('E005')
       await hog.drain(0)
     },
-    30_000,
+    180_000,
   )
 
   test.each(SCENES.advisory)('%s: ended with E011 and a dead letter', async (point) => {
@@ -146,7 +146,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     await world.bus.ensureAgent('audit', { subagent: true, max_attempts: 1, lease_ms: 300 })
     await world.agentRecord('audit')
     const first = await doomed(world, point)
-    const key = await world.ask()
+    const key = await world.ask({ timeout_ms: 120_000 })
     const pulling = pullAndForget(world)
     expect(await first.died).toBe('SIGKILL')
     await endedOnce(world, key, 'E011')
@@ -161,8 +161,8 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     expect(await agent.ask({}, { service: 'register', timeout_ms: 1_500 })).toBeUndefined()
     expect(await first.died).toBe('SIGKILL')
     await world.dispatcher({ consumers_ms: 200 })
-    expect(await agent.ask({}, { service: 'register', timeout_ms: 5_000 })).toEqual({ ok: true })
-    await until(async () => (await world.slot('low').created()) !== undefined, { what: 'its consumers are there', deadline_ms: 10_000 })
+    expect(await agent.ask({}, { service: 'register', timeout_ms: 60_000 })).toEqual({ ok: true })
+    await until(async () => (await world.slot('low').created()) !== undefined, { what: 'its consumers are there' })
     await world.work(await world.ask())
     await agent[Symbol.asyncDispose]()
   })
@@ -177,7 +177,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
       expect(await first.died).toBe('SIGKILL')
       await endedOnce(world, key, 'E010')
     },
-    40_000,
+    180_000,
   )
 })
 
@@ -189,7 +189,7 @@ async function judged(world: World): Promise<void> {
 
 async function endedOnce(world: World, key: PassKey, code: string): Promise<void> {
   const running = await world.dispatcher()
-  expect((await world.end(key, 20_000)).error?.code).toBe(code)
+  expect((await world.end(key, 60_000)).error?.code).toBe(code)
   await until(() => running.stats().open === 0, { what: 'nothing is open' })
   expect((await world.bus.journal.read(key)).map(({ kind }) => kind)).toEqual(['work', 'return'])
   await judged(world)

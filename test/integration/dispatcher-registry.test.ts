@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 async function registerAs(world: World, name: string, question: unknown = {}) {
   const bus = await openBus({ servers: world.nats.servers, identity: name })
   try {
-    return await bus.ask(question, { service: 'register', timeout_ms: 5_000 })
+    return await bus.ask(question, { service: 'register', timeout_ms: 60_000 })
   } finally {
     await bus[Symbol.asyncDispose]()
   }
@@ -101,20 +101,22 @@ describe('lost work consumers (D2)', () => {
       const journal = await world.state(key, 'open')
       await world.step('return', key, { attempt: 1, guard: journal.last })
     }
-    const open = await world.ask({ timeout_ms: 60_000 })
+    const open = await world.ask({ timeout_ms: 300_000 })
     const journal = await world.state(open, 'open')
     const nc = await connect({ servers: world.nats.servers })
     const manager = await jetstreamManager(nc)
     const lost_at = Date.now()
     await manager.consumers.delete('PASSOVER', 'work_audit_medium')
-    const created = await until(() => world.slot('medium').created(), { what: 'it is made again', deadline_ms: 15_000 })
+    const created = await until(() => world.slot('medium').created(), { what: 'it is made again', deadline_ms: 60_000 })
     expect(created - lost_at).toBeGreaterThan(2_500)
     const info = await manager.consumers.info('PASSOVER', 'work_audit_medium')
     expect(info.config).toMatchObject({ deliver_policy: 'by_start_sequence', opt_start_seq: journal.last })
     await nc.close()
     const delivered: number[] = []
     await using source = world.slot('medium')
-    await source.pull({ batch: 10, expires_ms: 300 }, (delivery) => void delivered.push(delivery.sequence))
+    const take = (expires_ms: number) => source.pull({ batch: 1, expires_ms }, (delivery) => void delivered.push(delivery.sequence))
+    expect(await take(30_000)).toBe('full')
+    expect(await take(300)).toBe('empty')
     expect(delivered).toEqual([journal.last])
   })
 })

@@ -4,6 +4,10 @@ import { BUSY } from '../support/busy-policy.js'
 import { sequenceOf, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
+/** Others use this machine too: one end may be late by seconds, but not each of several that are due at different moments. */
+const ANY_MS = 10_000
+const BEST_MS = 250
+
 async function parentOf(world: World, key: PassKey) {
   const journal = await world.state(key, 'open')
   const { return_id } = await world.work(key)
@@ -19,28 +23,32 @@ describe('the timekeeper ends what nobody else ends', () => {
   afterAll(() => world[Symbol.asyncDispose]())
 
   test('admitted work at its deadline: E010 after the last step, within the bound', async () => {
-    const key = await world.ask({ timeout_ms: 400 })
-    const end = await world.end(key)
-    if (end.journal.state !== 'done' || !end.journal.work) throw new Error('not done')
-    expect(end.error).toMatchObject({ code: 'E010', details: { timeout_ms: 400, attempts: 1 } })
-    expect(end.step).toMatchObject({ by: 'passover', attempt: 0, guard: { sequence: end.journal.work.sequence } })
-    const late = end.step.time - (end.journal.work.time + 400)
-    expect(late).toBeGreaterThanOrEqual(0)
-    expect(late).toBeLessThan(250)
+    const lateness = async (timeout_ms: number) => {
+      const end = await world.end(await world.ask({ timeout_ms }))
+      if (end.journal.state !== 'done' || !end.journal.work) throw new Error('not done')
+      expect(end.error).toMatchObject({ code: 'E010', details: { timeout_ms, attempts: 1 } })
+      expect(end.step).toMatchObject({ by: 'passover', attempt: 0, guard: { sequence: end.journal.work.sequence } })
+      return end.step.time - (end.journal.work.time + timeout_ms)
+    }
+    // Time enough to be admitted: a request whose time is over before that has no work.
+    const late = await Promise.all([2_500, 2_700, 2_900, 3_100, 3_300].map(lateness))
+    expect(Math.min(...late)).toBeGreaterThanOrEqual(0)
+    expect(Math.min(...late)).toBeLessThan(BEST_MS)
+    expect(Math.max(...late)).toBeLessThan(ANY_MS)
   })
 
   test('a return in time is the only one', async () => {
-    const key = await world.ask({ timeout_ms: 500 })
+    const key = await world.ask({ timeout_ms: 3_000 })
     const journal = await world.state(key, 'open')
     sequenceOf(await world.step('return', key, { attempt: 1, guard: journal.last }))
-    const other = await world.ask({ timeout_ms: 600 })
+    const other = await world.ask({ timeout_ms: 3_000 })
     await world.end(other)
     expect((await world.bus.journal.read(key)).map(({ kind, by }) => `${kind} ${by}`)).toEqual(['work medium', 'return audit'])
   })
 
   test('steps that a dishonest worker stores without a guard do not hold the end up', async () => {
-    const key = await world.ask({ timeout_ms: 600 })
-    await world.state(key, 'open')
+    const key = await world.ask({ timeout_ms: 2_500 })
+    await world.admitted(key)
     for (const attempt of [5, 9]) sequenceOf(await world.step('fence', key, { attempt }))
     sequenceOf(await world.step('return', key, { attempt: 7 }))
     const end = await world.end(key)
@@ -48,12 +56,12 @@ describe('the timekeeper ends what nobody else ends', () => {
   })
 
   test('a worker that fences without end cannot starve it', async () => {
-    const key = await world.ask({ timeout_ms: 300 })
-    await world.state(key, 'open')
+    const key = await world.ask({ timeout_ms: 2_500 })
+    await world.admitted(key)
     let fenced = 0
     let on = true
     const fencing = (async () => {
-      for (let attempt = 2; on && attempt < 5_000; attempt++) {
+      for (let attempt = 2; on && attempt < 20_000; attempt++) {
         for (const _ of [1, 2, 3]) await world.step('fence', key, { attempt: attempt++ })
         fenced += 3
       }
@@ -66,18 +74,22 @@ describe('the timekeeper ends what nobody else ends', () => {
     expect(last.headers.get(HEADER.code)).toBe('E010')
   })
 
-  test('a cancel ends the whole tree below it within 2 s', async () => {
+  test('a cancel ends the whole tree below it soon', async () => {
     const root = await world.ask({ to: 'audit' })
     const child = await world.ask({ from: 'audit', to: 'scout', parent: await parentOf(world, root) })
     const grandchild = await world.ask({ from: 'scout', to: 'fixer', parent: await parentOf(world, child) })
     await world.state(grandchild, 'open')
-    await world.cancel(root)
-    for (const key of [root, child, grandchild]) expect((await world.end(key, 2_000)).error?.code).toBe('E043')
+    const cancelled = await world.bus.journal.message(await world.cancel(root))
+    for (const key of [root, child, grandchild]) {
+      const end = await world.end(key)
+      expect(end.error?.code).toBe('E043')
+      expect(end.step.time - (cancelled?.time ?? 0)).toBeLessThan(ANY_MS)
+    }
   })
 
   test('a cancel by the subagent is none', async () => {
-    const key = await world.ask({ timeout_ms: 500 })
-    await world.state(key, 'open')
+    const key = await world.ask({ timeout_ms: 2_500 })
+    await world.admitted(key)
     await world.cancel(key, 'audit')
     expect((await world.end(key)).error?.code).toBe('E010')
   })
@@ -88,7 +100,7 @@ describe('the timekeeper ends what nobody else ends', () => {
     const child = await world.ask({ from: 'audit', to: 'scout', parent: proof })
     await world.state(child, 'open')
     sequenceOf(await world.step('return', parent, { attempt: 1, guard: proof.proof }))
-    const end = await world.end(child, 2_000)
+    const end = await world.end(child)
     expect(end.error).toMatchObject({ code: 'E043', details: { because: 'parent' } })
   })
 
@@ -98,7 +110,7 @@ describe('the timekeeper ends what nobody else ends', () => {
     const child = await world.ask({ from: 'audit', to: 'scout', parent: proof })
     await world.state(child, 'open')
     const fence = sequenceOf(await world.step('fence', parent, { attempt: 2, guard: proof.proof }))
-    expect((await world.end(child, 2_000)).error).toMatchObject({ code: 'E043' })
+    expect((await world.end(child)).error).toMatchObject({ code: 'E043' })
     expect((await world.end(await world.ask({ from: 'audit', to: 'scout', parent: proof }))).error?.code).toBe('E013')
     await world.state(await world.ask({ from: 'audit', to: 'scout', parent: { ...proof, proof: fence } }), 'open')
   })
@@ -108,20 +120,20 @@ describe('the timekeeper ends what nobody else ends', () => {
   })
 
   test('1,000 passes that are due at the same moment all end, once each', async () => {
-    const parent = await world.ask({ to: 'audit', timeout_ms: 60_000 })
+    const parent = await world.ask({ to: 'audit', timeout_ms: 150_000 })
     const proof = await parentOf(world, parent)
     const before = world.dispatchers[0]!.stats()
     const keys = await Promise.all(
-      Array.from({ length: 1_000 }, () => world.ask({ from: 'audit', to: 'scout', timeout_ms: 60_000, parent: proof })),
+      Array.from({ length: 1_000 }, () => world.ask({ from: 'audit', to: 'scout', timeout_ms: 150_000, parent: proof })),
     )
-    await until(() => world.dispatchers[0]!.stats().admitted - before.admitted === 1_000, { what: 'all are admitted', deadline_ms: 30_000 })
+    await until(() => world.dispatchers[0]!.stats().admitted - before.admitted === 1_000, { what: 'all are admitted', deadline_ms: 60_000 })
     await world.cancel(parent)
     // The parent and its children are ended, and nothing else.
-    await until(() => world.dispatchers[0]!.stats().ended - before.ended === 1_001, { what: 'all are ended', deadline_ms: 20_000 })
+    await until(() => world.dispatchers[0]!.stats().ended - before.ended === 1_001, { what: 'all are ended', deadline_ms: 60_000 })
     const journals = await Promise.all(keys.map((key) => world.bus.journal.read(key)))
     const kinds = new Set(journals.map((steps) => steps.map(({ kind, code }) => `${kind} ${code}`).join()))
     expect([...kinds]).toEqual(['work undefined,return E043'])
-  }, 60_000)
+  })
 })
 
 describe('requests that no dispatcher admits', () => {
@@ -133,20 +145,25 @@ describe('requests that no dispatcher admits', () => {
   afterAll(() => world[Symbol.asyncDispose]())
 
   test('end with E010 at their stored time plus their timeout, whatever their header says', async () => {
-    const honest = await world.ask({ timeout_ms: 900 })
-    const lying = await world.ask({ timeout_ms: 900, headers: { [HEADER.timeout]: '100' } })
-    const shell = await world.ask({ form: 'json', timeout_ms: 900 })
-    for (const key of [honest, lying, shell]) {
+    const asked = [
+      { timeout_ms: 900 },
+      { timeout_ms: 1_200, headers: { [HEADER.timeout]: '100' } },
+      { timeout_ms: 1_500, form: 'json' as const },
+    ]
+    const keys = await Promise.all(asked.map((ask) => world.ask(ask)))
+    const lateness: number[] = []
+    for (const [at, key] of keys.entries()) {
       const end = await world.end(key)
       const request = await world.bus.journal.message(end.step.request ?? 0)
       expect(end.error).toMatchObject({ code: 'E010' })
       expect(end.step).toMatchObject({ guard: { sequence: 0 }, requested_at: request?.time })
       expect(end.step.digest).toMatch(/^[0-9a-f]{64}$/)
-      const late = end.step.time - ((request?.time ?? 0) + 900)
-      expect(late).toBeGreaterThanOrEqual(0)
-      expect(late).toBeLessThan(500)
-      expect(end.content_type).toBe(key === shell ? 'application/json' : undefined)
+      lateness.push(end.step.time - ((request?.time ?? 0) + (asked[at]?.timeout_ms ?? 0)))
+      expect(end.content_type).toBe(asked[at]?.form && 'application/json')
     }
+    expect(Math.min(...lateness)).toBeGreaterThanOrEqual(0)
+    expect(Math.min(...lateness)).toBeLessThan(2 * BEST_MS)
+    expect(Math.max(...lateness)).toBeLessThan(ANY_MS)
   })
 
   test('stored while every dispatcher was down, and over when one is back: each has one end, E010, soon', async () => {
@@ -165,7 +182,7 @@ describe('requests that no dispatcher admits', () => {
   test('end at once when they are cancelled', async () => {
     const key = await world.ask({ timeout_ms: 20_000 })
     await world.cancel(key)
-    const end = await world.end(key, 2_000)
+    const end = await world.end(key)
     expect(end.error?.code).toBe('E043')
     expect(end.step.digest).toMatch(/^[0-9a-f]{64}$/)
   })
@@ -195,11 +212,11 @@ describe('requests that no dispatcher admits', () => {
 describe('work that the server gives up (D1)', () => {
   test('ends with E011, its attempts, and a dead letter', async () => {
     // The dispatcher keeps the consumers of a subagent as its policy says.
-    const document = { subagents: { audit: { max_attempts: 2, lease_ms: 300 } } }
+    const document = { subagents: { audit: { max_attempts: 2, lease_ms: 1_000 } } }
     await using world = await World.start({ dispatchers: [{ policy: { version: 0, document } }] })
-    await world.bus.ensureAgent('audit', { subagent: true, max_attempts: 2, lease_ms: 300 })
+    await world.bus.ensureAgent('audit', { subagent: true, max_attempts: 2, lease_ms: 1_000 })
     await world.agentRecord('audit')
-    const key = await world.ask({ timeout_ms: 30_000 })
+    const key = await world.ask({ timeout_ms: 120_000 })
     const journal = await world.state(key, 'open')
     await using source = world.slot('medium')
     let deliveries = 0
@@ -208,9 +225,9 @@ describe('work that the server gives up (D1)', () => {
       // A source that was closed fails at once.
       while (pulling.on) if ((await source.pull({ batch: 1, expires_ms: 500 }, () => void deliveries++)) === 'failed') return
     })()
-    await until(() => deliveries === 1, { what: 'the first delivery' })
+    await until(() => deliveries >= 1, { what: 'the first delivery' })
     sequenceOf(await world.step('fence', key, { attempt: 2, guard: journal.last }))
-    const end = await world.end(key, 6_000)
+    const end = await world.end(key)
     pulling.on = false
     await lost
     expect(deliveries).toBe(2)

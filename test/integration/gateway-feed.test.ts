@@ -110,7 +110,7 @@ describe('the feed of events', () => {
     await made.state({ originator: 'alice', subagent: 'idle', id: held.id }, 'held')
     await held.cancel()
     await expect(held.result()).rejects.toMatchObject({ code: 'E043' })
-    const pass = alice.passOver({ subagent: 'idle', reason: 'r', work_context, timeout_ms: 1_500 })
+    const pass = alice.passOver({ subagent: 'idle', reason: 'r', work_context, timeout_ms: 4_000 })
     await made.state({ originator: 'alice', subagent: 'idle', id: pass.id }, 'open')
     const behind = (await made.bus.bounds()).last
     await expect(pass.result()).rejects.toMatchObject({ code: 'E010' })
@@ -161,7 +161,7 @@ describe('the feed of events', () => {
   })
 
   it('sends away who takes nothing, and goes on for everybody else', async () => {
-    const gateway = await world.another({ heartbeat_ms: 10, slow_ms: 50 })
+    const gateway = await world.another({ heartbeat_ms: 10, slow_ms: 2_000 })
     const open = (method: string) =>
       gateway.app.request('http://localhost/api/pass-over/events', { method, headers: { authorization: 'Bearer ann' } })
     const metric = async (what: string) => {

@@ -37,7 +37,7 @@ describe('many at once', () => {
     const sequences = versions.map(({ sequence }) => sequence)
     expect([...sequences].sort((a, b) => b - a)).toEqual(sequences)
     expect(await PolicyStore.open(world.bus).then((store) => store.stand())).toMatchObject({ kind: 'valid', value: { version: 50 } })
-  }, 120_000)
+  })
 
   test('under load every pass runs under exactly one version: the one that it records', async () => {
     // Dispatchers and load are processes of their own: what is measured is theirs, not this one's.

@@ -40,5 +40,5 @@ test('above the mark an agent hears E014 at once, with when to try again; whiche
   const later = await world.dispatcher(WATER)
   await until(async () => (await world.bus.usage()).requests === 'open', { what: 'requests are open', deadline_ms: 30_000 })
   await ask()
-  expect(checkOf(later, 'room').state).toBe('ok')
+  await until(() => checkOf(later, 'room').state === 'ok', { what: 'it says so' })
 })

@@ -60,5 +60,5 @@ describe('after kill -9 of every process and of the server', () => {
     const told = passAnswer.parse(await world.bus.ask({ op: 'pass', id: held.id, originator: 'alice', subagent: 'audit' }))
     expect(told.ok && told.passes[0]?.decisions).toMatchObject([{ item: 'dispatch', person: 'maria', verdict: 'approve' }])
     await until(async () => (await inboxIds()).length === 0, { what: 'nothing waits any more', deadline_ms: 20_000 })
-  }, 120_000)
+  })
 })

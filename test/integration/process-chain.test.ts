@@ -87,7 +87,7 @@ describe.concurrent('chains that are refused (the handler that asked throws what
       const claims = { ancestors: [], chain_depth: 1, root: key, ...more }
       const body = JSON.parse(Buffer.from(data).toString()) as object
       await world.bus.publish({ ...message, data: Buffer.from(JSON.stringify({ ...body, ...claims })) })
-      return (await world.end(key, 20_000)).error?.code
+      return (await world.end(key, 60_000)).error?.code
     }
     const [own, parents, grandparents] = [await proofOf(third), await proofOf(second), await proofOf(root)]
     // With its true parent, whatever it claims.
@@ -103,28 +103,28 @@ describe.concurrent('chains that are refused (the handler that asked throws what
     expect(await codeOf('fixer', 'last')).toBe('E013')
     for (const one of [root, second, third]) worker(one.subagent).tell({ do: 'release' })
     await world.cancel(root)
-    for (const one of [root, second, third]) await world.end(one, 20_000)
+    for (const one of [root, second, third]) await world.end(one, 60_000)
   })
 })
 
 describe.concurrent('time', () => {
   test('timeout with a dead worker: E010 within the bound, once', async () => {
     const dead = await here.worker('mortal', 'mortal')
-    const pass = alice.pass('mortal', 'wait', { timeout_ms: 1_500 })
+    const pass = alice.pass('mortal', 'wait', { timeout_ms: 6_000 })
     await dead.heard('run')
     await dead.kill()
-    expect(await pass.outcome(15_000)).toMatchObject({ code: 'E010' })
+    expect(await pass.outcome()).toMatchObject({ code: 'E010' })
     const key = await pass.key()
     const found = (await here.judge()).passes.get(`alice/mortal/${key.id}`)
     expect(found).toMatchObject({ returns: 1, ended: { by: 'passover', code: 'E010' } })
-    expect((found?.ended?.time ?? 0) - (found?.deadline ?? 0)).toBeLessThan(3_000)
+    expect((found?.ended?.time ?? 0) - (found?.deadline ?? 0)).toBeLessThan(20_000)
   })
 
   test('an output after the timeout is stored as late, and never becomes a second return', async () => {
     const slow = await here.worker('slow', 'slow')
-    const pass = alice.pass('slow', 'wait', { timeout_ms: 800 })
+    const pass = alice.pass('slow', 'wait', { timeout_ms: 6_000 })
     await slow.heard('run')
-    expect(await pass.outcome(15_000)).toMatchObject({ code: 'E010' })
+    expect(await pass.outcome()).toMatchObject({ code: 'E010' })
     const key = await pass.key()
     slow.tell({ do: 'release' })
     const { bus } = here.world

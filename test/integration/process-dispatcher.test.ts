@@ -39,8 +39,8 @@ const rows: Row[] = [
   { point: 'decision:before-publish', reason: 'echo', held: true, gets: returned },
   { point: 'decision:after-publish', reason: 'echo', held: true, gets: returned },
   { point: 'decision:before-ack', reason: 'echo', held: true, gets: returned },
-  { point: 'ending:before-publish', reason: 'sleep 60000', timeout_ms: 1_500, gets: { code: 'E010' } },
-  { point: 'ending:after-publish', reason: 'sleep 60000', timeout_ms: 1_500, gets: { code: 'E010' } },
+  { point: 'ending:before-publish', reason: 'sleep 60000', timeout_ms: 6_000, gets: { code: 'E010' } },
+  { point: 'ending:after-publish', reason: 'sleep 60000', timeout_ms: 6_000, gets: { code: 'E010' } },
 ]
 
 describe('a dispatcher process killed with SIGKILL between two of its steps, and another one after it', () => {
@@ -53,13 +53,13 @@ describe('a dispatcher process killed with SIGKILL between two of its steps, and
     })
     const key = await pass.key()
     if (held) {
-      const journal = await world.state(key, 'held', 20_000)
+      const journal = await world.state(key, 'held', 60_000)
       await world.decide(key, { digest: (journal.state === 'held' && journal.held.digest) || '' })
     }
-    expect(await within(doomed.exited, 'it ends itself there', 30_000)).toMatchObject({ signal: 'SIGKILL' })
+    expect(await within(doomed.exited, 'it ends itself there', 60_000)).toMatchObject({ signal: 'SIGKILL' })
     await using _successor = await here.dispatcher()
-    expect(await pass.outcome(25_000)).toMatchObject(gets)
-    await world.untilAcknowledged(20_000)
+    expect(await pass.outcome()).toMatchObject(gets)
+    await world.untilAcknowledged()
     expect(runsOf(key.id, worker)).toEqual([1])
     const { passes, problems } = await here.judge()
     expect(passes.get(`alice/audit/${key.id}`)).toMatchObject({ held: held ? 1 : 0, works: 1, returns: 1 })

@@ -123,7 +123,7 @@ describe.concurrent('worker processes that lose their lease', () => {
     // To it a journal that reads as empty is no proof (an exact get may be behind): it tries for 15 s under its guard, then keeps its output as late.
     await until(() => late(key), { what: 'it gives up', deadline_ms: 45_000 })
     expect(await kinds(key)).toEqual([])
-  }, 90_000)
+  })
 
   /** Attempt 1 has run and stands still before its return; attempt 2, by another worker, has returned. */
   async function stoppedBeforeReturn(): Promise<{ key: PassKey; first: TestProcess }> {
@@ -238,7 +238,7 @@ describe.concurrent('worker processes that are told to end', () => {
   test('a handler that ignores the end of its pass: the pass ends, and the process still drains', async () => {
     const agent = newAgent()
     const only = await here.worker(agent, 'only', { DRAIN_MS: '500' })
-    const pass = alice.pass(agent, 'stubborn', { timeout_ms: 500 })
+    const pass = alice.pass(agent, 'stubborn', { timeout_ms: 5_000 })
     expect(await pass.outcome()).toMatchObject({ code: 'E010' })
     await only.heard('aborted')
     only.signal('SIGTERM')

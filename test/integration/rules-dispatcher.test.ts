@@ -50,7 +50,7 @@ describe('rule 3: a child lives only while its proof names its parent`s last ste
     await until(() => faults.reached, { what: 'it has looked' })
     sequenceOf(await world.step('fence', parent, { attempt: 2, guard: proof.proof }))
     faults.go()
-    const end = await world.end(child, 15_000)
+    const end = await world.end(child)
     expect(end.error).toMatchObject({ code: 'E043', details: { because: 'parent' } })
     expect((await world.journal(parent)).state).toBe('open')
   })
@@ -68,12 +68,13 @@ describe('rule 3: a child lives only while its proof names its parent`s last ste
     await until(() => faults.reached, { what: 'it has looked' })
     sequenceOf(await world.step('return', parent, { attempt: 1, guard: proof.proof }))
     faults.go()
-    expect((await world.end(child, 15_000)).error).toMatchObject({ code: 'E043' })
+    expect((await world.end(child)).error).toMatchObject({ code: 'E043' })
   })
 })
 
 describe('rule 5: a first step later than the id`s window counts only as "expired"', () => {
-  const id_window_ms = 2_000
+  /** Within it another dispatcher starts and admits, on a machine that others use too. */
+  const id_window_ms = 3_000
   const windows = (n: number) => new Promise((later) => setTimeout(later, n * id_window_ms))
 
   // Fails with `step.time - asked > rules.id_window_ms` taken for false in firstStepIsLate (packages/core/src/lifecycle.ts).
@@ -96,7 +97,7 @@ describe('rule 5: a first step later than the id`s window counts only as "expire
       // Asked again, the pass is admitted, worked on and returned, and in time deleted.
       const keeper = await world.dispatcher({ id_window_ms })
       requests.push(sequenceOf(await world.bus.publish(message)))
-      const journal = await world.state(key, 'open', 20_000)
+      const journal = await world.state(key, 'open')
       const end = sequenceOf(await world.step('return', key, { attempt: 1, guard: journal.last }))
       await windows(2)
       for (const sequence of [...requests, journal.last, end]) await world.bus.journal.deleteMessage(sequence)
@@ -107,14 +108,14 @@ describe('rule 5: a first step later than the id`s window counts only as "expire
           const found = await world.bus.journal.read(key)
           return found.length === 2 ? found : undefined
         },
-        { what: 'it is told that the id expired', deadline_ms: 15_000 },
+        { what: 'it is told that the id expired' },
       )
       expect(work).toMatchObject({ kind: 'work' })
       expect(expired).toMatchObject({ kind: 'return', by: 'passover', code: 'E005' })
       expect(await world.journal(key, id_window_ms)).toMatchObject({ state: 'done', attempt: 0 })
       expect(keeper.stats().open).toBe(0)
     },
-    60_000,
+    180_000,
   )
 
   // Fails without `step.code === 'E005'` in isExpiry (packages/core/src/lifecycle.ts).
@@ -141,7 +142,7 @@ describe('rule 7: who acknowledges a request leaves a begun journal', () => {
     await using world = await World.start({ dispatchers: [{ timekeeper: false }], faults })
     await world.agent('audit')
     const key = await world.ask()
-    await world.state(key, 'open', 20_000)
+    await world.state(key, 'open')
     expect(failures).toBe(2)
     await world.untilAcknowledged()
     expect((await world.bus.journal.read(key)).map(({ kind }) => kind)).toEqual(['work'])

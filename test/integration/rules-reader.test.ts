@@ -28,7 +28,7 @@ async function running() {
   let release: ((text: string) => void) | undefined
   await worker.onPass(() => new Promise<string>((resolve) => (release = resolve)))
   const alice = await world.agent('alice')
-  const handle = alice.passOver({ subagent: name, reason: 'x', work_context, timeout_ms: 8_000 })
+  const handle = alice.passOver({ subagent: name, reason: 'x', work_context, timeout_ms: 60_000 })
   await handle.stored
   const key: PassKey = { originator: 'alice', subagent: name, id: handle.id }
   const { last } = await world.world.state(key, 'open')
@@ -75,7 +75,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     // Its own guarded return is refused by what was stored in between; either way nobody gets the forged one.
     const results = await Promise.allSettled([handle, other])
     for (const result of results) expect(JSON.stringify(result)).not.toContain('forged')
-  }, 60_000)
+  })
 
   // Fails without guardsJournal in believedReturn (packages/sdk/src/view.ts).
   test('a return whose guard is another subject`s, by an attempt that was fenced, is not taken', async () => {
@@ -88,7 +88,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     expect((await world.world.journal(key)).state).toBe('open')
     await world.world.cancel(key)
     for (const one of [handle, other]) await expect(one).rejects.toMatchObject({ code: 'E043' })
-  }, 60_000)
+  })
 
   // Fails with `before === attemptBegin(step.attempt, seen)` taken for true in believedReturn (packages/sdk/src/view.ts).
   test('a fenced attempt`s return that names the newer attempt`s fence is not taken, heard or read', async () => {
@@ -100,7 +100,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     expect((await world.world.journal(key)).state).toBe('open')
     await world.world.cancel(key)
     for (const one of [handle, other]) await expect(one).rejects.toMatchObject({ code: 'E043' })
-  }, 60_000)
+  })
 
   // Fails with any return by the subagent believed in believedReturn (packages/sdk/src/view.ts): the last one is what it finds.
   test('a later dishonest return hides the first one from exact gets: whoever comes later gets the first, from the audit', async () => {
@@ -111,7 +111,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     expect((await world.world.bus.journal.glimpse(key)).filter(({ kind }) => kind === 'return')).toMatchObject([{ nonce: 'forged' }])
     const { handle: later } = await reader(key)
     expect((await later).output).toBe('honest')
-  }, 60_000)
+  })
 
   // Fails without the digest in systemReturn (services/dispatcher/src/first-step.ts), or without `differs` in look (packages/sdk/src/look.ts).
   test('a first-step return carries the request`s digest: the same request hears it again, another one hears E005', async () => {

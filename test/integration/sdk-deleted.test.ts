@@ -6,7 +6,8 @@ import { AgentWorld } from '../support/agents.js'
 import { clockOf, random } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
-const WINDOW_MS = 1_500
+/** Within it the pass is asked for and admitted, on a machine that others use too. */
+const WINDOW_MS = 3_000
 const work_context = { objective: 'count' }
 
 describe('a pass that the stream has deleted', () => {
@@ -33,5 +34,5 @@ describe('a pass that the stream has deleted', () => {
     expect((await ask('once')).output).toBe('run 1')
     await expect(ask('twice')).rejects.toMatchObject({ code: 'E005' })
     expect(runs).toBe(1)
-  }, 40_000)
+  })
 })

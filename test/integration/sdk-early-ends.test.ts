@@ -56,10 +56,14 @@ describe('work that is over before it began', () => {
       return 'ran'
     })
     await until(() => gate.hits === 1, { what: 'the attempt is being begun' })
+    // What its worker hears comes on the same connection.
+    let ended = false
+    await using _hearing = await world.buses.get(slow)?.hearEndings('slow', () => {
+      ended = true
+    })
     await handle.cancel()
     await expect(handle).rejects.toMatchObject({ code: 'E043' })
-    // Both hear of it on connections of their own.
-    await new Promise((later) => setTimeout(later, 200))
+    await until(() => ended, { what: 'its worker hears of it' })
     gate.open()
     await until(() => worker.running === 0, { what: 'it is over' })
     expect(runs).toBe(0)
@@ -91,7 +95,7 @@ describe('work that is over before it began', () => {
   it('runs work with a single attempt that was stored before its worker connected, once', async () => {
     await registered('once')
     const alice = await world.agent('alice')
-    const handle = alice.passOver({ subagent: 'once', reason: 'x', work_context, timeout_ms: 8_000 })
+    const handle = alice.passOver({ subagent: 'once', reason: 'x', work_context, timeout_ms: 60_000 })
     expect((await world.world.work(keyOf('once', handle.id))).max_attempts).toBe(1)
     const once = await world.agent('once')
     let runs = 0

@@ -21,10 +21,13 @@ describe('when nobody is there', () => {
     await before.stored
     proxy.cut()
     const begun = Date.now()
-    await expect(alice.passOver({ subagent: 'audit', reason: 'x', work_context })).rejects.toMatchObject({ code: 'E040' })
+    // Its own time would be over much later.
+    await expect(alice.passOver({ subagent: 'audit', reason: 'x', work_context, timeout_ms: 120_000 })).rejects.toMatchObject({
+      code: 'E040',
+    })
     expect(Date.now() - begun).toBeGreaterThan(3_000)
-    expect(Date.now() - begun).toBeLessThan(11_000)
-  }, 40_000)
+    expect(Date.now() - begun).toBeLessThan(25_000)
+  })
 
   it('passOver: E040 at its timeout plus 5 s without a dispatcher', async () => {
     await using world = await AgentWorld.start({ audit: false, dispatchers: [] })
@@ -34,9 +37,9 @@ describe('when nobody is there', () => {
       code: 'E040',
     })
     expect(Date.now() - begun).toBeGreaterThanOrEqual(5_900)
-    expect(Date.now() - begun).toBeLessThan(13_000)
+    expect(Date.now() - begun).toBeLessThan(35_000)
     expect(alice.awaited).toBe(0)
-  }, 40_000)
+  })
 
   it('onPass: E040 without a dispatcher, but works without one where its consumers exist', async () => {
     await using world = await AgentWorld.start({ audit: false, dispatchers: [] })
@@ -46,7 +49,7 @@ describe('when nobody is there', () => {
     const known = await world.agent('known')
     const worker = await known.onPass(() => 'x')
     await worker.drain()
-  }, 60_000)
+  })
 
   it('onPass: E013 where registration is closed', async () => {
     await using world = await AgentWorld.start({ audit: false, dispatchers: [{ registration: 'closed' }] })
@@ -69,19 +72,24 @@ describe('a worker says what happens to it', () => {
     expect(events).toEqual([{ kind: 'waits', text: 'greeter waits for work (3 at a time)' }])
     const asked = alice.passOver({ subagent: 'greeter', reason: 'x', work_context })
     await expect(asked).rejects.toMatchObject({ code: 'E011' })
-    expect(events[1]).toMatchObject({
+    // That it cannot be seen may be told at any time.
+    const seen = () => events.filter(({ kind }) => kind !== 'unseen')
+    expect(seen()[1]).toMatchObject({
       kind: 'failed',
       attempt: 1,
       error: { code: 'E011' },
       text: expect.stringMatching(/no such table\n +at /),
     })
-    // That it cannot be seen meanwhile may be told at any time; how it is, only when it is known that the server is there.
-    const told = () => events.slice(2).flatMap(({ kind }) => (kind === 'unseen' ? [] : [kind]))
+    // How the server is, is told only when it is known that it is there.
+    const told = () =>
+      seen()
+        .slice(2)
+        .map(({ kind }) => kind)
     proxy.cut()
     await until(() => told()[0] === 'lost', { what: 'it says that the server is lost' })
     proxy.mend()
     await until(() => told()[1] === 'found', { what: 'it says that the server is found again, and nothing before' })
-  }, 40_000)
+  })
 })
 
 describe('when the server restarts', () => {
@@ -101,5 +109,5 @@ describe('when the server restarts', () => {
     expect((await open).output).toBe('across the restart')
     const after = await alice.passOverWithRetry({ subagent: 'steady', reason: 'x', work_context }, { retry_delay_ms: 200 })
     expect(after.output).toBe('at once')
-  }, 60_000)
+  })
 })

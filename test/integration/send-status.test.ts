@@ -100,7 +100,7 @@ describe('send status', () => {
     let records = 0
     for await (const { value } of passes.entries()) records += value.key.subagent === 'many' ? 1 : 0
     expect(records).toBe(900)
-  }, 120_000)
+  })
 })
 
 async function entriesOf(): Promise<{ key: string; value: unknown }[]> {

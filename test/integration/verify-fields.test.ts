@@ -115,5 +115,5 @@ describe('one message of an archive whose chain was made anew', () => {
       expect({ id, shown: shown.filter(({ rule }) => rule !== 'erasure') }).toEqual({ id, shown: [] })
       expect(counts.erased).toBe(events.filter(isGone).length)
     }
-  }, 120_000)
+  })
 })

@@ -168,7 +168,7 @@ export class World implements AsyncDisposable {
     return foldJournal(await this.bus.journal.read(key), { id_window_ms }).journal
   }
 
-  async state(key: PassKey, state: JournalState['state'], deadline_ms = 10_000): Promise<JournalState> {
+  async state(key: PassKey, state: JournalState['state'], deadline_ms = 30_000): Promise<JournalState> {
     return until(
       async () => {
         const journal = await this.journal(key)
@@ -176,6 +176,11 @@ export class World implements AsyncDisposable {
       },
       { what: `${key.id} is ${state}`, deadline_ms },
     )
+  }
+
+  /** Waits until it was admitted, whatever became of it since: a short deadline may be over before anybody looks. */
+  async admitted(key: PassKey): Promise<void> {
+    await until(async () => (await this.bus.journal.read(key)).some(({ kind }) => kind === 'work'), { what: `${key.id} is admitted` })
   }
 
   async work(key: PassKey): Promise<WorkControl> {
@@ -199,7 +204,7 @@ export class World implements AsyncDisposable {
   }
 
   /** Waits for the terminal return of a pass. */
-  async end(key: PassKey, deadline_ms = 10_000): Promise<Terminal> {
+  async end(key: PassKey, deadline_ms = 30_000): Promise<Terminal> {
     const journal = await this.state(key, 'done', deadline_ms)
     if (journal.state !== 'done') throw new Error('not done')
     const stored = await this.bus.journal.message(journal.return.sequence)
@@ -237,7 +242,7 @@ export class World implements AsyncDisposable {
   }
 
   /** Waits until every request and decision is acknowledged. */
-  async untilAcknowledged(deadline_ms = 15_000): Promise<void> {
+  async untilAcknowledged(deadline_ms = 60_000): Promise<void> {
     await untilTaken(this.nats.servers, deadline_ms)
   }
 

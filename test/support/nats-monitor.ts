@@ -57,7 +57,7 @@ export async function takeCensus(monitors: string[]): Promise<Census> {
 }
 
 async function ask<T>(monitor: string, path: string): Promise<T> {
-  const answer = await fetch(new URL(path, monitor), { signal: AbortSignal.timeout(5_000) })
+  const answer = await fetch(new URL(path, monitor), { signal: AbortSignal.timeout(20_000) })
   if (!answer.ok) throw new Error(`${path} answers ${answer.status}`)
   return (await answer.json()) as T
 }

@@ -84,7 +84,7 @@ function assemble(maker: Maker, made: MadeNodes): NatsFixture {
     servers: nodes.map((one) => one.url),
     url: node.url,
     census: () => takeCensus(monitors()),
-    async untilNothingLeft(before, deadline_ms = 5_000) {
+    async untilNothingLeft(before, deadline_ms = 30_000) {
       let left: string[] = []
       await until(
         async () => {

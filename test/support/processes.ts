@@ -65,7 +65,7 @@ export interface TestProcess extends AsyncDisposable {
 }
 
 const KEPT = 1 << 20
-const DEADLINE_MS = 15_000
+const DEADLINE_MS = 60_000
 
 /** Runs a script (a path, or a file URL) in a node of its own, with a channel for messages. */
 export function startProcess(script: string | URL, options: ProcessOptions = {}): TestProcess {

@@ -48,7 +48,7 @@ export class Receiver implements AsyncDisposable {
 
   /** Waits until so many notices of a pass came. */
   async got(id: string, count = 1): Promise<Received[]> {
-    await until(() => this.of(id).length >= count, { what: `${count} notices of ${id}`, deadline_ms: 15_000 })
+    await until(() => this.of(id).length >= count, { what: `${count} notices of ${id}`, deadline_ms: 60_000 })
     return this.of(id)
   }
 

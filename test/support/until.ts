@@ -3,7 +3,7 @@ export async function until<T>(
   ask: () => T | Promise<T>,
   options: { what: string; deadline_ms?: number; every_ms?: number },
 ): Promise<NonNullable<Awaited<T>>> {
-  const { what, deadline_ms = 10_000, every_ms = 20 } = options
+  const { what, deadline_ms = 30_000, every_ms = 20 } = options
   const deadline = Date.now() + deadline_ms
   let last: unknown
   for (;;) {
@@ -21,7 +21,7 @@ export async function until<T>(
 }
 
 /** A promise's value, or an error that names what took too long. The promise itself goes on. */
-export async function within<T>(promise: Promise<T>, what: string, deadline_ms = 10_000): Promise<T> {
+export async function within<T>(promise: Promise<T>, what: string, deadline_ms = 30_000): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what}: not within ${deadline_ms} ms`)), deadline_ms)

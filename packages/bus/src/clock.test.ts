@@ -1,6 +1,10 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ServerClock } from './clock.js'
 import { ClockKeeper } from './clock-keeper.js'
+
+// Both clocks stand still but where a test moves them: between two looks at them somebody else may have the processor.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance', 'setTimeout', 'clearTimeout'] }))
+afterEach(() => void vi.useRealTimers())
 
 /** A sample taken now, of a server that is `ahead` of the local clock, with a round trip of `ms`, stamped at its begin (0) or end (1). */
 function sample(ahead: number, ms: number, stamped = 0.5) {
@@ -55,7 +59,7 @@ describe('the keeper of the clock', () => {
     const slowOnce = async () => {
       asked += 1
       const time = Date.now() + 5_000
-      if (asked === 1) await new Promise((done) => setTimeout(done, 300))
+      if (asked === 1) await vi.advanceTimersByTimeAsync(300)
       return time
     }
     const keeper = new ClockKeeper({ stream: slowOnce, service: async () => undefined })
@@ -67,7 +71,7 @@ describe('the keeper of the clock', () => {
   it('is not measured by answers that are all slow', async () => {
     const keeper = new ClockKeeper({
       stream: async () => {
-        await new Promise((done) => setTimeout(done, 260))
+        await vi.advanceTimersByTimeAsync(260)
         return Date.now() + 5_000
       },
       service: async () => undefined,
