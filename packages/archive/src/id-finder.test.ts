@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { IdFinder } from './id-finder.js'
+import type { Hashes, IdPages } from './id-pages.js'
 import type { ManifestEntry } from './manifest.js'
 import { SegmentDamaged } from './segment.js'
 import { encodeIndex } from './segment-index.js'
@@ -8,15 +9,27 @@ const entry = (k: number) => ({ k, first_time: 10 * k + 1, last_time: 10 * k + 9
 
 const REMOVED = 9
 
+/** What is on disk, in a map. */
+function pagesInMap(onAdd: () => void = () => undefined): IdPages {
+  const kept = new Map<number, Uint32Array>()
+  const add = async (hashes: readonly Hashes[]) => {
+    for (const { k, ids } of hashes) kept.set(k, ids)
+    onAdd()
+  }
+  const segmentsOf = async (hash: number) => [...kept].filter(([, ids]) => ids.includes(hash)).map(([k]) => k)
+  const forget = (k: number) => void kept.delete(k)
+  return { add, segmentsOf, forget, [Symbol.asyncDispose]: async () => undefined } as unknown as IdPages
+}
+
 /** Of an archive that may grow. */
-function finderOf(entries: ManifestEntry[]): IdFinder {
+function finderOf(entries: ManifestEntry[], disk?: { most: number; open: () => Promise<IdPages> }): IdFinder {
   const manifest = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
   const key = (k: number) => ({ originator: 'alice', subagent: 'audit', id: `given-id-${k}` })
-  return new IdFinder(manifest, async (k) =>
+  const indexOf = async (k: number) =>
     k === REMOVED
       ? undefined
-      : encodeIndex(k, [{ key: key(k), session_id: undefined, sequences: [k * 4_096], begins: true }], { parts: [`alice/part-${k}`] }),
-  )
+      : encodeIndex(k, [{ key: key(k), session_id: undefined, sequences: [k * 4_096], begins: true }], { parts: [`alice/part-${k}`] })
+  return new IdFinder(manifest, indexOf, disk)
 }
 
 it('says that it does not know all segments until their indexes were read', async () => {
@@ -100,4 +113,47 @@ it('one that was sealed since and could not be read is read when somebody asks a
   await expect(finder.segments()).rejects.toThrow('nobody answers')
   broken = false
   expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([1, 0])
+})
+
+/** What stands in memory for an id of each. */
+function hashesIn(finder: IdFinder): number {
+  const { known } = finder as unknown as { known: Map<number, { ids: unknown }> }
+  return [...known.values()].filter(({ ids }) => ids instanceof Uint32Array).length
+}
+
+// Fails where nothing is paged: four bytes a pass stood in memory as long as the archive keeps it.
+it('keeps in memory what the newest segments speak of, and finds the others all the same', async () => {
+  const entries = Array.from({ length: 700 }, (_, k) => entry(k))
+  const finder = finderOf(entries, { most: 32, open: async () => pagesInMap() })
+  await finder.prepare()
+  expect([hashesIn(finder), finder.trouble]).toEqual([expect.any(Number), undefined])
+  expect(hashesIn(finder)).toBeLessThan(32 + 256 + 16)
+  for (const k of [0, 1, 255, 256, 511, 512, 699]) expect(await finder.segmentsOf(`given-id-${k}`)).toEqual([k])
+  expect(await finder.segmentsOf('given-id-700')).toEqual([])
+  finder.forget(1)
+  expect([await finder.segmentsOf('given-id-1'), await finder.segmentsOf('given-id-2')]).toEqual([[], [2]])
+  await finder.renew(entry(2) as { k: number; first_time: number; last_time: number })
+  expect([await finder.segmentsOf('given-id-2'), await finder.speaksOf('alice/part-3')]).toEqual([[2], true])
+  for (let k = 700; k < 1_000; k++) entries.push(entry(k))
+  await finder.follow()
+  expect(hashesIn(finder)).toBeLessThan(32 + 256 + 16)
+  expect([await finder.segmentsOf('given-id-2'), await finder.segmentsOf('given-id-999')]).toEqual([[2], [999]])
+  await finder.close()
+})
+
+it('what cannot be written to disk stays in memory, and it says so', async () => {
+  const entries = Array.from({ length: 300 }, (_, k) => entry(k))
+  const finder = finderOf(entries, { most: 0, open: () => Promise.reject(new Error('no space left')) })
+  await finder.prepare()
+  expect(finder.trouble).toBe('hashes of ids stay in memory: no space left')
+  expect(await finder.segmentsOf('given-id-5')).toEqual([5])
+  await finder.close()
+})
+
+it('a segment that is removed while its hashes go to disk is not found there', async () => {
+  const entries = Array.from({ length: 257 }, (_, k) => entry(k))
+  const finder: IdFinder = finderOf(entries, { most: 0, open: async () => pagesInMap(() => finder.forget(3)) })
+  await finder.prepare()
+  expect([await finder.segmentsOf('given-id-3'), await finder.segmentsOf('given-id-4')]).toEqual([[], [4]])
+  await finder.close()
 })

@@ -1,8 +1,12 @@
+import { type Hashes, IdPages, lowerBound, RUN_SEGMENTS } from './id-pages.js'
 import type { Manifest } from './manifest.js'
 import { SegmentDamaged } from './segment.js'
-import { decodeIndex, partsIn } from './segment-index.js'
+import { namedIn } from './segment-index.js'
 
 const AT_ONCE = 16
+/** Of so many segments the hashes stay in memory, 8 MB where each speaks of a thousand passes; those of older ones go to disk, a run at a time. */
+const IN_MEMORY = 2_048
+const NONE = new Uint32Array()
 
 interface Span {
   first_time: number
@@ -12,25 +16,33 @@ interface Span {
 type Spanned = Span & { k: number }
 
 interface Known extends Span {
-  /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. `any`: its index is damaged, and it may speak of each. */
-  ids: Uint32Array | 'any'
+  /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. `paged`: they are on disk. `any`: its index is damaged, and it may speak of each. */
+  ids: Uint32Array | 'paged' | 'any'
   /** The same of the parts that it refers to; undefined: it does not say. */
   parts: Uint32Array | undefined
 }
 
 /**
  * In which segments an id stands, however many there are: of each segment's index the hashes of its ids are kept. Segments that are sealed
- * later are read when somebody asks.
+ * later are read when somebody asks, or by `follow`. What is kept in memory does not grow with the archive but by a line a segment.
  */
 export class IdFinder {
   private readonly known = new Map<number, Known>()
   private newest = -1
   private ready = false
   private reading: Promise<void> | undefined
+  private pages: IdPages | undefined
+  /** How many segments have their hashes in memory. */
+  private inMemory = 0
+  private paging: Promise<void> | undefined
+  private closed = false
+  /** Why hashes are not on disk that should be. */
+  trouble: string | undefined
 
   constructor(
     private readonly manifest: Pick<Manifest, 'all' | 'entry' | 'newest'>,
     private readonly indexOf: (k: number) => Promise<Uint8Array | undefined>,
+    private readonly disk: { most: number; open: () => Promise<IdPages> } = { most: IN_MEMORY, open: () => IdPages.open() },
   ) {}
 
   /** Whether the indexes of all segments that were sealed at the start are read. */
@@ -57,8 +69,23 @@ export class IdFinder {
     await this.readNewer()
     const hash = hashOf(id)
     const found: number[] = []
-    for (const [k, { ids }] of this.known) if (ids === 'any' || has(ids, hash)) found.push(k)
-    return found.sort((a, b) => b - a)
+    for (const [k, { ids }] of this.known) if (ids === 'any' || (ids !== 'paged' && has(ids, hash))) found.push(k)
+    // What was paged meanwhile is found twice.
+    const paged = (await this.pages?.segmentsOf(hash)) ?? []
+    return [...new Set([...found, ...paged])].sort((a, b) => b - a)
+  }
+
+  /** Reads the indexes of what was sealed since, so that who asks later need not wait for it. */
+  async follow(): Promise<void> {
+    if (this.ready) await this.readNewer()
+  }
+
+  /** It finds no more what is on disk. */
+  async close(): Promise<void> {
+    this.closed = true
+    await this.paging
+    await this.pages?.[Symbol.asyncDispose]()
+    this.pages = undefined
   }
 
   /** Segments, newest first, with the server's times of their first and last messages. Not `complete`: not all were read yet, or could be. */
@@ -80,12 +107,15 @@ export class IdFinder {
 
   /** A segment was removed, or its index is another. */
   forget(k: number): void {
+    const known = this.known.get(k)
     this.known.delete(k)
+    if (known?.ids === 'paged') this.pages?.forget(k)
+    else if (known && known.ids !== 'any') this.inMemory--
   }
 
   /** Reads the index of one segment again. */
   async renew(entry: Spanned): Promise<void> {
-    this.known.delete(entry.k)
+    this.forget(entry.k)
     await this.note(entry)
   }
 
@@ -110,7 +140,39 @@ export class IdFinder {
   private async note({ k, first_time, last_time }: Spanned): Promise<void> {
     const told = await this.toldBy(k)
     this.newest = Math.max(this.newest, k)
-    if (told) this.known.set(k, { first_time, last_time, ...told })
+    // Two may have read it at once.
+    this.forget(k)
+    if (!told) return
+    this.known.set(k, { first_time, last_time, ...told })
+    if (told.ids === 'any' || ++this.inMemory < this.disk.most + RUN_SEGMENTS || this.closed) return
+    this.paging ??= this.page().finally(() => {
+      this.paging = undefined
+    })
+    await this.paging
+  }
+
+  /** The hashes of the oldest segments go to disk; where they cannot, they stay. */
+  private async page(): Promise<void> {
+    const hashes: Hashes[] = []
+    for (const [k, { ids }] of this.known) if (typeof ids === 'object') hashes.push({ k, ids })
+    const oldest = hashes.sort((a, b) => a.k - b.k).slice(0, RUN_SEGMENTS)
+    try {
+      this.pages ??= await this.disk.open()
+      await this.pages.add(oldest)
+      this.trouble = undefined
+    } catch (error) {
+      this.trouble = `hashes of ids stay in memory: ${error instanceof Error ? error.message : String(error)}`
+      return
+    }
+    for (const { k, ids } of oldest) {
+      const known = this.known.get(k)
+      // It may have been removed, or be another one, meanwhile.
+      if (known?.ids !== ids) this.pages.forget(k)
+      else {
+        known.ids = 'paged'
+        this.inMemory--
+      }
+    }
   }
 
   /** One that is damaged stays so: to wait for it would keep all the others from being found. Undefined: it was removed. */
@@ -118,8 +180,8 @@ export class IdFinder {
     try {
       const index = await this.indexOf(k)
       if (!index) return undefined
-      const parts = partsIn(index)
-      return { ids: hashesOf(decodeIndex(index).map(({ key }) => key.id)), parts: parts && hashesOf(parts) }
+      const { ids, parts } = namedIn(index)
+      return { ids: hashesOf(ids), parts: parts && hashesOf(parts) }
     } catch (error) {
       if (error instanceof SegmentDamaged) return { ids: 'any', parts: undefined }
       throw error
@@ -128,7 +190,7 @@ export class IdFinder {
 }
 
 function hashesOf(texts: readonly string[]): Uint32Array {
-  return Uint32Array.from(texts, hashOf).sort()
+  return texts.length === 0 ? NONE : Uint32Array.from(texts, hashOf).sort()
 }
 
 function hashOf(id: string): number {
@@ -138,14 +200,5 @@ function hashOf(id: string): number {
 }
 
 function has(sorted: Uint32Array, wanted: number): boolean {
-  let low = 0
-  let high = sorted.length - 1
-  while (low <= high) {
-    const middle = (low + high) >> 1
-    const found = sorted[middle] ?? 0
-    if (found === wanted) return true
-    if (found < wanted) low = middle + 1
-    else high = middle - 1
-  }
-  return false
+  return sorted[lowerBound(sorted, wanted)] === wanted
 }

@@ -11,6 +11,7 @@
 export { Archive, checkFrames, framesIn, readSegment, type Verified, verifyChain } from './archive-read.js'
 export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes, sequenceOf } from './examine.js'
 export { IdFinder } from './id-finder.js'
+export { IdPages } from './id-pages.js'
 export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter, type RemovedSegment } from './manifest.js'
 export { partName, partsNamed } from './parts-named.js'
 export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'

@@ -29,7 +29,23 @@ export interface ErasedEntry {
   digest: Uint8Array
 }
 
-export type Frame = { kind: 'event'; event: ArchivedEvent; digest: Uint8Array } | { kind: 'erased'; sequence: number; digest: Uint8Array }
+export type Frame = EventFrame | { kind: 'erased'; sequence: number; digest: Uint8Array }
+
+/** An event that stands there, and its digest: made when it is asked for, since who only reads what was sealed needs none. */
+class EventFrame {
+  readonly kind = 'event'
+  private made: Uint8Array | undefined
+
+  constructor(
+    readonly event: ArchivedEvent,
+    private readonly body: Uint8Array,
+  ) {}
+
+  get digest(): Uint8Array {
+    this.made ??= hash('sha256', this.body, 'buffer')
+    return this.made
+  }
+}
 
 /** Why bytes are no segment, or not this one; `sequence` is the last one that could still be read (0: none). */
 export class SegmentDamaged extends Error {
@@ -152,6 +168,8 @@ export function* decodeFrames(segment: Uint8Array): Generator<Frame> {
 }
 
 function decodeFrame(body: Uint8Array, last: number): Frame {
+  const written = eventIn(body, last)
+  if (written) return new EventFrame(written, body)
   const value = decodeArray(body, last)
   const [named] = value
   if (Number.isSafeInteger(named) && !isSequence(named, last)) {
@@ -165,7 +183,35 @@ function decodeFrame(body: Uint8Array, last: number): Frame {
     throw new SegmentDamaged('not a frame', last)
   }
   if (typeof headers !== 'string' || !(data instanceof Uint8Array)) throw new SegmentDamaged('not a frame', last)
-  return { kind: 'event', event: { sequence, time, subject, headers, data }, digest: digestOf(body) }
+  return new EventFrame({ sequence, time, subject, headers, data }, body)
+}
+
+/** Where the two numbers stand, behind their heads, and where the first text begins. */
+const SEQUENCE_AT = 2
+const TIME_AT = 11
+const SUBJECT_AT = 19
+
+/** An event with heads as `writeFrame` writes them, by hand: millions are read again. Undefined: it is something else, and the decoder says what. */
+function eventIn(body: Uint8Array, last: number): ArchivedEvent | undefined {
+  if (body.length < FIXED_BYTES || body[0] !== ARRAY_OF_5 || body[SEQUENCE_AT - 1] !== FLOAT_64 || body[TIME_AT - 1] !== FLOAT_64)
+    return undefined
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.length)
+  const sequence = bytes.readDoubleBE(SEQUENCE_AT)
+  const headersAt = endOf(bytes, SUBJECT_AT, STR_32)
+  const dataAt = headersAt && endOf(bytes, headersAt, STR_32)
+  if (!isSequence(sequence, last) || !headersAt || !dataAt || endOf(bytes, dataAt, BIN_32) !== bytes.length) return undefined
+  return {
+    sequence,
+    time: bytes.readDoubleBE(TIME_AT),
+    subject: bytes.toString('utf8', SUBJECT_AT + TEXT_HEAD_BYTES, headersAt),
+    headers: bytes.toString('utf8', headersAt + TEXT_HEAD_BYTES, dataAt),
+    data: body.subarray(dataAt + TEXT_HEAD_BYTES),
+  }
+}
+
+/** Where a text, or bytes, with this head would end; undefined where it does not stand there. */
+function endOf(bytes: Buffer, at: number, head: number): number | undefined {
+  return at + TEXT_HEAD_BYTES <= bytes.length && bytes[at] === head ? at + TEXT_HEAD_BYTES + bytes.readUInt32BE(at + 1) : undefined
 }
 
 function decodeArray(body: Uint8Array, last: number): unknown[] {
@@ -184,8 +230,4 @@ function isSequence(value: unknown, last: number): value is number {
 
 function isDigest(value: unknown): value is Uint8Array {
   return value instanceof Uint8Array && value.length === 32
-}
-
-function digestOf(body: Uint8Array): Uint8Array {
-  return hash('sha256', body, 'buffer')
 }

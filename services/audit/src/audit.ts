@@ -105,7 +105,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
   const removal = options.deletes ? openRemoval(parts, { archive, objects }) : undefined
-  return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, removal, rebuild: rebuild || !built })
+  const { finder } = archive
+  return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, removal, finder, rebuild: rebuild || !built })
 }
 
 interface Stores {

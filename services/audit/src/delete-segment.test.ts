@@ -8,6 +8,8 @@ function message(sequence: number, time: number, subject = 'acknowledged.alice')
   return { sequence, time, subject, headers, data: new Uint8Array() }
 }
 
+const clock = { monotonic: () => 0 }
+
 /** Goes through a segment of which the stream has what it has; gives what was deleted. */
 async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
   const deleted: number[] = []
@@ -16,7 +18,7 @@ async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
   const bus = { subjects: new Subjects(), journal }
-  const deps = { bus, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  const deps = { bus, clock, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
   await new SegmentDeleter(deps).run({ entry: { k: 0 } as ManifestEntry, messages: archived }, () => false)
   return deleted.sort((a, b) => a - b)
 }
@@ -46,7 +48,7 @@ it('reads sixteen passes at once, however many deletions may be under way', asyn
     throw new Error('nobody answers')
   }
   const bus = { subjects: new Subjects(), journal: { history, message: async () => undefined } }
-  const deleter = new SegmentDeleter({ bus, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps)
+  const deleter = new SegmentDeleter({ bus, clock, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps)
   deleter.pace.took(10_000)
   const run = deleter.run({ entry: { k: 0 } as ManifestEntry, messages: returns }, () => false)
   await expect(run).rejects.toThrow('nobody answers')

@@ -16,7 +16,7 @@ import { type Standing, type StandingDeps, standingOf } from './standing.js'
 export interface DeletionDeps extends StandingDeps {
   bus: Bus
   archive: Archive
-  clock: Pick<Clock, 'after'>
+  clock: Pick<Clock, 'after' | 'monotonic'>
 }
 
 /** Whether something is stored of a pass that is younger than segment k. */
@@ -60,11 +60,13 @@ export class SegmentDeleter {
 
   /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
   async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
-    const { bus, rules } = this.deps
+    const { bus, rules, clock } = this.deps
     const width = () => this.pace.width
+    const begun = clock.monotonic()
     await this.compare(messages)
+    if (messages.length > 0) this.pace.took(clock.monotonic() - begun)
     const { contents, add } = sortContents({ bus, rules, known: (text) => this.known.get(text) })
-    await inTurns(messages, this.deps.clock, add)
+    await inTurns(messages, clock, add)
     const left: Waiting = { passes: [], advisories: [] }
     await eachOf([...contents.passes], width, async ([text, leaving]) => {
       const wait = await this.settle(leaving, { k: entry.k, isYounger })

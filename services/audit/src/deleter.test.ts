@@ -31,7 +31,13 @@ function bucket() {
 // Fails where it goes on by what it knew itself: what the other one left behind would be looked at by nobody.
 it('that was overtaken by another process reads what that one left behind when it deletes again', async () => {
   const table = bucket()
-  const bus = { bounds: async () => ({ first: 1, last: 1 }), now: () => 1_000_000, clockMeasured: true, table: async () => table }
+  const bus = {
+    bounds: async () => ({ first: 1, last: 1 }),
+    usage: async () => ({ requests: 'open' }),
+    now: () => 1_000_000,
+    clockMeasured: true,
+    table: async () => table,
+  }
   const deps = {
     bus,
     archive: { passesSealed: async () => [] },

@@ -7,6 +7,7 @@ import { Ahead } from './ahead.js'
 import { type DeletionDeps, eachOf, type IsYounger, SegmentDeleter } from './delete-segment.js'
 import { LeftBehind } from './left-behind.js'
 import { Looking } from './looking.js'
+import { makeRoom } from './make-room.js'
 import { ReadAhead } from './read-ahead.js'
 import { RetentionState, type Waiting, type WaitingPass } from './retention-state.js'
 
@@ -110,10 +111,16 @@ export class Deleter {
     await this.takeOver()
     const found = await this.younger()
     if (!found) return
-    for (let done = 0; done < BATCH && !this.looking.stopped && (await this.segment(found)); done++) {
-      // the next one
-    }
+    let done = 0
+    while (done < BATCH && !this.looking.stopped && (await this.segment(found))) done++
+    if (done === 0 && !this.looking.stopped && this.ahead) await this.makeRoom(this.state.next)
     if (!this.looking.stopped && this.ahead) await this.lookAgain(found.isYounger)
+  }
+
+  private async makeRoom(k: number): Promise<void> {
+    const stored = await makeRoom(this.deps, k)
+    if (stored > 0)
+      this.deps.log.warn({ segment: k, stored }, 'the stream takes no requests: its last segment was filled up, to be deleted')
   }
 
   /** Whether it is this process that deletes: so it is for a while then. */
@@ -125,7 +132,9 @@ export class Deleter {
   private async begin(): Promise<number | undefined> {
     const { first } = await this.deps.bus.bounds()
     const k = segmentOf(Math.max(1, first))
-    return (await this.deps.manifest.entry(k)) && k
+    if (await this.deps.manifest.entry(k)) return k
+    await this.makeRoom(k)
+    return undefined
   }
 
   /** What another process left behind. */

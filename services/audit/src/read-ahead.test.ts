@@ -34,7 +34,11 @@ function archive(sealed: number) {
   return {
     asked,
     state,
-    reading: new ReadAhead({ manifest: manifest as Manifest, objects: { get } as unknown as ObjectStore, clock: {} as Clock }),
+    reading: new ReadAhead({
+      manifest: manifest as Manifest,
+      objects: { get } as unknown as ObjectStore,
+      clock: { monotonic: () => 0 } as unknown as Clock,
+    }),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Manifest } from '@passover/archive'
+import type { IdFinder, Manifest } from '@passover/archive'
 import type { Bus, Consumption, Following, Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { AgentRecord, HealthReport, PassRecord, Random } from '@passover/schemas'
@@ -119,6 +119,7 @@ export class RunningAudit {
       dead: AsyncDisposable | undefined
       deleter: Deleter | undefined
       removal: Removal | undefined
+      finder: IdFinder
       rebuild: boolean
     },
   ) {
@@ -131,6 +132,7 @@ export class RunningAudit {
     this.every(LOOK_MS, () => void this.parts.logging.look())
     this.every(LOOK_MS, () => void opened.deleter?.look())
     this.every(LOOK_MS, () => opened.removal?.look())
+    this.every(LOOK_MS, () => parts.indexing.follow(opened.finder))
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
       this.caughtUp = true
@@ -228,6 +230,7 @@ export class RunningAudit {
     let timer: Disposable | undefined
     await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
     timer?.[Symbol.dispose]()
+    await opened.finder.close()
     parts.deps.log.info(this.stats(), 'audit stopped')
     this.resolveClosed()
   }

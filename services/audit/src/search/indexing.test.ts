@@ -45,3 +45,45 @@ it('gives up when it is stopped', async () => {
   await made.indexing.prepare({ prepare: fails, damaged: [] })
   expect(made.indexing.complete).toBe(false)
 })
+
+// Fails where only questions have newer indexes read: after a quiet week the first one would wait for thousands.
+it('what finds ids reads on in the background, one look at a time, and goes on where it failed', async () => {
+  const { indexing: one } = indexing([])
+  const ends: (() => void)[] = []
+  let failing = false
+  const finder = {
+    trouble: undefined,
+    follow: () => {
+      if (failing) return Promise.reject(new Error('nobody answers'))
+      return new Promise<void>((done) => ends.push(done))
+    },
+  }
+  one.follow(finder)
+  one.follow(finder)
+  expect(ends).toHaveLength(1)
+  failing = true
+  ends[0]?.()
+  await new Promise((turn) => setImmediate(turn))
+  one.follow(finder)
+  await new Promise((turn) => setImmediate(turn))
+  failing = false
+  one.follow(finder)
+  expect(ends).toHaveLength(2)
+  one.stop()
+  ends[1]?.()
+  await new Promise((turn) => setImmediate(turn))
+  one.follow(finder)
+  expect(ends).toHaveLength(2)
+})
+
+it('says once that hashes which should be on disk stay in memory', async () => {
+  const said: string[] = []
+  const log = { warn: ({ trouble }: { trouble: string }) => said.push(trouble), debug: () => undefined }
+  const one = new Indexing({ log } as unknown as IndexingDeps)
+  const finder = { trouble: 'no space left', follow: async () => undefined }
+  for (let n = 0; n < 3; n++) {
+    one.follow(finder)
+    await new Promise((turn) => setImmediate(turn))
+  }
+  expect(said).toEqual(['no space left'])
+})

@@ -33,6 +33,8 @@ export class Indexing {
   private readonly stop_ = new AbortController()
   private written = 0
   private trimming: Promise<void> | undefined
+  private following: Promise<void> | undefined
+  private told: string | undefined
 
   constructor(private readonly deps: IndexingDeps) {}
 
@@ -55,6 +57,23 @@ export class Indexing {
     await finder.prepare()
     const { damaged } = finder
     if (damaged.length > 0) this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged: what they say is not found')
+  }
+
+  /** What was sealed since is read, where that is not under way, so that who asks later need not wait for it. */
+  follow(finder: Pick<IdFinder, 'follow' | 'trouble'>): void {
+    if (this.stop_.signal.aborted) return
+    const { log } = this.deps
+    this.following ??= finder
+      .follow()
+      .then(() => {
+        if (finder.trouble !== undefined && finder.trouble !== this.told)
+          log.warn({ trouble: finder.trouble }, 'memory grows with the archive')
+        this.told = finder.trouble
+      })
+      .catch((error: unknown) => log.debug({ err: error }, 'newer indexes of the archive not read'))
+      .finally(() => {
+        this.following = undefined
+      })
   }
 
   /** Settles when all is read; false where it could not be. */

@@ -64,7 +64,11 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   if (damaged.length > 0) throw new Error(`the indexes of segments ${damaged.join(', ')} are damaged: nothing is made anew`)
   const logged = await Logged.read(bus, options.log_all_passes ?? true)
   const rebuild = new Rebuild({ bus, manifest, objects, archive, table, logged, rules: options.rules }, options)
-  return await rebuild.run()
+  try {
+    return await rebuild.run()
+  } finally {
+    await archive.finder.close()
+  }
 }
 
 interface Wrong {
