@@ -49,7 +49,7 @@ describe('audit: asking', () => {
 
   it('tells the time', async () => {
     const answer = timeAnswer.parse(await alice.ask({ op: 'time' }))
-    expect(answer.ok && Math.abs(answer.now - Date.now())).toBeLessThan(2_000)
+    expect(answer.ok && Math.abs(answer.now - Date.now())).toBeLessThan(60_000)
   })
 
   it('tells a pass: state, return as stored, digest, deadline, control, decisions, history', async () => {

@@ -33,7 +33,7 @@ describe('audit: the inbox', () => {
 
   const story = (options?: StoryOptions) => new Story(fixture.bus, `inbox-id-${String(++count).padStart(4, '0')}`, options)
   const inbox = async (question: object = {}, who = maria): Promise<Told> => {
-    const answer = inboxAnswer.parse(await who.ask({ op: 'inbox', ...question }, { timeout_ms: 5_000 }))
+    const answer = inboxAnswer.parse(await who.ask({ op: 'inbox', ...question }, { timeout_ms: 30_000 }))
     if (!answer.ok) throw new Error(answer.error.message)
     return answer
   }
@@ -107,7 +107,8 @@ describe('audit: the inbox', () => {
     await held.held()
     const expiring = story({ originator: 'bea' })
     await expiring.request()
-    await expiring.held(700)
+    // Time enough to be looked at while it waits.
+    await expiring.held(3_000)
     const partial = await story({ originator: 'bea' }).whole({ status: 'partial', artifacts: [CHANGE] })
     await audit.settled()
     expect((await of('bea')).map(({ item }) => item)).toEqual(['dispatch', 'dispatch', 'return'])

@@ -47,7 +47,7 @@ describe('audit: passes that are older than the bucket', () => {
   afterEach(() => fixture[Symbol.asyncDispose]())
 
   const page = async (query: PassQuery) => {
-    const answer = queryAnswer.parse(await maria.ask({ op: 'query', ...query }))
+    const answer = queryAnswer.parse(await maria.ask({ op: 'query', ...query }, { timeout_ms: 30_000 }))
     if (!answer.ok) throw new Error(answer.error.message)
     return answer
   }
@@ -81,7 +81,7 @@ describe('audit: passes that are older than the bucket', () => {
     const [sixth] = (await page({ limit: 1, text: 'reason 5' })).entries
     expect(await all({ to: sixth?.row.created_at ?? 0 })).toEqual(newestFirst((number) => number < 5))
     const mallory = await fixture.connect('scout')
-    const own = queryAnswer.parse(await mallory.ask({ op: 'query', limit: 500 }))
+    const own = queryAnswer.parse(await mallory.ask({ op: 'query', limit: 500 }, { timeout_ms: 30_000 }))
     expect(own.ok && own.entries.map(({ row }) => row.id)).toEqual(newestFirst((number) => number % 5 === 0))
   })
 })

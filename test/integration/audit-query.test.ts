@@ -50,7 +50,7 @@ describe('audit: queries', () => {
     await audit.settled()
   }
   const ask = async (who: Bus, query: PassQuery): Promise<Page> => {
-    const answer = queryAnswer.parse(await who.ask({ op: 'query', ...query }))
+    const answer = queryAnswer.parse(await who.ask({ op: 'query', ...query }, { timeout_ms: 30_000 }))
     if (!answer.ok) throw new Error(answer.error.message)
     return answer
   }
@@ -89,7 +89,7 @@ describe('audit: queries', () => {
     expect(await found({}, scout)).toEqual(ids('denied', 'scout'))
     expect(await found({}, mallory)).toEqual([])
     expect(await found({ originator: 'alice' }, scout)).toEqual(ids('scout'))
-    const stats = statsAnswer.parse(await mallory.ask({ op: 'stats' }))
+    const stats = statsAnswer.parse(await mallory.ask({ op: 'stats' }, { timeout_ms: 30_000 }))
     expect(stats).toMatchObject({ ok: true, passes: 0 })
     expect(statsAnswer.parse(await maria.ask({ op: 'stats', subagent: 'audit' }))).toMatchObject({
       ok: true,
@@ -128,7 +128,7 @@ describe('audit: queries', () => {
 
   it('refuses what is no query', async () => {
     for (const query of [{ cursor: 'x' }, { status: 'odd' }, { limit: 0 }, { limit: 501 }, { code: 'E999' }, { unknown: 1 }, { text: '' }])
-      expect(await maria.ask({ op: 'query', ...query })).toMatchObject({ ok: false, error: { code: 'E005' } })
+      expect(await maria.ask({ op: 'query', ...query }, { timeout_ms: 30_000 })).toMatchObject({ ok: false, error: { code: 'E005' } })
   })
 
   it('the server itself filters by month, session, originator, subagent and id (decision 7)', async () => {

@@ -22,7 +22,7 @@ async function ledger(world: World, root: PassKey): Promise<BudgetLedger | undef
 /** Children of a pass asked for at once; which of them began, and why the others did not. */
 async function children(world: World, root: PassKey, times: number, what: Ask = {}) {
   const parent = await proofOf(world, root)
-  const ask = { from: 'audit', to: 'scout', timeout_ms: 30_000, ...what, parent }
+  const ask = { from: 'audit', to: 'scout', timeout_ms: 110_000, ...what, parent }
   const keys = await Promise.all(Array.from({ length: times }, () => world.ask(ask)))
   const states = await Promise.all(
     keys.map((key) =>

@@ -9,7 +9,7 @@ test('on three nodes, with two rivals for every step and every node killed once,
   await using nats = await natsFixture({ nodes: 3 })
   const rivals = [await busOn(nats, { identity: 'one' }), await busOn(nats, { identity: 'two' })]
   const [bus] = rivals as [(typeof rivals)[0], ...typeof rivals]
-  await until(() => bus.ensureTopology({ replicas: 3 }).then(() => true), { what: 'the topology stands', deadline_ms: 30_000 })
+  await until(() => bus.ensureTopology({ replicas: 3 }).then(() => true), { what: 'the topology stands', deadline_ms: 60_000 })
   expect(bus.clustered).toBe(true)
   const seen: number[] = []
   await using _reader = await bus.follow({ headers_only: true }, (stored) => void seen.push(stored.sequence))
@@ -28,7 +28,7 @@ test('on three nodes, with two rivals for every step and every node killed once,
     while (killing) {
       const key = freshKey()
       const ended = await Promise.all(
-        rivals.map((rival) => rival.journal.advance(key, ending(rival, key), { read: 'leader', deadline_ms: 30_000 })),
+        rivals.map((rival) => rival.journal.advance(key, ending(rival, key), { read: 'leader', deadline_ms: 60_000 })),
       )
       // An unknown outcome that was stored all the same is found by reading: then both say `found`.
       expect(ended.every((one) => one.ok)).toBe(true)
@@ -40,7 +40,7 @@ test('on three nodes, with two rivals for every step and every node killed once,
   for (const node of nats.nodes) {
     const before = keys.length
     await node.kill()
-    await until(() => keys.length > before + 50, { what: 'passes end without it', deadline_ms: 30_000 })
+    await until(() => keys.length > before + 50, { what: 'passes end without it', deadline_ms: 60_000 })
     await node.restart()
     await nats.untilSettled()
   }
@@ -49,7 +49,7 @@ test('on three nodes, with two rivals for every step and every node killed once,
 
   for (const key of keys.filter((_, i) => i % 20 === 0)) expect((await bus.journal.read(key)).map((step) => step.kind)).toEqual(['return'])
   const { last } = await bus.bounds()
-  await until(() => seen.at(-1) === last, { what: 'the reader has read all', deadline_ms: 20_000 })
+  await until(() => seen.at(-1) === last, { what: 'the reader has read all', deadline_ms: 60_000 })
   expect(seen).toEqual(Array.from({ length: last }, (_, i) => i + 1))
   expect(last).toBe(keys.length)
   for (const rival of rivals) await rival[Symbol.asyncDispose]()

@@ -76,7 +76,7 @@ describe('the journal', () => {
       expect(one?.headers.get(HEADER.nonce)).toBe('ä')
     }
     expect(followed?.headers.pairs()).toEqual(got?.headers.pairs())
-    expect(Math.abs((got?.time ?? 0) - bus.now())).toBeLessThan(2_000)
+    expect(Math.abs((got?.time ?? 0) - bus.now())).toBeLessThan(60_000)
     expect(await bus.journal.message(outcome.sequence + 1_000_000)).toBeUndefined()
   })
 
@@ -134,7 +134,7 @@ describe('the journal', () => {
   test('goes on over a restart of the server, and gives up at its deadline', async () => {
     const key = freshKey()
     await nats.node.kill()
-    const advance = bus.journal.advance(key, ending(key), { read: 'leader' })
+    const advance = bus.journal.advance(key, ending(key), { read: 'leader', deadline_ms: 60_000 })
     const short = bus.journal.advance(key, ending(key), { read: 'leader', deadline_ms: 300 })
     expect(await short).toMatchObject({ ok: false, outcome: { kind: 'unknown' } })
     await nats.node.restart()

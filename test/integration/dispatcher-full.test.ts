@@ -36,6 +36,12 @@ test('a request that fits while its work does not is refused with E014 and retry
   const first = await world.ask({ work_context: FILLER })
   const second = await world.ask({ work_context: { ...FILLER, files: [{ path: 'filler', content: 'x'.repeat(90_000) }] } })
   await world.dispatcher({ water_ms: 60_000 })
-  const ends = await Promise.all([first, second].map((key) => world.end(key).catch(() => undefined)))
-  expect(ends.some((end) => end?.error?.code === 'E014' && Number(end.error.details?.retry_after_ms) > 0)).toBe(true)
+  const refused = await until(
+    async () => {
+      for (const key of [first, second]) if ((await world.journal(key)).state === 'done') return key
+      return undefined
+    },
+    { what: 'one is refused' },
+  )
+  expect((await world.end(refused)).error).toMatchObject({ code: 'E014', details: { retry_after_ms: expect.any(Number) } })
 })

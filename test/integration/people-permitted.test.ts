@@ -59,7 +59,7 @@ afterAll(async () => {
 })
 
 const inbox = async (bus: Bus) => {
-  const answer = inboxAnswer.safeParse(await bus.ask({ op: 'inbox' }, { timeout_ms: 3_000 }))
+  const answer = inboxAnswer.safeParse(await bus.ask({ op: 'inbox' }, { timeout_ms: 30_000 }))
   return answer.success && answer.data.ok ? answer.data.items : []
 }
 const decide = (bus: Bus, of: { key: PassKey; item: string; digest: string }) =>
@@ -76,7 +76,7 @@ describe('with permissions enforced', () => {
     for (const item of ['dispatch', 'return'] as const) {
       const due = await until(async () => (await inbox(asking.maria)).find((one) => one.item === item), {
         what: `the ${item} waits`,
-        deadline_ms: 20_000,
+        deadline_ms: 60_000,
       })
       expect((await inbox(asking.alice)).map(({ id }) => id)).toEqual([handle.id])
       expect(await inbox(asking.other)).toEqual([])

@@ -36,10 +36,10 @@ describe('after kill -9 of every process and of the server', () => {
     const alice = await here.originator()
     const held = await alice.pass('audit', 'echo', { override: { hold_before_dispatch: true } }).key()
     const partly = await alice.pass('audit', 'partly').key()
-    await world.state(held, 'held', 20_000)
-    await world.state(partly, 'done', 20_000)
+    await world.state(held, 'held')
+    await world.state(partly, 'done')
     const waiting = [`dispatch ${held.id}`, `return ${partly.id}`]
-    await until(async () => (await inboxIds()).length === 2, { what: 'both wait', deadline_ms: 20_000 })
+    await until(async () => (await inboxIds()).length === 2, { what: 'both wait', deadline_ms: 60_000 })
 
     await Promise.all([...before, alice.process].map((one) => one.kill()))
     await world.nats.node.kill()
@@ -47,11 +47,11 @@ describe('after kill -9 of every process and of the server', () => {
     await here.dispatcher()
     await here.audit()
     const second = await here.worker('audit', 'second')
-    await until(async () => (await inboxIds()).join() === waiting.join(), { what: 'both wait again', deadline_ms: 30_000 })
+    await until(async () => (await inboxIds()).join() === waiting.join(), { what: 'both wait again', deadline_ms: 60_000 })
 
     const again = await here.originator()
     const asked = [again.handle(held.id, 'audit'), again.handle(partly.id, 'audit')]
-    const journal = await world.state(held, 'held', 20_000)
+    const journal = await world.state(held, 'held')
     await world.decide(held, { digest: (journal.state === 'held' && journal.held.digest) || '', person: 'maria' })
     await release(partly)
     expect(await asked[0]!.outcome()).toMatchObject({ output: { by: 'second', attempt: 1 } })
@@ -59,6 +59,6 @@ describe('after kill -9 of every process and of the server', () => {
     expect([runsOf(held.id, second), runsOf(partly.id, second)]).toEqual([[1], []])
     const told = passAnswer.parse(await world.bus.ask({ op: 'pass', id: held.id, originator: 'alice', subagent: 'audit' }))
     expect(told.ok && told.passes[0]?.decisions).toMatchObject([{ item: 'dispatch', person: 'maria', verdict: 'approve' }])
-    await until(async () => (await inboxIds()).length === 0, { what: 'nothing waits any more', deadline_ms: 20_000 })
+    await until(async () => (await inboxIds()).length === 0, { what: 'nothing waits any more', deadline_ms: 60_000 })
   })
 })

@@ -31,7 +31,7 @@ let held: QueriedPass
 let failed: QueriedPass
 
 async function query(asked: PassQuery): Promise<{ entries: QueriedPass[]; cursor?: string | undefined }> {
-  const answer = queryAnswer.parse(await world.agents.world.bus.ask({ op: 'query', ...asked }))
+  const answer = queryAnswer.parse(await world.agents.world.bus.ask({ op: 'query', ...asked }, { timeout_ms: 30_000 }))
   if (!answer.ok) throw new Error(answer.error.message)
   return answer
 }

@@ -179,7 +179,7 @@ describe('rule 7: who acknowledges a delivery leaves an ended journal, or a lost
     await world.die(first)
     const second = await world.agent(name)
     await using _worker = await second.onPass(() => 'second')
-    await world.world.state(key, 'done', 20_000)
+    await world.world.state(key, 'done')
     expect(await steps(key)).toEqual(['work', 'fence 2', 'return'])
   })
 

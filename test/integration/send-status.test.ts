@@ -11,7 +11,8 @@ import { until } from '../support/until.js'
 let all: AgentWorld
 let alice: Agent
 beforeAll(async () => {
-  all = await AgentWorld.start()
+  // What stays open for long is written once more, and on a busy machine any pass may.
+  all = await AgentWorld.start({ audit: { open_ms: 600_000, request_ms: 600_000 } })
   alice = await all.agent('alice')
 })
 afterAll(() => all?.[Symbol.asyncDispose]())
@@ -19,14 +20,14 @@ afterAll(() => all?.[Symbol.asyncDispose]())
 const ask = (to: string, more: object = {}) => alice.passOver({ subagent: to, reason: 'x', work_context: { objective: 'o' }, ...more })
 
 async function shown(id: string) {
-  const answer = passAnswer.parse(await all.world.bus.ask({ op: 'pass', id, history: true }))
+  const answer = passAnswer.parse(await all.world.bus.ask({ op: 'pass', id, history: true }, { timeout_ms: 30_000 }))
   return answer.ok ? answer.passes[0] : undefined
 }
 
 const sendOf = async (id: string) => (await shown(id))?.row.send
 
 async function listed(filter: object): Promise<PassRow[]> {
-  const answer = listAnswer.parse(await all.world.bus.ask({ op: 'list', ...filter }))
+  const answer = listAnswer.parse(await all.world.bus.ask({ op: 'list', ...filter }, { timeout_ms: 30_000 }))
   return answer.ok ? answer.passes : []
 }
 

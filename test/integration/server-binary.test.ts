@@ -131,7 +131,7 @@ describe.skipIf(process.platform === 'win32')('resolveServerBinary', () => {
     const began = performance.now()
     await expect(resolve()).rejects.toThrow(/no answer within 500 ms/)
     patience = 30_000
-    expect(performance.now() - began).toBeLessThan(15_000)
+    expect(performance.now() - began).toBeLessThan(patience)
   })
 
   it('names every source and what to do when there is nothing', async () => {

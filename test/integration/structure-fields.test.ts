@@ -16,6 +16,7 @@ import {
 import type { Pass, WorkOutput } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { CLOCK_MS } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
 /**
@@ -72,6 +73,8 @@ const RETURNED = {
   auto_apply_allowed: true,
   output: 'in words',
 }
+/** By two clocks. */
+const CLOCKS_MS = 2 * CLOCK_MS
 const POLICY = { pairs: { 'lead->helper': { require_user_approval: false } } }
 
 let world: AgentWorld
@@ -235,11 +238,11 @@ table('WorkOutput (spec 0 §2.3)', workOutput.shape, {
 
 table('PassOverMetadata (spec 0 §2.5), at the originator and in the audit', passOverMetadata.shape, {
   created_at: () => expect(output.metadata.created_at).toBe(metadata.created_at),
-  started_at: () => expect(metadata.started_at).toBeGreaterThanOrEqual(Number(metadata.created_at)),
+  started_at: () => expect(metadata.started_at).toBeGreaterThanOrEqual(Number(metadata.created_at) - CLOCKS_MS),
   completed_at: () => expect(metadata.completed_at).toBeGreaterThanOrEqual(Number(metadata.started_at)),
   returned_at: () => {
-    expect(metadata.returned_at).toBeGreaterThanOrEqual(Number(metadata.completed_at))
-    expect(output.metadata.returned_at).toBeGreaterThanOrEqual(Number(output.metadata.completed_at))
+    expect(metadata.returned_at).toBeGreaterThanOrEqual(Number(metadata.completed_at) - CLOCKS_MS)
+    expect(output.metadata.returned_at).toBeGreaterThanOrEqual(Number(output.metadata.completed_at) - CLOCKS_MS)
   },
   pass_over_id: same(() => metadata.pass_over_id, ASKED.id),
   trace_id: same(() => metadata.trace_id, ASKED.trace_id),

@@ -1,7 +1,7 @@
 import { type Bus, encode } from '@passover/bus'
 import { HEADER, keyText, type PassKey, type Step } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { World } from '../support/dispatch.js'
+import { CLOCK_MS, World } from '../support/dispatch.js'
 import { openWork } from '../support/open-work.js'
 import { until } from '../support/until.js'
 
@@ -21,8 +21,8 @@ async function returnsIn(bus: Bus): Promise<Map<string, Step[]>> {
   return found
 }
 
-/** A worker's return, under its guard; true where the server took it. */
-async function giveBack(bus: Bus, key: PassKey, guard: number): Promise<boolean> {
+/** A worker's return, under its guard; whether the server took it, where it said so. */
+async function giveBack(bus: Bus, key: PassKey, guard: number): Promise<boolean | undefined> {
   const { subjects } = bus
   const outcome = await bus.publish({
     subject: subjects.return(key, key.subagent),
@@ -30,7 +30,7 @@ async function giveBack(bus: Bus, key: PassKey, guard: number): Promise<boolean>
     data: encode({ v: 1, output: { status: 'completed' } }),
     guard: { subject: subjects.journal(key), sequence: guard },
   })
-  return outcome.kind === 'stored'
+  return outcome.kind === 'unknown' ? undefined : outcome.kind === 'stored'
 }
 
 describe('a result and its time-out', () => {
@@ -46,7 +46,8 @@ describe('a result and its time-out', () => {
         // The timekeeper is a little late, by how much depends on the machine: each moment around then is tried.
         const at = deadline + Math.random() * 120 - 40
         await new Promise((then) => setTimeout(then, Math.max(0, at - bus.now())))
-        returned.set(keyText(key), await giveBack(bus, key, sequence))
+        const mine = await giveBack(bus, key, sequence)
+        if (mine !== undefined) returned.set(keyText(key), mine)
       })
       await Promise.all(racing)
     }
@@ -71,13 +72,15 @@ describe('many open passes', () => {
     const { bus } = world
     const first = await world.dispatcher({ admission: false, snapshot_ms: 200 })
     const open = await openWork(world, { count: 5_000, timeout_ms: (n) => 6_000 + (n % 500) })
-    await until(() => first.stats().open === open.length, { what: 'it knows them all', deadline_ms: 30_000 })
-    await until(async () => (await (await bus.objects('snapshots')).list()).length > 0, { what: 'a snapshot', deadline_ms: 30_000 })
+    // On a busy machine the first of them may be over before the last is read.
+    const known = () => first.stats().open + first.stats().ended
+    await until(() => known() === open.length, { what: 'it knows them all', deadline_ms: 60_000 })
+    await until(async () => (await (await bus.objects('snapshots')).list()).length > 0, { what: 'a snapshot', deadline_ms: 60_000 })
     await first.drain(0)
     const second = await world.dispatcher({ admission: false })
     await until(() => second.stats().open === 0 && second.stats().position > 0, { what: 'all have ended', deadline_ms: 60_000 })
     const stored = await returnsIn(bus)
-    const early = open.filter(({ key, deadline }) => (stored.get(keyText(key))?.[0]?.time ?? 0) < deadline)
+    const early = open.filter(({ key, deadline }) => (stored.get(keyText(key))?.[0]?.time ?? 0) < deadline - CLOCK_MS)
     expect(early).toEqual([])
     expect([...stored.values()].every((returns) => returns.length === 1)).toBe(true)
     expect(second.stats().ended + first.stats().ended).toBe(open.length)

@@ -112,7 +112,13 @@ describe('in a process with an OpenTelemetry of its own', () => {
     expect(requests[1]?.links.map((link) => link.context.spanId)).toEqual([requests[0]?.spanContext().spanId])
     expect(requests[0]).toMatchObject({ links: [], attributes: { 'error.type': 'E011' } })
     expect(requests[1]?.attributes['passover.retry_of']).toBe(ids[0])
-    const works = await until(() => ids.map((id) => named(spansOf(id), 'work')).filter(Boolean), { what: 'both runs' })
+    const works = await until(
+      () => {
+        const found = ids.map((id) => named(spansOf(id), 'work')).filter(Boolean)
+        return found.length === 2 ? found : undefined
+      },
+      { what: 'both runs' },
+    )
     expect(works[0]?.attributes).toMatchObject({ 'error.type': 'E011' })
   })
 

@@ -29,7 +29,7 @@ export function listener() {
 }
 
 export async function shownPass(all: AgentWorld, id: string) {
-  const answer = passAnswer.parse(await all.world.bus.ask({ op: 'pass', id, history: true }))
+  const answer = passAnswer.parse(await all.world.bus.ask({ op: 'pass', id, history: true }, { timeout_ms: 30_000 }))
   return answer.ok ? answer.passes[0] : undefined
 }
 

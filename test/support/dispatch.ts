@@ -25,6 +25,9 @@ import { untilTaken } from './durables.js'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
 import { until } from './until.js'
 
+/** How far ahead of the server's a process's clock may be: half the longest round trip whose answer ClockKeeper believes. */
+export const CLOCK_MS = 125
+
 export const random: Random = { bytes: (length) => randomBytes(length) }
 export const SILENT = pino({ level: process.env.PASSOVER_LOG_LEVEL ?? 'silent' })
 

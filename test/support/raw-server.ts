@@ -12,7 +12,20 @@ export interface RawServer extends AsyncDisposable {
   monitor: string
 }
 
+type Started = { server: RawServer } | { ended: string }
+
+/** Somebody may take a port between its being chosen and its use. */
+const TRIES = 5
+
 export async function rawServer(config: (store: string) => string, parent = tmpdir()): Promise<RawServer> {
+  for (let tries = 1; ; tries++) {
+    const started = await start(config, parent)
+    if ('server' in started) return started.server
+    if (tries === TRIES || !started.ended.includes('address already in use')) throw new Error(`the server ended: ${started.ended}`)
+  }
+}
+
+async function start(config: (store: string) => string, parent: string): Promise<Started> {
   const folder = await mkdtemp(join(parent, 'passover-raw-'))
   const [port, http] = await freePorts(2)
   const file = join(folder, 'nats.conf')
@@ -23,19 +36,15 @@ export async function rawServer(config: (store: string) => string, parent = tmpd
     said += String(text)
   })
   const monitor = `http://127.0.0.1:${http}`
-  const healthy = async () => {
-    if (child.exitCode !== null) throw new Error(`the server ended: ${said}`)
-    return (await fetch(`${monitor}/healthz`)).ok
+  const over = () => child.exitCode !== null
+  await until(async () => over() || (await fetch(`${monitor}/healthz`)).ok, { what: 'the server is healthy', deadline_ms: 60_000 })
+  const dispose = async () => {
+    await ended(child)
+    await rm(folder, { recursive: true, force: true })
   }
-  await until(healthy, { what: `the server is healthy (${said})`, deadline_ms: 30_000 })
-  return {
-    url: `nats://127.0.0.1:${port}`,
-    monitor,
-    async [Symbol.asyncDispose]() {
-      await ended(child)
-      await rm(folder, { recursive: true, force: true })
-    },
-  }
+  if (!over()) return { server: { url: `nats://127.0.0.1:${port}`, monitor, [Symbol.asyncDispose]: dispose } }
+  await dispose()
+  return { ended: said }
 }
 
 async function ended(child: ChildProcess): Promise<void> {

@@ -125,7 +125,7 @@ export const ADMISSION: Row[] = [
         ({ status }) => status,
         (error) => `${error.code} ${error.context?.approval}`,
       )
-      const first = await Promise.race([ended, new Promise((late) => setTimeout(late, 3_000, 'still held'))])
+      const first = await Promise.race([ended, new Promise((late) => setTimeout(late, 6_000, 'still held'))])
       if (first === 'still held') await pass.cancel()
       await ended
       return first
@@ -220,11 +220,18 @@ export const ADMISSION: Row[] = [
     what: 'one more than that at a time is E014',
     set: { subagent: { max_active: 1 } },
     run: async (bench) => {
-      await using _worker = await bench.works(slow(1_500))
+      let finish: () => void = () => undefined
+      const decided = new Promise<void>((resolve) => {
+        finish = resolve
+      })
+      await using _worker = await bench.works(() => decided.then(() => 'done'))
       const first = outcomeOf(bench.ask())
       await until(async () => (await bench.all.world.bus.workload(bench.to)).some(({ running }) => running > 0), { what: 'it runs' })
-      const second = await bench.ask().then(({ status }) => status, limitOf)
-      return [await first, second]
+      const asked = bench.ask()
+      const second = asked.then(({ status }) => status, limitOf)
+      await until(async () => (await bench.all.world.journal(bench.key(asked.id))).state !== 'none', { what: 'the second is decided' })
+      finish()
+      return [await first, await second]
     },
     standard: ['completed', 'completed'],
     changed: ['completed', 'E014 subagent.max_active 1'],
@@ -276,8 +283,8 @@ export const GLOBAL: Row[] = [
   {
     field: 'max_timeout_ms',
     what: 'nothing has longer, whatever pair or request say',
-    set: { defaults: { max_timeout_ms: 400 } },
-    run: async (bench) => [await bench.outcome(slow(1_500)), await bench.outcome(quick, { override: { timeout_ms: 20_000 } })],
+    set: { defaults: { max_timeout_ms: 1_200 } },
+    run: async (bench) => [await bench.outcome(slow(3_000)), await bench.outcome(quick, { override: { timeout_ms: 20_000 } })],
     standard: ['completed', 'completed'],
     changed: ['E010', 'E013'],
   },
