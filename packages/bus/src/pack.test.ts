@@ -39,6 +39,12 @@ describe('packed bodies', () => {
 })
 
 describe('unpack', () => {
+  it('gives every name as it is, whichever of them meet in one place of what it remembers', () => {
+    const bodies = Array.from({ length: 4_000 }, (_, n) => ({ session_id: n, [`name_${n % 3_000}`]: 1, context_bytes: n }))
+    const packed = bodies.map((one) => encode(one))
+    expect(packed.map((bytes) => unpack(bytes))).toEqual(bodies)
+  })
+
   it('says what the general decoder says, or nothing', () => {
     let plain = 0
     fc.assert(

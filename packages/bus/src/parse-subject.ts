@@ -9,7 +9,7 @@ export const ID = /^(?:[A-Za-z0-9_-]{9,64}|bad-\d{1,16})$/
 export const ID_HEAD = 8
 export const UNKNOWN: ParsedSubject = { kind: 'unknown' }
 
-const STEPS: ReadonlyMap<string, StepKind> = new Map(STEP_KINDS.map((kind) => [kind, kind]))
+const REQUEST = 'request.'
 
 function isEvent(token: string): token is EventKind {
   return (EVENT_KINDS as readonly string[]).includes(token)
@@ -18,10 +18,17 @@ function isEvent(token: string): token is EventKind {
 /** What a subject says that begins, behind its prefix, at `from`. */
 export function parseSubject(subject: string, from: number): ParsedSubject {
   const dot = subject.indexOf('.', from)
-  const step = STEPS.get(dot < 0 ? '' : subject.slice(from, dot))
+  const step = stepAt(subject, from, dot)
   if (step) return parseStep(subject, step, dot)
+  if (subject.startsWith(REQUEST, from)) return parseRequest(subject, from + REQUEST.length)
   const tokens = subject.slice(from).split('.')
   return tokens.length < 5 ? parseShort(tokens) : parsePass(tokens)
+}
+
+/** No token is cut out to be looked up: it would have to be hashed first. */
+function stepAt(subject: string, from: number, to: number): StepKind | undefined {
+  for (const kind of STEP_KINDS) if (to - from === kind.length && subject.startsWith(kind, from)) return kind
+  return undefined
 }
 
 /** Cut where its four dots stand, not split: two of three stored messages are steps. */
@@ -36,11 +43,16 @@ function parseStep(subject: string, step: StepKind, a: number): ParsedSubject {
   return NAME.test(key.originator) && NAME.test(key.subagent) && ID.test(key.id) && by !== '' ? { kind: 'step', step, key, by } : UNKNOWN
 }
 
+/** The third of three stored messages; cut for the same reason. */
+function parseRequest(subject: string, from: number): ParsedSubject {
+  const dot = subject.indexOf('.', from)
+  const subagent = subject.slice(from, dot)
+  const originator = subject.slice(dot + 1)
+  return dot >= 0 && NAME.test(subagent) && NAME.test(originator) ? { kind: 'request', subagent, originator } : UNKNOWN
+}
+
 function parseShort(tokens: string[]): ParsedSubject {
-  const [kind, a, b] = tokens
-  if (kind === 'request') {
-    return a && b && tokens.length === 3 && NAME.test(a) && NAME.test(b) ? { kind, subagent: a, originator: b } : UNKNOWN
-  }
+  const [kind, a] = tokens
   if (tokens.length !== 2 || !a || !NAME.test(a)) return UNKNOWN
   switch (kind) {
     case 'acknowledged':

@@ -127,6 +127,15 @@ describe('subjects', () => {
       'work.a.b.abcdefghi.high',
       'ns.event.a.b.abcdefghi.nothing.x',
       'ns.request.a',
+      'ns.request',
+      'ns.request.',
+      'ns.request.a.',
+      'ns.request..b',
+      'ns.request.a.b.c',
+      'ns.request.a.b.c.d',
+      'ns.requests.a.b',
+      'ns.works.a.b.abcdefghi.high',
+      'ns.wor.a.b.abcdefghi.high',
       'ns.work.a.b.short.high',
     ]) {
       expect(s.parse(subject), subject).toEqual({ kind: 'unknown' })

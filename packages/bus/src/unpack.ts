@@ -6,7 +6,7 @@ import { EXTENSION, MAX_INTERNED_BYTES, readInterned } from './interned.js'
  * one: other extensions, huge or mangled values, depth, bytes that are left over.
  */
 export function unpack(bytes: Uint8Array): unknown {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   at = 0
   try {
     const value = read(buffer, 0)
@@ -167,9 +167,12 @@ function readKey(buffer: Buffer): string {
   const slot = hash & (KEYS - 1)
   const met = known[slot]
   if (met && isSame(met.bytes, buffer, start)) return met.text
+  // Two names of one body that met in one place would push each other out, each time: there is a second one.
+  const other = known[slot ^ 1]
+  if (other && isSame(other.bytes, buffer, start)) return other.text
   const text = readUtf8(buffer, start)
   if (text === '__proto__') throw NOT_PLAIN
-  known[slot] = { bytes: Uint8Array.from(buffer.subarray(start, at)), text }
+  known[met ? slot ^ 1 : slot] = { bytes: Uint8Array.from(buffer.subarray(start, at)), text }
   return text
 }
 
