@@ -4,7 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { Folder, json, run, show, until } from './cli-harness.js'
 
-const document = { defaults: { max_attempts: 1, lease_ms: 300, timeout_ms: 120_000 } }
+/** What `lost` is given again is worked on by somebody real, who keeps it for longer than this process may get no processor. */
+const LEASES: Record<string, number> = { lost: 4_000 }
+const leaseOf = (subagent: string) => LEASES[subagent] ?? 300
+const document = { defaults: { max_attempts: 1, lease_ms: 300, timeout_ms: 120_000 }, subagents: { lost: { lease_ms: leaseOf('lost') } } }
 
 let world: AgentWorld
 let folder: Folder
@@ -38,7 +41,7 @@ async function lose(key: PassKey): Promise<void> {
 async function crashed(subagent: string, content?: string): Promise<PassKey> {
   const { bus } = world.world
   await world.world.agentRecord(subagent)
-  await bus.ensureAgent(subagent, { subagent: true, max_attempts: 1, lease_ms: 300 })
+  await bus.ensureAgent(subagent, { subagent: true, max_attempts: 1, lease_ms: leaseOf(subagent) })
   const handle = alice.passOver({ subagent, reason: 'x', work_context: context(content) })
   const ended = expect(handle).rejects.toMatchObject({ code: 'E011' })
   const key = { originator: 'alice', subagent, id: handle.id }

@@ -204,8 +204,15 @@ export function isAlive(pid: number): boolean {
 /** Waits until something holds; throws with the reason when it takes too long. */
 export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
   const deadline = Date.now() + ms
-  while (!(await holds())) {
-    if (Date.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`)
+  for (;;) {
+    let cause: unknown
+    try {
+      if (await holds()) return
+    } catch (error) {
+      // A file half written, a server that is not there yet: the next look may do.
+      cause = error
+    }
+    if (Date.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`, { cause })
     await new Promise((again) => setTimeout(again, 50))
   }
 }

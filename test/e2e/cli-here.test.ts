@@ -152,7 +152,7 @@ describe('the commands, from within', () => {
 
   it('say why a request waits, until its time is up', async () => {
     await here('agents', 'add', 'idle')
-    const asked = await here('request', '--to', 'idle', '--objective', 'x', '--timeout', '2500ms')
+    const asked = await here('request', '--to', 'idle', '--objective', 'x', '--timeout', '8s')
     expect(asked).toMatchObject({ code: 124, stderr: expect.stringContaining('Queued: 0 workers on `idle`') })
   })
 

@@ -20,7 +20,7 @@ afterAll(async () => {
 const shown = (id: string) => show(id, cwd)
 
 async function held(objective: string, as = 'alice'): Promise<{ id: string; waiting: Spawned }> {
-  const waiting = cli(['request', '--from', as, '--to', 'echo', '--objective', objective, '--hold', '--timeout', '20s'], { cwd })
+  const waiting = cli(['request', '--from', as, '--to', 'echo', '--objective', objective, '--hold', '--timeout', '120s'], { cwd })
   const [, id = ''] = /passover approve (\S+)/.exec(await waiting.printed(/passover approve (\S+)/, 'stderr')) ?? []
   return { id, waiting }
 }

@@ -230,7 +230,7 @@ it('a refusal names the policy’s entry, its version, and the line in the file'
   expect(await passover('push')).toMatchObject({ code: 0 })
   const version = (await said<{ version: number }[]>('history')).document[0]?.version
   const request = ['request', '--from', 'alice', '--to', 'audit', '--objective', 'x', '--timeout', '3s']
-  await until('the pair is refused', async () => (await run(request, { cwd })).stderr.includes('E004'), 15_000)
+  await until('the pair is refused', async () => (await run(request, { cwd })).stderr.includes('E004'))
   const refused = await run(request, { cwd })
   expect(refused.code).toBe(4)
   expect(refused.stderr).toContain(`by pair alice->audit, policy version ${version}  $.pairs["alice->audit"].enabled  ${FILE}:4`)

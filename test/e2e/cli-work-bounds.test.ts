@@ -160,7 +160,7 @@ describe('the end of a pass', () => {
 
   it('by a kill of the worker itself leaves no orphan', async () => {
     await using worker = await working('killed', STAYS)
-    const asked = ask('killed', { timeout_ms: 20_000 })
+    const asked = ask('killed', { timeout_ms: 120_000 })
     await there()
     worker.kill('SIGKILL')
     await gone()

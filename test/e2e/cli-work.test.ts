@@ -115,7 +115,7 @@ describe('a command as a subagent', () => {
       ['--kill-after', '500ms'],
     )
     await using waiting = cli(
-      ['request', '--from', 'alice', '--to', 'stubborn', '--objective', 'x', '--timeout', '60s', '--id', 'stubborn-pass-1'],
+      ['request', '--from', 'alice', '--to', 'stubborn', '--objective', 'x', '--timeout', '120s', '--id', 'stubborn-pass-1'],
       { cwd },
     )
     const pid = (file: string) => Number(readFileSync(join(out.path, file), 'utf8') || 0)
@@ -183,7 +183,7 @@ describe('a command as a subagent', () => {
 
   it('leaves no process behind when the worker is told to stop at once', async () => {
     await using started = await worker('sleeper', ['bash', '-c', 'echo $$ > $OUT/sleeper.pid; exec sleep 300'])
-    await run(['request', '--from', 'alice', '--to', 'sleeper', '--objective', 'x', '--timeout', '60s', '--no-wait'], { cwd })
+    await run(['request', '--from', 'alice', '--to', 'sleeper', '--objective', 'x', '--timeout', '120s', '--no-wait'], { cwd })
     await until('it runs', () => {
       try {
         return Number(readFileSync(join(out.path, 'sleeper.pid'), 'utf8')) > 0
@@ -205,7 +205,7 @@ describe('a command as a subagent', () => {
       '-c',
       'touch $OUT/finisher.began; while [ ! -e $OUT/finisher.go ]; do sleep 0.05; done; echo finished',
     ])
-    await using waiting = cli(['request', '--from', 'alice', '--to', 'finisher', '--objective', 'x', '--timeout', '60s'], { cwd })
+    await using waiting = cli(['request', '--from', 'alice', '--to', 'finisher', '--objective', 'x', '--timeout', '120s'], { cwd })
     await started.printed('from alice', 'stderr')
     started.kill('SIGINT')
     await started.printed('Stopping', 'stderr')
@@ -236,7 +236,7 @@ describe('a command as a subagent', () => {
       ['bash', '-c', 'cd $OUT; touch "pair.$PASSOVER_PASS_ID"; while [ "$(ls pair.* | wc -l)" -lt 2 ]; do sleep 0.05; done; echo met'],
       ['--concurrency', '2'],
     )
-    const both = await Promise.all([ask('pair', 'x', '--timeout', '30s'), ask('pair', 'x', '--timeout', '30s')])
+    const both = await Promise.all([ask('pair', 'x', '--timeout', '120s'), ask('pair', 'x', '--timeout', '120s')])
     expect(both.map(({ document }) => document.output)).toEqual(['met\n', 'met\n'])
   })
 
