@@ -41,6 +41,12 @@ describe('context parts', () => {
     )
   })
 
+  it('keep the mark of byte order that a file begins with', () => {
+    const files = [{ path: 'a.cs', content: '\uFEFFusing System;' }]
+    const given = { session_id: 's', directory: '/', objective: '\uFEFFo', files, messages: [] } as unknown as WorkContext
+    expect(joinContext(load(splitContext(given).parts))).toEqual({ ok: true, value: given })
+  })
+
   it('are named, sized and hashed by their bytes, a file by its raw content', () => {
     const given = {
       session_id: 's',

@@ -13,6 +13,8 @@ export type Joined<T> = { ok: true; value: T } | { ok: false; error: string }
 const FILE = 'file:'
 const ARTIFACT = 'artifact:'
 const TEXT = new TextDecoder('utf-8', { fatal: true })
+/** A file's mark of its byte order is part of its content. */
+const CONTENT_TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 type Json = Record<string, unknown>
 
@@ -62,7 +64,7 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
     const files = Array.isArray(rest.files) ? (rest.files as Json[]) : []
     const filled = files.map((file) => {
       const content = 'content' in file ? undefined : take(FILE + String(file.path))
-      return content ? { ...file, content: TEXT.decode(content) } : file
+      return content ? { ...file, content: CONTENT_TEXT.decode(content) } : file
     })
     const joined = {
       ...rest,
