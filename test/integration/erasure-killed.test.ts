@@ -15,9 +15,7 @@ const SESSION = 'dies'
 /** In the order in which one comes to them: each process goes on where the one before it died. */
 const IN_TURN: EraseEdge[] = [
   { step: 'tombstone', side: 'after', n: 1 },
-  { step: 'entry', side: 'after', n: 1 },
   { step: 'message', side: 'before', n: 5 },
-  { step: 'part', side: 'after', n: 1 },
 ]
 const EACH = ERASE_STEPS.flatMap((step) =>
   (['before', 'after'] as const).map((side) => ({ where: `${side} the first ${step}`, edges: [{ step, side, n: 1 }] })),
@@ -72,6 +70,7 @@ describe('audit: erasure, killed', () => {
       expect(await told(fixture.bus, { session_id: SESSION, text: MARKER })).toEqual([])
       expect(await verified()).toEqual({ faults: [], erased: 18 })
       for (const part of shared) await fixture.bus.parts.fetch(part)
+      for (const part of to.alone) await expect(fixture.bus.parts.fetch(part)).rejects.toThrow('not there')
       expect([...(await fixture.records()).values()].map(({ key }) => key.id)).toEqual([other.key.id])
     },
     180_000,

@@ -28,6 +28,8 @@ export interface EraseEdge {
 
 /** Passes that are to go, and what people say about them. */
 export class Erasable {
+  /** Large parts that nothing else refers to. */
+  readonly alone: Part[] = []
   private named = 0
 
   constructor(private readonly bus: Bus) {}
@@ -51,6 +53,7 @@ export class Erasable {
   /** Three passes, nine messages, two large parts: whole, refused, and one that told of its progress. */
   async fill(session: string): Promise<Story[]> {
     const alone = await this.large(`${MARKER} alone ${session}`)
+    this.alone.push(...alone.filter(({ owner }) => owner !== undefined))
     const shared = await this.large(`${MARKER} shared`)
     const whole = await this.story(session, { parts: alone, reason: MARKER }).whole(SECRET)
     const refused = this.story(session, { parts: shared, reason: MARKER })

@@ -2,7 +2,7 @@ import { connect, errors, type NatsConnection } from '@nats-io/transport-node'
 import { type Bus, openBus, type Principal, Subjects, userOf, usersFor } from '@passover/bus'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
 
-/** A fixture whose server knows these principals and enforces what each may do. */
+/** A fixture whose server knows these principals (and users of the options), and enforces what each may do. */
 export interface PermittedFixture extends AsyncDisposable {
   nats: NatsFixture
   subjects: Subjects
@@ -24,7 +24,7 @@ export interface Probe extends AsyncDisposable {
 
 export async function permittedFixture(principals: Principal[], options: FixtureOptions = {}): Promise<PermittedFixture> {
   const subjects = new Subjects()
-  const users = usersFor(principals, subjects, (user) => `secret-of-${user}`)
+  const users = [...usersFor(principals, subjects, (user) => `secret-of-${user}`), ...(options.config?.users ?? [])]
   const nats = await natsFixture({ ...options, config: { ...options.config, users } })
   const credentials = (principal: Principal) => ({ user: userOf(principal), pass: `secret-of-${userOf(principal)}` })
   const opened: AsyncDisposable[] = []

@@ -122,12 +122,10 @@ export class Archive {
     this.finder.forget(k)
   }
 
-  /** What was unpacked is unpacked anew; of one segment, or of all. */
-  forgetCached(k?: number): void {
-    if (k === undefined) this.segments.clear()
-    else this.segments.delete(k)
-    if (k === undefined) this.indexes.clear()
-    else this.indexes.delete(k)
+  /** What was unpacked of a segment is unpacked anew. */
+  forgetCached(k: number): void {
+    this.segments.delete(k)
+    this.indexes.delete(k)
   }
 
   private async segment(k: number): Promise<Map<number, Stored>> {

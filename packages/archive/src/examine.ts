@@ -1,7 +1,7 @@
 import { createGunzip } from 'node:zlib'
 import { keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { ManifestEntry } from './manifest.js'
-import { Chain, decodeFrames, type Frame, SegmentDamaged, segmentRange } from './segment.js'
+import { Chain, decodeFrames, type Frame, SegmentDamaged, segmentRange, sequenceOf } from './segment.js'
 import { decodeIndex, printOf, printsIn } from './segment-index.js'
 
 /** What is wrong with an archived entry, or with a whole segment where no entry can be named. */
@@ -177,10 +177,6 @@ function chainFault(entry: ManifestEntry, frames: readonly Frame[]): string | un
   const chain = new Chain(Buffer.from(entry.chain_before, 'hex'))
   for (const { digest } of frames) chain.add(digest)
   return chain.end() === entry.chain_after ? undefined : 'its entries do not add up to the chain: manifest, index or entries were rewritten'
-}
-
-export function sequenceOf(frame: Frame): number {
-  return frame.kind === 'event' ? frame.event.sequence : frame.sequence
 }
 
 /** One line about a fault. */

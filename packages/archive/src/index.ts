@@ -9,7 +9,7 @@
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
 export { Archive, checkFrames, framesIn, readSegment, type Verified, verifyChain } from './archive-read.js'
-export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes, sequenceOf } from './examine.js'
+export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes } from './examine.js'
 export { IdFinder } from './id-finder.js'
 export { IdPages } from './id-pages.js'
 export { ARCHIVE_BUCKET, Manifest, type ManifestEntry, nextAfter, type RemovedSegment } from './manifest.js'
@@ -30,6 +30,7 @@ export {
   SegmentDamaged,
   segmentOf,
   segmentRange,
+  sequenceOf,
   writeFrame,
 } from './segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'

@@ -8,7 +8,7 @@ import {
   encodeErased,
   frameSize,
   SEGMENT_SIZE,
-  sequenceIn,
+  sequenceOf,
   writeFrame,
 } from './segment.js'
 import { IndexBuilder, PrintsBuilder } from './segment-index.js'
@@ -73,7 +73,7 @@ export class SegmentBuffer {
       }
     }
     for (const frame of decodeFrames(this.frames?.raw ?? Buffer.alloc(0))) {
-      const sequence = sequenceIn(frame)
+      const sequence = sequenceOf(frame)
       before(sequence)
       const entry = erased.get(sequence)
       if (entry) next.addErased({ ...entry, digest: frame.kind === 'event' ? frame.digest : entry.digest })

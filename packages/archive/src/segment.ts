@@ -148,7 +148,7 @@ export class Chain {
   }
 }
 
-export function sequenceIn(frame: Frame): number {
+export function sequenceOf(frame: Frame): number {
   return frame.kind === 'event' ? frame.event.sequence : frame.sequence
 }
 

@@ -21,7 +21,7 @@ import { Query } from './query.js'
 import { isKept, PASSES_BUCKET, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
 import { Reloads } from './reload.js'
 import { CustodyWatch } from './removal/custody-watch.js'
-import { forgetErased, openRemoval, sessionDeps } from './removal/removal.js'
+import { forgetsErased, openRemoval, sessionDeps } from './removal/removal.js'
 import { Rows } from './rows.js'
 import { type AuditDeps, type Parts, RunningAudit } from './running.js'
 import { SchemaChecks } from './schema-checks.js'
@@ -60,6 +60,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const archive = new Archive(manifest, objects)
   const custody = await CustodyWatch.open({ bus, log, sealed: start.newest?.k ?? -1 })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
+  const allRead = forgetsErased(parts, archive)
   const seeded = seed(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
@@ -67,13 +68,12 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   })
   const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
-  custody.onCounted = (counted) => forgetErased(parts, archive, counted)
   void parts.undelivered.scan(from)
   parts.projector.position = from - 1
   const behind = await catchUp(bus, parts.archiver)
   const reader = await bus.follow({ from, in_gulps: true }, takes(parts, behind))
   const { indexing, index, projector } = parts
-  void indexing.prepare(archive.finder)
+  void Promise.all([indexing.prepare(archive.finder), seeded]).then(allRead)
   const search = new PassSearch({
     bus,
     clock: deps.clock,

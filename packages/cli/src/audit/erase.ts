@@ -12,8 +12,8 @@ import type { EraseFlags } from './erase-command.js'
 
 type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
 
-/** How long the command waits for what may begin at once. */
-const WAIT_MS = 60_000
+/** How long the command waits for what may be done at once. */
+const WAIT_MS = 20_000
 const LOOK_MS = 300
 const NOT_REACHED = 'Not reached: exports, saved archives and evidence bundles that were taken, and what agents keep.'
 
@@ -74,7 +74,7 @@ function told({ terminal }: Context, erasure: CustodyErasure | undefined, previe
     if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
     if (erasure.state === 'done')
       return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}.\n${NOT_REACHED}`
-    return `Erasure ${erasure.erase} is stored and waits until the youngest pass is two id windows old. See: passover audit erase`
+    return `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message. See: passover audit erase`
   })
   return erasure.state === 'refused' ? 1 : 0
 }

@@ -1,8 +1,8 @@
 import { type ErasedEntry, segmentOf } from '@passover/archive'
 import type { Bus, Following, Stored } from '@passover/bus'
 import { decode } from '@passover/bus'
-import { Custody, type CustodyCounted, entriesOf } from '@passover/core'
-import { HEADER } from '@passover/schemas'
+import { Custody, entriesOf } from '@passover/core'
+import { type CustodyBody, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
 
 const LOOK_MS = 20
@@ -11,8 +11,8 @@ const MOST_MS = 10_000
 /** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
 export class CustodyWatch implements AsyncDisposable {
   readonly custody = new Custody()
-  /** Told of what counted. */
-  onCounted: (counted: NonNullable<CustodyCounted>) => void = () => undefined
+  /** Told of sequences that a tombstone stands for, and of all of an erasure when it is done. */
+  onErased: (sequences: ReadonlySet<number>) => void = () => undefined
   /** Tombstones' entries of segments that were not sealed when it looked last. */
   private readonly unsealed = new Map<number, Map<number, ErasedEntry>>()
   private sealed = -1
@@ -72,16 +72,24 @@ export class CustodyWatch implements AsyncDisposable {
       log.warn({ sequence, by: parsed.person }, 'what was said about custody does not count')
       return
     }
-    if (counted.kind === 'done') this.going.delete(counted.erase)
-    if (counted.kind === 'erased') {
-      const going = this.going.get(counted.erase) ?? new Set()
-      this.going.set(counted.erase, going)
-      for (const entry of entriesOf(counted.passes)) {
-        this.remember(entry)
-        going.add(entry.sequence)
-      }
+    if (counted.kind === 'erased') this.erased(counted)
+    if (counted.kind !== 'done') return
+    const all = this.going.get(counted.erase)
+    this.going.delete(counted.erase)
+    // What was read of it before all was gone goes with it.
+    if (all) this.onErased(all)
+  }
+
+  private erased({ erase, passes }: Extract<CustodyBody, { kind: 'erased' }>): void {
+    const going = this.going.get(erase) ?? new Set()
+    this.going.set(erase, going)
+    const sequences = new Set<number>()
+    for (const entry of entriesOf(passes)) {
+      this.remember(entry)
+      going.add(entry.sequence)
+      sequences.add(entry.sequence)
     }
-    this.onCounted(counted)
+    this.onErased(sequences)
   }
 
   private remember(entry: ErasedEntry): void {

@@ -1,16 +1,7 @@
 import { encodeFrame, eventOf, segmentOf, segmentRange } from '@passover/archive'
 import { CONTENT_TYPE, decode, encode } from '@passover/bus'
 import { type Clock, entriesOf } from '@passover/core'
-import {
-  type CustodyBody,
-  type CustodyErasure,
-  custodyBody,
-  type ErasedPass,
-  HEADER,
-  SYSTEM,
-  sha256,
-  WIRE_VERSION,
-} from '@passover/schemas'
+import { type CustodyBody, type CustodyErasure, custodyBody, type ErasedPass, HEADER, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { sweepOrphans } from '../archive.js'
 import { eachOf } from '../delete-segment.js'
@@ -20,6 +11,7 @@ import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
 import { type RewriteDeps, rewriteSegment } from './rewrite.js'
 import { type SessionDeps, type SessionPass, sessionPasses } from './session-passes.js'
+import { batches, idsIn } from './tombstones.js'
 
 export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
   archive: SessionDeps['archive']
@@ -28,12 +20,10 @@ export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
   watch: CustodyWatch
 }
 
-/** Of one tombstone, which travels as one message: entries of some 50 bytes. */
-const MOST_ENTRIES = 8_000
-const MOST_PASSES = 250
 const AT_ONCE = 16
-/** One that must wait is looked at again after this at the latest. */
-const AGAIN_MS = 30_000
+/** One that must wait is looked at again after this at the latest, and one that failed after this: all indexes of the archive are looked through for it. */
+const WAIT_MS = 300_000
+const AGAIN_MS = 5_000
 
 type Done = Extract<CustodyBody, { kind: 'erased' | 'refused' | 'done' }>
 type Says<T> = T extends unknown ? Omit<T, 'v'> : never
@@ -43,15 +33,14 @@ type Says<T> = T extends unknown ? Omit<T, 'v'> : never
  * Each step may be done again, so what broke off is begun anew; of several audits each may do it, and what they say is guarded.
  */
 export class Erasing {
-  private readonly again = new Map<number, number>()
-  private readonly looking: Looking
+  /** Since when one may be looked at again, and what failed. */
+  private readonly again = new Map<number, { at: number; failed?: { error: unknown } }>()
+  private readonly looking = new Looking(
+    () => this.work(),
+    () => undefined,
+  )
 
-  constructor(private readonly deps: ErasingDeps) {
-    this.looking = new Looking(
-      () => this.work(),
-      (error) => deps.log.warn({ err: error }, 'an erasure is not done yet'),
-    )
-  }
+  constructor(private readonly deps: ErasingDeps) {}
 
   /** Why what people asked for is not done yet. */
   get trouble(): string | undefined {
@@ -67,13 +56,34 @@ export class Erasing {
     return this.looking.stop()
   }
 
+  /** One that cannot be done keeps no other from being done. */
   private async work(): Promise<void> {
     const { watch, bus, clock, log } = this.deps
     if (!watch.custody.pending || !bus.clockMeasured) return
+    let failed: { error: unknown } | undefined
+    for (const erasure of (await watch.current()).erasures) {
+      if (isEnded(erasure) || this.looking.stopped) continue
+      const again = this.again.get(erasure.erase)
+      if (again && again.at > clock.monotonic()) {
+        failed ??= again.failed
+        continue
+      }
+      await this.erase(erasure).catch((error: unknown) => {
+        failed ??= { error }
+        this.again.set(erasure.erase, { at: clock.monotonic() + AGAIN_MS, failed: { error } })
+        log.warn({ err: error, erase: erasure.erase }, 'an erasure is not done yet')
+      })
+    }
+    if (failed) throw failed.error
+  }
+
+  private async erase(erasure: CustodyErasure): Promise<void> {
+    const { watch, bus, clock, log } = this.deps
     // What is said about custody meanwhile is heard before a tombstone is set: a hold, or what another audit did.
-    const { pending: erasure, position } = await watch.current()
-    if (!erasure || (this.again.get(erasure.erase) ?? 0) > clock.monotonic()) return
+    const { position } = await watch.current()
+    if (isEnded(erasure)) return
     const { erase } = erasure
+    this.again.delete(erase)
     const before = await this.tombstones(erase)
     const passes = await this.unnamed(erasure, before)
     const refusal = before.length === 0 ? this.refusal(erasure, passes) : undefined
@@ -81,17 +91,20 @@ export class Erasing {
     const wait = Math.max(0, ...passes.map(({ youngest }) => youngest)) + 2 * this.deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
       // A journal that left earlier could be begun anew by who asks again (rule 4).
-      this.again.set(erase, clock.monotonic() + Math.min(wait, AGAIN_MS))
+      this.again.set(erase, { at: clock.monotonic() + Math.min(wait, WAIT_MS) })
       return
     }
-    let after = position
-    for (const batch of batches(passes)) after = await this.say({ kind: 'erased', erase, passes: batch }, after)
+    let after: number | undefined = position
+    for (const batch of batches(passes)) {
+      after = await this.say({ kind: 'erased', erase, passes: batch }, after)
+      if (after === undefined) return
+    }
     const stones = await this.tombstones(erase)
     const parts = await this.replace(erasure, stones)
     const now = await watch.current()
-    if (now.pending !== erasure) return
-    await this.say({ kind: 'done', erase, passes: idsIn(stones), entries: entriesOf(stones).length, parts }, now.position)
-    this.again.delete(erase)
+    if (isEnded(erasure)) return
+    const done = { kind: 'done' as const, erase, passes: idsIn(stones), entries: entriesOf(stones).length, parts }
+    if ((await this.say(done, now.position)) === undefined) return
     log.info({ erase, by: erasure.by, passes: idsIn(stones) }, 'session erased')
   }
 
@@ -190,8 +203,11 @@ export class Erasing {
     if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')
   }
 
-  /** Says what was done, where nothing was said about custody after `position`; gives the position of that. Throws where it was not stored. */
-  private async say(said: Says<Done>, position: number): Promise<number> {
+  /**
+   * Says what was done; gives its sequence. Undefined: something was said about custody after `position`, and it is looked at again. Throws where
+   * it was not stored.
+   */
+  private async say(said: Says<Done>, position: number): Promise<number | undefined> {
     const { bus, watch } = this.deps
     const { subjects } = bus
     const outcome = await bus.publish({
@@ -200,36 +216,14 @@ export class Erasing {
       data: encode({ v: WIRE_VERSION, ...said }),
       guard: { subject: subjects.all('custody'), sequence: position },
     })
+    if (outcome.kind === 'lost') return undefined
     if (outcome.kind !== 'stored') throw new Error(`what was done about erasure ${said.erase} was not stored: ${outcome.kind}`)
     await watch.current()
     return outcome.sequence
   }
 }
 
-/** Tombstones of a bounded size; one pass may need several. */
-function* batches(passes: readonly SessionPass[]): Generator<ErasedPass[]> {
-  let batch: ErasedPass[] = []
-  let entries = 0
-  for (const { key, frames, parts } of passes) {
-    for (let at = 0; at < frames.length; at += MOST_ENTRIES) {
-      const some = frames.slice(at, at + MOST_ENTRIES)
-      if (batch.length >= MOST_PASSES || (batch.length > 0 && entries + some.length > MOST_ENTRIES)) {
-        yield batch
-        batch = []
-        entries = 0
-      }
-      batch.push({ pass: sha256(key.id), frames: some, parts: at === 0 ? parts.map(placeOf) : [] })
-      entries += some.length
-    }
-  }
-  if (batch.length > 0) yield batch
-}
-
-function placeOf(part: string): [owner: string, token: string] {
-  const slash = part.indexOf('/')
-  return [part.slice(0, slash), part.slice(slash + 1)]
-}
-
-function idsIn(stones: readonly ErasedPass[]): number {
-  return new Set(stones.map(({ pass }) => pass)).size
+/** By what was said since it was looked at. */
+function isEnded({ state }: CustodyErasure): boolean {
+  return state !== 'pending'
 }

@@ -1,6 +1,5 @@
 import { type Archive, segmentOf } from '@passover/archive'
 import type { ObjectStore } from '@passover/bus'
-import { type CustodyCounted, entriesOf } from '@passover/core'
 import { keyText, makeInstance } from '@passover/schemas'
 import type { Parts } from '../running.js'
 import { untilRead } from '../until-read.js'
@@ -69,11 +68,24 @@ export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
   }
 }
 
-/** What a tombstone stands for leaves this process's memory, whichever audit does the rest. */
-export function forgetErased({ rows, projector, index }: Parts, archive: Archive, counted: NonNullable<CustodyCounted>): void {
-  if (counted.kind === 'done') archive.forgetCached()
-  if (counted.kind !== 'erased') return
-  const erased = new Set(entriesOf(counted.passes).map(({ sequence }) => sequence))
+/**
+ * Has what tombstones stand for leave this process's memory, whichever audit does the rest. What this gives is called when everything was read
+ * that is read at the start: what was erased meanwhile may have been among it.
+ */
+export function forgetsErased(parts: Parts, archive: Archive): () => void {
+  let early: Set<number> | undefined = new Set()
+  parts.custody.onErased = (sequences) => {
+    forget(parts, archive, sequences)
+    if (early) for (const sequence of sequences) early.add(sequence)
+  }
+  return () => {
+    if (early) forget(parts, archive, early)
+    early = undefined
+  }
+}
+
+function forget({ rows, projector, index }: Parts, archive: Archive, erased: ReadonlySet<number>): void {
+  if (erased.size === 0) return
   for (const row of [...rows.values()]) if (erased.has(row.last_sequence)) rows.remove(keyText(row))
   projector.forget(erased)
   index.forgetFirst(erased)
