@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { byHand } from '../support/breaking.js'
 import { natsFixture } from '../support/nats.js'
 import { type RawServer, rawServer } from '../support/raw-server.js'
-import { Folder, json, openProject, serverFile } from './cli-harness.js'
+import { Folder, json, openProject, serverFile, until } from './cli-harness.js'
 
 type Checks = { name: string; state: string; text: string; mend?: string }[]
 
@@ -112,6 +112,7 @@ describe('doctor of a gateway', () => {
       const { code, document } = await json<{ checks: Checks }>(['doctor', '--gateway', address], { cwd: project.cwd })
       return { code, checks: document.checks.filter(({ name }) => name === 'gateway') }
     }
+    await until('it is ready', async () => (await look(http)).code === 0)
     expect(await look(http)).toEqual({ code: 0, checks: [{ name: 'gateway', state: 'ok', text: 'gateway is ready' }] })
     await using other = createServer((_, response) => response.end('{}'))
     await new Promise<void>((listening) => other.listen(0, '127.0.0.1', listening))
@@ -129,6 +130,7 @@ describe('doctor of a running up', () => {
     await using project = await openProject()
     const { url, user, password } = serverFile(project.cwd)
     const look = async () => (await json<{ checks: Checks }>(['doctor'], { cwd: project.cwd })).document.checks
+    await until('it is ready', async () => (await look()).some(({ name, state }) => name === 'up' && state === 'ok'))
     expect(await look()).toContainEqual(expect.objectContaining({ name: 'up', state: 'ok', text: 'up is ready' }))
     await byHand({ servers: [url], user, pass: password }, ({ streams }) => streams.delete('KV_budgets'))
     for (let mended = false; !mended; ) {

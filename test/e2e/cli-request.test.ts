@@ -24,7 +24,9 @@ const shown = (id: string) => show(id, cwd)
 describe('request', () => {
   it('waits and prints what comes back', async () => {
     const { code, stdout, stderr } = await run(['request', '--from', 'alice', '--to', 'echo', '--objective', 'hello'], { cwd })
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(code).toBe(0)
+    // Where a pass takes long, as on a busy machine, it is told where it stands meanwhile; else nothing is said.
+    expect(stderr.split('\n').filter((line) => line !== '' && !line.startsWith('… '))).toEqual([])
     expect(stdout).toMatch(/^✓ completed by echo in .* {2}pass [A-Za-z0-9_-]{9,64}\nhello\n$/)
   })
 
@@ -74,7 +76,7 @@ describe('request', () => {
 
   it('says why it waits when nobody works, and ends with 124', async () => {
     await run(['agents', 'add', 'nobody'], { cwd })
-    const { code, stderr } = await run(['request', '--to', 'nobody', '--objective', 'x', '--timeout', '3s'], { cwd })
+    const { code, stderr } = await run(['request', '--to', 'nobody', '--objective', 'x', '--timeout', '8s'], { cwd })
     expect(code).toBe(124)
     expect(stderr).toContain('Queued: 0 workers on `nobody`, start one with: passover work nobody -- <command>')
     expect(stderr).toContain('E010')
