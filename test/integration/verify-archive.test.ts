@@ -9,6 +9,7 @@ import { erase, randomOf, sourceOf, tamper } from '../support/tampering.js'
 const RULES = { id_window_ms: 3_600_000 }
 const CHAIN = { ...RULES, rules: 'chain only' as const }
 const ENTRIES = 10_000
+const DAY_MS = 86_400_000
 /** All of them: TAMPERS=1000. */
 const TAMPERS_MADE = Number(process.env.TAMPERS ?? 60)
 /** Each reads a segment of 4,096 entries anew. */
@@ -66,24 +67,40 @@ describe('verifyArchive', () => {
   })
 
   it('goes through a segment that retention removed, and names one that was removed too early or whose remains are not what was kept', async () => {
+    const now = { ...RULES, now: (stream.events.at(-1)?.time ?? 0) + 100 * DAY_MS }
     const [one, ...rest] = segments as [LocalSegment, ...LocalSegment[]]
-    const source = (removed: Partial<RemovedSegment>) => {
+    const source = (removed: Partial<RemovedSegment>, after = rest) => {
       const entry = {
         ...one.entry,
-        removed: { why: 'retention' as const, at: one.entry.last_time + 86_400_000, retention_days: 1, ...removed },
+        removed: { why: 'retention' as const, at: one.entry.last_time + 30 * DAY_MS, retention_days: 30, ...removed },
       }
-      const others = sourceOf(rest)
+      const others = sourceOf(after)
       const object = async (name: string) => (name === 'versions' ? versions : await others.object(name))
       return { object, entries: async () => [entry, ...(await others.entries())] }
     }
     const stay = stream.events.filter(({ sequence, subject }) => sequence <= one.entry.last && /^(policy|agent)\./.test(subject))
     const versions = Buffer.concat(stay.map((event) => encodeFrame(event).bytes))
     const kept = { object: 'versions', sha256: sha256(versions) }
-    const whole = await verifyArchive(source({ kept }), RULES)
+    const whole = await verifyArchive(source({ kept }), now)
     expect(whole).toMatchObject({ ok: true, shown: [], removed: { segments: 1, up_to: one.entry.last_time }, head: { sequence: ENTRIES } })
-    const early = await verifyArchive(source({ kept, at: one.entry.last_time + 86_399_000 }), RULES)
-    expect(early.first).toMatchObject({ segment: 0, what: expect.stringContaining('was removed before the 1 days were over') })
-    const lost = await verifyArchive(source({ kept: { object: 'nowhere', sha256: 'f'.repeat(64) } }), RULES)
+    const early = await verifyArchive(source({ kept, at: one.entry.last_time + 30 * DAY_MS - 1_000 }, []), now)
+    expect(early.first).toMatchObject({ segment: 0, what: expect.stringContaining('was removed before the 30 days were over') })
+    // Whoever writes the entry says what fits: the policy says otherwise.
+    const invented = await verifyArchive(source({ kept, at: one.entry.last_time + DAY_MS, retention_days: 1 }, []), now)
+    expect(invented.shown).toEqual([
+      {
+        segment: 0,
+        rule: 'retention',
+        what: 'was removed when its newest message was 1 days old: version 1 of the policy, in force then, keeps 30 days',
+      },
+    ])
+    const at = one.entry.last_time + 200 * DAY_MS
+    expect((await verifyArchive(source({ kept, at }, []), now)).first?.what).toMatch(/^says that it was removed .* which is yet to come$/)
+    const empty = { ...source({ kept }, []), entries: async () => [{ ...(await source({ kept }).entries())[0], count: 0 } as never] }
+    expect((await verifyArchive(empty, now)).shown).toContainEqual(
+      expect.objectContaining({ segment: 0, what: 'says that it was empty when it was removed, and its chain says otherwise' }),
+    )
+    const lost = await verifyArchive(source({ kept: { object: 'nowhere', sha256: 'f'.repeat(64) } }, []), now)
     expect(lost.first).toMatchObject({ segment: 0, what: expect.stringContaining('what was kept of it (nowhere) is missing') })
   })
 

@@ -19,6 +19,8 @@ let world: AgentWorld
 let ops: Bus
 let folder: string
 let id: string
+/** Passes this over with a file. */
+let ask: (content: string) => { id: string; result(): Promise<unknown> }
 
 /** One pass whose context holds a large file, and whose output a large artifact: both travel as references (DESIGN §2 Payloads). */
 beforeAll(async () => {
@@ -34,11 +36,15 @@ beforeAll(async () => {
     reason: 'r',
     confidence: 'high',
   } as const
-  await worker.onPass(() => ({ artifacts: [change] }))
+  let asked = 0
+  await worker.onPass(() => (asked++ === 0 ? { artifacts: [change] } : 'done'))
   const alice = await world.agent('alice')
   const metadata = { size_bytes: LARGE.length, last_modified: 1, is_binary: false }
-  const files = [{ path: 'large.txt', content: `${LARGE}!`, metadata }]
-  const handle = alice.passOver({ subagent: 'audit', reason: 'large', work_context: { objective: 'look', files } })
+  ask = (content) => {
+    const files = [{ path: 'large.txt', content, metadata }]
+    return alice.passOver({ subagent: 'audit', reason: 'large', work_context: { objective: 'look', files } })
+  }
+  const handle = ask(`${LARGE}!`)
   id = handle.id
   await handle.result()
 })
@@ -116,7 +122,13 @@ describe('parts that messages only name', () => {
     const maria = await openBus({ servers: world.world.nats.servers, identity: 'maria', onError: () => undefined })
     await publishUpon(await PolicyStore.open(maria), { document: { audit: { retention_days: 1e-7 } } })
     await maria[Symbol.asyncDispose]()
-    await until(async () => (await verifyLive(ops, RULES)).parts?.gone === 1, { what: 'it is older than that' })
-    expect((await verifyLive(ops, RULES)).faults).toBe(1)
+    // Thirty days were promised when it was stored: a policy of later excuses nothing.
+    expect(await verifyLive(ops, RULES)).toMatchObject({ faults: 2, parts: { gone: 0 } })
+    const later = ask(`${LARGE}?`)
+    await later.result()
+    const [own = ''] = (await collectEvidence(ops, { id: later.id })).parts.keys()
+    await ops.parts.remove('alice', own)
+    await until(async () => (await verifyLive(ops, RULES)).parts?.gone === 1, { what: 'it is older than what was promised then' })
+    expect((await verifyLive(ops, RULES)).faults).toBe(2)
   })
 })

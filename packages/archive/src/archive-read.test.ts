@@ -36,14 +36,15 @@ function archiveOf(newest: number, messages: Message[]) {
     const last_time = T0 + (k + 1) * SEGMENT_SIZE
     return { k, object: `${k}.frames`, index: `${k}.index`, compression: 'none', sha256: sha256(raw), last_time } as ManifestEntry
   })
-  const manifest = { newest: async () => entries.at(-1), entry: async (k: number) => entries[k] }
+  const entry = async (k: number) => entries[k] && ({ ...entries[k] } as ManifestEntry)
+  const manifest = { newest: async () => entries.at(-1), all: async () => entries, entry }
   const store = {
     get: async (name: string) => {
       read.push(name)
       return objects.get(name)
     },
   }
-  return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read, objects, store }
+  return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read, objects, store, entries }
 }
 
 const requestIn = (stored: Stored) => {
@@ -90,6 +91,38 @@ describe('a damaged index', () => {
       return get(name)
     }
     expect(await archive.keysOf(KEY.id)).toEqual([KEY])
+  })
+
+  it('is also one that is lost; made anew, it is found by, and no longer looked through for each id', async () => {
+    const { archive, objects, read } = archiveOf(3, [work])
+    const index = objects.get('3.index') as Uint8Array
+    objects.delete('3.index')
+    await archive.finder.prepare()
+    expect(archive.finder.damaged).toEqual([3])
+    await expect(archive.sequencesOf(KEY)).rejects.toThrow('object 3.index is missing')
+    objects.set('3.index', index)
+    expect(await archive.sequencesOf(KEY)).toEqual([5])
+    expect(archive.finder.damaged).toEqual([])
+    read.length = 0
+    expect(await archive.sequencesOf({ ...KEY, id: 'given-id-9' })).toEqual([])
+    expect(read).toEqual([])
+  })
+
+  it('is none where the segment was removed, or written anew, in that moment', async () => {
+    for (const [now, passes] of [
+      [{ removed: { why: 'retention' } }, 0],
+      [{ index: 'other.index' }, 1],
+    ] as const) {
+      const { archive, objects, entries, store } = archiveOf(1, [work])
+      objects.set('other.index', objects.get('0.index') as Uint8Array)
+      const { get } = store
+      store.get = async (name) => {
+        if (name !== '0.index') return get(name)
+        Object.assign(entries[0] as ManifestEntry, now)
+        return undefined
+      }
+      expect(await archive.passesIn(0)).toHaveLength(passes)
+    }
   })
 
   it('is not what was not answered', async () => {

@@ -103,7 +103,13 @@ export class Archive {
 
   private async indexBytes(k: number): Promise<Uint8Array | undefined> {
     const entry = await this.manifest.entry(k)
-    return entry && !entry.removed ? await readIndex(this.objects, entry) : undefined
+    const bytes = entry && !entry.removed ? await readIndex(this.objects, entry) : undefined
+    if (!entry || entry.removed || bytes) return bytes
+    // It is lost, unless it was taken away just now.
+    const now = await this.manifest.entry(k)
+    if (now?.index !== entry.index) return await this.indexBytes(k)
+    if (!now.removed) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
+    return undefined
   }
 
   /** The same for who deletes by it. Throws SegmentDamaged where the index of a sealed segment is not there. */
@@ -148,9 +154,11 @@ export class Archive {
     const entry = await this.manifest.entry(k)
     const last_time = entry?.last_time ?? Number.POSITIVE_INFINITY
     try {
-      const bytes = entry && (await readIndex(this.objects, entry))
+      const bytes = await this.indexBytes(k)
       const index = { passes: new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass])), last_time }
       if (entry) this.indexes.set(k, index)
+      // Somebody made it anew since.
+      if (entry && this.finder.isDamaged(k)) await this.finder.renew(entry)
       return index
     } catch (error) {
       if (error instanceof SegmentDamaged) return { passes: new Map(), last_time, damage: error }

@@ -45,14 +45,22 @@ export async function examineSegment(entry: ManifestEntry, { object, index }: Se
     say(broken?.what ?? '', undefined)
     return { frames, faults, passOf }
   }
+  const unlike = wholeFault(entry, frames, { object, raw_size })
+  if (known.fault !== undefined && !broken && unlike === undefined) {
+    say(`${known.fault}, though its entries are whole: \`passover audit rebuild\` makes it anew from them`)
+    return { frames, faults, passOf }
+  }
   for (const { sequence, what } of differences(frames, known, broken)) say(what, sequence)
   if (faults.length === 0 && known.fault !== undefined) say(known.fault)
-  if (faults.length === 0) {
-    const what = factsFault(entry, frames) ?? chainFault(entry, frames) ?? sizesFault(entry, { size: object.length, raw_size })
-    if (what !== undefined) say(what)
-    else if (sha256(object) !== entry.sha256) say(`the bytes of ${entry.object} are not those that were sealed, though its entries are`)
-  }
+  if (faults.length === 0 && unlike !== undefined) say(unlike)
   return { frames, faults, passOf }
+}
+
+/** What of a segment as a whole is not what its manifest entry says, whatever its index does. */
+function wholeFault(entry: ManifestEntry, frames: readonly Frame[], { object, raw_size }: { object: Uint8Array; raw_size: number }) {
+  const what = factsFault(entry, frames) ?? chainFault(entry, frames) ?? sizesFault(entry, { size: object.length, raw_size })
+  if (what !== undefined || sha256(object) === entry.sha256) return what
+  return `the bytes of ${entry.object} are not those that were sealed, though its entries are`
 }
 
 /** What the index says, as far as it can be read. */

@@ -55,6 +55,10 @@ export class IdFinder {
     return [...this.known].filter(([, { ids }]) => ids === 'any').map(([k]) => k)
   }
 
+  isDamaged(k: number): boolean {
+    return this.known.get(k)?.ids === 'any'
+  }
+
   /** Reads the indexes of all segments that are sealed by now; what an attempt that failed has read is not read again. */
   prepare(): Promise<void> {
     this.reading ??= this.read().finally(() => {

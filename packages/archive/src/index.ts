@@ -34,5 +34,15 @@ export {
   writeFrame,
 } from './segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
-export { decodeIndex, encodeIndex, IndexBuilder, type IndexedPass, isFirst, keyOfFact, partsIn, printsOf } from './segment-index.js'
+export {
+  decodeIndex,
+  encodeIndex,
+  IndexBuilder,
+  type IndexedPass,
+  isFirst,
+  keyOfFact,
+  PrintsBuilder,
+  partsIn,
+  printsOf,
+} from './segment-index.js'
 export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './source.js'

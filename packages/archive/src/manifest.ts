@@ -76,10 +76,10 @@ export class Manifest {
     return found && 'k' in found.value ? found.value : undefined
   }
 
-  /** With the revision that `replace` expects. */
-  async standing(k: number): Promise<{ entry: ManifestEntry; revision: number } | undefined> {
+  /** With the revision that `replace` expects, and when it was written (server ms; undefined: nobody tells). */
+  async standing(k: number): Promise<{ entry: ManifestEntry; revision: number; time: number | undefined } | undefined> {
     const found = await this.table.get(keyOf(k))
-    return found && 'k' in found.value ? { entry: found.value, revision: found.revision } : undefined
+    return found && 'k' in found.value ? { entry: found.value, revision: found.revision, time: found.time } : undefined
   }
 
   /** Compare-and-set of an entry's object, or that it is removed. False: somebody else changed it since. */

@@ -10,6 +10,8 @@ export interface ArchiveSource {
   entries(): Promise<ManifestEntry[]>
   /** Undefined: it is not there, or not whole. */
   object(name: string): Promise<Uint8Array | undefined>
+  /** When the entry of a segment was written, by the server that keeps it (ms); absent: nobody can tell. */
+  storedAt?(k: number): Promise<number | undefined>
 }
 
 /** There is no archive there, or none that can be read. */
@@ -19,7 +21,11 @@ export class ArchiveUnreadable extends Error {
 
 /** The archive of a running installation. */
 export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'>): ArchiveSource {
-  return { entries: () => manifest.all(), object: (name) => objects.get(name).catch(() => undefined) }
+  return {
+    entries: () => manifest.all(),
+    object: (name) => objects.get(name).catch(() => undefined),
+    storedAt: async (k) => (await manifest.standing(k))?.time,
+  }
 }
 
 const MANIFEST = 'manifest.jsonl'

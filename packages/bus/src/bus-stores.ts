@@ -16,6 +16,8 @@ export interface Entry<T> {
   key: string
   value: T
   revision: number
+  /** When it was written, server ms; `get` tells it. */
+  time?: number
 }
 
 export interface TableExtent {

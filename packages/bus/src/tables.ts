@@ -58,7 +58,7 @@ export class KvTable<T> implements Table<T> {
   async get(key: string): Promise<Entry<T> | undefined> {
     const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
     const value = stored && this.#value(stored)
-    return stored && value !== undefined ? { key, value, revision: stored.sequence } : undefined
+    return stored && value !== undefined ? { key, value, revision: stored.sequence, time: stored.time } : undefined
   }
 
   async put(key: string, value: T): Promise<number> {

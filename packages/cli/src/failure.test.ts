@@ -1,3 +1,5 @@
+import { SegmentDamaged } from '@passover/archive'
+import { BusReadError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { describe, expect, it } from 'vitest'
 import { CliFailure, describeFailure, usage } from './failure.js'
@@ -35,6 +37,22 @@ describe('a failure', () => {
   it('says what whoever refused it knows to mend', async () => {
     const refused = new PassOverError('E013', 'alice is not registered', { mend: 'passover agents add alice --originates always' })
     expect((await describeFailure(refused)).document.error.hint).toBe('passover agents add alice --originates always.')
+  })
+
+  it('of the server or of what it keeps is no fault of passover', async () => {
+    expect(await describeFailure(new BusReadError('nobody answers', 'timeout'))).toMatchObject({
+      document: { error: { code: 'E040' } },
+      exit: 5,
+    })
+    expect(await describeFailure(new BusReadError('not allowed', 'permission'))).toMatchObject({
+      document: { error: { code: 'INTERNAL' } },
+    })
+    expect(await describeFailure(new SegmentDamaged('object 1.index is missing', 0))).toMatchObject({
+      document: {
+        error: { code: 'E041', message: 'the archive is damaged: object 1.index is missing', hint: expect.stringContaining('rebuild') },
+      },
+      exit: 1,
+    })
   })
 
   it('that nobody foresaw never exits 0', async () => {

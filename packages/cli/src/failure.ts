@@ -100,7 +100,22 @@ export async function describeFailure(error: unknown): Promise<Described> {
     return { document, exit, ...(told ? { lines: told } : {}) }
   }
   const message = error instanceof Error ? error.message : String(error)
+  const outside = await fromOutside(error, message)
+  if (outside) return outside
   return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
+}
+
+/** What is neither the command's nor the person's: the server does not answer a read, or what it keeps is damaged. */
+async function fromOutside(error: unknown, message: string): Promise<Described | undefined> {
+  const { BusReadError } = await import('@passover/bus')
+  if (error instanceof BusReadError && error.reason !== 'permission') {
+    const { ERRORS, exitCode } = await import('@passover/core')
+    return { document: failureDocument('E040', message, ERRORS.E040.action), exit: exitCode({ code: 'E040' }) }
+  }
+  const { SegmentDamaged } = await import('@passover/archive')
+  if (!(error instanceof SegmentDamaged)) return undefined
+  const hint = '`passover verify` names what is damaged; an index is made anew by `passover audit rebuild`'
+  return { document: failureDocument('E041', `the archive is damaged: ${message}`, hint), exit: 1 }
 }
 
 function failureDocument(code: string, message: string, hint: string | undefined): FailureDocument {

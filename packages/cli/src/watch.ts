@@ -1,4 +1,5 @@
 import type { Bus } from '@passover/bus'
+import type { JournalRules } from '@passover/core'
 import type { Notice, Step } from '@passover/schemas'
 import { type Happening, happeningOf } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
@@ -28,6 +29,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   using signals = stopSignals(() => {})
   const { terminal } = context
   const shown = new Shown(context, request)
+  const rules = await rulesOf(bus)
   const { last } = await bus.bounds()
   const from = request.all ? 1 : last + 1
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
@@ -38,7 +40,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
     // Each costs reads: of what is long past only who wants notifications is told them.
     if (stored.sequence <= last && !request.notifications) return
     // The next message waits for it, so that a notification stands behind what it is about.
-    for (const notice of await noticesFor(bus, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
+    for (const notice of await noticesFor({ bus, rules }, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
   const why = await Promise.race([signals.first, shown.enough, bus.closed])
@@ -75,9 +77,13 @@ class Shown {
 }
 
 /** What people are to be told of a message; nothing where the pass cannot be read any more. */
-async function noticesFor(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, about: Happening): Promise<(Happening & { notice: Notice })[]> {
+async function noticesFor(
+  { bus, rules }: { bus: Bus; rules: JournalRules },
+  step: Pick<Step, 'key' | 'sequence'>,
+  about: Happening,
+): Promise<(Happening & { notice: Notice })[]> {
   const { readNotices } = await import('@passover/notifier')
-  const notices = await readNotices(bus, step, rulesOf(bus)).catch(() => [])
+  const notices = await readNotices(bus, step, rules).catch(() => [])
   return notices.map((notice) => ({ ...about, kind: 'notification', notice }))
 }
 

@@ -243,7 +243,7 @@ export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Pr
 }
 
 /** A request from a shell has no headers: its id is in its body, and the index must have it. */
-function named(stored: Stored, fact: Fact): Fact {
+export function named(stored: Stored, fact: Fact): Fact {
   if (fact.type !== 'request' || fact.id !== undefined) return fact
   const id = requestId(stored, fact)
   return id === undefined ? fact : { ...fact, id }

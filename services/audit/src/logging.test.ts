@@ -31,3 +31,25 @@ it('is as the newest valid policy says, and what is not valid, gone or not read 
 it('is off whatever the policy says where the process was told so', async () => {
   expect(await looked(false, [valid({ log_all_passes: true })])).toEqual([false, false])
 })
+
+it('keeps as long as the policy in force says, by default thirty days; and does not know where one was published that is not in the bucket', async () => {
+  let stand: PolicyStand = { kind: 'none', revision: 0 }
+  let published = 0
+  const logging = new Logging({ stand: async () => stand }, true, async (version) => published > version)
+  const said: (number | undefined)[] = []
+  const look = async (next: PolicyStand, newest: number) => {
+    stand = next
+    published = newest
+    await logging.look()
+    said.push(logging.retention_days)
+  }
+  const version = (number: number, audit?: object) =>
+    ({ kind: 'valid', value: { version: number, document: audit ? { audit } : {} }, revision: 1 }) as unknown as PolicyStand
+  await look(stand, 0)
+  await look(version(1, { retention_days: 90 }), 1)
+  await look(version(1, { retention_days: 90 }), 2)
+  await look({ kind: 'invalid', why: 'x', revision: 2 }, 2)
+  await look({ kind: 'none', revision: 0 }, 2)
+  await look(version(2), 2)
+  expect(said).toEqual([30, 90, undefined, undefined, undefined, 30])
+})

@@ -1,4 +1,5 @@
-import { type Bus, type PolicyStand, PolicyStore } from '@passover/bus'
+import { type Bus, decode, type PolicyStand, PolicyStore } from '@passover/bus'
+import { HEADER, policyBody } from '@passover/schemas'
 
 /** Spec 0 §5.1. */
 const RETENTION_DAYS = 30
@@ -13,11 +14,14 @@ export class Logging {
   constructor(
     private readonly store: { stand(): Promise<PolicyStand> },
     private readonly told: boolean,
+    /** Whether a newer version of the policy than this was published; 0: any. */
+    private readonly isBehind: (version: number) => Promise<boolean> = async () => false,
   ) {}
 
   /** Throws where the policy cannot be read: nothing is recorded before it is known. */
   static async open(bus: Bus, told: boolean): Promise<Logging> {
-    const logging = new Logging(await PolicyStore.open(bus), told)
+    const isBehind = async (version: number) => (await newestPublished(bus)) > version
+    const logging = new Logging(await PolicyStore.open(bus), told, isBehind)
     await logging.read()
     return logging
   }
@@ -33,9 +37,22 @@ export class Logging {
 
   private async read(): Promise<void> {
     const stand = await this.store.stand()
-    if (stand.kind === 'invalid') return
-    const audit = stand.kind === 'valid' ? stand.value.document.audit : undefined
-    if (stand.kind === 'valid') this.said = audit?.log_all_passes !== false
-    this.retention_days = audit?.retention_days ?? RETENTION_DAYS
+    if (stand.kind === 'valid') {
+      const { document, version } = stand.value
+      const { audit } = document
+      this.said = audit?.log_all_passes !== false
+      this.retention_days = (await this.isBehind(version)) ? undefined : (audit?.retention_days ?? RETENTION_DAYS)
+      return
+    }
+    // What was published is in force, though the bucket does not say it, or no longer: nothing is removed by a guess.
+    this.retention_days = stand.kind === 'invalid' || (await this.isBehind(0)) ? undefined : RETENTION_DAYS
   }
+}
+
+/** Who published a version may have died before it was put into force. 0: there is none, or what came last is none. */
+async function newestPublished({ journal, subjects }: Bus): Promise<number> {
+  const newest = await journal.newest(subjects.all('policy'))
+  const decoded = newest && decode(newest.data, newest.headers.get(HEADER.contentType))
+  const parsed = policyBody.safeParse(decoded?.ok ? decoded.value : undefined)
+  return parsed.success ? parsed.data.version : 0
 }

@@ -73,9 +73,10 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
   await using spool = await Spool.open()
   const since = wanted.since ?? Number.NEGATIVE_INFINITY
   let oldest: Walked | undefined
-  for await (const walked of everyPass(bus)) {
+  const rules = await rulesOf(bus)
+  for await (const walked of everyPass(bus, rules)) {
     oldest = walked
-    const passes = await exported(walked, { session: wanted.session, since, check, rules: rulesOf(bus) })
+    const passes = await exported(walked, { session: wanted.session, since, check, rules })
     for (const pass of passes) summing.add(pass)
     if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes.map(({ entry }) => entry))))
     say(`${count(summing.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
@@ -86,10 +87,10 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
   return await written(spool, { summing, wanted, kept_before: Math.max(since, lost) })
 }
 
-async function* everyPass(bus: Bus): AsyncGenerator<Walked> {
+async function* everyPass(bus: Bus, rules: JournalRules): AsyncGenerator<Walked> {
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
-  yield* walkPasses({ bus, manifest, objects, rules: rulesOf(bus) }, 'archive', (await bus.bounds()).last)
+  yield* walkPasses({ bus, manifest, objects, rules }, 'archive', (await bus.bounds()).last)
 }
 
 interface Narrowed {

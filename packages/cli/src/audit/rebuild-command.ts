@@ -20,7 +20,7 @@ export function registerRebuild(group: Command): void {
     .option('--id-window <time>', 'the id window of the installation (default: as its stream says)', durationOption('--id-window'))
     .addHelpText(
       'after',
-      '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIt needs the rights of the audit service; the server of a project gives them.\n\nExample:\n  passover audit rebuild --json',
+      '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIndexes of the archive that were lost or damaged are made anew first, from segments that are what was sealed.\nIt needs the rights of the audit service; the server of a project gives them.\n\nExample:\n  passover audit rebuild --json',
     )
     .action(
       action<RebuildFlags, []>(async (context, flags) => {

@@ -1,8 +1,9 @@
-import { rebuildRecords } from '@passover/audit'
+import { IndexesLost, rebuildRecords } from '@passover/audit'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
+import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
 import type { RebuildFlags } from './rebuild-command.js'
@@ -14,15 +15,15 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
   const { terminal, env } = context
   await using bus = await connectPerson(context)
   await bus.ensureBuckets()
-  // Throws where the stream does not answer: then its window is not known, and every record would be judged by the default one.
-  await bus.bounds()
+  // Throws where it is not known: every record would be judged by another rule than the audit's.
+  const rules = idWindow === undefined ? await rulesOf(bus) : { id_window_ms: idWindow }
   await using schemas = outputSchemas()
   const progress = terminal.progress()
   const begun = Date.now()
   try {
     const rebuilt = await rebuildRecords(bus, {
       source,
-      rules: idWindow === undefined ? rulesOf(bus) : { id_window_ms: idWindow },
+      rules,
       log_all_passes: env.PASSOVER_LOG_ALL_PASSES !== 'false',
       check: (schema, value) => schemas.check(schema, value),
       onProgress: ({ passes, back_to, rewritten }) => {
@@ -31,15 +32,19 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
         progress.say(`${count(passes, 'pass', 'passes')} compared${where}`)
       },
     })
-    const { passes, unchanged, rewritten, removed, kept, unlogged } = rebuilt
+    const { passes, unchanged, rewritten, removed, kept, unlogged, indexes } = rebuilt
     terminal.show({ source, ...rebuilt, ms: Date.now() - begun }, () =>
       [
+        ...(indexes.length > 0 ? [`Indexes made anew from their segments: ${indexes.join(', ')}`] : []),
         `${count(passes, 'pass', 'passes')}: ${unchanged} as they should be, ${rewritten} written anew`,
         ...(removed > 0 ? [`${count(removed, 'record')} of no pass deleted`] : []),
         ...(kept > 0 ? [`${count(kept, 'record')} older than what can be read, left as they are`] : []),
         ...(unlogged > 0 ? [`${count(unlogged, 'pass', 'passes')} without a record, as log_all_passes: false said`] : []),
       ].join('\n'),
     )
+  } catch (error) {
+    if (!(error instanceof IndexesLost)) throw error
+    throw new CliFailure('E041', error.message, { hint: 'passover verify names what is damaged', exit: 1 })
   } finally {
     progress.stop()
   }

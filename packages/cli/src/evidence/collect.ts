@@ -37,7 +37,8 @@ interface Asked {
 }
 
 /** Collects what is stored of a pass and of those above it, with all that its decisions rest on. CliFailure E041: there is none. */
-export async function collectEvidence(bus: Bus, { id_window_ms = rulesOf(bus).id_window_ms, ...ref }: Asked): Promise<Evidence> {
+export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: Asked): Promise<Evidence> {
+  const id_window_ms = said ?? (await rulesOf(bus)).id_window_ms
   const { findPass } = await import('@passover/sdk/people')
   const found = await findPass(bus, ref)
   const manifest = await Manifest.open(bus)

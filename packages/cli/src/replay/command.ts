@@ -90,7 +90,7 @@ async function replayArchived(context: Context, flags: ReplayFlags & { archive: 
   const source = folderArchive(folder)
   const named = await unreadable(NamedPasses.open(source, { ...flags, ids }))
   const teller = tellerOf(context, flags, flags.session === undefined && named.size === 1 ? 'one pass' : 'several')
-  const wanted = { named, session: flags.session, id_window_ms: await unreadable(windowOf(folder, flags.idWindow)) }
+  const wanted = { named, session: flags.session, id_window_ms: await unreadable(windowOf(terminal, folder, flags.idWindow)) }
   const { told } = await unreadable(
     tellArchive(source, wanted, {
       onEntries: async (entries) => {
@@ -168,9 +168,9 @@ interface Where {
 async function counted(context: Context, options: Omit<WhatIfOptions, 'id_window_ms'>, { folder, idWindow }: Where): Promise<WhatIfCounts> {
   if (folder === undefined) {
     await using bus = await connectPerson(context)
-    return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? rulesOf(bus).id_window_ms })
+    return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms })
   }
-  const id_window_ms = await unreadable(windowOf(folder, idWindow))
+  const id_window_ms = await unreadable(windowOf(context.terminal, folder, idWindow))
   return await unreadable(whatIfArchive(folderArchive(folder), { ...options, id_window_ms }))
 }
 

@@ -61,18 +61,18 @@ function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: Ve
 type Options = Omit<JudgeOptions, 'id_window_ms'>
 
 async function verifyFolder(
-  { directory }: Context,
+  { directory, terminal }: Context,
   options: Options,
   { archive, idWindow }: VerifyFlags & { archive: string },
 ): Promise<Verdict> {
   const folder = resolve(directory, archive)
-  return await verifyArchive(folderArchive(folder), { ...options, id_window_ms: await windowOf(folder, idWindow) })
+  return await verifyArchive(folderArchive(folder), { ...options, id_window_ms: await windowOf(terminal, folder, idWindow) })
 }
 
 async function verifyHere(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
   const { verifyLive } = await import('./live.js')
   await using bus = await connectPerson(context)
-  const id_window_ms = idWindow ?? rulesOf(bus).id_window_ms
+  const id_window_ms = idWindow ?? (await rulesOf(bus)).id_window_ms
   return await verifyLive(bus, { ...options, id_window_ms, ...(save === undefined ? {} : { save: resolve(context.directory, save) }) })
 }
 

@@ -51,7 +51,7 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
     {
       event: (event) => judging.event(event),
       erased: (entry, pass) => judging.erased(entry, pass),
-      removed: (range) => judging.removed(range),
+      removed: (told) => judging.removed(told),
       fault: (fault) => judging.fault(fault),
       chain: (before, digests) => judging.chain(before, digests),
       segment: async (entry, frames) => {
@@ -65,6 +65,11 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   if (newest && bounds.last < newest.last) {
     judging.fault({ k: newest.k, sequence: newest.last, what: `was archived, but the stream ends at ${bounds.last}: it is another stream` })
   }
+  if (walked.begins && bounds.first < segmentRange(walked.begins.k).first) {
+    // A removed segment leaves its entry, and a new archive begins where the stream does.
+    const what = `is the first that the archive knows of, though the stream begins at ${bounds.first}: entries before it were taken out`
+    judging.fault({ k: walked.begins.k, what })
+  }
   const next = walked.newest ? nextAfter(walked.newest) : 1
   const since = options.from ?? 1
   const gaps = new Gaps(Math.max(since, next))
@@ -72,7 +77,7 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   await tail(bus, judging, { walked, saved, gaps, erased, from: Math.max(from, next), up_to: bounds.last, chained: since <= next })
   await sayMissing(judging, manifest, gaps.until(bounds.last))
   await saved?.end()
-  judging.verifier.finish(bus.now())
+  judging.finish(bus.now())
   return verdictOf(judging, walked, options)
 }
 
@@ -113,14 +118,19 @@ async function compare(
   const { k } = entry
   const archived = new Map(frames.map((frame) => [sequenceOf(frame), frame]))
   const range = segmentRange(k)
+  const standing: number[] = []
   await readSpan(bus, { from: range.first, up_to: Math.min(range.last, up_to) }, (stored) => {
     const { sequence } = stored
     const frame = archived.get(sequence)
-    if (!frame) judging.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
+    if (!frame && entry.removed) standing.push(sequence)
+    else if (!frame) judging.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
     else if (!Buffer.from(frame.digest).equals(encodeFrame(eventOf(stored)).digest)) {
       judging.fault({ k, sequence, what: 'is archived otherwise than it stands in the stream' })
     }
   })
+  const [first] = standing
+  if (first !== undefined)
+    judging.fault({ k, what: `was removed while ${standing.length} of its messages stand in the stream, ${first} the first` })
 }
 
 /** Which sequences did not come by. */

@@ -1,7 +1,8 @@
-import type { ArchiveSource } from '@passover/archive'
-import { type Bus, BusReadError, PartError, type PartStore, PolicyStore } from '@passover/bus'
+import { type ArchiveSource, eventOf } from '@passover/archive'
+import { type Bus, BusReadError, PartError, type PartStore } from '@passover/bus'
+import { Retentions } from '@passover/core'
 import { type Fact, keyText, type Part, part, sha256 } from '@passover/schemas'
-import type { StoredRecord } from './recorded.js'
+import { StoredRecord } from './recorded.js'
 import type { Findings } from './run.js'
 
 /** Parts that messages name instead of holding them. */
@@ -21,8 +22,6 @@ export type LookAtPart = (part: Part, stored: { time: number }) => Promise<PartL
 
 const AT_ONCE = 4
 const KNOWN = 20_000
-const DAY_MS = 86_400_000
-const RETENTION_DAYS = 30
 
 /** Looks for the parts that steps name; a part that several name is read once. */
 export class ReferencedParts {
@@ -90,12 +89,26 @@ export function referencedBy(recorded: StoredRecord): Part[] {
   })
 }
 
-/** In the buckets of an installation. A part that is missing is a fault while what names it has to be kept (`audit.retention_days`). */
+/**
+ * In the buckets of an installation. A part that is missing is a fault while what names it has to be kept: by the retention that was in force when
+ * that was stored, and none that was in force since may shorten it.
+ */
 export async function partsOf(bus: Bus, onBytes?: (named: Part, bytes: Uint8Array) => Promise<void>): Promise<LookAtPart> {
-  const stand = await (await PolicyStore.open(bus)).stand()
-  const days = (stand.kind === 'valid' ? stand.value.document.audit?.retention_days : undefined) ?? RETENTION_DAYS
-  const kept_since = bus.now() - days * DAY_MS
-  return (named, { time }) => lookIn(bus.parts, named, { gone_is_fine: time < kept_since, onBytes })
+  const retentions = await retentionsOf(bus)
+  const now = bus.now()
+  const isOver = (time: number) => (retentions.keptUntil(time) ?? Number.POSITIVE_INFINITY) < now
+  return (named, { time }) => lookIn(bus.parts, named, { gone_is_fine: isOver(time), onBytes })
+}
+
+/** By the versions of the policy in the stream, which never leave it. */
+async function retentionsOf(bus: Bus): Promise<Retentions> {
+  const retentions = new Retentions(true)
+  await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, (stored) => {
+    const recorded = new StoredRecord(eventOf(stored), bus.subjects)
+    retentions.take({ body: recorded.body(), time: stored.time })
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+  return retentions
 }
 
 interface LookOptions {

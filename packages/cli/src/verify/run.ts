@@ -1,6 +1,6 @@
 import { type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
-import { type ErasedDigest, StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
+import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
 import { keyText, type PassKey } from '@passover/schemas'
 import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
 import { StoredRecord, subjectsOf } from './recorded.js'
@@ -76,6 +76,8 @@ export interface JudgeOptions {
   selection?: boolean | undefined
   /** `chain only`: entries are held against the chain, and not judged by the rules. */
   rules?: 'all' | 'chain only' | undefined
+  /** What time it is (server ms): nothing was removed later. Default: as this machine has it. */
+  now?: number | undefined
   /** Where parts are looked for that messages only name. */
   parts?: LookAtPart | undefined
   /** Called now and then with what was read. */
@@ -91,6 +93,7 @@ export class Judging implements Visitor {
   /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
   met = false
   readonly parts: ReferencedParts | undefined
+  private readonly removals: Removals
   private subjects: Subjects | undefined
 
   constructor(
@@ -99,6 +102,7 @@ export class Judging implements Visitor {
   ) {
     this.subjects = subjects
     this.parts = options.parts && new ReferencedParts(options.parts, this.findings)
+    this.removals = new Removals({ whole: (options.from ?? 1) <= 1 && !options.selection })
     this.verifier = new StreamVerifier({
       id_window_ms: options.id_window_ms,
       from: options.from ?? 1,
@@ -111,6 +115,7 @@ export class Judging implements Visitor {
     this.subjects ??= subjectsOf(event.subject)
     const recorded = new StoredRecord(event, this.subjects)
     this.verifier.add(recorded)
+    this.removals.see(recorded)
     this.parts?.see(recorded)
     this.told()
   }
@@ -124,8 +129,16 @@ export class Judging implements Visitor {
     this.told()
   }
 
-  removed(range: { first: number; last: number }): void {
-    this.verifier.removed(range)
+  removed(told: RemovedTold): void {
+    this.verifier.removed(told)
+    this.removals.take(told)
+  }
+
+  /** What had to be there by now (server ms; default: when the last message was stored), and what was removed that had to stay. */
+  finish(now?: number): void {
+    this.verifier.finish(now)
+    for (const { k, what } of this.removals.faults(now ?? this.options.now ?? Date.now()))
+      this.findings.fault({ segment: k, rule: 'retention', what })
   }
 
   fault(fault: ArchiveFault): void {
@@ -155,7 +168,7 @@ export async function verifyArchive(source: ArchiveSource, options: JudgeOptions
   const chain = judging.chain.bind(judging)
   const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
   const walked = await walkArchive(source, visitor, options.from)
-  judging.verifier.finish()
+  judging.finish()
   return verdictOf(judging, walked, options)
 }
 

@@ -2,6 +2,7 @@ import {
   type ArchivedEvent,
   type ArchiveFault,
   type ArchiveSource,
+  Chain,
   decodeFrames,
   examineSegment,
   type Frame,
@@ -11,7 +12,7 @@ import {
   segmentRange,
   sequenceOf,
 } from '@passover/archive'
-import type { ErasedDigest } from '@passover/core'
+import type { ErasedDigest, RemovedTold } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
 
 /** The chain's value after an entry: what a later look is held against. */
@@ -25,8 +26,8 @@ export interface Visitor {
   event(event: ArchivedEvent): void
   /** `pass`: the one that it belonged to, where the index still says so. */
   erased(entry: ErasedDigest, pass?: PassKey): void
-  /** The range of a segment that retention removed, after what is kept of it. */
-  removed?(range: { first: number; last: number }): void
+  /** A segment that retention removed, after what is kept of it. */
+  removed?(told: RemovedTold): void
   fault(fault: ArchiveFault): void
   /** The digests that come after a value of the chain. */
   chain?(before: string, digests: readonly Uint8Array[]): void
@@ -110,7 +111,17 @@ async function passRemoved(
   if (removed.at - entry.last_time < removed.retention_days * DAY_MS) {
     visitor.fault({ k, what: `was removed before the ${removed.retention_days} days were over that it says were kept` })
   }
-  visitor.removed?.(segmentRange(k))
+  const empty = entry.count === 0
+  if (empty && new Chain(Buffer.from(entry.chain_before, 'hex')).end() !== entry.chain_after) {
+    visitor.fault({ k, what: 'says that it was empty when it was removed, and its chain says otherwise' })
+  }
+  visitor.removed?.({
+    k,
+    ...segmentRange(k),
+    times: empty ? undefined : { first: entry.first_time, last: entry.last_time },
+    at: removed.at,
+    stored: await source.storedAt?.(k),
+  })
   await visitor.segment?.(entry, frames)
   walked.removed = { segments: (walked.removed?.segments ?? 0) + 1, up_to: Math.max(walked.removed?.up_to ?? 0, entry.last_time) }
   walked.head = { sequence: entry.last, hash: entry.chain_after }

@@ -11,6 +11,8 @@ export {
   type VerifyFinding,
   type VerifyRule,
 } from './recorded.js'
+export { type RemovalFault, Removals, type RemovedTold } from './removals.js'
+export { type Retention, Retentions } from './retentions.js'
 export { StreamVerifier, type VerifyOptions } from './stream-verifier.js'
 export { Versions } from './versions.js'
 export { type FieldDifference, type Otherwise, type WhatIf, whatIf } from './what-if.js'

@@ -36,7 +36,18 @@ export interface Recorded {
 }
 
 /** What an entry was held against. */
-export const VERIFY_RULES = ['journal', 'one_return', 'ancestry', 'policy', 'approval', 'return', 'digest', 'parts', 'erasure'] as const
+export const VERIFY_RULES = [
+  'journal',
+  'one_return',
+  'ancestry',
+  'policy',
+  'approval',
+  'return',
+  'digest',
+  'parts',
+  'erasure',
+  'retention',
+] as const
 export type VerifyRule = (typeof VERIFY_RULES)[number]
 
 /**

@@ -10,6 +10,7 @@ import { PASSES_BUCKET, recordKey } from '../records.js'
 import { firstSequence } from '../search/position.js'
 import { inTurns } from './in-turns.js'
 import { Logged } from './logged.js'
+import { type MendedIndexes, mendIndexes } from './mend-indexes.js'
 import type { WalkSource } from './ranges.js'
 import { Seen } from './seen.js'
 import { Spool } from './spool.js'
@@ -51,23 +52,34 @@ const KEYS_A_BLOCK = 1_024
 
 /**
  * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (DESIGN §4 KV): each pass is
- * told again and compared; what is missing or differs is written by compare-and-set, oldest first; what no pass stands behind is deleted.
+ * told again and compared; what is missing or differs is written by compare-and-set, oldest first; what no pass stands behind is deleted. Indexes of
+ * the archive that were lost or damaged come first: `indexes` are their segments. Throws IndexesLost.
  */
-export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise<Rebuilt> {
+export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise<Rebuilt & { indexes: number[] }> {
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const table = await bus.table(PASSES_BUCKET, storedRecord)
+  const { mended, lost } = await mendIndexes({ bus, manifest, objects })
+  // Records would be taken for those of no pass.
+  if (lost.length > 0) throw new IndexesLost(lost)
   const archive = new Archive(manifest, objects)
   await archive.finder.prepare()
-  const { damaged } = archive.finder
-  // Records would be taken for those of no pass.
-  if (damaged.length > 0) throw new Error(`the indexes of segments ${damaged.join(', ')} are damaged: nothing is made anew`)
   const logged = await Logged.read(bus, options.log_all_passes ?? true)
   const rebuild = new Rebuild({ bus, manifest, objects, archive, table, logged, rules: options.rules }, options)
   try {
-    return await rebuild.run()
+    return { ...(await rebuild.run()), indexes: mended }
   } finally {
     await archive.finder.close()
+  }
+}
+
+/** Indexes of the archive cannot be read, nor made anew: their segments are damaged too. */
+export class IndexesLost extends Error {
+  override readonly name = 'IndexesLost'
+
+  constructor(lost: MendedIndexes['lost']) {
+    const each = lost.map(({ k, why }) => `of segment ${k} (${why})`)
+    super(`indexes of the archive cannot be made anew: ${each.join(', ')}; no record is touched`)
   }
 }
 

@@ -1,0 +1,212 @@
+import { type Fact, policyDigest } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import type { Recorded } from './recorded.js'
+import { Removals, type RemovedTold } from './removals.js'
+
+const DAY = 86_400_000
+/** 2026-01-01. */
+const START = 1_767_225_600_000
+const FOREVER = START + 10_000 * DAY
+
+function recorded(fact: Partial<Fact>, more: Partial<Recorded> & { said?: unknown } = {}): Recorded {
+  const { said, ...rest } = more
+  return { fact: { type: 'other', ...fact }, body: () => said, ...rest } as Recorded
+}
+
+/** An id as the SDK makes it. */
+function idOf(time: number): string {
+  return `0abcdefg${time.toString(36).padStart(9, '0')}_abcdefghijklmn`
+}
+
+const keyOf = (time: number) => ({ originator: 'alice', subagent: 'audit', id: idOf(time) })
+
+class Archive {
+  readonly removals = new Removals({ whole: true })
+  private sequence = 0
+
+  policy(version: number, retention_days: number, time: number): this {
+    const document = { audit: { retention_days } } as never
+    const said = { v: 1, version, base: version - 1, document, digest: policyDigest(document) }
+    return this.see({ time }, { version: 'policy', said })
+  }
+
+  custody(time: number, said: object, sender = 'maria'): this {
+    return this.see({ time }, { version: 'custody', sender, said: { v: 1, ...said } })
+  }
+
+  see(fact: Partial<Fact>, more: Partial<Recorded> & { said?: unknown } = {}): this {
+    this.removals.see(recorded({ sequence: ++this.sequence, ...fact } as Fact, more))
+    return this
+  }
+
+  /** Segment k, a day long, removed so many days after its end. */
+  removed(k: number, after_days: number, more: Partial<RemovedTold> = {}): this {
+    const times = { first: START + k * DAY, last: START + (k + 1) * DAY }
+    this.removals.take({ k, first: k * 4_096, last: k * 4_096 + 4_095, times, at: times.last + after_days * DAY, ...more })
+    return this
+  }
+
+  faults(now = FOREVER): [number, string][] {
+    return [...this.removals.faults(now)].map(({ k, what }) => [k, what])
+  }
+}
+
+describe('Removals: how old', () => {
+  it('is held against the policy that was in force at the time, not against what the entry says', () => {
+    expect(new Archive().removed(0, 30).faults()).toEqual([])
+    // Clocks differ.
+    expect(
+      new Archive()
+        .see({ time: START + DAY + 5_000 })
+        .removed(0, 30 - 5_000 / DAY)
+        .faults(),
+    ).toEqual([])
+    expect(new Archive().removed(0, 29).faults()).toEqual([
+      [0, 'was removed when its newest message was 29 days old: the defaults, which were in force then, keep 30 days'],
+    ])
+    // Published long after the segment was sealed.
+    const shorter = () => new Archive().removed(0, 10).policy(1, 7, START + 5 * DAY)
+    expect(shorter().faults()).toEqual([])
+    expect(
+      shorter()
+        .policy(2, 90, START + 6 * DAY)
+        .faults(),
+    ).toEqual([[0, 'was removed when its newest message was 10 days old: version 2 of the policy, in force then, keeps 90 days']])
+    // In force a moment before: an audit may not have read the newer one yet.
+    expect(
+      shorter()
+        .policy(2, 90, START + 11 * DAY - 1_000)
+        .faults(),
+    ).toEqual([])
+    // What came later excuses nothing.
+    expect(
+      new Archive()
+        .removed(0, 10)
+        .policy(1, 7, START + 20 * DAY)
+        .faults(),
+    ).toHaveLength(1)
+  })
+
+  it('is told by what stands before its end, and by when the entry was written, where that says otherwise', () => {
+    const fresh = new Archive()
+      .see({ time: START + 40 * DAY })
+      .removed(5, 34, { times: { first: START, last: START + DAY }, at: START + 40 * DAY })
+    expect(fresh.faults()).toEqual([
+      [
+        5,
+        'says that its newest message was of 2026-01-02T00:00:00.000Z, though one that stands before its end is of 2026-02-10T00:00:00.000Z',
+      ],
+      [5, 'was removed when its newest message was 0 hours old: the defaults, which were in force then, keep 30 days'],
+    ])
+    const stored = START + 3 * DAY
+    expect(new Archive().removed(0, 40, { stored }).faults()).toEqual([
+      [0, 'says that it was removed 2026-02-11T00:00:00.000Z, and that was written down before, 2026-01-04T00:00:00.000Z'],
+      [0, 'was removed when its newest message was 2 days old: the defaults, which were in force then, keep 30 days'],
+    ])
+    // It was written again since.
+    expect(new Archive().removed(0, 40, { stored: FOREVER }).faults()).toEqual([])
+    expect(new Archive().removed(0, 40).faults(START + 20 * DAY)).toEqual([
+      [0, 'says that it was removed 2026-02-11T00:00:00.000Z, which is yet to come'],
+    ])
+    expect(new Archive().removed(0, 40, { at: 1e300 }).faults()[0]?.[1]).toContain('says that it was removed 1e+300')
+  })
+
+  it('says nothing of one that held nothing, nor where it is not known what was in force', () => {
+    expect(new Archive().removed(0, 0, { times: undefined, at: START }).faults()).toEqual([])
+    const some = new Removals({ whole: false })
+    some.take({ k: 3, first: 1, last: 2, times: { first: START, last: START }, at: START + DAY })
+    expect([...some.faults(FOREVER)]).toEqual([])
+  })
+})
+
+describe('Removals: what was open', () => {
+  const step = (guard: number | undefined, time: number): Partial<Fact> => ({
+    type: 'step',
+    key: keyOf(START),
+    time,
+    ...(guard === undefined ? {} : { guard: { sequence: guard, subject: '' } }),
+  })
+
+  it('a pass that went on later was, where its next step says on what it follows', () => {
+    const archive = new Archive().removed(0, 31).see({ ...step(100, START + 50 * DAY), sequence: 5_000 })
+    archive.see({ ...step(200, START + 51 * DAY), sequence: 5_001 })
+    expect(archive.faults()).toEqual([
+      [0, 'was removed 2026-02-02T00:00:00.000Z, while a pass in it was open: its next step, 5000, was stored later'],
+    ])
+  })
+
+  it('one that went on before it was removed was not, nor one that follows on what is here, or on nothing', () => {
+    const archive = new Archive().removed(1, 31)
+    for (const [guard, time] of [
+      [5_000, START + 3 * DAY],
+      [9_000, FOREVER],
+      [0, FOREVER],
+      [undefined, FOREVER],
+      [50, FOREVER],
+    ] as const)
+      archive.see(step(guard, time))
+    expect(archive.faults()).toEqual([])
+  })
+})
+
+describe('Removals: what was held', () => {
+  const key = keyOf(START + DAY / 2)
+  const hold = { kind: 'hold', scope: { pass: key }, reason: 'dispute' }
+  const held = 'was removed while maria held'
+
+  it('a pass whose id is as old as the segment, and of which nothing is left', () => {
+    expect(
+      new Archive()
+        .removed(0, 31)
+        .custody(START + 2 * DAY, hold)
+        .faults()
+        .map(([, what]) => what),
+    ).toEqual([expect.stringMatching(/was removed while maria held alice.*\(hold 1\), which began in it/)])
+    const others = new Archive().removed(0, 31).removed(1, 31)
+    others.custody(START + 3 * DAY, { ...hold, scope: { pass: keyOf(START + 1.5 * DAY) } })
+    expect(others.faults()).toEqual([[1, expect.stringContaining(held)]])
+  })
+
+  it('not one that was released before, held later, is still here, or is of another time', () => {
+    const release = { kind: 'release', hold: 1 }
+    const clean = (make: (archive: Archive) => unknown) => {
+      const archive = new Archive()
+      make(archive)
+      expect(archive.faults()).toEqual([])
+    }
+    clean((archive) =>
+      archive
+        .removed(0, 31)
+        .custody(START + 2 * DAY, hold)
+        .custody(START + 3 * DAY, release),
+    )
+    clean((archive) => archive.removed(0, 31).custody(START + 33 * DAY, hold))
+    clean((archive) =>
+      archive
+        .removed(0, 31)
+        .see({ type: 'event', key, time: START + 2 * DAY })
+        .custody(START + 2 * DAY, hold),
+    )
+    const asked: Partial<Fact> = { type: 'request', originator: 'alice', subagent: 'audit', id: key.id, time: START + 2 * DAY }
+    clean((archive) =>
+      archive
+        .removed(0, 31)
+        .see(asked)
+        .custody(START + 2 * DAY, hold),
+    )
+    clean((archive) => archive.removed(0, 31).custody(START, { ...hold, scope: { pass: keyOf(START + 2 * DAY) } }))
+    clean((archive) => archive.removed(0, 31).custody(START, { ...hold, scope: { pass: { ...key, id: 'given-id-1' } } }))
+    clean((archive) => archive.removed(0, 31).custody(START, { ...hold, scope: { session: 's' } }))
+    // The system holds nothing; of what was not held nothing is released.
+    clean((archive) => archive.removed(0, 31).custody(START, hold, 'passover').custody(START, { kind: 'release', hold: 77 }))
+    // It may have begun in the segment before, which is here.
+    clean((archive) => archive.removed(1, 31).custody(START + 2 * DAY, { ...hold, scope: { pass: keyOf(START + DAY + 1_000) } }))
+    clean((archive) => archive.removed(0, 31, { times: undefined }).custody(START + 2 * DAY, hold))
+  })
+
+  it('a request that names no id, or what is of no pass, is nobody', () => {
+    const archive = new Archive().removed(0, 31).see({ type: 'request', originator: 'alice', subagent: 'audit', time: START + 2 * DAY })
+    archive.see({ type: 'other', time: START + 2 * DAY }).custody(START + 2 * DAY, hold)
+    expect(archive.faults()).toHaveLength(1)
+  })
+})
