@@ -11,7 +11,7 @@ const SPREAD_MS = 60_000
  * How much later than promised a pass may end: after a killed server 5 s are promised (DESIGN §2 Fault model), after a killed
  * timekeeper the others are there; the rest is for a machine that has other things to do.
  */
-const BOUND_MS = 15_000
+const BOUND_MS = 30_000
 const SERVER_AFTER = 20
 
 const passes = Number(process.env.PASSOVER_CHAOS_PASSES ?? 2_000)
@@ -31,7 +31,7 @@ test(`3 dispatchers × 4 workers × ${passes} passes while they are killed and f
   await Promise.all(originators.map((one) => one.process.heard('asked', SPREAD_MS * 3)))
   await trouble.stop()
   await Promise.all(originators.map((one) => one.process.heard('done', 120_000)))
-  const judgement = await judgedWhenQuiet(field, { bound_ms: BOUND_MS, deadline_ms: 90_000 })
+  const judgement = await judgedWhenQuiet(field, { bound_ms: BOUND_MS, deadline_ms: 120_000 })
   const quiet = performance.now()
 
   const begun = await field.begun()

@@ -18,7 +18,7 @@ test('passover chaos: a fault that it does not know is a mistake, with those tha
 
 test('passover chaos: Ctrl-C ends load and trouble, and what was asked for is checked; nothing is left', async () => {
   using folder = new Folder()
-  const args = ['chaos', '--minutes', '30', '--nodes', '1', '--rate', '5', '--seed', '3', '--faults', 'kill,freeze', '--slack', '14s']
+  const args = ['chaos', '--minutes', '30', '--nodes', '1', '--rate', '5', '--seed', '3', '--faults', 'kill,freeze', '--slack', '30s']
   await using running = cli([...args, '--network', 'loopback', '--report', 'out'], { cwd: folder.path })
   await running.printed(/faults, \d+ s left/, 'stderr', 120_000)
   running.child.kill('SIGINT')
