@@ -133,6 +133,22 @@ describe('stores', () => {
     expect(await objects.info('s1')).toBeUndefined()
   })
 
+  test('objects come in pieces too, and in small chunks where others wait for the same connection', async () => {
+    const pieces = Array.from({ length: 70 }, (_, n) => Buffer.alloc(10_000, n))
+    const messages = async (name: string) =>
+      (await bus.inspect()).buckets.find((one) => one.name === name && one.kind === 'object')?.messages ?? Number.NaN
+    for (const [bucket, chunks] of [
+      ['snapshots', 6],
+      ['archive', 2],
+    ] as const) {
+      const objects = await bus.objects(bucket)
+      const before = await messages(bucket)
+      await objects.put('pieces', pieces)
+      expect(Buffer.concat(pieces).equals((await objects.get('pieces')) ?? new Uint8Array())).toBe(true)
+      expect((await messages(bucket)) - before, bucket).toBe(chunks + 1)
+    }
+  })
+
   describe('parts', () => {
     const part = (name: string, size: number, fill = name.length): Part => {
       const data = new Uint8Array(size).fill(fill)

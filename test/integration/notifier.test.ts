@@ -4,7 +4,7 @@ import { type Notifier, type NotifierSettings, startNotifier } from '@passover/n
 import { sha256 } from '@passover/schemas'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, clockOf } from '../support/auditing.js'
-import { checkOf, deleteConsumers, untilReady } from '../support/breaking.js'
+import { byHand, checkOf, deleteConsumers, untilReady } from '../support/breaking.js'
 import { SILENT } from '../support/dispatch.js'
 import { startProcess } from '../support/processes.js'
 import { answers, firstAnswers, Receiver } from '../support/receiver.js'
@@ -62,6 +62,31 @@ describe('the notifier', () => {
     await receiver.got(between.key.id)
     expect(checkOf(notifier, 'consumer').did?.what).toMatch(/made the consumer notifier anew, from \d+/)
     await untilReady([notifier])
+  })
+
+  it('goes on where an earlier version was, whose one consumer had all three filters, and has one filter each', async () => {
+    const { subjects } = fixture.bus
+    const filter_subjects = [subjects.all('held'), subjects.all('return'), subjects.allDecisions('return')]
+    await deleteConsumers(fixture.nats.servers, (name) => name.startsWith('notifier'))
+    await story().whole()
+    const settings = { ack_policy: 'explicit', ack_wait: 30_000_000_000, max_ack_pending: 4096, max_waiting: 512 } as const
+    await byHand(fixture.nats.servers, (manager) =>
+      manager.consumers.add(subjects.stream, { durable_name: 'notifier', deliver_policy: 'new', filter_subjects, ...settings }),
+    )
+    const held = story({ reason: 'may I', policy: { approvers: ['maria'] } })
+    await held.request()
+    await held.held()
+    const returned = await story().whole()
+    const before = receiver.received.length
+    await start()
+    await Promise.all([held, returned].map(({ key }) => receiver.got(key.id)))
+    await staysTrue(() => receiver.received.length === before + 2, { what: 'each is told once, and nothing of before', for_ms: 300 })
+    const filters = await byHand(fixture.nats.servers, async (manager) => {
+      const infos = await manager.consumers.list(subjects.stream).next()
+      return infos.filter(({ name }) => name.startsWith('notifier')).map(({ config }) => config.filter_subjects ?? [config.filter_subject])
+    })
+    expect(filters.flat().sort()).toEqual([...filter_subjects].sort())
+    expect(filters.map((of) => of.length)).toEqual([1, 1, 1])
   })
 
   it('posts returns and what waits for a person, signed, without what is in a file', async () => {

@@ -296,7 +296,7 @@ export class SimBus implements Bus {
   async ensureTopology(): Promise<void> {
     await this.#make(() => this.server.ensureDispatchers())
   }
-  async ensureNotifier(): Promise<void> {}
+  async ensureNotifiers(): Promise<void> {}
   async ensureReturns(): Promise<void> {}
   async removeReturns(): Promise<void> {}
   async returnsKept(): Promise<string[]> {

@@ -2,6 +2,7 @@ import {
   decode,
   type Entry,
   encode,
+  type ObjectData,
   type ObjectStore,
   type Outcome,
   type PartStore,
@@ -164,9 +165,10 @@ export class SimObjects implements ObjectStore {
     this.#objects = bus.server.bucket(bucket)
   }
 
-  async put(name: string, data: Uint8Array | ReadableStream<Uint8Array>, meta: Record<string, string> = {}): Promise<void> {
-    if (!(data instanceof Uint8Array)) throw new TypeError('the simulation has no streams')
-    await this.#ask(() => Boolean(this.#objects.set(name, { data, meta })))
+  async put(name: string, data: ObjectData, meta: Record<string, string> = {}): Promise<void> {
+    if (data instanceof ReadableStream) throw new TypeError('the simulation has no streams')
+    const whole = data instanceof Uint8Array ? data : Buffer.concat(data)
+    await this.#ask(() => Boolean(this.#objects.set(name, { data: whole, meta })))
   }
   async get(name: string): Promise<Uint8Array | undefined> {
     return (await this.#ask(() => ({ found: this.#objects.get(name) }))).found?.data

@@ -28,6 +28,9 @@ export interface TableExtent {
   first_time?: number
 }
 
+/** What an object is made of: all of it, or pieces of any size. */
+export type ObjectData = Uint8Array | readonly Uint8Array[] | ReadableStream<Uint8Array>
+
 /** A typed key-value bucket. */
 export interface Table<T> {
   get(key: string): Promise<Entry<T> | undefined>
@@ -59,7 +62,8 @@ export interface Table<T> {
 }
 
 export interface ObjectStore {
-  put(name: string, data: Uint8Array | ReadableStream<Uint8Array>, meta?: Record<string, string>): Promise<void>
+  /** Pieces are written one behind the other. */
+  put(name: string, data: ObjectData, meta?: Record<string, string>): Promise<void>
   get(name: string): Promise<Uint8Array | undefined>
   info(name: string): Promise<{ size: number; meta: Record<string, string> } | undefined>
   list(): Promise<string[]>

@@ -88,8 +88,8 @@ export interface Bus extends AsyncDisposable {
   removeReturns(agent: string): Promise<void>
   /** Agents that have such a durable. */
   returnsKept(): Promise<string[]>
-  /** The durable of the notifiers, which begins at what is stored next. */
-  ensureNotifier(): Promise<void>
+  /** The durables of the notifiers, which begin at what is stored next. */
+  ensureNotifiers(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
   ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void>
 }

@@ -54,3 +54,9 @@ export async function infoOf(api: JetStreamApi, call: string): Promise<Config | 
 export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
   return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
 }
+
+/** Sequence up to which everything that a durable delivered is acknowledged; undefined: it is not there, or does not say. */
+export async function settledUpTo(api: JetStreamApi, stream: string, durable: string): Promise<number | undefined> {
+  const reply = await api.call<{ ack_floor: { stream_seq: number } }>(`CONSUMER.INFO.${stream}.${durable}`)
+  return reply.ok ? reply.value.ack_floor.stream_seq : undefined
+}

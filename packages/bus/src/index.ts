@@ -17,7 +17,7 @@ export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } fr
 export type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'
 export type { Guard, HeaderName, MessageHeaders, Outcome, Outgoing, Stored } from './bus-messages.js'
 export type { AccountLimits, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
-export type { Entry, ObjectStore, PartStore, Table, TableExtent } from './bus-stores.js'
+export type { Entry, ObjectData, ObjectStore, PartStore, Table, TableExtent } from './bus-stores.js'
 export { ClockKeeper } from './clock-keeper.js'
 export type { BodyType, CodecError, Decoded } from './codec.js'
 export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.js'
@@ -70,7 +70,7 @@ export {
   startServer,
 } from './server.js'
 export { StoreWatch } from './store-watch.js'
-export { Subjects } from './subjects.js'
+export { Subjects, sequenceOfBad } from './subjects.js'
 export { TableError } from './tables.js'
 export type { Timing } from './timing.js'
-export { DECISIONS, DISPATCHER, NOTIFIER } from './topology-configs.js'
+export { DECISIONS, DISPATCHER, NOTIFIER, NOTIFIER_DECISIONS, NOTIFIER_HELD } from './topology-configs.js'

@@ -41,12 +41,6 @@ interface StreamInfo {
 
 const NS_PER_MS = 1_000_000
 
-/** Sequence up to which everything that a durable delivered is acknowledged; undefined: it is not there, or does not say. */
-export async function settledUpTo(api: JetStreamApi, stream: string, durable: string): Promise<number | undefined> {
-  const reply = await api.call<{ ack_floor: { stream_seq: number } }>(`CONSUMER.INFO.${stream}.${durable}`)
-  return reply.ok ? reply.value.ack_floor.stream_seq : undefined
-}
-
 /** How a subagent's work consumers stand; those that do not exist are left out. */
 export async function workload(api: JetStreamApi, subjects: Subjects, subagent: string): Promise<SlotLoad[]> {
   const loads = await Promise.all(

@@ -10,12 +10,13 @@ import type { Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, Table } from './bus-stores.js'
 import { ClockKeeper } from './clock-keeper.js'
 import { DurableConsumption } from './consume.js'
+import { settledUpTo } from './ensure.js'
 import { BusReadError } from './errors.js'
 import { idWindowIn, idWindowTold } from './id-window.js'
-import { inspect, returnsKept, settledUpTo, workload } from './inspect.js'
+import { inspect, returnsKept, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
-import { BucketObjects } from './objects.js'
+import { BESIDE, BucketObjects } from './objects.js'
 import { BucketPartStore } from './part-store.js'
 import { Publisher } from './publish.js'
 import { StreamWorkSource } from './pull.js'
@@ -30,6 +31,7 @@ import {
   ensureBuckets,
   ensureDecisions,
   ensureNotifier,
+  ensureNotifiers,
   ensureRequests,
   ensureReturns,
   ensureTopology,
@@ -37,7 +39,7 @@ import {
   setRequests,
   storesOf,
 } from './topology.js'
-import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
+import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIERS, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
 import { within } from './within.js'
 
 interface BusParts {
@@ -51,11 +53,13 @@ interface BusParts {
 const ASK_TIMEOUT_MS = 2_000
 const CONCURRENCY = 64
 const FLUSH_MS = 1_000
+/** Objects of a dispatcher, whose connection carries admissions. */
+const BESIDE_OTHERS = new Set(['snapshots'])
 /** Durables that are made anew by whoever misses them, and how long they wait for an answer that is renewed. */
 const RESTORED: Partial<Record<string, typeof ensureRequests>> = {
   [DISPATCHER]: ensureRequests,
   [DECISIONS]: ensureDecisions,
-  [NOTIFIER]: ensureNotifier,
+  ...Object.fromEntries(NOTIFIERS.map((durable) => [durable, ensureNotifier(durable)])),
 }
 const ACK_WAITS: Partial<Record<string, number>> = { [DISPATCHER]: DISPATCHER_ACK_WAIT_MS, [DECISIONS]: DISPATCHER_ACK_WAIT_MS }
 
@@ -231,7 +235,8 @@ export class NatsBus implements Bus {
   }
 
   async objects(bucket: string): Promise<ObjectStore> {
-    return new BucketObjects({ link: this.#link, api: this.#api, publisher: this.#publisher, bucket: this.subjects.bucket(bucket) })
+    const pace = BESIDE_OTHERS.has(bucket) ? BESIDE : undefined
+    return new BucketObjects({ link: this.#link, api: this.#api, publisher: this.#publisher, bucket: this.subjects.bucket(bucket), pace })
   }
 
   ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {
@@ -289,8 +294,8 @@ export class NatsBus implements Bus {
     return returnsKept(this.#api, this.subjects)
   }
 
-  ensureNotifier(): Promise<void> {
-    return ensureNotifier(this.#api, this.subjects)
+  ensureNotifiers(): Promise<void> {
+    return ensureNotifiers(this.#api, this.subjects)
   }
 
   measureClock(): Promise<boolean> {

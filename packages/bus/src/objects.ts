@@ -3,7 +3,7 @@ import { nuid } from '@nats-io/transport-node'
 import type { JetStreamApi } from './api.js'
 import { jsonOf } from './api.js'
 import type { Outcome, Outgoing } from './bus-messages.js'
-import type { ObjectStore } from './bus-stores.js'
+import type { ObjectData, ObjectStore } from './bus-stores.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Publisher } from './publish.js'
@@ -14,6 +14,14 @@ interface ObjectContext {
   api: JetStreamApi
   publisher: Publisher
   bucket: string
+  /** How much is written at a time. */
+  pace?: Pace | undefined
+}
+
+/** Most bytes of a chunk, and how many chunks are on their way at once. */
+interface Pace {
+  chunk_bytes: number
+  in_flight: number
 }
 
 /** What stands in `$O.<bucket>.M.<name>`: the form that every NATS client knows. */
@@ -30,8 +38,9 @@ interface ObjectMeta {
   options?: { max_chunk_size: number }
 }
 
-const CHUNK_BYTES = 512 * 1024
-const IN_FLIGHT = 8
+const FAST: Pace = { chunk_bytes: 512 * 1024, in_flight: 8 }
+/** For who writes objects on a connection on which somebody waits for what it writes besides: that is behind a quarter of a MiB at most. */
+export const BESIDE: Pace = { chunk_bytes: 128 * 1024, in_flight: 2 }
 const ROLLUP = { 'Nats-Rollup': 'sub' }
 
 /** An object could not be written, or what is stored is not what its digest says. */
@@ -46,16 +55,18 @@ export class ObjectError extends Error {
 export class BucketObjects implements ObjectStore {
   readonly #context: ObjectContext
   readonly #stream: string
+  readonly #pace: Pace
 
   constructor(context: ObjectContext) {
     this.#context = context
     this.#stream = `OBJ_${context.bucket}`
+    this.#pace = context.pace ?? FAST
   }
 
-  async put(name: string, data: Uint8Array | ReadableStream<Uint8Array>, meta?: Record<string, string>): Promise<void> {
+  async put(name: string, data: ObjectData, meta?: Record<string, string>): Promise<void> {
     const old = await this.#meta(name)
     const id = nuid.next()
-    const size = Math.min(CHUNK_BYTES, this.#context.link.maxPayload - 4096)
+    const size = Math.min(this.#pace.chunk_bytes, this.#context.link.maxPayload - 4096)
     const hash = createHash('sha256')
     try {
       const written = await this.#putChunks(id, chunked(data, size), hash)
@@ -134,7 +145,7 @@ export class BucketObjects implements ObjectStore {
       size += data.length
       count += 1
       flying.push(this.#context.publisher.publish({ subject: this.#chunk(id), data }))
-      if (flying.length >= IN_FLIGHT) mustBeStored(await flying.shift())
+      if (flying.length >= this.#pace.in_flight) mustBeStored(await flying.shift())
     }
     for (const outcome of await Promise.all(flying)) mustBeStored(outcome)
     return { size, chunks: count }
@@ -191,8 +202,8 @@ function digestText(hash: Hash): string {
   return `SHA-256=${hash.digest('base64').replaceAll('+', '-').replaceAll('/', '_')}`
 }
 
-/** Cuts bytes, or a stream of pieces of any size, into chunks of `size`. */
-async function* chunked(data: Uint8Array | ReadableStream<Uint8Array>, size: number): AsyncIterable<Uint8Array> {
+/** Cuts bytes, or pieces of any size, into chunks of `size`. */
+async function* chunked(data: ObjectData, size: number): AsyncIterable<Uint8Array> {
   let rest: Uint8Array = new Uint8Array(0)
   const pieces = data instanceof Uint8Array ? [data] : (data as unknown as AsyncIterable<Uint8Array>)
   for await (const piece of pieces) {

@@ -21,7 +21,7 @@ import {
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
 import type { Subjects } from './subjects.js'
-import { DECISIONS, DISPATCHER, NOTIFIER } from './topology-configs.js'
+import { DECISIONS, DISPATCHER, NOTIFIERS } from './topology-configs.js'
 
 /** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
 export type Principal =
@@ -154,7 +154,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...['INFO', 'STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
     ),
-    ...leaveAlone([DISPATCHER, DECISIONS, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
+    ...leaveAlone([DISPATCHER, DECISIONS, ...NOTIFIERS, ...agentsConsumers(context)], subjects.stream),
   ]
 }
 
@@ -218,7 +218,7 @@ function auditGrants(context: PermissionContext): Grant[] {
     ),
     ...readParts(context, 'archive large parts'),
     ...agents.map((agent) => publish(`${API}.STREAM.PURGE.OBJ_${subjects.partsBucket(agent)}`, 'remove parts of passes that are gone')),
-    ...leaveAlone([NOTIFIER, ...agentsConsumers(context)], stream),
+    ...leaveAlone([...NOTIFIERS, ...agentsConsumers(context)], stream),
     subscribe(subjects.service('ask'), 'answer questions'),
   ]
 }
@@ -228,7 +228,7 @@ function notifierGrants(context: PermissionContext): Grant[] {
   const { stream } = context.subjects
   return [
     publish(context.subjects.pattern('event', '*', '*', '*', 'dead_letter', SYSTEM), 'record: dead_letter'),
-    ...takeFrom(stream, NOTIFIER, 'take held passes and returns'),
+    ...NOTIFIERS.flatMap((durable) => takeFrom(stream, durable, 'take held passes and returns')),
     ...readStream(stream, 'read the passes that it tells about'),
     ...leaveAlone([DISPATCHER, DECISIONS, ...agentsConsumers(context)], stream),
   ]
@@ -240,6 +240,6 @@ function gatewayGrants(context: PermissionContext): Grant[] {
   return [
     ...readStream(subjects.stream, 'feed of events, of which agents are shown their own'),
     publish(subjects.ask(SYSTEM), 'whether the audit answers, and numbers for metrics'),
-    ...leaveAlone([DISPATCHER, DECISIONS, NOTIFIER, ...agentsConsumers(context)], subjects.stream),
+    ...leaveAlone([DISPATCHER, DECISIONS, ...NOTIFIERS, ...agentsConsumers(context)], subjects.stream),
   ]
 }

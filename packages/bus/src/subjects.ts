@@ -216,3 +216,9 @@ export class Subjects {
     return id.length > ID_HEAD ? `${id.slice(0, ID_HEAD)}.${id.slice(ID_HEAD)}` : id
   }
 }
+
+/** The malformed request that is answered under such an id: nothing of it is older. Undefined: it is another id. */
+export function sequenceOfBad(id: string): number | undefined {
+  const digits = /^bad-(\d{1,16})$/.exec(id)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}

@@ -14,8 +14,11 @@ const ACKNOWLEDGED_KEPT = 100_000
 export const DISPATCHER = 'dispatcher'
 /** The same of decisions about held passes. */
 export const DECISIONS = 'dispatcher_decisions'
-/** The name of the durable that the notifiers share. */
+/** The names of the durables that the notifiers share: of returns, of held passes, and of decisions about returns. */
 export const NOTIFIER = 'notifier'
+export const NOTIFIER_HELD = 'notifier_held'
+export const NOTIFIER_DECISIONS = 'notifier_decisions'
+export const NOTIFIERS = [NOTIFIER, NOTIFIER_HELD, NOTIFIER_DECISIONS] as const
 /** A receiver may take its time, and nothing renews the delivery. */
 const NOTIFIER_ACK_WAIT_MS = 30_000
 /** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
@@ -140,16 +143,24 @@ function dispatcherConfig(durable_name: string, filter: string): Config {
 }
 
 /**
- * The durable that the notifiers share, made when the first one starts: what was stored before is news to nobody. It has no last
- * delivery; the notifier says when it gives up.
+ * The durables that the notifiers share, made when the first one starts: what was stored before is news to nobody. They have no last
+ * delivery; the notifier says when it gives up. One filter each (decision 98).
  */
-export function notifierConfig(subjects: Subjects): Config {
+export function notifierConfigs(subjects: Subjects): Record<(typeof NOTIFIERS)[number], Config> {
   return {
-    durable_name: NOTIFIER,
+    [NOTIFIER]: notifierConfig(NOTIFIER, subjects.all('return')),
+    [NOTIFIER_HELD]: notifierConfig(NOTIFIER_HELD, subjects.all('held')),
+    [NOTIFIER_DECISIONS]: notifierConfig(NOTIFIER_DECISIONS, subjects.allDecisions('return')),
+  }
+}
+
+function notifierConfig(durable_name: string, filter: string): Config {
+  return {
+    durable_name,
     deliver_policy: 'new',
     ack_policy: 'explicit',
     replay_policy: 'instant',
-    filter_subjects: [subjects.all('held'), subjects.all('return'), subjects.allDecisions('return')],
+    filter_subjects: [filter],
     ack_wait: NOTIFIER_ACK_WAIT_MS * NS_PER_MS,
     max_deliver: -1,
     max_ack_pending: 4096,

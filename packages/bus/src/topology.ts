@@ -3,14 +3,17 @@ import type { JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import type { TopologyOptions } from './bus.js'
 import { type Config, differencesOf, type Loose, sameList } from './differences.js'
-import { ensureConsumer, ensureStream, infoOf, refused, STARTS } from './ensure.js'
+import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo } from './ensure.js'
 import { differenceText, StreamLost } from './errors.js'
 import { keepIdWindow } from './id-window.js'
 import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
   dispatcherConfigs,
-  notifierConfig,
+  NOTIFIER,
+  NOTIFIER_DECISIONS,
+  NOTIFIER_HELD,
+  notifierConfigs,
   partsConfig,
   returnsConfig,
   wantedStreams,
@@ -127,9 +130,19 @@ export function ensureDecisions(api: JetStreamApi, subjects: Subjects, from?: nu
   return ensureOwn(api, subjects, begins(dispatcherConfigs(subjects)[1], from))
 }
 
-/** The notifiers' durable. Idempotent. */
-export function ensureNotifier(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
-  return ensureOwn(api, subjects, begins(notifierConfig(subjects), from))
+/** One of the notifiers' durables. Idempotent. */
+export function ensureNotifier(
+  durable: keyof ReturnType<typeof notifierConfigs>,
+): (api: JetStreamApi, subjects: Subjects, from?: number) => Promise<void> {
+  return (api, subjects, from) => ensureOwn(api, subjects, begins(notifierConfigs(subjects)[durable], from))
+}
+
+/** All three. In an installation that had the first one alone the others go on where it is: it is given its one filter last. */
+export async function ensureNotifiers(api: JetStreamApi, subjects: Subjects): Promise<void> {
+  const settled = await settledUpTo(api, subjects.stream, NOTIFIER)
+  const from = settled === undefined ? undefined : settled + 1
+  for (const durable of [NOTIFIER_HELD, NOTIFIER_DECISIONS] as const) await ensureNotifier(durable)(api, subjects, from)
+  await ensureNotifier(NOTIFIER)(api, subjects)
 }
 
 /** A durable that an earlier version made with other filters goes on where it is. */

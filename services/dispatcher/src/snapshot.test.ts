@@ -1,4 +1,4 @@
-import { type Bus, decode, encode, type ObjectStore, type Stored } from '@passover/bus'
+import { type Bus, decode, encode, type ObjectData, type ObjectStore, type Stored } from '@passover/bus'
 import { OpenPasses } from '@passover/core'
 import type { Step } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
@@ -33,7 +33,7 @@ function fold(): OpenPasses {
 function storeOf() {
   const objects = new Map<string, Uint8Array>()
   const store = {
-    put: async (name: string, data: Uint8Array) => void objects.set(name, data),
+    put: async (name: string, data: ObjectData) => void objects.set(name, Buffer.concat([data].flat() as Uint8Array[])),
     get: async (name: string) => objects.get(name),
   } as unknown as ObjectStore
   const message = async (sequence: number) => ({ sequence, time: START }) as Stored
@@ -53,10 +53,19 @@ describe('a snapshot', () => {
         turns++
       }
     })()
-    const packed = await packSnapshot(known(open), SLICE)
+    let rests = 0
+    const rest = () => {
+      rests++
+      return new Promise<void>((resolve) => setImmediate(resolve))
+    }
+    const packed = await packSnapshot(known(open), { at_a_time: SLICE, rest })
     packing = false
     await others
     expect(turns).toBeGreaterThanOrEqual(8)
+    const slices = 2 * (COUNT / SLICE) + 1
+    expect(rests, 'after each slice but the last').toBe(slices - 1)
+    const bytes = packed.reduce((sum, { length }) => sum + length, 0)
+    expect(Math.max(...packed.map(({ length }) => length)), 'nothing joins them').toBeLessThan(bytes / 5)
     const { store, bus } = storeOf()
     expect(await storeSnapshot(store, 0, packed)).toBe(1)
     const found = await loadSnapshot(bus, store, RULES)
@@ -72,7 +81,7 @@ describe('a snapshot', () => {
 
   test('with a slice that cannot be read is none', async () => {
     const { store, bus } = storeOf()
-    const body = decode(await packSnapshot(known(fold()), SLICE), 'msgpack')
+    const body = decode(Buffer.concat(await packSnapshot(known(fold()), { at_a_time: SLICE })), 'msgpack')
     if (!body.ok) throw new Error('not packed')
     const snapshot = body.value as { slices: Uint8Array[] }
     snapshot.slices[1] = Uint8Array.of(0xc1)

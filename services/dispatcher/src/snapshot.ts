@@ -1,10 +1,12 @@
-import { type Bus, decode, encode, type ObjectStore } from '@passover/bus'
+import { type Bus, decode, encode, type ObjectData, type ObjectStore } from '@passover/bus'
 import { joinSlices, OpenPasses, type OpenRules, type OpenSnapshot } from '@passover/core'
 import type { AdvisoryFact } from '@passover/schemas'
 
 /** Written in turn, so that one is whole while the other is being written. */
 const NAMES = ['timekeeper-0', 'timekeeper-1'] as const
 const VERSION = 3
+const LIST = 0xdd
+const BYTES = 0xc6
 /** Passes packed at a time: about a millisecond, after which others have their turn. 100,000 at once would take half a second. */
 const SLICE = 200
 
@@ -37,23 +39,39 @@ interface Read {
   snapshot: Snapshot
 }
 
-/** A snapshot as bytes: of the moment of this call, whatever the fold is told meanwhile. */
-export async function packSnapshot(known: Omit<Known, 'turn'>, at_a_time = SLICE): Promise<Uint8Array> {
+/**
+ * A snapshot as bytes, in pieces: of the moment of this call, whatever the fold is told meanwhile. After each slice it `rests`, and they are
+ * never joined: ten MiB in one go keep everybody waiting.
+ */
+export async function packSnapshot(
+  known: Omit<Known, 'turn'>,
+  { at_a_time = SLICE, rest = others }: { at_a_time?: number; rest?: () => Promise<void> } = {},
+): Promise<Uint8Array[]> {
   const { open, advisories, decided, position, time } = known
   const slices: Uint8Array[] = []
   for (const slice of open.slices(at_a_time)) {
-    if (slices.length > 0) await others()
+    if (slices.length > 0) await rest()
     slices.push(encode(slice, 'msgpack'))
   }
-  const snapshot: Snapshot = { v: VERSION, position, time, advisories, decided: [...decided], slices }
-  return encode(snapshot, 'msgpack')
+  const without: Snapshot = { v: VERSION, position, time, advisories, decided: [...decided], slices: [] }
+  // In the place of its last byte, which is the empty list of slices.
+  const head = encode(without, 'msgpack').subarray(0, -1)
+  return [head, sized(LIST, slices.length), ...slices.flatMap((slice) => [sized(BYTES, slice.length), slice])]
+}
+
+/** What stands before a list or bytes in msgpack, in the form that has four bytes for their number. */
+function sized(type: number, size: number): Uint8Array {
+  const head = Buffer.alloc(5)
+  head[0] = type
+  head.writeUInt32BE(size, 1)
+  return head
 }
 
 /**
  * Stores a snapshot in place of the older one; gives the turn of the next one.
  * Any timekeeper may go on from any one's: it is a pure fold of the stream.
  */
-export async function storeSnapshot(store: ObjectStore, turn: number, packed: Uint8Array): Promise<number> {
+export async function storeSnapshot(store: ObjectStore, turn: number, packed: ObjectData): Promise<number> {
   await store.put(nameOf(turn), packed)
   return turn + 1
 }

@@ -2,8 +2,10 @@ import type { ObjectStore } from '@passover/bus'
 import type { Context } from './context.js'
 import { type Known, packSnapshot, storeSnapshot } from './snapshot.js'
 
-/** A snapshot may take this part of the time: the more is open, the rarer they are. */
-const SHARE = 0.05
+/** A snapshot may take this part of the time, half of which it rests: the more is open, the rarer they are. */
+const SHARE = 0.1
+/** After each millisecond of packing: others need the processor, too. */
+const REST_MS = 1
 
 /** Keeps what a timekeeper knows, now and then. */
 export class Snapshots {
@@ -50,12 +52,18 @@ export class Snapshots {
     await this.#saving
   }
 
+  /** Not when it is the last one, which a stopping process waits for. */
+  #rest(): Promise<void> {
+    const { clock } = this.#context.deps
+    return new Promise((resolve) => (this.#stopped ? setImmediate(resolve) : clock.after(REST_MS, resolve)))
+  }
+
   async #save(): Promise<void> {
     const { faults } = this.#context.deps
     await faults?.at('snapshot:before-put')
     const known = this.#known()
     if (!known || known.position === this.#saved) return
-    const packed = await packSnapshot(known)
+    const packed = await packSnapshot(known, { rest: () => this.#rest() })
     this.#turn = await storeSnapshot(this.#store, this.#turn, packed)
     this.#saved = known.position
     await faults?.at('snapshot:after-put')

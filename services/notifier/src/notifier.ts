@@ -1,4 +1,14 @@
-import { type Bus, CONTENT_TYPE, type Consumption, type Delivery, encode, NOTIFIER, type Verdict } from '@passover/bus'
+import {
+  type Bus,
+  CONTENT_TYPE,
+  type Consumption,
+  type Delivery,
+  encode,
+  NOTIFIER,
+  NOTIFIER_DECISIONS,
+  NOTIFIER_HELD,
+  type Verdict,
+} from '@passover/bus'
 import { type Clock, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
 import { type DeadLetterBody, HEADER, type HealthReport, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -26,6 +36,8 @@ export interface Notifier extends AsyncDisposable {
 }
 
 const UNREADABLE_WAIT_MS = 1_000
+/** What people are waited for is rarer than returns: a part of as many at a time. */
+const FEW = 4
 
 /** The message that notices are about. */
 type Told = Pick<Step, 'key' | 'sequence'>
@@ -33,7 +45,7 @@ type Told = Pick<Step, 'key' | 'sequence'>
 /** Starts telling whatever is stored from its first start on. Any number may run: they share the work. */
 export async function startNotifier(deps: NotifierDeps, settings: NotifierSettings): Promise<Notifier> {
   const options = notifierOptions.parse(settings)
-  await deps.bus.ensureNotifier()
+  await deps.bus.ensureNotifiers()
   const running = new RunningNotifier(deps, options)
   await running.begin()
   deps.log.info({ url: new URL(options.url).origin }, 'notifier starts')
@@ -43,7 +55,7 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 class RunningNotifier implements Notifier {
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
   readonly #taken = new Taken()
-  #consumption: Consumption | undefined
+  #consumptions: Consumption[] = []
   /** Why the receiver did not take the last notice. */
   #refused: string | undefined
   readonly #health: Health
@@ -56,17 +68,21 @@ class RunningNotifier implements Notifier {
   }
 
   get closed(): Promise<void> {
-    return this.#consumption?.closed ?? Promise.resolve()
+    return Promise.all(this.#consumptions.map(({ closed }) => closed)).then(() => undefined)
   }
 
   async begin(): Promise<void> {
-    this.#consumption = await this.deps.bus.consume(NOTIFIER, (delivery) => this.#handle(delivery), {
-      concurrency: this.options.concurrency,
-      onRestored: (what) => this.#health.did('consumer', what),
-    })
+    const { concurrency } = this.options
+    const few = Math.ceil(concurrency / FEW)
+    for (const [durable, most] of [
+      [NOTIFIER, concurrency],
+      [NOTIFIER_HELD, few],
+      [NOTIFIER_DECISIONS, few],
+    ] as const)
+      this.#consumptions.push(await this.#consume(durable, most))
     watchConnection(this.#health, this.deps.bus)
     tellReconnects(this.#health, this.deps.bus)
-    this.#health.watch('consumer', 'needed', () => unless(this.#consumption?.trouble))
+    this.#health.watch('consumer', 'needed', () => unless(this.#consumptions.map(({ trouble }) => trouble).find(Boolean)))
     this.#health.watch('receiver', 'told', () => unless(this.#refused))
     this.#health.begin()
   }
@@ -77,11 +93,16 @@ class RunningNotifier implements Notifier {
 
   async drain(ms?: number): Promise<void> {
     this.#health.stop()
-    await this.#consumption?.drain(ms)
+    await Promise.all(this.#consumptions.map((one) => one.drain(ms)))
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.drain()
+  }
+
+  #consume(durable: string, concurrency: number): Promise<Consumption> {
+    const onRestored = (what: string) => this.#health.did('consumer', what)
+    return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery), { concurrency, onRestored })
   }
 
   async #handle(delivery: Delivery): Promise<Verdict> {

@@ -17,7 +17,7 @@ export const notifierOptions = z.strictObject({
   /** Given up after so long and at least so many tries. */
   give_up_ms: z.int().min(1).default(86_400_000),
   least_tries: z.int().min(1).default(10),
-  /** Notices under way. */
+  /** Notices of returns under way; of held passes a quarter of it, and of decisions too. */
   concurrency: z.int().min(1).max(256).default(16),
   /** As the dispatchers have it. */
   id_window_ms: z.int().min(1_000).default(3_600_000),
