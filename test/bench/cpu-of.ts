@@ -8,6 +8,8 @@ const TICK_MS = 10
 export interface Usage {
   all: number
   own: number
+  /** Of this process and those that it started, by process id. */
+  each: Map<number, number>
 }
 
 /** From now on: gives the usage until it is asked. What ended meanwhile is not counted as own. */
@@ -17,8 +19,10 @@ export function cpuOf(): () => Usage {
   return () => {
     const available = (performance.now() - since) * cpus().length
     const percent = (ms: number) => Math.round((100 * ms) / available)
-    const own = [...ownMs()].reduce((sum, [pid, ms]) => sum + ms - (processes.get(pid) ?? 0), 0)
-    return { all: percent(busyMs() - machine), own: percent(own) }
+    const used = [...ownMs()].map(([pid, ms]) => [pid, ms - (processes.get(pid) ?? 0)] as const)
+    const own = used.reduce((sum, [, ms]) => sum + ms, 0)
+    const each = new Map(used.map(([pid, ms]) => [pid, percent(ms)]))
+    return { all: percent(busyMs() - machine), own: percent(own), each }
   }
 }
 

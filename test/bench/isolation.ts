@@ -1,23 +1,25 @@
-import { setPriority } from 'node:os'
 import { BUILDER, CHECKER } from '@passover/chaos'
 import { agentRecord } from '@passover/schemas'
 import { connect } from '@passover/sdk'
 import { Field } from '../chaos/field.js'
 import { untilTaken } from '../support/durables.js'
 import { cpuOf } from './cpu-of.js'
-import { type Figures, QuietPair } from './quiet-pair.js'
+import { type Figures, figuresOf, QuietPair } from './quiet-pair.js'
+import { troubleOf } from './trouble-of.js'
+import { whereSlow } from './where-slow.js'
 
 /**
  * What trouble on other subjects costs a quiet pair, whose passes begin at a steady pace: `npm run bench -- --isolation [paced] [full] [dead]`, all when none is named.
  *
  * - `paced`: the trouble leaves processor time free. Poison, PASSOVER_POISON a second; then a flood, PASSOVER_FLOOD_RATE a second to a subagent that serves
- *   about 160, behind PASSOVER_BACKLOG that wait already. Compared with no trouble at all, measured right before.
+ *   about 160, behind PASSOVER_BACKLOG that wait already. Compared with no trouble at all, measured before each of the two: a 99th percentile
+ *   of few passes is one of its own worst moments, so that one of them alone says too little.
  * - `full`: PASSOVER_FLOOD requests as fast as they can be stored, so that no processor is idle. Compared with as many of twenty other pairs: what they
  *   cost everybody, a flood of one pair may cost as well, but not more.
  * - `dead`: a backlog of a subagent that nobody works as.
  *
- * What makes the trouble is on machines of its own in earnest; here it runs at the lowest priority, so that what the quiet pair shares with
- * it is the server and the services, and not its own processor.
+ * What makes the trouble, and the subagent that it is for, are on machines of their own in earnest; here they run at the lowest priority, so that
+ * what the quiet pair shares with them is the server and the services, and not their own processor. Each row says how much trouble there was.
  */
 const number = (name: string, otherwise: number) => Number(process.env[name] ?? otherwise)
 const FLOOD = number('PASSOVER_FLOOD', 20_000)
@@ -25,39 +27,41 @@ const FLOOD_RATE = number('PASSOVER_FLOOD_RATE', 500)
 const POISON_RATE = number('PASSOVER_POISON', 200)
 const BACKLOG = number('PASSOVER_BACKLOG', 20_000)
 const IN_FLIGHT = number('PASSOVER_FLOOD_IN_FLIGHT', 64)
-const PASSES = 600
+const PASSES = number('PASSOVER_QUIET', 1_500)
 const OTHERS = 20
 const DEAD = 'dead'
 const SLOW_MS = 100
 const ENDLESS = 1_000_000
 const TIMEOUT_MS = 300_000
-const LOWEST = 19
 
 const PARTS = { paced, full, dead }
 
 const named = Object.keys(PARTS).filter((part) => process.argv.includes(part))
 await using field = await Field.start({ dispatchers: 1, workers: 1, agents: [CHECKER], concurrency: 8 })
-const noisy = field.player('noisy worker', 'worker', { agents: [BUILDER], concurrency: 16 })
+const noisy = field.player('noisy worker', 'worker', { agents: [BUILDER], concurrency: 16, priority: 'lowest' })
 await noisy.ready()
-setPriority(noisy.process.pid, LOWEST)
 await using alice = await connect({ agent: 'alice', servers: field.nats.servers })
-const pair = new QuietPair(alice, { to: CHECKER, timeout_ms: TIMEOUT_MS })
+const QUIET = { originator: 'alice', subagent: CHECKER }
+const pair = new QuietPair(alice, { to: QUIET.subagent, timeout_ms: TIMEOUT_MS })
 await pair.warm()
 for (const [name, part] of Object.entries(PARTS)) if (named.length === 0 || named.includes(name)) await part()
 
 async function paced(): Promise<void> {
   const before = await row('alone', undefined, () => pair.measure(once))
-  await row(`beside poison, ${POISON_RATE}/s`, before, () =>
+  const poison = await row(`beside poison, ${POISON_RATE}/s`, before, () =>
     beside({ passes: ENDLESS, per_second: POISON_RATE, in_flight: POISON_RATE, malformed: true, plan: { ms: 0, throws: true } }),
   )
-  const again = await row('alone again', before, () => pair.measure(once))
+  const again = await row('alone again', undefined, () => pair.measure(once))
   const slow = { ms: SLOW_MS }
   const { publisher } = await publish({ passes: BACKLOG, plan: slow })
   await publisher.process.heard('published', TIMEOUT_MS)
   await untilTaken(field.nats.servers, TIMEOUT_MS)
-  await row(`beside a flood, ${FLOOD_RATE}/s, of which 160 are served`, again, () =>
+  const flood = await row(`beside a flood, ${FLOOD_RATE}/s, of which 160 are served`, again, () =>
     beside({ passes: ENDLESS, per_second: FLOOD_RATE, in_flight: FLOOD_RATE, plan: slow }),
   )
+  const alone = figuresOf([...before.passes, ...again.passes])
+  const times = ({ p99 }: Figures) => `${(p99 / alone.p99).toFixed(2)} ×`
+  console.log(`p99 alone, of both: ${ms(alone.p99)}; beside poison ${times(poison)}, beside a flood ${times(flood)}`)
 }
 
 async function full(): Promise<void> {
@@ -86,9 +90,9 @@ async function publish(options: object) {
     timeout_ms: TIMEOUT_MS,
     padding: 200,
     in_flight: IN_FLIGHT,
+    priority: 'lowest',
     ...options,
   })
-  setPriority(publisher.process.pid, LOWEST)
   await publisher.process.heard('begins', TIMEOUT_MS)
   return { publisher }
 }
@@ -120,16 +124,29 @@ function once(begun: number): boolean {
   return begun < PASSES
 }
 
-/** Measures, and prints it: how it compares, and how much of the machine's processors was used meanwhile. */
+/** Measures, and prints it: how it compares, how much of the machine's processors was used meanwhile, and where the slowest waited. */
 async function row(what: string, control: Figures | undefined, measure: () => Promise<Figures>): Promise<Figures> {
+  const trouble = await troubleOf({ bus: field.bus, servers: field.nats.servers }, BUILDER)
   const busy = cpuOf()
   const figures = await measure()
   const { p50, p99, most, passes } = figures
-  const { all, own } = busy()
-  const ms = (value: number) => `${value.toFixed(1)} ms`
+  const { all, own, each } = busy()
+  const told = await trouble()
   const times = control ? ` (${(p99 / control.p99).toFixed(2)} ×)` : ''
   console.log(
-    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${times.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes}; processors ${all} % (${own} % ours)`,
+    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${times.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes.length}; processors ${all} % (${own} % ours)`,
   )
+  const slowest = await whereSlow(field.bus, QUIET, passes.slice(0, Math.ceil(passes.length / 100)))
+  console.log(`  ${told}; ms of the slowest 1 %: ${slowest}; % of the processors: ${sharesOf(each)}`)
   return figures
+}
+
+function sharesOf(each: Map<number, number>): string {
+  const names = new Map([[process.pid, 'alice'], ...field.names()])
+  const shares = [...each].filter(([, share]) => share > 0).sort(([, a], [, b]) => b - a)
+  return shares.map(([pid, share]) => `${names.get(pid) ?? 'server'} ${share}`).join(', ')
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(1)} ms`
 }

@@ -1,4 +1,5 @@
 import type { Agent } from '@passover/sdk'
+import type { Timed } from './where-slow.js'
 
 /** One pass of the quiet pair begins every so often, whatever became of those before: one that takes long hides none that came after it. */
 const EVERY_MS = 20
@@ -9,7 +10,14 @@ export interface Figures {
   p50: number
   p99: number
   most: number
-  passes: number
+  /** The slowest first. */
+  passes: Timed[]
+}
+
+export function figuresOf(passes: readonly Timed[]): Figures {
+  const slowest = passes.toSorted((a, b) => b.ms - a.ms)
+  const at = (share: number) => slowest[Math.floor((slowest.length - 1) * (1 - share))]?.ms ?? Number.NaN
+  return { p50: at(0.5), p99: at(0.99), most: at(1), passes: slowest }
 }
 
 /** The pair whose passes are measured: nothing is to be done in them. */
@@ -29,21 +37,25 @@ export class QuietPair {
   }
 
   async measure(more: (begun: number) => boolean): Promise<Figures> {
-    const times: number[] = []
+    const passes: Timed[] = []
     const under: Promise<void>[] = []
     const since = performance.now()
     for (let n = 0; more(n); n += 1) {
       await new Promise((next) => setTimeout(next, since + n * EVERY_MS - performance.now()))
-      const begun = performance.now()
-      under.push(this.#pass().then(() => void times.push(performance.now() - begun)))
+      under.push(this.#timed().then((timed) => void passes.push(timed)))
     }
     await Promise.all(under)
-    times.sort((a, b) => a - b)
-    const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN
-    return { p50: at(0.5), p99: at(0.99), most: at(1), passes: times.length }
+    return figuresOf(passes)
   }
 
-  #pass(): Promise<unknown> {
+  async #timed(): Promise<Timed> {
+    const begun = performance.now()
+    const handle = this.#pass()
+    await handle
+    return { id: handle.id, begun: performance.timeOrigin + begun, ms: performance.now() - begun }
+  }
+
+  #pass() {
     const context = { objective: JSON.stringify({ ms: 0 }) }
     return this.#agent.passOver({ subagent: this.#to, reason: 'quiet', timeout_ms: this.#timeout_ms, work_context: context })
   }

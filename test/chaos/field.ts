@@ -145,9 +145,14 @@ export class Field implements AsyncDisposable {
   }
 
   /** Starts a process of `support/roles/load-<role>.ts`. */
-  player(name: string, role: 'service' | 'worker' | 'originator' | 'burst', options: object): Player {
+  player(
+    name: string,
+    role: 'service' | 'worker' | 'originator' | 'burst',
+    options: Record<string, unknown> & { priority?: 'lowest' },
+  ): Player {
+    const { priority } = options
     const args = [JSON.stringify({ servers: this.#servers, ...options })]
-    const start = () => startProcess(new URL(`load-${role}.js`, ROLES), { args, name, node: this.#node })
+    const start = () => startProcess(new URL(`load-${role}.js`, ROLES), { args, name, priority, node: this.#node })
     const made = new Player(name, start, (what) => this.crashes.push(what))
     this.#players.push(made)
     return made
@@ -175,6 +180,11 @@ export class Field implements AsyncDisposable {
       },
       { what: 'no work is left', deadline_ms, every_ms: 500 },
     )
+  }
+
+  /** Of each process that it started, by process id; not the servers. */
+  names(): Map<number, string> {
+    return new Map(this.#players.map((one) => [one.process.pid, one.name]))
   }
 
   /** Each process and its highest resident memory so far, MiB. */

@@ -60,3 +60,18 @@ describe('an advance', () => {
     expect(reads()).toBe(0)
   })
 })
+
+describe('a history', () => {
+  it('searches for nothing that is not there: the server serves nobody else meanwhile', async () => {
+    const asked: object[] = []
+    const api = {
+      call: async (_: string, query: object) => {
+        asked.push(query)
+        return { ok: false, code: 404, err_code: 10_037, description: 'no message found' }
+      },
+    }
+    const journal = new StreamJournal({ api: api as unknown as JournalApi, publisher }, subjects)
+    expect(await journal.history(KEY)).toEqual([])
+    expect(asked).toEqual([subjects.decisions(KEY), subjects.journal(KEY), subjects.events(KEY)].map((last_by_subj) => ({ last_by_subj })))
+  })
+})

@@ -207,18 +207,19 @@ export class StreamJournal implements Journal {
   }
 
   /**
-   * All messages that match a filter. The last one is asked for as well, so that no search runs on behind it: by a wildcard
-   * that one costs 20 ms at 200,000 messages, every other 0.3.
+   * All messages that match a filter. The last one is asked for first, so that no search runs on behind it, nor at all where there is none: by a
+   * wildcard that one costs 20 ms at 200,000 messages, in which nobody else is served, every other 0.3.
    */
   async #all(filter: string, { from, max, until }: Range): Promise<Found<Stored>> {
     const start = Math.max(1, from)
-    const first = this.#get({ seq: start, next_by_subj: filter }, until)
-    const [last, begin] = await Promise.all([this.#get({ last_by_subj: filter }, until), first])
     const found: Stored[] = []
-    for (let next = begin; next; next = await this.#get({ seq: next.sequence + 1, next_by_subj: filter }, until)) {
-      found.push(next)
-      if (!last || next.sequence >= last.sequence) break
+    const last = await this.#get({ last_by_subj: filter }, until)
+    for (let next = start; last && next <= last.sequence; ) {
       if (found.length >= max) return { found, cut: true }
+      const stored = next === last.sequence ? last : await this.#get({ seq: next, next_by_subj: filter }, until)
+      if (!stored) break
+      found.push(stored)
+      next = stored.sequence + 1
     }
     return { found, cut: false }
   }

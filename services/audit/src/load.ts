@@ -1,5 +1,5 @@
 import { type Archive, isFirst } from '@passover/archive'
-import type { Bus, Stored } from '@passover/bus'
+import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
@@ -31,7 +31,7 @@ export interface Loaded {
 /** Reads a pass from the stream, and from the archive what was deleted since. Throws BusReadError. */
 export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<Loaded> {
   const { bus, archive } = deps
-  const live = (await historyOf(bus, key, options.from)).filter((stored) => stored.sequence <= options.up_to)
+  const live = (await historyOf(bus, key, options.from ?? sequenceOfBad(key.id))).filter((stored) => stored.sequence <= options.up_to)
   const asked = options.request
   const request = asked === undefined ? undefined : await bus.journal.message(asked)
   const stream = merge([...live, ...(request ? [request] : [])].map((stored) => ({ stored, fact: bus.subjects.toFact(stored) })))
@@ -96,11 +96,14 @@ function isAskedBy(key: PassKey, { originator, subagent }: RequestFact): boolean
   return originator === key.originator && subagent === key.subagent
 }
 
-/** Whether the stream still holds the journal's beginning: a first step that was guarded as such and is no mere "expired", or none at all but a request. */
+/**
+ * Whether the stream still holds the journal's beginning: a first step that was guarded as such and is no mere "expired" (which no id is twice that
+ * answers a malformed request), or none at all but a request.
+ */
 function isWhole(messages: readonly Message[]): boolean {
   const first = messages.find(({ fact }) => fact.type === 'step')?.fact as Step | undefined
   if (!first) return messages.some(({ fact }) => fact.type === 'request')
-  return isFirst(first) && !isExpired(first)
+  return isFirst(first) && (!isExpired(first) || sequenceOfBad(first.key.id) !== undefined)
 }
 
 /** The refusal of a request whose id is too old (rule 5). */

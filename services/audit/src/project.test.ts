@@ -1,5 +1,5 @@
 import { type MessageHeaders, readHeaders, type Stored } from '@passover/bus'
-import { type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
+import { type EventFact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { Projector, type ProjectorDeps } from './project.js'
@@ -89,4 +89,55 @@ test('a first step that came after its id had expired is none of another pass', 
   void made.take(...step('work', 3, { requested_at: 1, time: 10_000_000 }))
   expect(made.find('alice/audit/no-time-in-it')?.journal).toMatchObject({ state: 'done', return: { sequence: 2 } })
   expect(reported).toEqual([3])
+})
+
+/** What becomes of the malformed request with sequence 1. */
+const BAD = { originator: 'alice', subagent: 'audit', id: 'bad-000000001' }
+const asked = () => {
+  const [stored, fact] = request(1)
+  return [stored, { ...fact, id: undefined }] as const
+}
+const kept = (): [Stored, EventFact] => {
+  const fact: EventFact = { type: 'event', kind: 'dead_letter', key: BAD, sender: SYSTEM, sequence: 2, time: 1_002 }
+  return [
+    { subject: `event.alice.audit.${BAD.id}.dead_letter.${SYSTEM}`, sequence: 2, time: 1_002, headers, data: new Uint8Array(8) },
+    fact,
+  ]
+}
+const answered = () => {
+  const guard = { subject: `*.alice.audit.${BAD.id}.*`, sequence: 0 }
+  return step('return', 3, { key: BAD, code: 'E005', guard, request: 1, requested_at: 1_001 })
+}
+
+test('a malformed request is known when it was answered, from what was read of it one after the other', () => {
+  const { made, wanted } = projector()
+  void made.take(...asked())
+  void made.take(...kept())
+  expect(made.find('alice/audit/bad-000000001')).toBeUndefined()
+  void made.take(...answered())
+  const memory = made.find('alice/audit/bad-000000001')
+  expect(memory?.journal).toMatchObject({ state: 'done', return: { sequence: 3 } })
+  expect(memory?.request?.sequence).toBe(1)
+  expect(memory?.noted.map(({ fact }) => fact.sequence)).toEqual([2, 3])
+  expect(wanted).toEqual([])
+})
+
+test.each([
+  ['its request', [kept(), answered()], 2],
+  ['that its bytes were kept', [asked(), answered()], 1],
+  ['what it is about, which is another', [asked(), [kept()[0], { ...kept()[1], key: { ...BAD, subagent: 'scout' } }], answered()], 1],
+] as const)('a malformed request is read again where %s was not read', (_, messages, times) => {
+  const { made, wanted } = projector()
+  for (const [stored, fact] of messages) void made.take(stored, fact)
+  expect(wanted).toEqual(Array.from({ length: times }, () => BAD.id))
+})
+
+test('what was kept of a malformed request that nobody answers is forgotten with it, and read when it is answered after all', () => {
+  const { made, wanted } = projector()
+  void made.take(...asked())
+  void made.take(...kept())
+  made.sweep(2_000 + REQUEST_MS)
+  expect(made.notes.size).toBe(0)
+  void made.take(...answered())
+  expect(wanted).toEqual([BAD.id])
 })

@@ -1,7 +1,7 @@
 import { isFirst } from '@passover/archive'
-import type { Stored } from '@passover/bus'
+import { type Stored, sequenceOfBad } from '@passover/bus'
 import { answersRequest, firstStepIsLate, PassingMap } from '@passover/core'
-import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step } from '@passover/schemas'
+import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Acknowledged } from './acknowledged.js'
 import { Keeper, type KeeperDeps, type Tracked } from './keeper.js'
@@ -45,6 +45,8 @@ export class Projector {
   /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
   readonly young = new PassingMap<string, Tracked>()
   readonly old = new PassingMap<string, Tracked>()
+  /** Malformed requests whose bytes were kept and which were not answered yet, by their sequences. */
+  private readonly malformed = new PassingMap<number, PassMemory>()
   private readonly ended: LRUCache<string, Tracked>
   private readonly keeper: Keeper
   /** Sequence and time of the last message taken. */
@@ -125,6 +127,7 @@ export class Projector {
       if (now - note.time < this.options.request_ms || this.deps.reloads.size >= REQUESTS_A_SWEEP) break
       const key = noteKey(note)
       this.notes.take(note.sequence)
+      this.malformed.delete(note.sequence)
       if (key) this.deps.reloads.want(key, note.sequence, { request: note.sequence })
     }
   }
@@ -153,7 +156,32 @@ export class Projector {
     if (known) this.ended.delete(text)
     const memory = fact.type === 'step' && isFirst(fact) ? this.begin(stored, fact, request) : undefined
     if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
-    else deps.reloads.want(fact.key, fact.sequence, { expired: fact.type === 'step' && isFirst(fact) && isExpired(fact) })
+    else if (!this.isAnsweredNext(stored, fact)) {
+      const expired = fact.type === 'step' && isFirst(fact) && isExpired(fact) && sequenceOfBad(fact.key.id) === undefined
+      deps.reloads.want(fact.key, fact.sequence, { expired })
+    }
+  }
+
+  /** Of a malformed request first its bytes are kept, then it is answered: until then there is no pass to be read. */
+  private isAnsweredNext(stored: Stored, fact: Step | DecisionFact | EventFact): boolean {
+    if (fact.type !== 'event' || fact.kind !== 'dead_letter' || fact.sender !== SYSTEM) return false
+    const request = sequenceOfBad(fact.key.id)
+    if (request === undefined || !this.notes.get(request)) return false
+    const memory = new PassMemory(fact.key)
+    memory.add(stored, fact, this.deps.rules)
+    this.malformed.set(request, memory)
+    return true
+  }
+
+  /** Everything of a malformed request was read, one after the other; undefined where it was not. */
+  private answered(stored: Stored, step: Step, request: RequestNote | undefined): PassMemory | undefined {
+    const sequence = sequenceOfBad(step.key.id) ?? 0
+    const memory = this.malformed.take(sequence)
+    if (!memory || keyText(memory.key) !== keyText(step.key)) return undefined
+    if (request?.sequence !== sequence || request.body === undefined) return undefined
+    memory.request = request
+    memory.add(stored, step, this.deps.rules)
+    return memory.journal.state === 'none' ? undefined : memory
   }
 
   /** An id without a time, used again after two windows: the server found nothing of the pass that had it, which is told no more. */
@@ -170,7 +198,7 @@ export class Projector {
   /** A pass that begins with this step; undefined where more than the step is needed to tell about it. */
   private begin(stored: Stored, step: Step, request: RequestNote | undefined): PassMemory | undefined {
     // What answers a request for a pass that was deleted is no return of that pass (rule 5): the bucket is asked first.
-    if (isExpired(step)) return undefined
+    if (isExpired(step)) return this.answered(stored, step, request)
     const memory = new PassMemory(step.key)
     if (step.kind === 'return') memory.request = request
     memory.add(stored, step, this.deps.rules)
