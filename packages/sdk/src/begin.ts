@@ -72,9 +72,29 @@ async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> 
   const advanced = await deps.bus.journal.advance<Begun>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: PATIENCE_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
-  // Storing the fence may have taken until after the deadline, and the server's time may be known only since.
-  const facts = { ...read.facts, now: deps.clock.now(), clock_measured: deps.bus.clockMeasured }
-  return advanced.value.kind === 'run' && isOver(facts) ? { kind: 'leave', why: 'over' } : advanced.value
+  return advanced.value.kind === 'run' ? unlessOver(begin, delivered, { facts: read.facts, run: advanced.value }) : advanced.value
+}
+
+type Running = Extract<Begun, { kind: 'run' }>
+
+/**
+ * Storing the fence may have taken until after the deadline. Where the server's time is not known (the connection was only just made, or answers
+ * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 106).
+ */
+async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { facts: DeliveryFacts; run: Running }): Promise<Begun> {
+  const { bus, clock } = begin.deps
+  const acknowledged = clock.monotonic()
+  const unlessAt = (now: number): Begun => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
+  for (;;) {
+    if (bus.clockMeasured) return unlessAt(clock.now())
+    // Without a fence there was nothing to wait for since it was looked at last.
+    if (run.attempt === 1) return run
+    const fence = await bus.journal.last(bus.subjects.fence(delivered.key, begin.agent)).catch(() => undefined)
+    // A replica that lags does not have it yet.
+    if (fence && fence.sequence >= run.guard) return unlessAt(fence.time + clock.monotonic() - acknowledged)
+    if (clock.monotonic() - acknowledged >= PATIENCE_MS) return { kind: 'leave', why: 'unclear' }
+    await pause(clock, READ_AGAIN_MS)
+  }
 }
 
 /** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */

@@ -208,10 +208,7 @@ async function keepLoaded(
 ): Promise<boolean> {
   const { memory } = loaded
   const { table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options } = parts
-  for (const { sequence, what } of memory.ignored) {
-    const unknown = memory.journal.state === 'none' && what.startsWith('a return')
-    violations.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
-  }
+  violations.reportLoaded(loaded)
   // Nothing but impossible steps is no pass, and must not stand where one stood.
   if (memory.journal.state === 'none' && !memory.request) return true
   const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)

@@ -17,9 +17,22 @@ const step = (sequence: number, kind: Step['kind'], by: string, attempt = 0): St
   attempt,
 })
 const event = (sequence: number): Fact => ({ type: 'event', kind: 'progress', key, sender: 'audit', sequence, time: 0 })
+const violation = (sequence: number): Fact => ({ type: 'event', kind: 'violation', key, sender: 'passover', sequence, time: 0 })
 const decision = (sequence: number): Fact => ({ type: 'decision', key, item: 'apply', person: 'maria', sequence, time: 0 })
 
 describe('deletionOrder', () => {
+  it('what says that something does not count goes after it: it would be told again', () => {
+    const facts = [
+      request(1),
+      step(2, 'work', 'medium'),
+      step(3, 'return', 'audit', 1),
+      step(4, 'fence', 'audit', 2),
+      violation(5),
+      event(6),
+    ]
+    expect(deletionOrder(facts, rules)).toEqual([1, 6, 4, 5, 2, 3])
+  })
+
   it('requests, then events and decisions, then ignored steps, then the steps in order, the return last', () => {
     const facts = [
       request(1),

@@ -4,8 +4,9 @@ import { foldJournal, type JournalRules } from '@passover/core'
 import type { Fact, PassKey } from '@passover/schemas'
 
 /**
- * The order in which a closed pass's messages are deleted (rule 4 of DESIGN §2): its requests first, then what never counted, then the
- * steps in order, its return last. A crash after any of them leaves a journal that reads as it did, or one that no guard can pass.
+ * The order in which a closed pass's messages are deleted (rule 4 of DESIGN §2): its requests first, then what never counted, what tells that
+ * it did not after it, then the steps in order, its return last. A crash after any of them leaves a journal that reads as it did, or one that
+ * no guard can pass, and nothing that would be told as a violation again.
  */
 export function deletionOrder(facts: readonly Fact[], rules: JournalRules): number[] {
   const steps = facts.filter((fact) => fact.type === 'step').sort((a, b) => a.sequence - b.sequence)
@@ -14,9 +15,10 @@ export function deletionOrder(facts: readonly Fact[], rules: JournalRules): numb
   const last = journal.state === 'done' ? journal.return.sequence : undefined
   const rank = (fact: Fact): number => {
     if (fact.type === 'request') return 0
+    if (fact.type === 'event' && fact.kind === 'violation') return 3
     if (fact.type !== 'step') return 1
     if (dead.has(fact.sequence)) return 2
-    return fact.sequence === last ? 4 : 3
+    return fact.sequence === last ? 5 : 4
   }
   return [...facts].sort((a, b) => rank(a) - rank(b) || a.sequence - b.sequence).map((fact) => fact.sequence)
 }

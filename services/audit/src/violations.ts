@@ -1,7 +1,8 @@
 import { type Bus, CONTENT_TYPE, decode, encode, type Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
+import { type Fact, HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
+import type { Loaded } from './load.js'
 
 const RETRY_MS = 1000
 const RACE_MS = 50
@@ -48,6 +49,19 @@ export class Violations {
     void turn.then(() => {
       if (this.chains.get(text) === turn) this.chains.delete(text)
     })
+  }
+
+  /**
+   * Records what is impossible in a pass that was read again, but for what was recorded: where the pass was deleted, so were its violations,
+   * and only what was read of the archive tells of them.
+   */
+  reportLoaded({ memory, messages }: Pick<Loaded, 'memory' | 'messages'>): void {
+    const recorded = new Set(messages.flatMap(({ stored, fact }) => (isViolation(fact) ? [violatedBy(stored)] : [])))
+    for (const { sequence, what } of memory.ignored) {
+      if (recorded.has(sequence)) continue
+      const unknown = memory.journal.state === 'none' && what.startsWith('a return')
+      this.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
+    }
   }
 
   stop(): void {
@@ -109,6 +123,10 @@ export class Violations {
   private async pause(ms: number): Promise<void> {
     await new Promise<void>((done) => this.clock.after(ms, done))
   }
+}
+
+function isViolation(fact: Fact): boolean {
+  return fact.type === 'event' && fact.kind === 'violation' && fact.sender === SYSTEM
 }
 
 /** The sequence that a stored violation speaks of. */
