@@ -10,6 +10,8 @@ import {
   type Part,
   type PassKey,
   type RequestControl,
+  SYSTEM,
+  WIRE_VERSION,
 } from '@passover/schemas'
 import { BUSY } from '../support/busy-policy.js'
 import { serveRole } from './harness.js'
@@ -54,6 +56,9 @@ class Feeder {
   static async open(servers: string): Promise<{ feeder: Feeder; reader: Following }> {
     const bus = await openBus({ servers: [servers], identity: 'passover' })
     const feeder = new Feeder(bus)
+    // As everywhere: it stays for good, and the stream's first sequence with it.
+    const record = agent(PARTIES.originator)
+    await bus.publish({ subject: bus.subjects.agent(SYSTEM), data: encode({ v: WIRE_VERSION, name: record.name, record }) })
     const { last } = await bus.bounds()
     const filters = [bus.subjects.all('request')]
     const reader = await bus.follow({ filters, from: last + 1, headers_only: true }, ({ sequence, time, headers }) => {

@@ -79,5 +79,5 @@ it('that failed begins narrow again', async () => {
   deleter.segments.pace.took(10_000)
   expect(deleter.segments.pace.width).toBe(1_536)
   await deleter.look()
-  expect(deleter.segments.pace.width).toBe(32)
+  expect(deleter.segments.pace.width).toBe(128)
 })

@@ -7,9 +7,9 @@ function widthAt(ms: number): number {
   return pace.width
 }
 
-it('as many deletions are under way as make ten thousand a second, within bounds', () => {
-  expect(new DeletionPace().width).toBe(32)
-  expect(widthAt(10)).toBe(100)
-  expect(widthAt(0.1)).toBe(32)
+it('as many deletions are under way as make forty thousand a second, within bounds', () => {
+  expect(new DeletionPace().width).toBe(128)
+  expect(widthAt(10)).toBe(400)
+  expect(widthAt(0.1)).toBe(128)
   expect(widthAt(500)).toBe(1_536)
 })
