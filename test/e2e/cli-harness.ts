@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { AnsweredPass, PassRow, WorkOutput } from '@passover/schemas'
+import { until as untilTruthy } from '../support/until.js'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 export const BIN = join(ROOT, 'packages', 'cli', 'bin', 'passover.js')
@@ -201,20 +202,9 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits until something holds; throws with the reason when it takes too long. */
+/** The same as `until` of the support, with the time that commands need. */
 export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
-  const deadline = Date.now() + ms
-  for (;;) {
-    let cause: unknown
-    try {
-      if (await holds()) return
-    } catch (error) {
-      // A file half written, a server that is not there yet: the next look may do.
-      cause = error
-    }
-    if (Date.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`, { cause })
-    await new Promise((again) => setTimeout(again, 50))
-  }
+  await untilTruthy(holds, { what, deadline_ms: ms, every_ms: 50 })
 }
 
 /** Says the objective, and each file with its content; "sleep" never ends by itself. For `node -e`. */

@@ -18,6 +18,7 @@ const LOOKED_AT: Record<string, [file: string, words: string] | 'nobody can see 
   ],
   '`discard: old`': [SERVERS, "'a full stream that drops'"],
   'no `max_bytes` on the stream': [SERVERS, "'a stream without a limit'"],
+  '`max_bytes` below what comes in two id windows': 'nobody can see it',
   "`max_bytes` above `max_file_store` or the account's storage": [RULES, "'has room to grow'"],
   '`max_msgs`, `max_msgs_per_subject`': [SERVERS, "'a bucket that forgets, and limits of messages'"],
   '`storage: memory`': [SERVERS, "'a stream in memory'"],

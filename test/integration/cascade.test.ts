@@ -8,8 +8,8 @@ import { until } from '../support/until.js'
 const SECOND = 6
 const THIRD = 3
 const ALL = SECOND + SECOND * THIRD
-/** By the server's clock: five times the promise of 2 s, as others use this machine too. Without the cascade it would be their own deadline. */
-const BOUND_MS = 10_000
+/** By the server's clock; most must keep it, and none may take five times as long, as others use this machine too. */
+const PROMISED_MS = 2_000
 /** A root that is to time out does so long after all below it have begun. */
 const ROOT_MS = 15_000
 
@@ -101,6 +101,7 @@ describe.concurrent('the end of a pass ends everything still open below it (A2A#
       await until(() => tree.begun.length === ALL, { what: 'all below have begun', deadline_ms: ROOT_MS - 1_000 })
       await how.end(tree, handle)
       expect(await ended).toBe(how.code)
+      const late: number[] = []
       const root = await returnOf({ originator: alice.name, subagent: 'lead', id: handle.id })
       for (const key of tree.begun) {
         const last = await returnOf(key)
@@ -109,8 +110,11 @@ describe.concurrent('the end of a pass ends everything still open below it (A2A#
           by: 'passover',
           code: expect.stringMatching(how.code === 'E010' ? /E043|E010/ : /E043/),
         })
-        expect(last.time - root.time).toBeLessThan(BOUND_MS)
+        late.push(last.time - root.time)
       }
+      late.sort((a, b) => a - b)
+      expect(late[late.length >> 1]).toBeLessThan(PROMISED_MS)
+      expect(late.at(-1)).toBeLessThan(5 * PROMISED_MS)
       await until(() => tree.aborted.size === ALL, { what: 'every handler was told to stop' })
     },
     180_000,

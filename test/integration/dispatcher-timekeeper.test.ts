@@ -4,9 +4,22 @@ import { BUSY } from '../support/busy-policy.js'
 import { CLOCK_MS, sequenceOf, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
-/** Others use this machine too: one end may be late by seconds, but not each of several that are due at different moments. */
+/** Others use this machine too: one end may be late by seconds, but not most of several that are due at different moments, three times over. */
 const ANY_MS = 10_000
-const BEST_MS = 250
+const MOSTLY_MS = 250
+const ROUNDS = 3
+
+/** How late each round's middle one is, until one is in time. Who looks but once a second is late by half of that, each time. */
+async function mostly(round: () => Promise<number[]>): Promise<number> {
+  const middles: number[] = []
+  while (middles.length < ROUNDS && Math.min(...middles) >= MOSTLY_MS) {
+    const late = (await round()).sort((a, b) => a - b)
+    expect(late[0]).toBeGreaterThanOrEqual(-CLOCK_MS)
+    expect(late.at(-1)).toBeLessThan(ANY_MS)
+    middles.push(late[late.length >> 1] ?? Number.POSITIVE_INFINITY)
+  }
+  return Math.min(...middles)
+}
 
 async function parentOf(world: World, key: PassKey) {
   const journal = await world.state(key, 'open')
@@ -31,10 +44,7 @@ describe('the timekeeper ends what nobody else ends', () => {
       return end.step.time - (end.journal.work.time + timeout_ms)
     }
     // Time enough to be admitted: a request whose time is over before that has no work.
-    const late = await Promise.all([2_500, 2_700, 2_900, 3_100, 3_300].map(lateness))
-    expect(Math.min(...late)).toBeGreaterThanOrEqual(-CLOCK_MS)
-    expect(Math.min(...late)).toBeLessThan(BEST_MS)
-    expect(Math.max(...late)).toBeLessThan(ANY_MS)
+    expect(await mostly(() => Promise.all([2_500, 2_700, 2_900, 3_100, 3_300].map(lateness)))).toBeLessThan(MOSTLY_MS)
   })
 
   test('a return in time is the only one', async () => {
@@ -150,20 +160,21 @@ describe('requests that no dispatcher admits', () => {
       { timeout_ms: 1_200, headers: { [HEADER.timeout]: '100' } },
       { timeout_ms: 1_500, form: 'json' as const },
     ]
-    const keys = await Promise.all(asked.map((ask) => world.ask(ask)))
-    const lateness: number[] = []
-    for (const [at, key] of keys.entries()) {
-      const end = await world.end(key)
-      const request = await world.bus.journal.message(end.step.request ?? 0)
-      expect(end.error).toMatchObject({ code: 'E010' })
-      expect(end.step).toMatchObject({ guard: { sequence: 0 }, requested_at: request?.time })
-      expect(end.step.digest).toMatch(/^[0-9a-f]{64}$/)
-      lateness.push(end.step.time - ((request?.time ?? 0) + (asked[at]?.timeout_ms ?? 0)))
-      expect(end.content_type).toBe(asked[at]?.form && 'application/json')
+    const round = async () => {
+      const keys = await Promise.all(asked.map((ask) => world.ask(ask)))
+      const lateness: number[] = []
+      for (const [at, key] of keys.entries()) {
+        const end = await world.end(key)
+        const request = await world.bus.journal.message(end.step.request ?? 0)
+        expect(end.error).toMatchObject({ code: 'E010' })
+        expect(end.step).toMatchObject({ guard: { sequence: 0 }, requested_at: request?.time })
+        expect(end.step.digest).toMatch(/^[0-9a-f]{64}$/)
+        lateness.push(end.step.time - ((request?.time ?? 0) + (asked[at]?.timeout_ms ?? 0)))
+        expect(end.content_type).toBe(asked[at]?.form && 'application/json')
+      }
+      return lateness
     }
-    expect(Math.min(...lateness)).toBeGreaterThanOrEqual(-CLOCK_MS)
-    expect(Math.min(...lateness)).toBeLessThan(2 * BEST_MS)
-    expect(Math.max(...lateness)).toBeLessThan(ANY_MS)
+    expect(await mostly(round)).toBeLessThan(MOSTLY_MS)
   })
 
   test('stored while every dispatcher was down, and over when one is back: each has one end, E010, soon', async () => {

@@ -75,13 +75,6 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     find: 'this.deps.violations.report(fact.key, fact.sequence, ignored);',
     put: '{}',
   },
-  violation_retold: {
-    seed: 6504,
-    breaks: 'P4',
-    file: 'services/audit/dist/violations.js',
-    find: 'if (recorded.has(sequence))',
-    put: 'if (false)',
-  },
   release_any: {
     config: 'release',
     breaks: 'releases',

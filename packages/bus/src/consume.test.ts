@@ -10,11 +10,17 @@ function fakeServer() {
   let pull = ''
   let pulls = 0
   const listener = { add: () => () => undefined }
+  const refusals: ((subject: string) => void)[] = []
   const link = {
     connected: true,
     onReconnect: listener,
     onDisconnect: listener,
-    onRefused: listener,
+    onRefused: {
+      add: (refused: (subject: string) => void) => {
+        refusals.push(refused)
+        return () => undefined
+      },
+    },
     inbox: () => '_INBOX.x',
     report: () => undefined,
     send: (subject: string, data: Uint8Array, options?: { reply: string }) => {
@@ -35,6 +41,9 @@ function fakeServer() {
     link: link as unknown as Link,
     give: (sequence: number, delivered = 1) =>
       deliver({ subject: 's', reply: `$JS.ACK.S.c.${delivered}.${sequence}.1.1000000000.0`, data: new Uint8Array(0) }),
+    refuses: (subject: string) => {
+      for (const refused of refusals) refused(subject)
+    },
     gone: () => deliver({ subject: pull, data: new Uint8Array(0), headers: Object.assign(new Map(), { status: '503' }) }),
   }
 }
@@ -99,5 +108,26 @@ describe('consuming a durable', () => {
     }
     expect(server.pulls()).toBe(3)
     await consumption.drain()
+  })
+
+  // Fails where nobody listens: each delivery would come again every thirty seconds, and nobody would say why.
+  it('whose acknowledgments are refused says so and takes no more, but for a try a minute', async () => {
+    const server = fakeServer()
+    const consumption = consume(server.link, { concurrency: 2 })
+    server.refuses('$JS.ACK.S.other.1.1.1.1.0')
+    server.refuses('$JS.API.CONSUMER.INFO.S.d')
+    expect(consumption.trouble).toBeUndefined()
+    server.give(1)
+    await settled()
+    server.refuses('$JS.ACK.S.d.1.1.1.1.0')
+    expect(consumption.trouble).toContain('may not acknowledge')
+    const pulls = server.pulls()
+    server.give(2)
+    await settled()
+    expect(server.pulls()).toBe(pulls)
+    vi.advanceTimersByTime(61_000)
+    expect([server.pulls(), consumption.trouble]).toEqual([pulls + 1, undefined])
+    await consumption.drain()
+    expect(vi.getTimerCount()).toBe(0)
   })
 })

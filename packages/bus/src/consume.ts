@@ -23,6 +23,8 @@ const AGAIN_MS = 500
 /** A durable that is gone is not made anew sooner: a server that starts says `gone` for a while, too. */
 const RESTORE_WAIT_MS = 1_000
 const DRAIN_MS = 10_000
+/** Whose acknowledgments are refused gets everything again and again: it takes no more for so long, or until it is connected anew. */
+const REFUSED_REST_MS = 60_000
 /** A pull that waits for so long was taken. */
 const TAKEN_MS = 300
 const SETTLED_EVERY_MS = 3_000
@@ -50,13 +52,15 @@ export class DurableConsumption implements Consumption {
   readonly #options: ConsumeOptions
   readonly #puller: Puller
   readonly #link: Link
-  readonly #undo: () => void
+  readonly #undos: (() => void)[]
   #resolveClosed: () => void = () => undefined
   readonly #running = new Roster<Running>()
   #renewing: NodeJS.Timeout | undefined
   #settling: NodeJS.Timeout | undefined
   #settled: number | undefined
   #trouble: string | undefined
+  /** That the server refuses acknowledgments. */
+  #refused: string | undefined
   #pulledAt = 0
   #state: 'open' | 'draining' | 'closed' = 'open'
   #waiting: NodeJS.Timeout | undefined
@@ -66,7 +70,7 @@ export class DurableConsumption implements Consumption {
     this.#link = link
     this.#options = options
     this.#puller = new Puller(link, options.stream, options.durable)
-    this.#undo = link.onReconnect.add(() => this.#wake())
+    this.#undos = [link.onReconnect.add(() => this.#wake()), link.onRefused.add((subject) => this.#noteRefused(subject))]
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
@@ -80,6 +84,7 @@ export class DurableConsumption implements Consumption {
 
   get trouble(): string | undefined {
     if (this.#state !== 'open') return 'it takes no more'
+    if (this.#refused !== undefined) return this.#refused
     const taken = this.#puller.outstanding > 0 && performance.now() - this.#pulledAt > TAKEN_MS
     return taken ? undefined : this.#trouble
   }
@@ -111,14 +116,23 @@ export class DurableConsumption implements Consumption {
     this.#state = 'closed'
     clearInterval(this.#renewing)
     clearInterval(this.#settling)
-    this.#undo()
+    for (const undo of this.#undos) undo()
     this.#resolveClosed()
   }
 
   #wake(): void {
     clearTimeout(this.#waiting)
     this.#waiting = undefined
+    this.#refused = undefined
     this.#refill()
+  }
+
+  #noteRefused(subject: string): void {
+    const { stream, durable } = this.#options
+    if (this.#state !== 'open' || !subject.startsWith('$JS.ACK.') || !subject.includes(`.${stream}.${durable}.`)) return
+    this.#refused = `it may not acknowledge what it takes from the consumer ${durable}: its permissions are those of an earlier version (infra/permissions.md)`
+    clearTimeout(this.#waiting)
+    this.#waiting = setTimeout(() => this.#wake(), REFUSED_REST_MS).unref()
   }
 
   #refill(): void {

@@ -55,8 +55,10 @@ export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: 
   return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
 }
 
-/** Sequence up to which everything that a durable delivered is acknowledged; undefined: it is not there, or does not say. */
+/** Sequence up to which everything that a durable delivered is acknowledged; undefined: it is not there. Throws where the server does not say. */
 export async function settledUpTo(api: JetStreamApi, stream: string, durable: string): Promise<number | undefined> {
   const reply = await api.call<{ ack_floor: { stream_seq: number } }>(`CONSUMER.INFO.${stream}.${durable}`)
-  return reply.ok ? reply.value.ack_floor.stream_seq : undefined
+  if (reply.ok) return reply.value.ack_floor.stream_seq
+  if (reply.err_code === API_ERROR.streamNotFound || reply.err_code === API_ERROR.consumerNotFound) return undefined
+  throw refused(`consumer ${durable}`, reply)
 }

@@ -127,9 +127,12 @@ export class BucketObjects implements ObjectStore {
 
   async delete(name: string, how?: 'overwrite'): Promise<void> {
     const meta = await this.#meta(name)
-    if (!meta || meta.deleted) return
-    if (how) await this.#overwrite(meta)
-    await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
+    if (!meta) return
+    // One that says so already was left by who died before its purges.
+    if (!meta.deleted) {
+      if (how) await this.#overwrite(meta)
+      await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
+    }
     await this.#purge(meta.nuid)
     // What says that it is deleted would stay for ever, of each segment that is removed.
     await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: this.#metaSubject(name) })

@@ -1,5 +1,5 @@
-/** As many deliveries as may be under way (the durable's max_ack_pending): of more nobody comes back to the oldest. */
-const MOST = 4_096
+/** As many deliveries as may be under way (max_ack_pending of each of the three durables): of more nobody comes back to the oldest. */
+const MOST = 3 * 4_096
 
 /**
  * Notices of deliveries under way that were taken already: those of a step are told each on its own. Another replica may finish what
