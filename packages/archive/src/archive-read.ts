@@ -121,7 +121,7 @@ export class Archive {
     return decodeIndex(bytes)
   }
 
-  /** What is remembered of a segment is read anew: it was changed, or is gone. */
+  /** A segment is gone. */
   forget(k: number): void {
     this.segments.delete(k)
     this.indexes.delete(k)
@@ -132,6 +132,13 @@ export class Archive {
   forgetCached(k: number): void {
     this.segments.delete(k)
     this.indexes.delete(k)
+  }
+
+  /** A segment was written anew: what it said before stands until it is read again. */
+  async renew(k: number): Promise<void> {
+    this.forgetCached(k)
+    const entry = await this.manifest.entry(k)
+    if (entry) await this.finder.renew(entry)
   }
 
   private async segment(k: number): Promise<Map<number, Stored>> {

@@ -157,3 +157,31 @@ it('a segment that is removed while its hashes go to disk is not found there', a
   expect([await finder.segmentsOf('given-id-3'), await finder.segmentsOf('given-id-4')]).toEqual([[], [4]])
   await finder.close()
 })
+
+// Fails where it forgets first: while the index is read, or where it cannot be, what it refers to would be removed beside it.
+it('what a segment said before stands until it is read again, also where that fails', async () => {
+  let answers: (index: Uint8Array | undefined) => void = () => undefined
+  let reading: () => Promise<Uint8Array | undefined> = async () => encodeIndex(0, [], { parts: ['alice/part-0'] })
+  const manifest = { all: async () => [entry(0)], entry: async () => undefined, newest: async () => entry(0) }
+  const finder = new IdFinder(manifest, () => reading())
+  await finder.prepare()
+  reading = () => Promise.reject(new Error('nobody answers'))
+  await expect(finder.renew(entry(0))).rejects.toThrow('nobody answers')
+  expect(await finder.speaksOf('alice/part-0')).toBe(true)
+  reading = () => new Promise((done) => (answers = done))
+  const renewed = finder.renew(entry(0))
+  expect(await finder.speaksOf('alice/part-0')).toBe(true)
+  answers(encodeIndex(0, [], { parts: [] }))
+  await renewed
+  expect([await finder.speaksOf('alice/part-0'), (await finder.segments()).segments.length]).toEqual([false, 1])
+})
+
+// Fails where it takes the renewed one for the newest that was read.
+it('those before one that was renewed before it was read are read all the same', async () => {
+  const entries = [entry(0)]
+  const finder = finderOf(entries)
+  await finder.prepare()
+  entries.push(entry(1), entry(2))
+  await finder.renew(entry(2))
+  expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([2, 1, 0])
+})

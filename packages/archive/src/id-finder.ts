@@ -117,10 +117,9 @@ export class IdFinder {
     else if (known && known.ids !== 'any') this.inMemory--
   }
 
-  /** Reads the index of one segment again. */
-  async renew(entry: Spanned): Promise<void> {
-    this.forget(entry.k)
-    await this.note(entry)
+  /** Reads the index of one segment again. Until that is read what it said before stands: else what it refers to might be removed meanwhile. */
+  renew(entry: Spanned): Promise<void> {
+    return this.know(entry)
   }
 
   private async read(): Promise<void> {
@@ -141,9 +140,13 @@ export class IdFinder {
     }
   }
 
-  private async note({ k, first_time, last_time }: Spanned): Promise<void> {
+  private async note(entry: Spanned): Promise<void> {
+    await this.know(entry)
+    this.newest = Math.max(this.newest, entry.k)
+  }
+
+  private async know({ k, first_time, last_time }: Spanned): Promise<void> {
     const told = await this.toldBy(k)
-    this.newest = Math.max(this.newest, k)
     // Two may have read it at once.
     this.forget(k)
     if (!told) return

@@ -24,8 +24,8 @@ export interface Hashes {
 
 /** As much of a file as is used of it. */
 export interface PageFile {
-  write(bytes: Uint8Array, offset: number, length: number, position: number): Promise<unknown>
-  read(bytes: Uint8Array, offset: number, length: number, position: number): Promise<unknown>
+  write(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
+  read(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>
   close(): Promise<void>
 }
 
@@ -100,7 +100,8 @@ export class IdPages implements AsyncDisposable {
       at = bytes.writeUInt32BE(hash, at)
       at = bytes.writeUInt8(value % RUN_SEGMENTS, at)
     }
-    await this.file.write(bytes, 0, bytes.length, run.place * PLACE_BYTES + run.size * ENTRY_BYTES)
+    const { bytesWritten } = await this.file.write(bytes, 0, bytes.length, run.place * PLACE_BYTES + run.size * ENTRY_BYTES)
+    if (bytesWritten < bytes.length) throw new Error(`only ${bytesWritten} of ${bytes.length} bytes of hashes were written`)
     run.size += sorted.length
   }
 
@@ -110,7 +111,8 @@ export class IdPages implements AsyncDisposable {
     // The same hash may stand at the end of the page before.
     const from = Math.max(0, lowerBound(fences, hash) - 1) * PAGE_BYTES
     const bytes = Buffer.alloc(Math.min((last + 1) * PAGE_BYTES, size * ENTRY_BYTES) - from)
-    await this.file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
+    const { bytesRead } = await this.file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
+    if (bytesRead < bytes.length) throw new Error(`only ${bytesRead} of ${bytes.length} bytes of hashes were there`)
     const found: number[] = []
     for (let at = 0; at < bytes.length; at += ENTRY_BYTES) {
       const k = bytes.readUInt32BE(at) === hash ? segments[bytes.readUInt8(at + 4)] : undefined
