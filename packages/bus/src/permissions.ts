@@ -213,7 +213,7 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
-    ...[`KV_${subjects.bucket('passes')}`, `OBJ_${subjects.bucket('archive')}`].flatMap((held) =>
+    ...[`KV_${subjects.bucket('passes')}`, `KV_${subjects.bucket('inbox')}`, `OBJ_${subjects.bucket('archive')}`].flatMap((held) =>
       ['STREAM.MSG.DELETE', 'STREAM.PURGE'].map((call) => publish(`${API}.${call}.${held}`, 'remove and erase records and segments')),
     ),
     ...readParts(context, 'archive large parts'),

@@ -47,7 +47,7 @@ export async function answerInbox(deps: InboxDeps, asker: string, asked: Asked):
 }
 
 /** Undefined: it waits no longer, and is looked at no more. */
-async function lookAt(deps: InboxDeps, entry: Waiting): Promise<InboxItem | undefined> {
+export async function lookAt(deps: Omit<InboxDeps, 'seesAll'>, entry: Waiting): Promise<InboxItem | undefined> {
   const { last } = await deps.bus.bounds()
   const loaded = await loadPass(deps, entry.key, { up_to: last })
   const due = await dueOf(deps, loaded)

@@ -32,3 +32,12 @@ it('forgets, of too many letters, the oldest of whoever has most of them', () =>
   expect(dead.newest()[0]?.key.id).toBe('bad-1')
   expect(dead.newest()).toHaveLength(10)
 })
+
+it('what was erased is told no more, before any restart', () => {
+  const dead = new DeadLetters(() => false)
+  for (const n of [1, 2, 3]) bury(dead, keyOf('alice', n), 10 * n)
+  // The letter itself, or what died.
+  dead.drop(new Set([10, 29]))
+  expect(dead.newest().map(({ key }) => key.id)).toEqual(['bad-2'])
+  expect(dead.keys('bad-1')).toEqual([])
+})

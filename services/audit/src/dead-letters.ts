@@ -119,6 +119,15 @@ export class DeadLetters implements AsyncDisposable {
     this.#advised.delete(advised.dead_sequence)
   }
 
+  /** What was erased is told no more. */
+  drop(erased: ReadonlySet<number>): void {
+    for (const [text, { sequence, dead_sequence }] of this.#letters) {
+      if (erased.has(sequence) || erased.has(dead_sequence)) this.#forgetLetter(text)
+    }
+    for (const [text, events] of this.#settled) if (events.some(({ sequence }) => erased.has(sequence))) this.#settled.delete(text)
+    for (const dead_sequence of this.#advised.keys()) if (erased.has(dead_sequence)) this.#advised.delete(dead_sequence)
+  }
+
   #bury(stored: Stored, { key }: EventFact): void {
     const letter = letterOf(key, stored)
     if (!letter) return

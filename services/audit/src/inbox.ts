@@ -107,8 +107,10 @@ export class Inbox {
     if (entries.length > 0) this.waiting.set(entry.key.id, entries)
     else this.waiting.delete(entry.key.id)
     this.counts[entry.item]--
-    // One that stays in the bucket is only looked at once more.
-    this.table.delete(tableKey(entry)).catch((error: unknown) => this.log.debug({ err: error }, 'inbox entry not deleted'))
+    // A mark that it was deleted would keep its pass's id for good. One that stays in the bucket is only looked at once more.
+    const key = tableKey(entry)
+    const erased = this.table.erase(key).catch(() => this.table.delete(key))
+    erased.catch((error: unknown) => this.log.debug({ err: error }, 'inbox entry not deleted'))
   }
 
   get lowest(): number | undefined {
