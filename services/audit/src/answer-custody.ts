@@ -24,6 +24,9 @@ export async function answerCustody(
   const open = passes.flatMap(({ key, open }) => (open === undefined ? [] : [`${key.id} (${open})`]))
   const held = [...new Set(passes.flatMap((pass) => pass.held))]
   const parts = new Set(passes.flatMap((pass) => pass.parts)).size
-  const preview = { passes: passes.length, open, held, segments: segmentsOf(frames).length, entries: frames.length, parts }
+  const { segments } = await deps.sessions.archive.finder.segments()
+  const sealed = new Set(segments.map(({ k }) => k))
+  const rewritten = segmentsOf(frames).filter((k) => sealed.has(k)).length
+  const preview = { passes: passes.length, open, held, segments: rewritten, entries: frames.length, parts }
   return { ok: true, holds, erasures, preview }
 }

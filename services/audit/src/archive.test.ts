@@ -1,6 +1,7 @@
-import { readHeaders, type Stored, Subjects } from '@passover/bus'
+import type { Manifest, ManifestEntry } from '@passover/archive'
+import { type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { expect, it } from 'vitest'
-import { Archiver, type ArchiverDeps } from './archive.js'
+import { Archiver, type ArchiverDeps, sweepOrphans } from './archive.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 
@@ -14,4 +15,16 @@ it('what is not sealed here speaks of what is younger than a segment only where 
   void archiver.take(stored, subjects.toFact(stored), undefined)
   const unsealed = archiver.unsealed()
   expect([unsealed(key, 0), unsealed(key, 1), unsealed({ ...key, id: 'given-id-2' }, 0)]).toEqual([true, false, false])
+})
+
+// Fails where of a removed one only what is kept counts: its records and parts are found by what the other two say, and would stay for good.
+it('of a segment that was removed it sweeps nothing that is still to be cleaned up after', async () => {
+  const names = ['0000000003.a.frames', '0000000003.a.index', '0000000003.a.kept', '0000000003.b.frames']
+  const removed = { kept: { object: names[2] } }
+  const entry = { k: 3, object: names[0], index: names[1], removed } as unknown as ManifestEntry
+  const manifest = { standing: async () => ({ entry, revision: 1 }), replace: async () => true } as unknown as Manifest
+  const deleted: string[] = []
+  const objects = { list: async () => names, delete: async (name: string) => void deleted.push(name) } as unknown as ObjectStore
+  expect(await sweepOrphans(manifest, objects)).toBe(1)
+  expect(deleted).toEqual(['0000000003.b.frames'])
 })

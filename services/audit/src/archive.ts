@@ -175,7 +175,11 @@ export class Archiver {
     const indexed = (whole.buffered ? whole.index : whole.index.without(erased)).encode(k, prints)
     await objects.put(index, indexed)
     // What left the stream while it was read would be missing in it.
-    if ((await custody.erasedIn(k)).size !== erased.size) throw new Error('entries of it were erased meanwhile')
+    if ((await custody.erasedIn(k)).size !== erased.size) {
+      await objects.delete(object, 'overwrite')
+      await objects.delete(index, 'overwrite')
+      throw new Error('entries of it were erased meanwhile')
+    }
     const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
     const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
@@ -189,12 +193,14 @@ export class Archiver {
 
   /** Someone else claimed the segment, or our own claim got through though its answer was lost. */
   private async yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
-    const { manifest, objects, log } = this.deps
+    const { manifest, objects, log, custody } = this.deps
     const theirs = await manifest.entry(ours.k)
     if (!theirs) throw new Error(`manifest entry of segment ${ours.k} vanished`)
     if (theirs.object !== ours.object && this.stored.delete(ours.k)) {
-      await objects.delete(ours.object)
-      await objects.delete(ours.index)
+      // What was erased meanwhile may stand in it.
+      const how = (await custody.erasedIn(ours.k)).size > 0 ? 'overwrite' : undefined
+      await objects.delete(ours.object, how)
+      await objects.delete(ours.index, how)
       log.debug({ segment: ours.k }, 'segment was sealed by a replica')
     }
     return theirs
@@ -231,7 +237,8 @@ export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Pr
     const found = await manifest.standing(Number(k))
     if (!found) continue
     const { entry, revision } = found
-    const named = entry.removed ? [entry.removed.kept?.object] : [entry.object, entry.index]
+    // Of one that was removed whoever cleans up after it still reads what it held, and then deletes that.
+    const named = [entry.object, entry.index, entry.removed?.kept?.object]
     const orphans = names.filter((name) => !named.includes(name))
     // Whoever writes the segment anew just now then finds its entry changed, and begins anew.
     if (orphans.length === 0 || !(await manifest.replace(entry, revision))) continue

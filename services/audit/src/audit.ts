@@ -60,7 +60,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const archive = new Archive(manifest, objects)
   const custody = await CustodyWatch.open({ bus, log, sealed: start.newest?.k ?? -1 })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
-  const allRead = forgetsErased(parts, archive)
+  let dead: DeadLetters | undefined
+  const allRead = forgetsErased(parts, { archive, dead: () => dead })
   const seeded = seed(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
@@ -73,7 +74,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const behind = await catchUp(bus, parts.archiver)
   const reader = await bus.follow({ from, in_gulps: true }, takes(parts, behind))
   const { indexing, index, projector } = parts
-  void Promise.all([indexing.prepare(archive.finder), seeded]).then(allRead)
+  const indexed = indexing.prepare(archive.finder)
   const search = new PassSearch({
     bus,
     clock: deps.clock,
@@ -100,7 +101,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     index,
     indexing: parts.indexing,
   })
-  const dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
+  dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
+  void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
   const answering = dead && (await answerQuestions(bus, answerDeps(parts, { archive, query, dead, search })))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined

@@ -12,7 +12,7 @@ const MOST_MS = 10_000
 export class CustodyWatch implements AsyncDisposable {
   readonly custody = new Custody()
   /** Told of sequences that a tombstone stands for, and of all of an erasure when it is done. */
-  onErased: (sequences: ReadonlySet<number>) => void = () => undefined
+  onErased: (sequences: ReadonlySet<number>, said: 'erased' | 'done') => void = () => undefined
   /** Tombstones' entries of segments that were not sealed when it looked last. */
   private readonly unsealed = new Map<number, Map<number, ErasedEntry>>()
   private sealed = -1
@@ -77,7 +77,7 @@ export class CustodyWatch implements AsyncDisposable {
     const all = this.going.get(counted.erase)
     this.going.delete(counted.erase)
     // What was read of it before all was gone goes with it.
-    if (all) this.onErased(all)
+    if (all) this.onErased(all, 'done')
   }
 
   private erased({ erase, passes }: Extract<CustodyBody, { kind: 'erased' }>): void {
@@ -89,7 +89,7 @@ export class CustodyWatch implements AsyncDisposable {
       going.add(entry.sequence)
       sequences.add(entry.sequence)
     }
-    this.onErased(sequences)
+    this.onErased(sequences, 'erased')
   }
 
   private remember(entry: ErasedEntry): void {

@@ -11,7 +11,7 @@ import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
 import { type RewriteDeps, rewriteSegment } from './rewrite.js'
 import { type SessionDeps, type SessionPass, sessionPasses } from './session-passes.js'
-import { batches, idsIn } from './tombstones.js'
+import { batches, idsIn, inPasses } from './tombstones.js'
 
 export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
   archive: SessionDeps['archive']
@@ -21,8 +21,9 @@ export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
 }
 
 const AT_ONCE = 16
-/** One that must wait is looked at again after this at the latest, and one that failed after this: all indexes of the archive are looked through for it. */
+/** One that must wait is looked at again after this at the latest. */
 const WAIT_MS = 300_000
+/** One that failed, after this, and each time after twice as long: all indexes of the archive are looked through for it. */
 const AGAIN_MS = 5_000
 
 type Done = Extract<CustodyBody, { kind: 'erased' | 'refused' | 'done' }>
@@ -33,8 +34,8 @@ type Says<T> = T extends unknown ? Omit<T, 'v'> : never
  * Each step may be done again, so what broke off is begun anew; of several audits each may do it, and what they say is guarded.
  */
 export class Erasing {
-  /** Since when one may be looked at again, and what failed. */
-  private readonly again = new Map<number, { at: number; failed?: { error: unknown } }>()
+  /** Since when one may be looked at again, and what failed how often. */
+  private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
   private readonly looking = new Looking(
     () => this.work(),
     () => undefined,
@@ -70,7 +71,8 @@ export class Erasing {
       }
       await this.erase(erasure).catch((error: unknown) => {
         failed ??= { error }
-        this.again.set(erasure.erase, { at: clock.monotonic() + AGAIN_MS, failed: { error } })
+        const times = (again?.failed?.times ?? 0) + 1
+        this.again.set(erasure.erase, { at: clock.monotonic() + pauseAfter(times), failed: { error, times } })
         log.warn({ err: error, erase: erasure.erase }, 'an erasure is not done yet')
       })
     }
@@ -88,7 +90,7 @@ export class Erasing {
     const passes = await this.unnamed(erasure, before)
     const refusal = before.length === 0 ? this.refusal(erasure, passes) : undefined
     if (refusal !== undefined) return void (await this.say({ kind: 'refused', erase, why: refusal }, position))
-    const wait = Math.max(0, ...passes.map(({ youngest }) => youngest)) + 2 * this.deps.rules.id_window_ms - bus.now()
+    const wait = passes.reduce((latest, { youngest }) => Math.max(latest, youngest), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
       // A journal that left earlier could be begun anew by who asks again (rule 4).
       this.again.set(erase, { at: clock.monotonic() + Math.min(wait, WAIT_MS) })
@@ -127,7 +129,7 @@ export class Erasing {
     const passes = await sessionPasses(this.deps, session)
     return passes.flatMap((pass) => {
       const frames = pass.frames.filter(([sequence]) => !named.has(sequence))
-      const begins = Math.min(...pass.frames.map(([sequence]) => sequence))
+      const begins = pass.frames.reduce((first, [sequence]) => Math.min(first, sequence), Number.POSITIVE_INFINITY)
       return begins < erase && frames.length > 0 ? [{ ...pass, frames }] : []
     })
   }
@@ -149,13 +151,9 @@ export class Erasing {
     const segments = [...new Set([...digests.keys()].map(segmentOf))].sort((a, b) => a - b)
     await this.rewrite(segments, digests)
     await eachOf(
-      stones,
+      inPasses(stones),
       () => AT_ONCE,
-      ({ frames }) =>
-        this.deleteMessages(
-          frames.map(([sequence]) => sequence),
-          digests,
-        ),
+      (sequences) => this.deleteMessages(sequences, digests),
     )
     await this.eraseRecords(session, digests)
     // One that was open before may have been sealed meanwhile; one that is being sealed may not know of the tombstones.
@@ -221,6 +219,11 @@ export class Erasing {
     await watch.current()
     return outcome.sequence
   }
+}
+
+/** Ms after which one is looked at again that failed so often. */
+export function pauseAfter(times: number): number {
+  return Math.min(WAIT_MS, AGAIN_MS * 2 ** (times - 1))
 }
 
 /** By what was said since it was looked at. */

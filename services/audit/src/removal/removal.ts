@@ -1,6 +1,8 @@
 import { type Archive, segmentOf } from '@passover/archive'
 import type { ObjectStore } from '@passover/bus'
-import { keyText, makeInstance } from '@passover/schemas'
+import { keyText, makeInstance, sha256 } from '@passover/schemas'
+import { lookAt } from '../answer-inbox.js'
+import type { DeadLetters } from '../dead-letters.js'
 import type { Parts } from '../running.js'
 import { untilRead } from '../until-read.js'
 import { Aging } from './aging.js'
@@ -68,26 +70,58 @@ export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
   }
 }
 
+/** What an audit remembers besides its parts. */
+export interface Remembering {
+  archive: Archive
+  /** Undefined: not yet, or it answers nobody. */
+  dead: () => DeadLetters | undefined
+}
+
 /**
  * Has what tombstones stand for leave this process's memory, whichever audit does the rest. What this gives is called when everything was read
  * that is read at the start: what was erased meanwhile may have been among it.
  */
-export function forgetsErased(parts: Parts, archive: Archive): () => void {
+export function forgetsErased(parts: Parts, remembering: Remembering): () => void {
   let early: Set<number> | undefined = new Set()
-  parts.custody.onErased = (sequences) => {
-    forget(parts, archive, sequences)
+  const gone = (sequences: ReadonlySet<number>) =>
+    void leaveNothing(parts, remembering.archive, sequences).catch((error: unknown) =>
+      parts.deps.log.warn({ err: error }, 'what was erased is not forgotten everywhere: a large part of it may stay'),
+    )
+  parts.custody.onErased = (sequences, said) => {
+    forget(parts, remembering, sequences)
+    if (said === 'done') gone(sequences)
     if (early) for (const sequence of sequences) early.add(sequence)
   }
   return () => {
-    if (early) forget(parts, archive, early)
+    if (early) {
+      forget(parts, remembering, early)
+      gone(early)
+    }
     early = undefined
   }
 }
 
-function forget({ rows, projector, index }: Parts, archive: Archive, erased: ReadonlySet<number>): void {
+function forget({ rows, projector, index }: Parts, { archive, dead }: Remembering, erased: ReadonlySet<number>): void {
   if (erased.size === 0) return
   for (const row of [...rows.values()]) if (erased.has(row.last_sequence)) rows.remove(keyText(row))
   projector.forget(erased)
   index.forgetFirst(erased)
-  for (const k of new Set([...erased].map(segmentOf))) archive.forgetCached(k)
+  dead()?.drop(erased)
+  for (const k of segmentsIn(erased)) archive.forgetCached(k)
+}
+
+/** Where all of it is gone: segments that another audit wrote anew refer to less, and what waited for a person does not. */
+async function leaveNothing(
+  { deps, inbox, custody, options, schemas }: Parts,
+  archive: Archive,
+  erased: ReadonlySet<number>,
+): Promise<void> {
+  for (const k of segmentsIn(erased)) await archive.renew(k)
+  const looked = { bus: deps.bus, archive, rules: { id_window_ms: options.id_window_ms }, check: schemas.check, inbox }
+  for (const entry of erased.size > 0 ? inbox.list({}) : [])
+    if (custody.custody.erasureOf(sha256(entry.key.id))) await lookAt(looked, entry)
+}
+
+function segmentsIn(erased: ReadonlySet<number>): Set<number> {
+  return new Set([...erased].map(segmentOf))
 }

@@ -12,6 +12,7 @@ import {
   partsNamed,
   printsOf,
   readSegment,
+  SegmentDamaged,
   sequenceOf,
 } from '@passover/archive'
 import { type ObjectStore, readHeaders } from '@passover/bus'
@@ -41,13 +42,16 @@ export async function rewriteSegment(deps: RewriteDeps, k: number, erased: Reado
     const { entry, revision } = standing
     if (entry.removed) return true
     const frames = await readSegment(objects, entry)
-    if (!frames.some((frame) => frame.kind === 'event' && erased.has(frame.event.sequence))) return true
+    if (!frames.some((frame) => frame.kind === 'event' && erased.has(frame.event.sequence))) {
+      // Another audit may have written it: what it referred to before must not keep parts.
+      await archive.renew(k)
+      return true
+    }
     const next = await written(deps, entry, { frames, erased })
     if (await manifest.replace(next, revision)) {
       await objects.delete(entry.object, 'overwrite')
       await objects.delete(entry.index, 'overwrite')
-      archive.forget(k)
-      await archive.finder.renew(next)
+      await archive.renew(k)
       return true
     }
     await objects.delete(next.object)
@@ -63,9 +67,8 @@ async function written(
 ): Promise<ManifestEntry> {
   const raw = Buffer.concat(frames.map((frame) => bytesOf(frame, erased)))
   const data = entry.compression === 'gzip' ? await gzipAsync(raw, { level: 1 }) : raw
-  const old = await objects.get(entry.index)
-  const rows = old ? decodeIndex(old) : []
-  const kept = rows
+  const old = await indexOf(objects, entry)
+  const kept = decodeIndex(old)
     .map((row) => ({ ...row, sequences: row.sequences.filter((sequence) => !erased.has(sequence)) }))
     .filter(({ sequences }) => sequences.length > 0)
   const parts = new Set(
@@ -75,7 +78,7 @@ async function written(
         : [],
     ),
   )
-  const index = encodeIndex(entry.k, kept, { prints: old && printsOf(old), parts })
+  const index = encodeIndex(entry.k, kept, { prints: printsOf(old), parts })
   const name = `${String(entry.k).padStart(10, '0')}.${instance}${Buffer.from(random.bytes(6)).toString('hex')}`
   await objects.put(`${name}.frames`, data)
   await objects.put(`${name}.index`, index)
@@ -88,6 +91,14 @@ async function written(
     sha256: sha256(data),
     index_sha256: sha256(index),
   }
+}
+
+/** What is made of an index that is not the sealed one would stand there as if it were. */
+async function indexOf(objects: ObjectStore, { index, index_sha256 }: ManifestEntry): Promise<Uint8Array> {
+  const bytes = await objects.get(index)
+  // One that was sealed by an earlier version has no hash.
+  if (bytes && sha256(bytes) === (index_sha256 ?? sha256(bytes))) return bytes
+  throw new SegmentDamaged(`index ${index} is ${bytes ? 'not what was sealed' : 'missing'}: passover audit rebuild mends it`, 0)
 }
 
 function bytesOf(frame: Frame, erased: ReadonlyMap<number, string>): Uint8Array {

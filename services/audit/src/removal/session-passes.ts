@@ -1,12 +1,12 @@
 import { type Archive, encodeFrame, eventOf, type IndexedPass, partsNamed, segmentOf } from '@passover/archive'
 import type { Stored, Table } from '@passover/bus'
 import { type ErasedFrame, type Fact, keyText, type PassKey, type PassRecord } from '@passover/schemas'
-import { describe } from '../describe.js'
 import { type LoadDeps, loadPass, requestIn } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 import { recordFilter } from '../records.js'
 import { deletionOrder } from '../retention.js'
 import { type StandingDeps, standingOf } from '../standing.js'
+import { type Use, usesOf } from './uses.js'
 
 export interface SessionDeps extends LoadDeps, StandingDeps {
   archive: Archive
@@ -36,43 +36,60 @@ const AT_ONCE = 16
 /** Every pass of a session that stream and archive know. Throws where not all indexes were read yet, or the reader lags. */
 export async function sessionPasses(deps: SessionDeps, session: string): Promise<SessionPass[]> {
   await deps.untilRead((await deps.bus.bounds()).last)
-  const { segments, complete } = await deps.archive.finder.segments()
-  if (!complete) throw new Error('the indexes of the archive are still being read')
   const found = new Map<string, PassKey>()
-  /** Passes of which no index says the session: refused ones, and those cut by a segment's end. */
   const unsaid = new Map<string, PassKey>()
-  const said = new Set<string>()
-  const take = ({ key, session_id }: IndexedPass) => {
-    const text = keyText(key)
-    if (session_id === undefined) unsaid.set(text, key)
-    else said.add(text)
-    if (session_id === session) found.set(text, key)
+  const refused = new Map<string, PassKey>()
+  for await (const rows of rowsOf(deps)) {
+    for (const { key, session_id, begins } of rows) {
+      if (session_id === session) found.set(keyText(key), key)
+      // Of what was refused no index says the session, unless of another pass that had its id.
+      else if (session_id === undefined) (begins ? refused : unsaid).set(keyText(key), key)
+    }
   }
-  for (const { k } of segments) for (const row of await deps.archive.passesIn(k)) take(row)
-  for (const row of deps.unsealedRows()) take(row)
   for await (const { value } of deps.table.entries(recordFilter({ session_id: session }))) {
     if (value.session_id === session) found.set(keyText(value.key), value.key)
   }
-  const asked = [...unsaid].filter(([text]) => !said.has(text) && !found.has(text)).map(([, key]) => key)
+  await withoutSaid(deps, unsaid)
   const passes: SessionPass[] = []
-  for (const keys of inBatches([...found.values(), ...asked])) {
-    for (const pass of await Promise.all(keys.map((key) => passOf(deps, key, session)))) if (pass) passes.push(pass)
+  const asked = new Map([...unsaid, ...refused, ...found])
+  for (const keys of inBatches([...asked.values()])) {
+    passes.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, session)))).flat())
   }
   return passes
+}
+
+/** What the indexes say, and what they will say of what is not sealed yet. */
+async function* rowsOf(deps: SessionDeps): AsyncGenerator<IndexedPass[]> {
+  const { segments, complete } = await deps.archive.finder.segments()
+  if (!complete) throw new Error('the indexes of the archive are still being read')
+  for (const { k } of segments) yield await deps.archive.passesIn(k)
+  yield deps.unsealedRows()
+}
+
+/** Takes out what a segment's end has cut, where another index says the session. What all the others say is never kept at once. */
+async function withoutSaid(deps: SessionDeps, unsaid: Map<string, PassKey>): Promise<void> {
+  if (unsaid.size === 0) return
+  for await (const rows of rowsOf(deps)) {
+    for (const { key, session_id } of rows) if (session_id !== undefined) unsaid.delete(keyText(key))
+  }
 }
 
 function* inBatches(keys: readonly PassKey[]): Generator<PassKey[]> {
   for (let at = 0; at < keys.length; at += AT_ONCE) yield keys.slice(at, at + AT_ONCE)
 }
 
-/** Undefined: nothing is stored of it any more, or it is of another session. */
-async function passOf(deps: SessionDeps, key: PassKey, session: string): Promise<SessionPass | undefined> {
-  const { bus, archive, rules } = deps
-  const request = requestOnly(deps.unsealedRows(), key)
-  const { memory, messages } = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER, ...(request === undefined ? {} : { request }) })
-  if (messages.length === 0 || (memory.journal.state === 'none' && !memory.request)) return undefined
-  if (describe(memory, rules).record.session_id !== session) return undefined
-  const all = new Map<number, Stored>(messages.map(({ stored }) => [stored.sequence, stored]))
+/** The passes of this session that had an id: none, one, or several where it was used again. */
+async function passesOf(deps: SessionDeps, key: PassKey, session: string): Promise<SessionPass[]> {
+  const asked = requestOnly(deps.unsealedRows(), key)
+  const uses = usesOf({ key, asked }, await messagesOf(deps, key, asked), deps.rules).filter((use) => use.session === session)
+  return await Promise.all(uses.map((use) => passOf(deps, session, use)))
+}
+
+/** Everything that is stored under an id, in order, whichever use of it that belongs to. */
+async function messagesOf(deps: SessionDeps, key: PassKey, asked: number | undefined): Promise<Use['messages']> {
+  const { bus, archive } = deps
+  const loaded = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER, ...(asked === undefined ? {} : { request: asked }) })
+  const all = new Map<number, Stored>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
   // With requests that no step names, and progress: what was loaded has not all of these.
   for (const stored of await archive.messages(await archive.sequencesOf(key))) all.set(stored.sequence, stored)
   const named = [...all.values()].flatMap((stored) => requestIn(bus, stored) ?? [])
@@ -82,15 +99,22 @@ async function passOf(deps: SessionDeps, key: PassKey, session: string): Promise
     const stored = (await bus.journal.message(sequence)) ?? (await archive.messages([sequence]))[0]
     if (stored && isAbout(bus.subjects.toFact(stored), key)) all.set(sequence, stored)
   }
+  return [...all.values()].sort((a, b) => a.sequence - b.sequence).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
+}
+
+async function passOf(deps: SessionDeps, session: string, { memory, messages }: Use): Promise<SessionPass> {
+  const { key } = memory
+  const stored = new Map(messages.map((message) => [message.stored.sequence, message.stored]))
   const order = deletionOrder(
-    [...all.values()].map((stored) => bus.subjects.toFact(stored)),
-    rules,
+    messages.map(({ fact }) => fact),
+    deps.rules,
   )
   return {
     key,
-    frames: order.flatMap((sequence) => frameOf(all.get(sequence))),
-    parts: [...new Set([...all.values()].flatMap(partsNamed))],
-    youngest: Math.max(...[...all.values()].map(({ time }) => time)),
+    frames: order.flatMap((sequence) => frameOf(stored.get(sequence))),
+    parts: [...new Set([...stored.values()].flatMap(partsNamed))],
+    // Of one that a worker made endless there are more than a call takes arguments.
+    youngest: messages.reduce((youngest, { stored: { time } }) => Math.max(youngest, time), 0),
     open: await whyOpen(deps, memory),
     held: deps.holdsOn(key, session),
   }

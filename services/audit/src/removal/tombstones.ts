@@ -32,3 +32,15 @@ function placeOf(part: string): [owner: string, token: string] {
 export function idsIn(stones: readonly ErasedPass[]): number {
   return new Set(stones.map(({ pass }) => pass)).size
 }
+
+/** The sequences of each pass in the order in which they leave the stream: what one tombstone has of it, and then what the next has. */
+export function inPasses(stones: readonly ErasedPass[]): number[][] {
+  const passes = new Map<string, number[]>()
+  for (const { pass, frames } of stones) {
+    const sequences = frames.map(([sequence]) => sequence)
+    const known = passes.get(pass)
+    if (known) for (const sequence of sequences) known.push(sequence)
+    else passes.set(pass, sequences)
+  }
+  return [...passes.values()]
+}
