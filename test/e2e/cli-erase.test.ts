@@ -2,7 +2,7 @@ import type { CustodyErasure } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { Story } from '../support/story.js'
-import { Folder, json, run } from './cli-harness.js'
+import { Folder, json, run, until } from './cli-harness.js'
 
 let fixture: AuditFixture
 let folder: Folder
@@ -41,20 +41,19 @@ describe('passover audit erase', () => {
     expect((await run(['audit', 'erase'], at())).stdout).toBe('Nothing was erased.\n')
     expect(await run(['audit', 'erase', '--session', 'gone'], at())).toMatchObject({ code: 2, stderr: expect.stringContaining('--reason') })
     const asked = await run(['audit', 'erase', '--session', 'gone', '--reason', 'asked for'], at())
-    expect(asked).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('that would erase 2 passes (6 messages, 1 segment of the archive)'),
-    })
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('that would erase 2 passes (6 messages)') })
     expect(await run(['audit', 'erase', '--session', 'busy', '--reason', 'r', '--yes'], at())).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('session busy has 1 pass not done with: custody-id-0009 (it has no end yet)'),
     })
     expect(await run(['audit', 'erase', '--session', 'none', '--reason', 'r', '--yes'], at())).toMatchObject({ code: 3 })
     const done = await run(['audit', 'erase', '--session', 'gone', '--reason', 'asked for', '--yes'], at())
-    expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Erased 2 passes \(6 messages, .*tombstone of erasure \d+\./) })
-    expect(done.stdout).toContain('Not reached: exports')
-    const { document } = await json<CustodyErasure[]>(['audit', 'erase'], at())
-    expect(document).toMatchObject([{ session: 'gone', state: 'done', passes: 2, entries: 6, reason: 'asked for' }])
+    // On a busy machine it may be done after the command has stopped waiting for it.
+    expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/^(Erased 2 passes \(6 messages\); tombstone of|Erasure) .*\d+/) })
+    if (done.stdout.startsWith('Erased')) expect(done.stdout).toContain('Not reached: exports')
+    const erasures = async () => (await json<CustodyErasure[]>(['audit', 'erase'], at())).document
+    await until('it is done', async () => (await erasures()).every(({ state }) => state !== 'pending'))
+    expect(await erasures()).toMatchObject([{ session: 'gone', state: 'done', passes: 2, entries: 6, reason: 'asked for' }])
     expect((await run(['audit', 'erase'], at())).stdout).toMatch(/ERASURE\s+SESSION\s+STATE/)
     expect(await run(['show', 'custody-id-0001'], at())).toMatchObject({ code: 3, stderr: expect.stringContaining('was erased on') })
     const verified = await run(['verify', '--id-window', '1s'], at())

@@ -53,7 +53,7 @@ function refuse(session: string, { passes, open, held }: Preview): void {
 function previewText({ passes, entries, segments, parts }: Preview): string {
   const more = [
     count(entries, 'message'),
-    `${count(segments, 'segment')} of the archive`,
+    ...(segments > 0 ? [`${count(segments, 'segment')} of the archive`] : []),
     ...(parts > 0 ? [count(parts, 'large part')] : []),
   ]
   return `${count(passes, 'pass', 'passes')} (${more.join(', ')})`
@@ -74,7 +74,7 @@ function told({ terminal }: Context, erasure: CustodyErasure | undefined, previe
     if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
     if (erasure.state === 'done')
       return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}.\n${NOT_REACHED}`
-    return `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message. See: passover audit erase`
+    return `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message, or it failed and is tried again (passover doctor says why). See: passover audit erase`
   })
   return erasure.state === 'refused' ? 1 : 0
 }
