@@ -53,3 +53,28 @@ it('keeps as long as the policy in force says, by default thirty days; and does 
   await look(version(2), 2)
   expect(said).toEqual([30, 90, undefined, undefined, undefined, 30])
 })
+
+it('does not know how long is kept where that cannot be read now, whatever was in force before', async () => {
+  const failing = new Error('not read')
+  let stand: PolicyStand | undefined = valid()
+  let behind: boolean | undefined = false
+  const stood = async () => {
+    if (!stand) throw failing
+    return stand
+  }
+  const logging = new Logging({ stand: stood }, true, async () => {
+    if (behind === undefined) throw failing
+    return behind
+  })
+  const looked = async () => {
+    await logging.look()
+    return logging.retention_days
+  }
+  expect(await looked()).toBe(30)
+  stand = undefined
+  expect([await looked(), logging.on]).toEqual([undefined, true])
+  stand = valid()
+  expect(await looked()).toBe(30)
+  behind = undefined
+  expect(await looked()).toBe(undefined)
+})

@@ -7,7 +7,7 @@ const RETENTION_DAYS = 30
 /** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`, DESIGN §6). */
 export class Logging {
   private said = true
-  /** How long the archive keeps, days; undefined: a policy is in force that cannot be read. */
+  /** How long the archive keeps, days; undefined: what is in force cannot be read, or could not the last time. */
   retention_days: number | undefined
 
   /** `told` false: whatever the policy says. */
@@ -30,9 +30,11 @@ export class Logging {
     return this.told && this.said
   }
 
-  /** Reads it anew. What is not valid, or cannot be read now, changes nothing. */
+  /** Reads it anew. What is not valid, or cannot be read now, changes nothing but that nothing is removed until it can. */
   async look(): Promise<void> {
-    await this.read().catch(() => undefined)
+    await this.read().catch(() => {
+      this.retention_days = undefined
+    })
   }
 
   private async read(): Promise<void> {

@@ -97,6 +97,8 @@ export class Aging {
     const due = this.agedBefore(before).filter(({ k }) => (this.again.get(k) ?? 0) <= clock.monotonic())
     for (const { k } of due.slice(0, BATCH)) {
       if (this.looking.stopped) return
+      // One may take seconds: who asked meanwhile that more is kept is heard before the next.
+      if (this.deps.retention_days() !== days) return
       if (await this.remove(k, days)) {
         this.kept = this.kept?.filter((one) => one.k !== k)
         this.again.delete(k)
