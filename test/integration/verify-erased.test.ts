@@ -1,4 +1,4 @@
-import { type ArchivedEvent, decodeIndex, encodeIndex, type LocalSegment } from '@passover/archive'
+import { type ArchivedEvent, decodeIndex, encodeIndex, type LocalSegment, type ManifestEntry } from '@passover/archive'
 import { decode } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { verifyArchive } from 'passover'
@@ -74,6 +74,26 @@ describe('one erased entry of a pass', () => {
     expect(await faults(erase(sealed, isAnswer))).toEqual([{ sequence: asked.sequence + 1, rule: 'erasure' }])
     const lost = await sealAll(stream.events.filter((event) => !isAnswer(event)))
     expect(await faults(lost)).toEqual([{ sequence: asked.sequence, rule: 'one_return' }])
+  })
+
+  it('a segment that is written anew, or removed, after it was listed is taken as it stands; one that is lost is missing', async () => {
+    const [sealed] = await sealAll(recording())
+    if (!sealed) throw new Error('no segment')
+    const { entry } = sealed
+    const isErased = ({ subject }: ArchivedEvent) => subject.includes('.cancel.')
+    const [anew] = erase([{ ...sealed, entry: { ...entry, object: 'anew.frames', index: 'anew.index' } }], isErased)
+    const at = entry.last_time + 31 * 86_400_000
+    const removed = { ...entry, removed: { why: 'retention' as const, at, retention_days: 30 } }
+    const faults = async (next: ManifestEntry) => {
+      const objects = sourceOf(anew ? [anew] : [])
+      const source = { ...objects, entries: async () => [entry], again: async () => next }
+      const { shown, segments } = await verifyArchive(source, { ...RULES, now: at })
+      return { segments, what: shown.map(({ rule, what }) => `${rule}: ${what}`) }
+    }
+    // That nobody recorded it is all.
+    expect(await faults(anew?.entry ?? entry)).toEqual({ segments: 1, what: ['erasure: was erased, and no tombstone says so'] })
+    expect(await faults(removed)).toEqual({ segments: 0, what: [] })
+    expect((await faults(entry)).what).toEqual([`chain: object ${entry.object} is missing`])
   })
 
   it('excuses no other pass: by the index it is known whose it was', async () => {

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect as connectClient } from '@nats-io/transport-node'
 import { folderArchive } from '@passover/archive'
-import { type Bus, openBus, PolicyStore } from '@passover/bus'
+import { type Bus, encode, openBus, PolicyStore } from '@passover/bus'
+import { policyDigest } from '@passover/schemas'
 import { collectEvidence, openEvidence, sealEvidence, verifyArchive, verifyLive } from 'passover'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
@@ -130,5 +131,22 @@ describe('parts that messages only name', () => {
     await ops.parts.remove('alice', own)
     await until(async () => (await verifyLive(ops, RULES)).parts?.gone === 1, { what: 'it is older than what was promised then' })
     expect((await verifyLive(ops, RULES)).faults).toBe(2)
+  })
+
+  // The last one: nobody knows any more what was promised before.
+  it('that are missing are remarks where a version of the policy is not known, which is a fault itself', async () => {
+    const document = {}
+    const body = { v: 1, version: 9, base: 8, document, digest: policyDigest(document) }
+    const outcome = await ops.publish({ subject: ops.subjects.policy('ops'), data: encode(body) })
+    expect(outcome.kind).toBe('stored')
+    const { shown, remarked, parts } = await verifyLive(ops, RULES)
+    expect(shown.map(({ rule, what }) => [rule, what])).toEqual([
+      ['policy', 'version 9 of the policy comes after version 1'],
+      ['parts', expect.stringContaining('that is not what its hash names')],
+    ])
+    expect(remarked.map(({ rule, what }) => [rule, what])).toEqual(
+      Array.from({ length: 2 }, () => ['parts', expect.stringMatching(/that is missing; how long it had to be kept is not known/)]),
+    )
+    expect(parts).toMatchObject({ gone: 2 })
   })
 })

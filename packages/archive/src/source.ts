@@ -10,6 +10,8 @@ export interface ArchiveSource {
   entries(): Promise<ManifestEntry[]>
   /** Undefined: it is not there, or not whole. */
   object(name: string): Promise<Uint8Array | undefined>
+  /** The entry of a segment as it stands by now; absent: what is kept there changes no more. */
+  again?(k: number): Promise<ManifestEntry | undefined>
   /** When the entry of a segment was written, by the server that keeps it (ms); absent: nobody can tell. */
   storedAt?(k: number): Promise<number | undefined>
 }
@@ -24,6 +26,7 @@ export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'
   return {
     entries: () => manifest.all(),
     object: (name) => objects.get(name).catch(() => undefined),
+    again: async (k) => (await manifest.standing(k))?.entry,
     storedAt: async (k) => (await manifest.standing(k))?.time,
   }
 }

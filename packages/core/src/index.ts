@@ -88,6 +88,7 @@ export {
   NO_COUNTS,
   type Otherwise,
   outcomeText,
+  RETENTION_SLACK_MS,
   type Recorded,
   type RemovalFault,
   Removals,

@@ -138,7 +138,7 @@ function countLines({ counts, segments, parts }: Verdict): string[] {
     ['versions of the policy', counts.policies],
     ['approvals and applications', counts.decisions],
     ['large parts read again and held against their hashes', parts?.whole ?? 0],
-    ['large parts that are older than what has to be kept, and gone', parts?.gone ?? 0],
+    ['large parts that are gone, as old as they had to be kept or of entries that left meanwhile', parts?.gone ?? 0],
     ['large parts that are not to be had here', parts?.elsewhere ?? 0],
   ]
   return rows.filter(([, number]) => number > 0).map(([what, number]) => `  ${String(number).padStart(9)}  ${what}`)

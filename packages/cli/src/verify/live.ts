@@ -1,6 +1,5 @@
 import {
   ARCHIVE_BUCKET,
-  type ArchiveSource,
   Chain,
   type ErasedEntry,
   encodeFrame,
@@ -12,16 +11,14 @@ import {
   type ManifestEntry,
   nextAfter,
   SegmentBuffer,
-  type SegmentBytes,
   sealLocal,
   segmentOf,
   segmentRange,
   sequenceOf,
 } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
-import { Custody, entriesOf } from '@passover/core'
+import { ErasedSince, leavingOf } from './erased-since.js'
 import { partsOf, savedPart } from './parts.js'
-import { StoredRecord } from './recorded.js'
 import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
 import { GENESIS_HEX, type Walked, walkArchive } from './walk.js'
 
@@ -44,7 +41,10 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const begins = newest ? 1 : Math.max(1, bounds.first)
   const from = Math.max(options.from ?? 1, begins)
   const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save, options)
-  const parts = await partsOf(bus, saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)))
+  const parts = await partsOf(bus, {
+    onBytes: saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)),
+    hasLeft: leavingOf(bus, manifest),
+  })
   const judging = new Judging({ parts, ...options, from }, bus.subjects)
   const walked = await walkArchive(
     source,
@@ -54,9 +54,9 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
       removed: (told) => judging.removed(told),
       fault: (fault) => judging.fault(fault),
       chain: (before, digests) => judging.chain(before, digests),
-      segment: async (entry, frames) => {
+      segment: async (entry, frames, bytes) => {
         await judging.segment()
-        if (saved) await saved.add(entry, await bytesOf(source, entry))
+        await saved?.add(entry, bytes)
         if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
       },
     },
@@ -72,19 +72,14 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   }
   const next = walked.newest ? nextAfter(walked.newest) : 1
   const since = options.from ?? 1
+  const begin = Math.max(from, next)
   const gaps = new Gaps(Math.max(since, next))
-  const erased = await erasedIn(bus, { from: Math.max(from, next), up_to: bounds.last })
-  await tail(bus, judging, { walked, saved, gaps, erased, from: Math.max(from, next), up_to: bounds.last, chained: since <= next })
+  await tail(bus, judging, { walked, saved, gaps, from: begin, up_to: bounds.last, chained: since <= next })
+  await hearLate(bus, judging, Math.max(begin, bounds.last + 1))
   await sayMissing(judging, manifest, gaps.until(bounds.last))
   await saved?.end()
   judging.finish(bus.now())
   return verdictOf(judging, walked, options)
-}
-
-/** What is kept of a removed segment takes the place of its object. */
-async function bytesOf(source: ArchiveSource, { object, index, removed }: ManifestEntry): Promise<SegmentBytes> {
-  if (removed) return { object: removed.kept && (await source.object(removed.kept.object)), index: undefined }
-  return { object: await source.object(object), index: await source.object(index) }
 }
 
 interface Span {
@@ -165,14 +160,12 @@ interface Tail extends Span {
   walked: Walked
   saved: FolderWriter | undefined
   gaps: Gaps
-  /** Entries that were taken out before their segment was sealed, in order. */
-  erased: ErasedEntry[]
   /** It is read from where the archive ends: else nothing can be said of the chain. */
   chained: boolean
 }
 
 /** The stream after the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
-async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, erased, from, up_to, chained }: Tail): Promise<void> {
+async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, from, up_to, chained }: Tail): Promise<void> {
   let chain_before = walked.newest?.chain_after ?? GENESIS_HEX
   let chain = new Chain(Buffer.from(chain_before, 'hex'))
   let buffer: SegmentBuffer | undefined
@@ -206,36 +199,31 @@ async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, erased, f
     digests.push(entry.digest)
     return buffer
   }
+  // What was taken out before its segment was sealed.
+  const erased = new ErasedSince(bus, from)
+  let expected = from
   const erasedBefore = async (next: number) => {
-    for (let one = erased[0]; one && one.sequence < next; one = erased[0]) {
-      erased.shift()
+    for (const one of await erased.within(expected, next - 1)) {
       ;(await take(one)).addErased(one)
       judging.erased(one)
     }
+    expected = next + 1
   }
   await readSpan(bus, { from, up_to }, async (stored) => {
     await erasedBefore(stored.sequence)
-    // Its erasure is under way.
-    if (erased[0]?.sequence === stored.sequence) erased.shift()
     const event = eventOf(stored)
     const { digest } = encodeFrame(event)
     ;(await take({ ...event, digest })).add(stored, bus.subjects.toFact(stored), undefined)
     judging.event(event)
   })
-  await erasedBefore(Number.POSITIVE_INFINITY)
+  await erasedBefore(up_to + 1)
   await seal()
 }
 
-/** What tombstones stand for in what is not archived yet. */
-async function erasedIn(bus: Bus, { from, up_to }: Span): Promise<ErasedEntry[]> {
-  const custody = new Custody()
-  const found: ErasedEntry[] = []
-  await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
-    const recorded = new StoredRecord(eventOf(stored), bus.subjects)
-    const { sequence, time } = stored
-    const counted = custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
-    if (counted?.kind === 'erased' && sequence <= up_to) found.push(...entriesOf(counted.passes))
+/** What was said about custody behind what was read: the tombstones of an erasure that was done meanwhile. */
+async function hearLate(bus: Bus, judging: Judging, from: number): Promise<void> {
+  await using reader = await bus.follow({ filters: [bus.subjects.all('custody')], from }, (stored) => {
+    if (stored.sequence >= from) judging.event(eventOf(stored))
   })
   await Promise.race([reader.caughtUp, reader.closed])
-  return found.filter(({ sequence }) => sequence >= from).sort((a, b) => a.sequence - b.sequence)
 }

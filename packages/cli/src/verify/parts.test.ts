@@ -6,12 +6,13 @@ import type { BadEntry } from './run.js'
 /** What is said of a step that names a part of this owner, where looking for it answers so. */
 async function judged(kind: 'work' | 'return', owner: string, look: PartLook) {
   const faults: BadEntry[] = []
-  const parts = new ReferencedParts(async () => look, { fault: (entry) => faults.push(entry) })
+  const remarks: BadEntry[] = []
+  const parts = new ReferencedParts(async () => look, { fault: (entry) => faults.push(entry), remark: (entry) => remarks.push(entry) })
   const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
   const named: Part = { name: 'artifact:0', size: 9, hash: 'a'.repeat(64), owner } as Part
   parts.see({ fact: { type: 'step', kind, by: 'audit', sequence: 7, time: 1, key }, body: () => ({ parts: [named] }) } as never)
   await parts.settle()
-  return { counts: parts.counts, faults }
+  return { counts: parts.counts, faults, remarks }
 }
 
 describe('a part that nobody may read', () => {
@@ -24,5 +25,15 @@ describe('a part that nobody may read', () => {
         counts: { elsewhere: 0, whole: 0, gone: 0 },
         faults: [{ sequence: 7, rule: 'parts', pass: 'alice/audit/given-id-1', what }],
       })
+  })
+})
+
+it('a part of which nobody knows how long it had to be kept is gone, and no fault', async () => {
+  const found = await judged('work', 'alice', { remark: 'is missing; who knows' })
+  const what = 'names a part "artifact:0" of alice that is missing; who knows'
+  expect(found).toEqual({
+    counts: { whole: 0, gone: 1, elsewhere: 0 },
+    faults: [],
+    remarks: [{ sequence: 7, pass: 'alice/audit/given-id-1', rule: 'parts', what }],
   })
 })

@@ -1,24 +1,24 @@
 import { type ArchiveSource, eventOf } from '@passover/archive'
 import { type Bus, BusReadError, PartError, type PartStore } from '@passover/bus'
-import { Retentions } from '@passover/core'
+import { RETENTION_SLACK_MS, Retentions } from '@passover/core'
 import { type Fact, keyText, type Part, part, sha256 } from '@passover/schemas'
 import { StoredRecord } from './recorded.js'
-import type { Findings } from './run.js'
+import type { BadEntry, Findings } from './run.js'
 
 /** Parts that messages name instead of holding them. */
 export interface PartCounts {
   /** Their bytes are there, and are what the hash names. */
   whole: number
-  /** Not there any more, and older than what has to be kept. */
+  /** Not there any more, and older than what has to be kept; or nobody can tell how long that was (a remark says so). */
   gone: number
   /** Not to be had here: not saved with an archive, or in the bucket of an agent that is registered no more and whom nobody may read. */
   elsewhere: number
 }
 
-export type PartLook = 'whole' | 'gone' | 'elsewhere' | { fault: string }
+export type PartLook = 'whole' | 'gone' | 'elsewhere' | { fault: string } | { remark: string }
 
 /** Where the bytes of parts are looked for. */
-export type LookAtPart = (part: Part, stored: { time: number }) => Promise<PartLook>
+export type LookAtPart = (part: Part, stored: { sequence: number; time: number }) => Promise<PartLook>
 
 const AT_ONCE = 4
 const KNOWN = 20_000
@@ -31,7 +31,7 @@ export class ReferencedParts {
 
   constructor(
     private readonly look: LookAtPart,
-    private readonly findings: Pick<Findings, 'fault'>,
+    private readonly findings: Pick<Findings, 'fault' | 'remark'>,
   ) {}
 
   /** A work step's are those that its worker got; a return's are its large artifacts. They are looked at by `settle`. */
@@ -52,7 +52,7 @@ export class ReferencedParts {
 
   private async check({ fact }: StoredRecord, named: Part): Promise<void> {
     const foreign = foreignOwner(fact, named)
-    if (foreign) return this.bad(fact, named, foreign)
+    if (foreign) return this.findings.fault(entryOf(fact, named, foreign))
     const name = `${named.owner} ${named.hash} ${named.size}`
     const found = this.whole.has(name) ? 'whole' : await this.look(named, fact)
     if (this.whole.size >= KNOWN) this.whole.clear()
@@ -61,20 +61,21 @@ export class ReferencedParts {
       this.counts[found]++
       return
     }
-    this.bad(fact, named, found)
-  }
-
-  private bad(fact: Fact, named: Part, { fault }: { fault: string }): void {
-    const what = `names a part ${JSON.stringify(named.name)} of ${named.owner} that ${fault}`
-    const pass = fact.type === 'step' ? { pass: keyText(fact.key) } : {}
-    this.findings.fault({ sequence: fact.sequence, ...pass, rule: 'parts', what })
+    if ('fault' in found) return this.findings.fault(entryOf(fact, named, found.fault))
+    this.counts.gone++
+    this.findings.remark(entryOf(fact, named, found.remark))
   }
 }
 
+function entryOf(fact: Fact, { name, owner }: Part, that: string): BadEntry {
+  const pass = fact.type === 'step' ? { pass: keyText(fact.key) } : {}
+  return { sequence: fact.sequence, ...pass, rule: 'parts', what: `names a part ${JSON.stringify(name)} of ${owner} that ${that}` }
+}
+
 /** Who returns stows what is large under its own name. A part of a bucket that nobody may read could never be missed: it must not be named. */
-function foreignOwner(fact: Fact, { owner }: Part): { fault: string } | undefined {
+function foreignOwner(fact: Fact, { owner }: Part): string | undefined {
   if (fact.type !== 'step' || fact.kind !== 'return' || owner === fact.by) return undefined
-  return { fault: `is not of ${fact.by}, who returned it` }
+  return `is not of ${fact.by}, who returned it`
 }
 
 /** The parts of a work step or a return whose bytes lie elsewhere. */
@@ -89,16 +90,29 @@ export function referencedBy(recorded: StoredRecord): Part[] {
   })
 }
 
+interface PartsOptions {
+  onBytes?: ((named: Part, bytes: Uint8Array) => Promise<void>) | undefined
+  /** Whether what stood under a sequence was erased or removed since it was read. */
+  hasLeft?: ((sequence: number) => Promise<boolean>) | undefined
+}
+
 /**
  * In the buckets of an installation. A part that is missing is a fault while what names it has to be kept: by the retention that was in force when
  * that was stored, and none that was in force since may shorten it.
  */
-export async function partsOf(bus: Bus, onBytes?: (named: Part, bytes: Uint8Array) => Promise<void>): Promise<LookAtPart> {
+export async function partsOf(bus: Bus, { onBytes, hasLeft }: PartsOptions = {}): Promise<LookAtPart> {
   const retentions = await retentionsOf(bus)
-  const now = bus.now()
-  const isOver = (time: number) => (retentions.keptUntil(time) ?? Number.POSITIVE_INFINITY) < now
-  return (named, { time }) => lookIn(bus.parts, named, { gone_is_fine: isOver(time), onBytes })
+  return async (named, { sequence, time }) => {
+    const found = await lookIn(bus.parts, named, onBytes)
+    if (found !== 'missing') return found
+    const until = retentions.keptUntil(time)
+    if (until !== undefined && until < bus.now() + RETENTION_SLACK_MS) return 'gone'
+    if (await hasLeft?.(sequence)) return 'gone'
+    return until === undefined ? { remark: NOT_KNOWN } : { fault: 'is missing' }
+  }
 }
+
+const NOT_KNOWN = 'is missing; how long it had to be kept is not known, as versions of the policy are missing or cannot be read'
 
 /** By the versions of the policy in the stream, which never leave it. */
 async function retentionsOf(bus: Bus): Promise<Retentions> {
@@ -111,12 +125,11 @@ async function retentionsOf(bus: Bus): Promise<Retentions> {
   return retentions
 }
 
-interface LookOptions {
-  gone_is_fine: boolean
-  onBytes?: ((named: Part, bytes: Uint8Array) => Promise<void>) | undefined
-}
-
-async function lookIn(store: Pick<PartStore, 'fetch'>, named: Part, { gone_is_fine, onBytes }: LookOptions): Promise<PartLook> {
+async function lookIn(
+  store: Pick<PartStore, 'fetch'>,
+  named: Part,
+  onBytes: PartsOptions['onBytes'],
+): Promise<'whole' | 'elsewhere' | 'missing' | { fault: string }> {
   try {
     const bytes = await store.fetch(named)
     await onBytes?.(named, bytes)
@@ -124,8 +137,7 @@ async function lookIn(store: Pick<PartStore, 'fetch'>, named: Part, { gone_is_fi
   } catch (error) {
     if (error instanceof BusReadError && error.reason === 'permission') return 'elsewhere'
     if (!(error instanceof PartError)) throw error
-    if (error.reason === 'missing') return gone_is_fine ? 'gone' : { fault: 'is missing' }
-    return { fault: 'is not what its hash names' }
+    return error.reason === 'missing' ? 'missing' : { fault: 'is not what its hash names' }
   }
 }
 

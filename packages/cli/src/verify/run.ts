@@ -55,10 +55,12 @@ export class Findings {
   rule({ severity, rule, sequence, key, what }: VerifyFinding): void {
     const entry = { sequence, rule, what, ...(key ? { pass: keyText(key) } : {}) }
     if (severity === 'fault') this.fault(entry)
-    else {
-      this.remarkCount++
-      if (this.remarks.length < SHOWN) this.remarks.push(entry)
-    }
+    else this.remark(entry)
+  }
+
+  remark(entry: BadEntry): void {
+    this.remarkCount++
+    if (this.remarks.length < SHOWN) this.remarks.push(entry)
   }
 
   fault(entry: BadEntry): void {

@@ -4,10 +4,12 @@ import {
   type ArchiveSource,
   Chain,
   decodeFrames,
+  type Examined,
   examineSegment,
   type Frame,
   GENESIS,
   type ManifestEntry,
+  type SegmentBytes,
   SegmentDamaged,
   segmentRange,
   sequenceOf,
@@ -32,7 +34,7 @@ export interface Visitor {
   /** The digests that come after a value of the chain. */
   chain?(before: string, digests: readonly Uint8Array[]): void
   /** A segment was read. May wait. */
-  segment?(entry: ManifestEntry, frames: readonly Frame[]): Promise<void> | undefined
+  segment?(entry: ManifestEntry, frames: readonly Frame[], bytes: SegmentBytes): Promise<void> | undefined
   /** May say that it is enough. */
   stop?(): boolean
 }
@@ -62,20 +64,21 @@ export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
  */
 export async function walkArchive(source: ArchiveSource, visitor: Visitor, from = 1): Promise<Walked> {
   const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], newest: undefined, begins: undefined, removed: undefined }
-  for (const entry of await source.entries()) {
+  for (const listed of await source.entries()) {
     if (visitor.stop?.()) break
     const previous = walked.newest
+    walked.newest = listed
+    if (listed.last < from && listed.last > 0) continue
+    const { entry, read } = await standing(source, listed)
     walked.newest = entry
-    if (entry.last < from && entry.last > 0) continue
     const broken = linkFault(entry, previous)
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
     if (!previous && (entry.k > 0 || entry.chain_before !== GENESIS_HEX)) walked.begins = { k: entry.k, chain: entry.chain_before }
-    if (entry.removed) {
+    if (!read) {
       await passRemoved(source, visitor, { entry, walked })
       continue
     }
-    const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
-    const { frames, faults, passOf } = await examineSegment(entry, bytes)
+    const { bytes, frames, faults, passOf } = read
     for (const fault of faults) visitor.fault(fault)
     for (const frame of frames) {
       if (frame.kind === 'erased') visitor.erased(frame, passOf(frame.sequence))
@@ -85,13 +88,34 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
       entry.chain_before,
       frames.map(({ digest }) => digest),
     )
-    await visitor.segment?.(entry, frames)
+    await visitor.segment?.(entry, frames, bytes)
     walked.segments++
     walked.entries += frames.length
     walked.head = { sequence: frames.length > 0 ? sequenceOf(frames[frames.length - 1] as Frame) : entry.last, hash: entry.chain_after }
     walked.values.push(walked.head)
   }
   return walked
+}
+
+const TRIES = 20
+
+interface Standing {
+  entry: ManifestEntry
+  /** Undefined: it is removed. */
+  read: (Examined & { bytes: SegmentBytes }) | undefined
+}
+
+/** One of an installation at work may have been written anew, or removed, since it was listed: where something is wrong, its entry is read again. */
+async function standing(source: ArchiveSource, listed: ManifestEntry): Promise<Standing> {
+  let entry = listed
+  for (let tries = 1; ; tries++) {
+    if (entry.removed) return { entry, read: undefined }
+    const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
+    const read = { bytes, ...(await examineSegment(entry, bytes)) }
+    const next = read.faults.length > 0 && tries < TRIES ? await source.again?.(entry.k) : undefined
+    if (!next || (!next.removed && next.object === entry.object && next.index === entry.index)) return { entry, read }
+    entry = next
+  }
 }
 
 /** The chain goes through the entry of a removed segment; what is kept of it, later ones are judged by. */
@@ -122,7 +146,7 @@ async function passRemoved(
     at: removed.at,
     stored: await source.storedAt?.(k),
   })
-  await visitor.segment?.(entry, frames)
+  await visitor.segment?.(entry, frames, { object: kept, index: undefined })
   walked.removed = { segments: (walked.removed?.segments ?? 0) + 1, up_to: Math.max(walked.removed?.up_to ?? 0, entry.last_time) }
   walked.head = { sequence: entry.last, hash: entry.chain_after }
   walked.values.push(walked.head)

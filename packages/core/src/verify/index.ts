@@ -12,7 +12,7 @@ export {
   type VerifyRule,
 } from './recorded.js'
 export { type RemovalFault, Removals, type RemovedTold } from './removals.js'
-export { type Retention, Retentions } from './retentions.js'
+export { type Retention, Retentions, SLACK_MS as RETENTION_SLACK_MS } from './retentions.js'
 export { StreamVerifier, type VerifyOptions } from './stream-verifier.js'
 export { Versions } from './versions.js'
 export { type FieldDifference, type Otherwise, type WhatIf, whatIf } from './what-if.js'

@@ -1,4 +1,4 @@
-import { type Fact, policyDigest } from '@passover/schemas'
+import { type Fact, policyDigest, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { Recorded } from './recorded.js'
 import { Removals, type RemovedTold } from './removals.js'
@@ -202,6 +202,22 @@ describe('Removals: what was held', () => {
     // It may have begun in the segment before, which is here.
     clean((archive) => archive.removed(1, 31).custody(START + 2 * DAY, { ...hold, scope: { pass: keyOf(START + DAY + 1_000) } }))
     clean((archive) => archive.removed(0, 31, { times: undefined }).custody(START + 2 * DAY, hold))
+  })
+
+  it('not one that was held when its erasure had begun; one that was held before is, whatever a tombstone says', () => {
+    const frames = [[1, START + DAY / 2, Buffer.alloc(32)]]
+    const erased = (...ids: string[]) => ({ kind: 'erased', erase: 1, passes: ids.map((id) => ({ pass: sha256(id), frames, parts: [] })) })
+    const other = keyOf(START + DAY / 3)
+    const said = (...bodies: object[]) => {
+      const archive = new Archive().removed(0, 31).custody(START + DAY, { kind: 'erase', session: 's', reason: 'asked for' })
+      for (const body of bodies) archive.custody(START + 2 * DAY, body, 'kind' in body && body.kind === 'erased' ? 'passover' : 'maria')
+      return archive.faults().map(([, what]) => what)
+    }
+    expect(said(erased(key.id), hold)).toEqual([])
+    // Each tombstone names some passes of an erasure: the first of all counts.
+    expect(said(erased(other.id), hold, erased(key.id))).toEqual([])
+    expect(said(hold, erased(key.id))).toEqual([expect.stringContaining(held)])
+    expect(said(erased(other.id), hold)).toEqual([expect.stringContaining(held)])
   })
 
   it('a request that names no id, or what is of no pass, is nobody', () => {

@@ -1,12 +1,10 @@
-import { type Fact, idTime, keyText, type PassKey } from '@passover/schemas'
+import { type Fact, idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Custody } from '../custody.js'
 import type { Recorded } from './recorded.js'
-import { Retentions } from './retentions.js'
+import { Retentions, SLACK_MS } from './retentions.js'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
-/** Clocks differ, and a version of the policy reaches an audit a little later. */
-const SLACK_MS = 60_000
 /** Names of passes that are kept for the holds; beyond it nothing is said about them. */
 const MOST_NAMES = 100_000
 
@@ -51,6 +49,8 @@ export class Removals {
   private readonly retentions: Retentions
   private readonly custody = new Custody()
   private readonly holds: PassHold[] = []
+  /** By erasure: the sequence of its first tombstone. */
+  private readonly begun = new Map<number, number>()
   private readonly removed: Told[] = []
   /** Passes that are here, of those whose ids are as old as what was removed. */
   private readonly names = new Set<string>()
@@ -88,6 +88,7 @@ export class Removals {
     const counted = this.custody.take({ sequence, time, sender, body: recorded.body() })
     if (counted?.kind === 'hold' && 'pass' in counted.scope)
       this.holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: Number.POSITIVE_INFINITY })
+    if (counted?.kind === 'erased' && !this.begun.has(counted.erase)) this.begun.set(counted.erase, sequence)
     if (counted?.kind !== 'release') return
     const held = this.holds.find(({ hold }) => hold === counted.hold)
     if (held) held.until = time
@@ -139,13 +140,20 @@ export class Removals {
     if (!times || this.names.size >= MOST_NAMES) return undefined
     const since = k === 0 ? Number.NEGATIVE_INFINITY : previous?.k === k - 1 ? previous.times?.last : undefined
     const from = since ?? times.first + SLACK_MS
-    for (const { hold, key, by, since: held, until } of this.holds) {
+    for (const one of this.holds) {
+      const { hold, key, by, since: held, until } = one
       const made = idTime(key.id)
       if (made === undefined || made <= from || made > times.last || held + SLACK_MS > at || until <= at) continue
-      if (!this.names.has(keyText(key)))
+      if (!this.names.has(keyText(key)) && !this.cameTooLate(one))
         return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: nothing of that is left`
     }
     return undefined
+  }
+
+  /** A hold on a pass that was being erased already (decision 100): its tombstone says what became of it. */
+  private cameTooLate({ hold, key }: PassHold): boolean {
+    const erasure = this.custody.erasureOf(sha256(key.id))
+    return erasure !== undefined && (this.begun.get(erasure.erase) as number) < hold
   }
 }
 

@@ -1,6 +1,6 @@
 import { policyDigest } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { Retentions } from './retentions.js'
+import { Retentions, SLACK_MS } from './retentions.js'
 
 const DAY = 86_400_000
 
@@ -50,5 +50,12 @@ describe('Retentions', () => {
     const late = new Retentions(true)
     late.take({ body: version(1, 90), time: 40 * DAY })
     expect(late.keptUntil(0)).toBe(30 * DAY)
+    // An audit may not have read the newer version yet.
+    const just = (since: number) => {
+      const told = new Retentions(true)
+      told.take({ body: version(1, 90), time: since })
+      return told.keptUntil(0)
+    }
+    expect([just(30 * DAY - SLACK_MS + 1), just(30 * DAY - SLACK_MS)]).toEqual([30 * DAY, 90 * DAY])
   })
 })

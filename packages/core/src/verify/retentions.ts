@@ -3,6 +3,8 @@ import { policyBody, policyDigest } from '@passover/schemas'
 /** Spec 0 §5.1. */
 const RETENTION_DAYS = 30
 const DAY_MS = 86_400_000
+/** Clocks differ, and a version of the policy reaches an audit a little later. */
+export const SLACK_MS = 60_000
 
 /** How long the archive had to keep by one version of the policy; 0 stands for the defaults. */
 export interface Retention {
@@ -41,14 +43,14 @@ export class Retentions {
 
   /**
    * Until when (server ms) something of `time` had to stay: as long as was promised when it was stored, and as long as whatever was in force when
-   * it could first have gone. Undefined: what was in force then is not known.
+   * it could first have gone; a version that came in the very moment may not have been read. Undefined: what was in force then is not known.
    */
   keptUntil(time: number): number | undefined {
     const promised = this.least(time, time)
     if (!promised) return undefined
     for (const [at, { days, since }] of this.known.entries()) {
       const until = Math.max(since, time + Math.max(days, promised.days) * DAY_MS)
-      if (until < (this.known[at + 1]?.since ?? Number.POSITIVE_INFINITY)) return until
+      if (until < (this.known[at + 1]?.since ?? Number.POSITIVE_INFINITY) + SLACK_MS) return until
     }
     return undefined
   }

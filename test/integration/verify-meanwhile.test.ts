@@ -1,0 +1,91 @@
+import { ARCHIVE_BUCKET, SEGMENT_SIZE } from '@passover/archive'
+import type { Bus } from '@passover/bus'
+import type { Part } from '@passover/schemas'
+import { verifyLive } from 'passover'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
+import { Erasable } from '../support/erasing.js'
+import { fillTo } from '../support/stream.js'
+
+const WINDOW_MS = 1_000
+
+/** An installation goes on while it is verified: what an erasure takes away meanwhile is not missing. */
+describe('verify while a session is erased', () => {
+  let fixture: AuditFixture
+  let bus: Bus
+  let to: Erasable
+  beforeAll(async () => {
+    fixture = await auditFixture()
+    bus = fixture.bus
+    to = new Erasable(bus)
+    await fixture.register('alice', 'audit')
+    await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+    const audit = await fixture.audit({ id_window_ms: WINDOW_MS })
+    // Sealed, and in the segment that is open.
+    await to.fill('sealed')
+    await to.story('stays').whole()
+    await fillTo(bus, SEGMENT_SIZE)
+    for (const session of ['sealed', 'stays', 'open', 'stays']) await to.story(session).whole()
+    await audit.settled()
+  })
+  afterAll(() => fixture[Symbol.asyncDispose]())
+
+  const erase = async (session: string) => {
+    const ended = await to.ended(await to.says({ kind: 'erase', session, reason: 'asked for' }))
+    expect(ended).toMatchObject({ state: 'done' })
+  }
+  const verified = async (through = bus) => {
+    const { shown, counts } = await verifyLive(through, { id_window_ms: WINDOW_MS })
+    // A story's digest is none.
+    return { faults: shown.filter(({ rule }) => rule !== 'digest'), erased: counts.erased }
+  }
+
+  it('a segment that is written anew after the manifest was read is read as it stands then', async () => {
+    let listed = 0
+    const through = replaced(bus, {
+      async table(...args: Parameters<Bus['table']>) {
+        const table = await bus.table(...args)
+        if (args[0] !== ARCHIVE_BUCKET) return table
+        const entries = async function* (filter?: string) {
+          const found = []
+          for await (const entry of table.entries(filter)) found.push(entry)
+          if (filter !== undefined && listed++ === 0) await erase('sealed')
+          yield* found
+        }
+        return replaced(table, { entries })
+      },
+    })
+    const meanwhile = await verified(through)
+    expect(listed).toBe(1)
+    expect(meanwhile).toEqual({ faults: [], erased: 9 + 3 })
+    expect(await verified()).toEqual(meanwhile)
+  }, 120_000)
+
+  it('what leaves the stream behind the archive has its tombstone, though that is stored behind what is read', async () => {
+    const through = replaced(bus, {
+      async bounds() {
+        const bounds = await bus.bounds()
+        await erase('open')
+        return bounds
+      },
+    })
+    const meanwhile = await verified(through)
+    expect(meanwhile).toEqual({ faults: [], erased: 9 + 3 + 3 })
+    expect(await verified()).toEqual(meanwhile)
+  }, 120_000)
+
+  it('a large part that goes with the pass that names it, which was read already, is not missing', async () => {
+    const parts = await to.large('alone with the last')
+    const named = parts.find(({ owner }) => owner !== undefined) as Part
+    await to.story('parted', { parts }).whole()
+    let fetched = 0
+    const fetch = async (part: Part) => {
+      if (part.hash === named.hash && fetched++ === 0) await erase('parted')
+      return bus.parts.fetch(part)
+    }
+    const { faults } = await verified(replaced(bus, { parts: replaced(bus.parts, { fetch }) }))
+    expect(fetched).toBe(1)
+    expect(faults).toEqual([])
+    await expect(bus.parts.fetch(named)).rejects.toThrow('not there')
+  }, 120_000)
+})
