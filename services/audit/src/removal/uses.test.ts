@@ -39,8 +39,8 @@ function refused(sequence: number, request: number, more: Partial<Step> = {}): M
   return message(fact as Partial<Step> & { type: 'step'; sequence: number }, { v: 1, error: { code: more.code ?? 'E004', message: 'no' } })
 }
 
-function event(sequence: number): Message {
-  return message({ type: 'event', kind: 'applied', key: KEY, sender: 'alice', sequence } as never, { v: 1 })
+function event(sequence: number, kind = 'applied'): Message {
+  return message({ type: 'event', kind, key: KEY, sender: 'alice', sequence } as never, { v: 1 })
 }
 
 function told(messages: Message[], asked?: number) {
@@ -84,6 +84,14 @@ it('what only says that a request came too late is by itself, and what is told l
     ['a', 1, 2, 31],
     ['b', 20, 30],
     ['b', 40],
+  ])
+})
+
+it('a cancel that was stored just before its request goes with that, one that came just after the end with what had ended', () => {
+  const messages = [asks(1, 'a'), refused(2, 1), event(3, 'cancel'), event(18), event(19, 'cancel'), asks(20, 'b'), refused(21, 20)]
+  expect(told(messages)).toEqual([
+    ['a', 1, 2, 3, 18],
+    ['b', 19, 20, 21],
   ])
 })
 

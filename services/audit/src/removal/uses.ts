@@ -18,6 +18,9 @@ export interface Use {
 interface Life {
   /** Where it begins: with its request, as far as that is known. */
   from: number
+  /** When its first step was stored, and its last (server ms). */
+  began: number
+  ended: number
   /** Nothing but the refusal of a request that came too late: what is told later speaks of the pass before (rule 5). */
   expired: boolean
   messages: Message[]
@@ -57,8 +60,9 @@ function livesOf(messages: readonly Message[], rules: JournalRules): { lives: Li
     const { fact } = message
     if (fact.type !== 'step') continue
     const last = lives.at(-1)
-    const life = !last || beginsAnew(fact, rules) ? { from: fact.sequence, expired: isFirst(fact) && isExpired(fact), messages: [] } : last
+    const life = !last || beginsAnew(fact, rules) ? lifeOf(fact) : last
     if (life !== last) lives.push(life)
+    life.ended = fact.time
     life.messages.push(message)
     rest.delete(fact.sequence)
     const named = requestNamed(fact)?.sequence ?? 0
@@ -68,13 +72,17 @@ function livesOf(messages: readonly Message[], rules: JournalRules): { lives: Li
     life.from = Math.min(life.from, named)
     rest.delete(named)
   }
-  if (lives.length === 0) return { lives: [{ from: 0, expired: false, messages: [...messages] }], requests: [] }
+  if (lives.length === 0) return { lives: [{ from: 0, began: 0, ended: 0, expired: false, messages: [...messages] }], requests: [] }
   const requests: Message[] = []
   for (const message of rest.values()) {
     if (message.fact.type === 'request') requests.push(message)
-    else spokenOf(lives, message.stored.sequence)?.messages.push(message)
+    else spokenOf(lives, message)?.messages.push(message)
   }
   return { lives, requests }
+}
+
+function lifeOf(first: Step): Life {
+  return { from: first.sequence, began: first.time, ended: first.time, expired: isFirst(first) && isExpired(first), messages: [] }
 }
 
 /** As the projection tells it, and refusals of what came too late by themselves. */
@@ -82,9 +90,13 @@ function beginsAnew(step: Step, rules: JournalRules): boolean {
   return isFirst(step) && (isExpired(step) || !firstStepIsLate(step, rules))
 }
 
-/** Whose events and decisions these are. */
-function spokenOf(lives: readonly Life[], sequence: number): Life | undefined {
-  return lives.findLast(({ from, expired }) => from <= sequence && !expired) ?? lives.find(({ expired }) => !expired) ?? lives[0]
+/** Whose event or decision it is. Who cancels at once may be heard a little before the request: that is of the pass that is nearer in time. */
+function spokenOf(lives: readonly Life[], { stored, fact }: Message): Life | undefined {
+  const own = lives.filter(({ expired }) => !expired)
+  const before = own.findLast(({ from }) => from <= stored.sequence)
+  const after = own.find(({ from }) => from > stored.sequence)
+  if (!before || !after || fact.type !== 'event' || fact.kind !== 'cancel') return before ?? after ?? lives[0]
+  return stored.time - before.ended < after.began - stored.time ? before : after
 }
 
 function sessionOf(memory: PassMemory, rules: JournalRules): string | undefined {
