@@ -1,6 +1,7 @@
+import { type Bus, PartError, Subjects } from '@passover/bus'
 import type { Part } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type PartLook, ReferencedParts } from './parts.js'
+import { type PartLook, partsOf, ReferencedParts } from './parts.js'
 import type { BadEntry } from './run.js'
 
 /** What is said of a step that names a part of this owner, where looking for it answers so. */
@@ -36,4 +37,17 @@ it('a part of which nobody knows how long it had to be kept is gone, and no faul
     faults: [],
     remarks: [{ sequence: 7, pass: 'alice/audit/given-id-1', rule: 'parts', what }],
   })
+})
+
+it('a part that is gone a moment before it is as old as it had to be kept is not missing: clocks differ', async () => {
+  const days_30 = 30 * 86_400_000
+  const reader = { caughtUp: Promise.resolve(), closed: new Promise(() => undefined), [Symbol.asyncDispose]: async () => undefined }
+  const fetch = async () => {
+    throw new PartError('not there', 'missing')
+  }
+  // No version of the policy was published: the defaults keep thirty days.
+  const bus = { subjects: new Subjects(), now: () => days_30, follow: async () => reader, parts: { fetch } } as unknown as Bus
+  const look = await partsOf(bus)
+  const found = (time: number) => look({} as Part, { sequence: 1, time })
+  expect([await found(59_000), await found(61_000)]).toEqual(['gone', { fault: 'is missing' }])
 })
