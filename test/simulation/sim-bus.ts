@@ -6,6 +6,7 @@ import {
   ClockKeeper,
   type Consumption,
   type Delivery,
+  type EnsureAgent,
   encodeHeaders,
   type Following,
   type FollowOptions,
@@ -307,7 +308,7 @@ export class SimBus implements Bus {
     return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')
   }
   async ensureBuckets(): Promise<void> {}
-  async ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void> {
+  async ensureAgent(agent: string, options: EnsureAgent): Promise<void> {
     await this.#make(() => options.subagent && this.server.ensureWork(agent, options))
   }
   async #make(make: () => unknown): Promise<void> {

@@ -1,4 +1,4 @@
-import { DECISIONS, DISPATCHER, encodeHeaders, type Heard, type Outcome, type Subjects } from '@passover/bus'
+import { DECISIONS, DISPATCHER, type EnsureAgent, encodeHeaders, type Heard, type Outcome, type Subjects } from '@passover/bus'
 import { SLOTS } from '@passover/schemas'
 import { type ConsumerConfig, SimConsumer } from './sim-consumer.js'
 import type { Line } from './sim-line.js'
@@ -111,10 +111,11 @@ export class SimServer {
     this.ensureConsumer({ name: DECISIONS, filters: [this.subjects.allDecisions('dispatch')], ...shared })
   }
 
-  ensureWork(agent: string, how: { max_attempts: number; lease_ms: number; from?: number }): void {
+  ensureWork(agent: string, how: EnsureAgent): void {
     for (const slot of SLOTS) {
       const filters = [this.subjects.allWork(agent, slot)]
       const name = this.subjects.workConsumer(agent, slot)
+      if (how.lost === 'leave' && !this.consumers.has(name)) continue
       this.ensureConsumer({ name, filters, ack_wait_ms: how.lease_ms, max_deliver: how.max_attempts, from: how.from ?? 1 })
     }
   }

@@ -14,8 +14,9 @@ export const API_ERROR = {
   streamNotFound: 10059,
   consumerNotFound: 10014,
   messageNotFound: 10037,
-  /** A delete of what is not there (any more). */
+  /** A delete of what is not there (any more); 10057 also where the stream forbids deletions. */
   messageGone: new Set([10037, 10043, 10057]),
+  deleteFailed: 10057,
   consumerNameExists: 10013,
   consumerExists: 10148,
   streamNameInUse: 10058,

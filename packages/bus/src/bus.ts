@@ -91,7 +91,17 @@ export interface Bus extends AsyncDisposable {
   /** The durables of the notifiers, which begin at what is stored next. */
   ensureNotifiers(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
-  ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void>
+  ensureAgent(agent: string, options: EnsureAgent): Promise<void>
+}
+
+export interface EnsureAgent {
+  subagent: boolean
+  max_attempts: number
+  lease_ms: number
+  /** First sequence that consumers made now deliver. */
+  from?: number
+  /** Lost consumers are not made anew: only what is there follows. */
+  lost?: 'leave'
 }
 
 /** `ask`: the audit service about passes. `register`: the dispatchers, about agents. */

@@ -25,23 +25,36 @@ export async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loo
 }
 
 export async function ensureConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<void> {
-  const name = String(wanted.durable_name)
-  const entity = `consumer ${name} of stream ${stream}`
-  const found = await infoOf(api, `CONSUMER.INFO.${stream}.${name}`)
-  const create = (config: Config, action: 'create' | 'update') =>
-    api.call(`CONSUMER.CREATE.${stream}.${name}`, { stream_name: stream, config: { ...config, name }, action })
-  if (found) {
-    compare(entity, { found, wanted }, (field) => STARTS.has(field) || TUNED.has(field))
-    if ([...TUNED].every((field) => same(found[field], wanted[field]))) return
-    // Lease and attempts come from the policy in force: the consumer follows it.
-    const tuned = Object.fromEntries([...TUNED].map((field) => [field, wanted[field]]))
-    const updated = await create({ ...found, ...tuned }, 'update')
-    if (!updated.ok) throw refused(entity, updated)
-    return
-  }
-  const made = await create(wanted, 'create')
+  if (await tuneConsumer(api, stream, wanted)) return
+  const made = await putConsumer(api, stream, { config: wanted, action: 'create' })
   if (made.ok || made.err_code === API_ERROR.consumerExists || made.err_code === API_ERROR.consumerNameExists) return
-  throw refused(entity, made)
+  throw refused(entityOf(stream, wanted), made)
+}
+
+/** Lease and attempts come from the policy in force: a consumer that is there follows it. False: it is not there. */
+export async function tuneConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<boolean> {
+  const found = await infoOf(api, `CONSUMER.INFO.${stream}.${wanted.durable_name}`)
+  if (!found) return false
+  const entity = entityOf(stream, wanted)
+  compare(entity, { found, wanted }, (field) => STARTS.has(field) || TUNED.has(field))
+  if ([...TUNED].every((field) => same(found[field], wanted[field]))) return true
+  const tuned = Object.fromEntries([...TUNED].map((field) => [field, wanted[field]]))
+  const updated = await putConsumer(api, stream, { config: { ...found, ...tuned, durable_name: wanted.durable_name }, action: 'update' })
+  if (!updated.ok) throw refused(entity, updated)
+  return true
+}
+
+function putConsumer(
+  api: JetStreamApi,
+  stream: string,
+  { config, action }: { config: Config; action: 'create' | 'update' },
+): Promise<ApiReply<unknown>> {
+  const name = String(config.durable_name)
+  return api.call(`CONSUMER.CREATE.${stream}.${name}`, { stream_name: stream, config: { ...config, name }, action })
+}
+
+function entityOf(stream: string, { durable_name }: Config): string {
+  return `consumer ${durable_name} of stream ${stream}`
 }
 
 export async function infoOf(api: JetStreamApi, call: string): Promise<Config | undefined> {

@@ -11,7 +11,7 @@
  */
 
 export { API_ERROR, type ApiReply } from './api.js'
-export type { Bus, Service, TopologyOptions } from './bus.js'
+export type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
 export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource } from './bus-deliveries.js'
 export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 export type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'

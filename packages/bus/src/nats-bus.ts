@@ -2,7 +2,7 @@ import type { Fact, Slot } from '@passover/schemas'
 import type { z } from 'zod'
 import { JetStreamApi } from './api.js'
 import { Answering, ask } from './ask.js'
-import type { Bus, Service, TopologyOptions } from './bus.js'
+import type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
@@ -269,7 +269,7 @@ export class NatsBus implements Bus {
     if (!this.#time.clock.measured) await this.#time.keep()
   }
 
-  async ensureAgent(agent: string, options: { subagent: boolean; max_attempts: number; lease_ms: number; from?: number }): Promise<void> {
+  async ensureAgent(agent: string, options: EnsureAgent): Promise<void> {
     const { config } = await this.#info()
     await ensureAgent(this.#api, this.subjects, { ...options, agent, replicas: config.num_replicas })
   }

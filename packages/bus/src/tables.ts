@@ -91,11 +91,11 @@ export class KvTable<T> implements Table<T> {
     const stored = await this.#context.api.direct(this.#stream, subject)
     if (!stored) return true
     const erased = await this.#context.api.call(`STREAM.MSG.DELETE.${this.#stream}`, { seq: stored.sequence, no_erase: false })
-    if (!erased.ok && !API_ERROR.messageGone.has(erased.err_code)) {
-      await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: subject })
-      return false
-    }
-    return true
+    const gone = erased.ok || (API_ERROR.messageGone.has(erased.err_code) && erased.err_code !== API_ERROR.deleteFailed)
+    if (gone) return true
+    // A bucket of an earlier version lets nothing be deleted. What was written meanwhile stays.
+    await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: subject, seq: stored.sequence + 1 })
+    return false
   }
 
   entries(filter = '>'): AsyncIterable<Entry<T>> {

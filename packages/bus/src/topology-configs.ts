@@ -28,7 +28,7 @@ export const RETURNS_ACK_WAIT_MS = 10_000
 /** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
 const DISPATCHER_DELIVERIES = 30
 /** `archive` is the manifest of the object bucket of that name. */
-const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive', 'inbox']
+const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
 const OBJECTS = ['snapshots', 'archive']
 /** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
 const MAX_AGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_AGE_MS, budgets: 172_800_000 }
@@ -40,6 +40,8 @@ export interface AgentTopology {
   lease_ms: number
   /** First sequence that a newly made work consumer delivers. */
   from?: number | undefined
+  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (D2). */
+  lost?: 'leave' | undefined
   replicas: number
 }
 
@@ -47,11 +49,15 @@ export interface AgentTopology {
 export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
   const shared = { num_replicas: options.replicas ?? 1 }
   const tables = TABLES.map((table) => tableConfig(subjects.bucket(table), MAX_AGES[table]))
-  // What is erased of it is overwritten.
+  // What is erased of these two is overwritten.
+  const inbox = { ...tableConfig(subjects.bucket('inbox')), deny_delete: false }
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }
   const acknowledged = { ...tableConfig(subjects.bucket('acknowledged')), max_msgs: ACKNOWLEDGED_KEPT, discard: 'old' }
   const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
-  return [streamConfig(subjects, options), ...[...tables, passes, acknowledged, ...objects].map((config) => ({ ...config, ...shared }))]
+  return [
+    streamConfig(subjects, options),
+    ...[...tables, inbox, passes, acknowledged, ...objects].map((config) => ({ ...config, ...shared })),
+  ]
 }
 
 /** The bucket of an agent's large parts. */

@@ -3,7 +3,7 @@ import type { JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import type { TopologyOptions } from './bus.js'
 import { type Config, differencesOf, type Loose, sameList } from './differences.js'
-import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo } from './ensure.js'
+import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo, tuneConsumer } from './ensure.js'
 import { differenceText, StreamLost } from './errors.js'
 import { keepIdWindow } from './id-window.js'
 import type { Subjects } from './subjects.js'
@@ -198,11 +198,12 @@ function unsaid(options: TopologyOptions): (field: string) => boolean {
   return (field) => field in fields && fields[field as keyof typeof fields] === undefined
 }
 
-/** An agent's parts bucket, and a subagent's three work consumers, which workers only bind. */
+/** An agent's parts bucket, and a subagent's three work consumers, which workers only bind. `lost: 'leave'`: of those only what is there follows. */
 export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: AgentTopology & { agent: string }): Promise<void> {
   await ensureStream(api, partsConfig(subjects, agent.agent, agent.replicas), (field) => field === 'num_replicas')
   if (!agent.subagent) return
-  await Promise.all(SLOTS.map((slot) => ensureConsumer(api, subjects.stream, workConfig(subjects, slot, agent))))
+  const ensure = agent.lost === 'leave' ? tuneConsumer : ensureConsumer
+  await Promise.all(SLOTS.map((slot) => ensure(api, subjects.stream, workConfig(subjects, slot, agent))))
 }
 
 /** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (DESIGN §2 Retention). */

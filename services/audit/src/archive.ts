@@ -196,11 +196,12 @@ export class Archiver {
     const { manifest, objects, log, custody } = this.deps
     const theirs = await manifest.entry(ours.k)
     if (!theirs) throw new Error(`manifest entry of segment ${ours.k} vanished`)
-    if (theirs.object !== ours.object && this.stored.delete(ours.k)) {
+    if (theirs.object !== ours.object && this.stored.has(ours.k)) {
       // What was erased meanwhile may stand in it.
       const how = (await custody.erasedIn(ours.k)).size > 0 ? 'overwrite' : undefined
       await objects.delete(ours.object, how)
       await objects.delete(ours.index, how)
+      this.stored.delete(ours.k)
       log.debug({ segment: ours.k }, 'segment was sealed by a replica')
     }
     return theirs

@@ -56,3 +56,21 @@ it('places that were to go while no dispatcher ran go when one begins', async ()
   for (let n = 0; n < 3; n++) await round()
   expect(asked).toEqual(['list', 'list', 'bob', 'gone'])
 })
+
+// Fails where they are made as if they had never been: one that is lost just then would be there again before its workers know (D2).
+it('consumers that are there follow policy and registry, and are never made by that', async () => {
+  const ensured: object[] = []
+  const bus = {
+    returnsKept: async () => [],
+    work: () => ({ created: async () => 1, [Symbol.asyncDispose]: async () => undefined }),
+    ensureAgent: async (agent: string, how: object) => void ensured.push({ agent, ...how }),
+  }
+  const record = { name: 'audit', roles: { subagent: true, originates: 'within_a_pass' } }
+  const registry = { consuming: () => [record], get: () => record }
+  const clock = { after: () => ({ [Symbol.dispose]: () => undefined }), monotonic: () => 0 }
+  const deps = { bus, clock, log: pino({ level: 'silent' }) }
+  const context = { deps, registry, policy: { current: () => ({ document: {} }) }, options: { consumers_ms: 1, missing_ms: 1 } }
+  new WorkConsumers(context as unknown as Context, () => 7).start()
+  for (let turns = 0; turns < 100 && ensured.length === 0; turns++) await new Promise((later) => setImmediate(later))
+  expect(ensured).toEqual([{ agent: 'audit', subagent: true, max_attempts: 3, lease_ms: expect.any(Number), lost: 'leave' }])
+})

@@ -48,11 +48,14 @@ export class WorkConsumers {
 
   /** Makes the consumers and the parts bucket of an agent that had none before. */
   async make(record: AgentRecord): Promise<void> {
-    const { bus } = this.#context.deps
     const from = this.#workStart(record.name)
-    const lease = this.#leaseOf(record)
-    await bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...lease, ...(typeof from === 'number' && { from }) })
+    await this.#ensure(record, typeof from === 'number' ? { from } : {})
     this.#missing.delete(record.name)
+  }
+
+  async #ensure(record: AgentRecord, how: { from?: number; lost?: 'leave' }): Promise<void> {
+    const lease = this.#leaseOf(record)
+    await this.#context.deps.bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...lease, ...how })
     this.#leases.set(record.name, leaseText(lease))
   }
 
@@ -152,10 +155,10 @@ export class WorkConsumers {
     await this.make(record)
   }
 
-  /** Lease and attempts of the consumers follow policy and registry. */
+  /** Lease and attempts of the consumers follow policy and registry. One that is lost meanwhile is seen missing by the next look. */
   async #tune(record: AgentRecord): Promise<void> {
     if (this.#leases.get(record.name) === leaseText(this.#leaseOf(record)) || this.#workStart(record.name) === 'unknown') return
-    await this.make(record)
+    await this.#ensure(record, { lost: 'leave' })
   }
 
   async #isMissing(agent: string): Promise<boolean> {

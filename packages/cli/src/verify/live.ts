@@ -220,9 +220,9 @@ async function tail(bus: Bus, judging: Judging, { walked, saved, gaps, from, up_
   await seal()
 }
 
-/** What was said about custody behind what was read: the tombstones of an erasure that was done meanwhile. */
+/** What was said about custody and policy behind what was read: the tombstones of an erasure that was done meanwhile, how long is kept since. */
 async function hearLate(bus: Bus, judging: Judging, from: number): Promise<void> {
-  await using reader = await bus.follow({ filters: [bus.subjects.all('custody')], from }, (stored) => {
+  await using reader = await bus.follow({ filters: [bus.subjects.all('custody'), bus.subjects.all('policy')], from }, (stored) => {
     if (stored.sequence >= from) judging.event(eventOf(stored))
   })
   await Promise.race([reader.caughtUp, reader.closed])
