@@ -28,6 +28,7 @@ export {
   GENESIS,
   SEGMENT_SIZE,
   SegmentDamaged,
+  segmentName,
   segmentOf,
   segmentRange,
   sequenceOf,

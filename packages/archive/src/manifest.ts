@@ -1,6 +1,6 @@
 import type { Bus, Table } from '@passover/bus'
 import { z } from 'zod'
-import { SEGMENT_SIZE } from './segment.js'
+import { SEGMENT_SIZE, segmentName } from './segment.js'
 
 /** KV bucket of manifest entries, and object bucket of segments and their indexes. */
 export const ARCHIVE_BUCKET = 'archive'
@@ -60,7 +60,7 @@ const HEAD = 'head'
 const REBUILD = 'rebuild'
 
 function keyOf(k: number): string {
-  return `segment.${String(k).padStart(10, '0')}`
+  return `segment.${segmentName(k)}`
 }
 
 /** The list of sealed segments, by compare-and-set. */

@@ -2,7 +2,7 @@ import type { ObjectStore } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import type { ManifestEntry } from './manifest.js'
 import { type Compression, packBuffered } from './seal.js'
-import { segmentRange } from './segment.js'
+import { segmentName, segmentRange } from './segment.js'
 import type { SegmentBuffer } from './segment-buffer.js'
 
 /** A segment that was sealed here and stored nowhere. */
@@ -18,7 +18,7 @@ export async function sealLocal(
   { chain_before, compression = 'gzip' }: { chain_before: string; compression?: Compression },
 ): Promise<LocalSegment> {
   const { k } = buffer
-  const name = String(k).padStart(10, '0')
+  const name = segmentName(k)
   let object: Uint8Array = new Uint8Array()
   const keep: Pick<ObjectStore, 'put'> = {
     put: async (_, data) => {

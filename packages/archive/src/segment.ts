@@ -61,6 +61,11 @@ export class SegmentDamaged extends Error {
 const LENGTH_BYTES = 4
 const decoder = new Decoder()
 
+/** How a segment is called in keys and names of objects: in order. */
+export function segmentName(k: number): string {
+  return String(k).padStart(10, '0')
+}
+
 /** The number of the segment that holds a sequence. */
 export function segmentOf(sequence: number): number {
   return Math.floor(sequence / SEGMENT_SIZE)

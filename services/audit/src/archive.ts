@@ -8,6 +8,7 @@ import {
   packBuffered,
   packStreamed,
   SegmentBuffer,
+  segmentName,
   segmentOf,
   segmentRange,
 } from '@passover/archive'
@@ -210,10 +211,6 @@ export class Archiver {
   private objectName(k: number, what: 'frames' | 'index'): string {
     return `${segmentName(k)}.${this.options.instance}.${what}`
   }
-}
-
-function segmentName(k: number): string {
-  return String(k).padStart(10, '0')
 }
 
 /** Where an archiver goes on: after the newest sealed segment, or where the stream begins. Throws where the stream is not the archived one. */

@@ -8,6 +8,7 @@ import {
   type ManifestEntry,
   partsIn,
   readSegment,
+  segmentName,
   segmentRange,
 } from '@passover/archive'
 import { type ObjectStore, readHeaders, type Table } from '@passover/bus'
@@ -215,7 +216,7 @@ export class Aging {
     const events = frames.flatMap((frame) => (frame.kind === 'event' && staying.has(frame.event.sequence) ? [frame.event] : []))
     if (events.length === 0) return undefined
     const bytes = Buffer.concat(events.map((event) => encodeFrame(event).bytes))
-    const object = `${String(k).padStart(10, '0')}.${this.deps.instance}.kept`
+    const object = `${segmentName(k)}.${this.deps.instance}.kept`
     await this.deps.objects.put(object, bytes)
     return { object, sha256: sha256(bytes) }
   }

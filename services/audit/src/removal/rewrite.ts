@@ -13,6 +13,7 @@ import {
   printsOf,
   readSegment,
   SegmentDamaged,
+  segmentName,
   sequenceOf,
 } from '@passover/archive'
 import { type ObjectStore, readHeaders } from '@passover/bus'
@@ -79,7 +80,7 @@ async function written(
     ),
   )
   const index = encodeIndex(entry.k, kept, { prints: printsOf(old), parts })
-  const name = `${String(entry.k).padStart(10, '0')}.${instance}${Buffer.from(random.bytes(6)).toString('hex')}`
+  const name = `${segmentName(entry.k)}.${instance}${Buffer.from(random.bytes(6)).toString('hex')}`
   await objects.put(`${name}.frames`, data)
   await objects.put(`${name}.index`, index)
   return {

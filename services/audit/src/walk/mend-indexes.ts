@@ -9,6 +9,7 @@ import {
   readSegment,
   SegmentBuffer,
   SegmentDamaged,
+  segmentName,
   sequenceOf,
 } from '@passover/archive'
 import { type Bus, ObjectError, type ObjectStore, readHeaders } from '@passover/bus'
@@ -74,7 +75,7 @@ async function mend({ bus, manifest, objects }: MendDeps, k: number): Promise<st
     await objects.delete(entry.index, 'overwrite')
     return CHANGED
   }
-  const index = `${String(k).padStart(10, '0')}.${randomBytes(5).toString('hex')}.index`
+  const index = `${segmentName(k)}.${randomBytes(5).toString('hex')}.index`
   await objects.put(index, bytes)
   if (await manifest.replace({ ...entry, index, index_sha256 }, revision)) {
     await objects.delete(entry.index)
