@@ -32,19 +32,17 @@ const AUDIT = PARTS.indexOf('audit')
 export class Pipeline implements AsyncDisposable {
   /** PARTS, then the originators. */
   readonly #roles: Role[] = []
-  readonly #folder: string
 
   private constructor(
     readonly kind: Kind,
     private readonly server: RunningServer,
-    folder: string,
-  ) {
-    this.#folder = folder
-  }
+    private readonly setting: { folder: string; agents_niceness: number },
+  ) {}
 
-  static async start(kind: Kind): Promise<Pipeline> {
+  /** `agents_niceness`, of the product: where what agents use of these processors, which in earnest they share with nobody, is not to be measured. */
+  static async start(kind: Kind, { agents_niceness = 0 } = {}): Promise<Pipeline> {
     const folder = mkdtempSync(join(tmpdir(), 'passover-bench-'))
-    const pipeline = new Pipeline(kind, await startServer({ dir: folder }), folder)
+    const pipeline = new Pipeline(kind, await startServer({ dir: folder }), { folder, agents_niceness })
     for (const part of PARTS) await pipeline.#add(part, 0)
     await pipeline.originators(1)
     return pipeline
@@ -90,11 +88,13 @@ export class Pipeline implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#roles.map((one) => one[Symbol.asyncDispose]()))
     await this.server.stop()
-    rmSync(this.#folder, { recursive: true, force: true })
+    rmSync(this.setting.folder, { recursive: true, force: true })
   }
 
   async #add(role: string, n: number): Promise<void> {
-    this.#roles.push(await startRole(`./${this.kind}.js`, { role, servers: this.server.url, instance: String(n).padStart(7, 'a') }))
+    const { agents_niceness: niceness } = this.setting
+    const options = { role, servers: this.server.url, instance: String(n).padStart(7, 'a'), niceness }
+    this.#roles.push(await startRole(`./${this.kind}.js`, options))
   }
 
   #originator(n: number): Role | undefined {

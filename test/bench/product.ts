@@ -11,6 +11,8 @@ import { drive, type Load, measured, pace, READER_NICENESS, serveRole } from './
 interface Options {
   role: 'originator' | 'dispatcher' | 'worker' | 'audit'
   servers: string
+  /** Of agents. */
+  niceness?: number
 }
 
 const PAUSE_MS = 10
@@ -64,11 +66,10 @@ async function worker(servers: string) {
   await audit.onPass(() => 'done', { concurrency: 256 })
 }
 
-await serveRole<Options>(async ({ role, servers }) => {
+await serveRole<Options>(async ({ role, servers, niceness }) => {
   const env = { ...process.env, NATS_URL: servers, PASSOVER_POLICY: busyPolicyFile(), PASSOVER_LOG_LEVEL: 'error' }
-  if (role === 'originator') {
-    return originator(servers)
-  }
+  if (role === 'originator' || role === 'worker') setPriority(niceness ?? 0)
+  if (role === 'originator') return originator(servers)
   if (role === 'worker') await worker(servers)
   if (role === 'dispatcher') await runDispatcher(env)
   if (role === 'audit') {
