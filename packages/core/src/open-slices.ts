@@ -1,8 +1,7 @@
 import type { Cancels } from './cancels.js'
-import type { OpenPass } from './open-pass.js'
+import type { OpenRequests } from './open-requests.js'
 import { emptySnapshot, type OpenSnapshot, packAsked, packPass } from './open-snapshot.js'
-import type { PassingMap } from './passing-map.js'
-import type { Pending } from './pending.js'
+import type { OpenTree } from './open-tree.js'
 import type { Sessions } from './sessions.js'
 import type { Tallies } from './tally.js'
 
@@ -10,8 +9,8 @@ import type { Tallies } from './tally.js'
 interface Fold {
   position: number
   cancels: Cancels
-  passes: PassingMap<string, OpenPass>
-  pending: Pending
+  passes: OpenTree
+  requests: OpenRequests
   tallies: Tallies
   sessions: Sessions
 }
@@ -42,9 +41,9 @@ export function joinSlices(slices: Iterable<OpenSnapshot>): OpenSnapshot | undef
   return whole
 }
 
-function entriesOf({ passes, pending, tallies, sessions }: Fold): Generator<Entry> {
+function entriesOf({ passes, requests, tallies, sessions }: Fold): Generator<Entry> {
   const begun = Array.from(passes.values(), ({ text, journal, cancelled }) => ({ text, journal, cancelled }))
-  const unbegun = Array.from(pending.values(), ({ fact, key, timeout_ms, cancelled }) => ({ fact, key, timeout_ms, cancelled }))
+  const unbegun = Array.from(requests.values(), ({ fact, key, timeout_ms, cancelled }) => ({ fact, key, timeout_ms, cancelled }))
   const minutes = tallies.pack()
   const counts = sessions.pack()
   return (function* (): Generator<Entry> {

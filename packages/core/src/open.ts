@@ -1,27 +1,13 @@
 import { type EventFact, type Fact, isPassId, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
-import { answersRequest } from './answers.js'
-import { Backlog } from './backlog.js'
+import type { Backlog } from './backlog.js'
 import { Cancels } from './cancels.js'
 import { type Due, type DueEnd, lastResort, type OpenRules, type Settled, since } from './due.js'
 import { type JournalState, NONE, next } from './lifecycle.js'
-import {
-  type Asked,
-  askedKey,
-  askedVerdict,
-  begunStep,
-  cascade,
-  expiry,
-  type LiveJournal,
-  type OpenPass,
-  orderOf,
-  slimStep,
-  type Verdict,
-  verdictOf,
-} from './open-pass.js'
+import { type Asked, askedKey, askedVerdict, begunStep, type OpenPass, orderOf, slimStep, type Verdict, verdictOf } from './open-pass.js'
+import { OpenRequests } from './open-requests.js'
 import { slicesOf } from './open-slices.js'
 import { emptySnapshot, type OpenSnapshot, unpackAsked, unpackPass } from './open-snapshot.js'
-import { PassingMap } from './passing-map.js'
-import { Pending } from './pending.js'
+import { OpenTree } from './open-tree.js'
 import { Sessions } from './sessions.js'
 import { Tallies } from './tally.js'
 import { Timers } from './timers.js'
@@ -34,12 +20,10 @@ const AGAIN_AFTER_MS = 5_000
  */
 export class OpenPasses {
   readonly #rules: Required<OpenRules>
-  readonly #passes = new PassingMap<string, OpenPass>()
-  readonly #pending = new Pending()
-  readonly #cancels: Cancels
   readonly #timers = new Timers<OpenPass | Asked>()
-  /** Requests that no dispatcher has been given yet. */
-  readonly backlog = new Backlog<Asked>()
+  readonly #cancels: Cancels
+  readonly #tree = new OpenTree(this.#timers)
+  readonly #requests: OpenRequests
   /** What limits are counted by: passes of pairs and subagents, and of sessions. */
   readonly tallies = new Tallies()
   readonly sessions: Sessions
@@ -48,17 +32,23 @@ export class OpenPasses {
   constructor(rules: OpenRules) {
     this.#rules = { again_after_ms: AGAIN_AFTER_MS, ...rules }
     this.#cancels = new Cancels(rules.id_window_ms)
+    this.#requests = new OpenRequests({ timers: this.#timers, cancels: this.#cancels, look_after_ms: rules.look_after_ms })
     this.sessions = new Sessions(2 * rules.id_window_ms)
   }
 
   /** Passes that began and did not end. */
   get size(): number {
-    return this.#passes.size
+    return this.#tree.size
   }
 
   /** Requests without an answer. */
   get unanswered(): number {
-    return this.#pending.size
+    return this.#requests.size
+  }
+
+  /** Requests that no dispatcher has been given yet. */
+  get backlog(): Backlog<Asked> {
+    return this.#requests.backlog
   }
 
   /** Sequence of the last fact applied; read on from the next. */
@@ -67,22 +57,17 @@ export class OpenPasses {
   }
 
   journalOf(key: PassKey): JournalState | undefined {
-    return this.#passes.get(keyText(key))?.journal
+    return this.#tree.get(keyText(key))?.journal
   }
 
   /** Whether this request is still without an answer. */
   awaits(sequence: number): boolean {
-    return this.#pending.get(sequence) !== undefined
+    return this.#requests.get(sequence) !== undefined
   }
 
   /** Sequence of the subagent's lowest open work: where a work consumer that was lost must go on. Looks at every open pass. */
   lowestOpenWork(subagent: string): number | undefined {
-    let lowest: number | undefined
-    for (const { key, journal } of this.#passes.values()) {
-      if (journal.state !== 'open' || key.subagent !== subagent) continue
-      lowest = Math.min(lowest ?? journal.work.sequence, journal.work.sequence)
-    }
-    return lowest
+    return this.#tree.lowestWork(subagent)
   }
 
   apply(fact: Fact): void {
@@ -110,26 +95,17 @@ export class OpenPasses {
 
   /** Tells what the body of a request says that was given out to look at: its id, and its timeout by policy. */
   learn(sequence: number, body: { key: Pick<PassKey, 'id'>; timeout_ms: number }): void {
-    const asked = this.#pending.get(sequence)
+    const asked = this.#requests.get(sequence)
     if (!asked) return
     const key = askedKey(asked.fact, body.key.id)
     const text = keyText(key)
-    if (this.#passes.has(text)) {
-      this.forget(sequence)
-      return
-    }
-    this.#pending.name(asked, key, text)
-    asked.timeout_ms = body.timeout_ms
-    asked.cancelled = this.#cancels.has(text, asked.fact.time)
-    this.#timers.set(asked, asked.cancelled ? asked.fact.time : asked.fact.time + body.timeout_ms, sequence)
+    if (this.#tree.has(text)) this.forget(sequence)
+    else this.#requests.learn(asked, { key, text, timeout_ms: body.timeout_ms })
   }
 
   /** The request was answered otherwise, or is none. */
   forget(sequence: number): void {
-    const asked = this.#pending.remove(sequence)
-    if (!asked) return
-    this.#timers.drop(asked)
-    this.backlog.drop(asked)
+    this.#requests.forget(sequence)
   }
 
   /** Having read all its steps from the leader after `due` was not stored: what now (the model's `settle`). */
@@ -162,10 +138,8 @@ export class OpenPasses {
   /** The same in slices of at most so many entries, for a caller that goes on between them: all are of the moment of this call. */
   slices(size: number): Generator<OpenSnapshot> {
     const { tallies, sessions } = this
-    return slicesOf(
-      { position: this.#position, cancels: this.#cancels, passes: this.#passes, pending: this.#pending, tallies, sessions },
-      size,
-    )
+    const fold = { position: this.#position, cancels: this.#cancels, passes: this.#tree, requests: this.#requests, tallies, sessions }
+    return slicesOf(fold, size)
   }
 
   /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */
@@ -187,124 +161,60 @@ export class OpenPasses {
     for (const [text, time] of snapshot.cancels) this.#cancels.add(text, time)
     const passes = snapshot.passes.map((packed) => unpackPass(packed))
     for (const minute of snapshot.minutes) this.tallies.unpack(minute)
-    for (const pass of passes) {
-      this.#passes.set(pass.text, pass)
-      this.tallies.restored(pass.key)
-    }
+    for (const { key } of passes) this.tallies.restored(key)
     for (const session of snapshot.sessions) this.sessions.unpack(session)
     this.sessions.turned = snapshot.turned ?? undefined
-    for (const pass of passes) this.#place(pass, begunStep(pass.journal).time)
-    for (const packed of snapshot.asked) this.#ask(unpackAsked(packed))
+    this.#tree.restore(passes)
+    for (const packed of snapshot.asked) this.#requests.add(unpackAsked(packed))
   }
 
   #request(fact: RequestFact): void {
     const key = fact.id !== undefined && isPassId(fact.id) ? askedKey(fact, fact.id) : undefined
     const text = key && keyText(key)
-    if (text !== undefined && this.#passes.has(text)) return
-    this.#ask({ kind: 'asked', fact, key, text, cancelled: text !== undefined && this.#cancels.has(text, fact.time) })
-  }
-
-  #ask(asked: Asked): void {
-    const { fact, cancelled, timeout_ms } = asked
-    this.#pending.add(asked)
-    this.backlog.add(asked)
-    this.#timers.set(asked, cancelled ? fact.time : fact.time + (timeout_ms ?? this.#rules.look_after_ms), fact.sequence)
+    if (text !== undefined && this.#tree.has(text)) return
+    this.#requests.add({ kind: 'asked', fact, key, text, cancelled: text !== undefined && this.#cancels.has(text, fact.time) })
   }
 
   #cancel({ key, sender, time }: EventFact): void {
     if (sender === key.subagent && sender !== key.originator) return
     const text = keyText(key)
-    const pass = this.#passes.get(text)
+    const pass = this.#tree.get(text)
     if (pass) {
-      pass.cancelled = true
-      this.#schedule(pass, time)
+      this.#tree.cancel(pass, time)
       return
     }
     this.#cancels.add(text, time)
-    for (const asked of this.#pending.named(text)) {
-      asked.cancelled = true
-      this.#timers.set(asked, time, orderOf(asked))
-    }
+    this.#requests.cancel(text, time)
   }
 
   #step(step: Step): void {
     const text = keyText(step.key)
-    const pass = this.#passes.get(text)
+    const pass = this.#tree.get(text)
     const { journal, ignored } = next(pass?.journal ?? NONE, slimStep(step), this.#rules)
-    if (ignored === undefined) this.#answered(step, text)
+    if (ignored === undefined) this.#requests.answered(step, text)
     if (journal.state === 'none') return
     if (journal.state === 'done') this.#end(text, step.time)
-    else if (pass) this.#advance(pass, journal, step.time)
+    else if (pass) this.#tree.advance(pass, journal, step.time)
     else {
       this.#begin({ kind: 'pass', text, key: step.key, journal, cancelled: this.#cancels.has(text, step.time) }, step.time)
       if (step.session !== undefined) this.sessions.add(step.session, step.time)
     }
   }
 
-  /** After a step: where it counts, its children or its own time may have changed. */
-  #advance(pass: OpenPass, journal: LiveJournal, time: number): void {
-    const before = pass.journal
-    pass.journal = journal
-    if (before.valid === journal.valid) return
-    if (begunStep(before) === begunStep(journal)) {
-      for (const child of pass.below ?? []) this.#schedule(child, time)
-      return
-    }
-    this.#parentOf(before)?.below?.delete(pass)
-    this.#place(pass, time)
-  }
-
-  #answered(step: Step, text: string): void {
-    const named = step.request === undefined ? undefined : this.#pending.get(step.request)
-    if (named && answersRequest(step, named.fact)) this.forget(named.fact.sequence)
-    for (const asked of [...this.#pending.named(text)]) this.forget(asked.fact.sequence)
-  }
-
   #begin(pass: OpenPass, time: number): void {
-    this.#passes.set(pass.text, pass)
     this.#cancels.delete(pass.text)
     this.tallies.begun(pass.key, time)
-    this.#place(pass, time)
-  }
-
-  /** The pass that this one names as its parent, if that is open. */
-  #parentOf(journal: LiveJournal): OpenPass | undefined {
-    const { parent } = begunStep(journal)
-    return parent && this.#passes.get(keyText(parent))
-  }
-
-  /** Hangs a pass below its parent and sets its time. */
-  #place(pass: OpenPass, time: number): void {
-    pass.hurried = false
-    const parent = this.#parentOf(pass.journal)
-    if (parent) {
-      parent.below ??= new Set()
-      parent.below.add(pass)
-    }
-    this.#schedule(pass, time)
-  }
-
-  #schedule(pass: OpenPass, time: number): void {
-    const parent = this.#parentOf(pass.journal)
-    const hurry = pass.cancelled || cascade(pass.journal, parent) !== undefined
-    if (hurry && pass.hurried) return
-    pass.hurried = hurry
-    this.#timers.set(pass, hurry ? time : expiry(pass.journal, parent).at, orderOf(pass))
+    this.#tree.add(pass, time)
   }
 
   #end(text: string, time: number): void {
     this.#cancels.delete(text)
-    const pass = this.#passes.take(text)
-    if (!pass) return
-    this.tallies.ended(pass.key)
-    this.#parentOf(pass.journal)?.below?.delete(pass)
-    this.#timers.drop(pass)
-    for (const child of pass.below ?? []) this.#schedule(child, time)
+    const pass = this.#tree.end(text, time)
+    if (pass) this.tallies.ended(pass.key)
   }
 
   #endOf(pass: OpenPass, now: number): DueEnd {
-    const parent = this.#parentOf(pass.journal)
-    const { code, why } = verdictOf(pass.journal, { cancelled: pass.cancelled, parent }, now) ?? expiry(pass.journal, parent)
+    const { code, why } = this.#tree.endingOf(pass, now)
     const refusals = pass.refusals === undefined ? {} : { refusals: pass.refusals }
     return { kind: 'end', key: pass.key, code, why, guard: pass.journal.last, journal: pass.journal, ...refusals }
   }
@@ -319,16 +229,16 @@ export class OpenPasses {
   /** Refusals by newer steps of this end so far: remembered with the pass, as `due` may be given out anew. */
   #refused(due: DueEnd, starved: boolean): number {
     const refusals = (due.refusals ?? 0) + (starved ? 1 : 0)
-    const pass = this.#passes.get(keyText(due.key))
+    const pass = this.#tree.get(keyText(due.key))
     if (pass && refusals > 0) pass.refusals = refusals
     return refusals
   }
 
   #stillDue(journal: Exclude<JournalState, { state: 'done' }>, due: DueEnd, now: number): Verdict | undefined {
     const text = keyText(due.key)
-    const asked = due.request && this.#pending.get(due.request.sequence)
+    const asked = due.request && this.#requests.get(due.request.sequence)
     if (journal.state === 'none') return asked && askedVerdict({ ...asked, key: due.key }, now, this.#rules)
-    const cancelled = this.#passes.get(text)?.cancelled || asked?.cancelled || this.#cancels.has(text, begunStep(journal).time)
-    return verdictOf(journal, { cancelled, parent: this.#parentOf(journal) }, now)
+    const cancelled = this.#tree.get(text)?.cancelled || asked?.cancelled || this.#cancels.has(text, begunStep(journal).time)
+    return verdictOf(journal, { cancelled, parent: this.#tree.parentOf(journal) }, now)
   }
 }
