@@ -10,11 +10,17 @@ import type { Subjects } from './subjects.js'
 
 /** Replicas of a service share its questions. */
 const QUEUE = 'passover'
+const TIMEOUT_MS = 2_000
 
 /** Core request; undefined when nobody answers in time, or with bytes that are no body. */
-export async function ask(replies: Replies, subject: string, options: { question: unknown; timeout_ms: number }): Promise<unknown> {
+export async function ask(
+  replies: Replies,
+  subject: string,
+  options: { question: unknown; timeout_ms?: number | undefined },
+): Promise<unknown> {
   const headers = encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE.msgpack })
-  const reply = await replies.request({ subject, data: encode(options.question), headers, timeout_ms: options.timeout_ms })
+  const { question, timeout_ms = TIMEOUT_MS } = options
+  const reply = await replies.request({ subject, data: encode(question), headers, timeout_ms })
   if ('none' in reply) return undefined
   const decoded = decode(reply.message.data, headersOf(reply.message).get(HEADER.contentType))
   return decoded.ok ? decoded.value : undefined

@@ -91,9 +91,13 @@ export class Link {
     return this.#connected && !this.nc.isClosed()
   }
 
-  /** Open subscriptions, for tests that look for leaks. */
+  /** For tests that look for leaks. */
   get subscriptions(): number {
     return this.#subscriptions
+  }
+
+  get listeners(): number {
+    return this.onReconnect.size + this.onDisconnect.size + this.onRefused.size
   }
 
   get maxPayload(): number {

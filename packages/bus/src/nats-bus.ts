@@ -3,43 +3,40 @@ import type { z } from 'zod'
 import { JetStreamApi } from './api.js'
 import { Answering, ask } from './ask.js'
 import type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
+import type { BusContext } from './bus-context.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
 import type { Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, Table } from './bus-stores.js'
-import { ClockKeeper } from './clock-keeper.js'
-import { DurableConsumption } from './consume.js'
-import { settledUpTo } from './ensure.js'
-import { BusReadError } from './errors.js'
-import { idWindowIn, idWindowTold } from './id-window.js'
+import { hearDecided, hintDecided } from './decided.js'
+import { consumeDurable } from './durables.js'
+import { followStream } from './follow.js'
 import { inspect, returnsKept, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
-import { BESIDE, BucketObjects } from './objects.js'
+import { BucketObjects, paceOf } from './objects.js'
+import { Opened } from './opened.js'
 import { BucketPartStore } from './part-store.js'
 import { Publisher } from './publish.js'
 import { StreamWorkSource } from './pull.js'
-import { StreamReader } from './reader.js'
-import { NOTHING, type Replies } from './replies.js'
+import type { StreamReader } from './reader.js'
+import type { Replies } from './replies.js'
 import { askWaiting, hear, hearSteps } from './returned.js'
-import { type StreamInfo, streamInfo, streamUsage } from './stream-info.js'
+import { ServerTime } from './server-time.js'
+import { streamInfo, streamUsage } from './stream-info.js'
 import type { Subjects } from './subjects.js'
 import { KvTable } from './tables.js'
 import {
   ensureAgent,
   ensureBuckets,
-  ensureDecisions,
-  ensureNotifier,
   ensureNotifiers,
-  ensureRequests,
   ensureReturns,
   ensureTopology,
   removeReturns,
   setRequests,
   storesOf,
 } from './topology.js'
-import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIERS, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
 import { within } from './within.js'
 
 interface BusParts {
@@ -50,18 +47,7 @@ interface BusParts {
   timeout_ms: number
 }
 
-const ASK_TIMEOUT_MS = 2_000
-const CONCURRENCY = 64
 const FLUSH_MS = 1_000
-/** Objects of a dispatcher, whose connection carries admissions. */
-const BESIDE_OTHERS = new Set(['snapshots'])
-/** Durables that are made anew by whoever misses them, and how long they wait for an answer that is renewed. */
-const RESTORED: Partial<Record<string, typeof ensureRequests>> = {
-  [DISPATCHER]: ensureRequests,
-  [DECISIONS]: ensureDecisions,
-  ...Object.fromEntries(NOTIFIERS.map((durable) => [durable, ensureNotifier(durable)])),
-}
-const ACK_WAITS: Partial<Record<string, number>> = { [DISPATCHER]: DISPATCHER_ACK_WAIT_MS, [DECISIONS]: DISPATCHER_ACK_WAIT_MS }
 
 /** The bus over one NATS connection: wiring only, each part is a file of its own. */
 export class NatsBus implements Bus {
@@ -74,10 +60,9 @@ export class NatsBus implements Bus {
   readonly #replies: Replies
   readonly #api: JetStreamApi
   readonly #publisher: Publisher
-  readonly #time: ClockKeeper
-  readonly #open = new Set<AsyncDisposable>()
-  #connectedAt = performance.now()
-  #idWindow: number | undefined
+  readonly #context: BusContext
+  readonly #time: ServerTime
+  readonly #opened = new Opened()
   #closing: Promise<void> | undefined
 
   constructor({ link, replies, subjects, identity, timeout_ms }: BusParts) {
@@ -87,22 +72,15 @@ export class NatsBus implements Bus {
     this.#replies = replies
     this.#api = new JetStreamApi(replies, timeout_ms)
     this.#publisher = new Publisher(link, replies, timeout_ms)
-    this.journal = new StreamJournal({ api: this.#api, publisher: this.#publisher }, subjects)
-    this.parts = new BucketPartStore({ link, api: this.#api, publisher: this.#publisher, subjects })
-    this.#time = new ClockKeeper({
-      stream: async () => Date.parse((await this.#info()).ts),
-      service: async (timeout_ms) => {
-        const answer = await this.ask({ op: 'time' }, { timeout_ms })
-        this.#idWindow = idWindowTold(answer) ?? this.#idWindow
-        return answer
-      },
+    this.#context = { link, api: this.#api, publisher: this.#publisher, subjects, identity }
+    this.journal = new StreamJournal(this.#context, subjects)
+    this.parts = new BucketPartStore(this.#context)
+    this.#time = new ServerTime({
+      stream: () => streamInfo(this.#api, subjects),
+      service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }),
     })
     this.closed = link.nc.closed().then((error) => error ?? undefined)
-    link.onReconnect.add(() => {
-      this.#connectedAt = performance.now()
-      this.#time.clock.doubt()
-      void this.#time.keep()
-    })
+    link.onReconnect.add(() => this.#time.reconnected())
   }
 
   /** First measure of the server's clock. */
@@ -123,23 +101,18 @@ export class NatsBus implements Bus {
     return this.#time.clock.measured
   }
   get idWindow(): number | undefined {
-    return this.#idWindow
+    return this.#time.idWindow
   }
   connectedAt(): number {
-    return this.#time.clock.at(this.#connectedAt)
+    return this.#time.connectedAt()
   }
   onReconnect(listener: () => void): () => void {
     return this.#link.onReconnect.add(listener)
   }
   /** What is open on this connection; for tests that look for leaks. */
   get counts(): { subscriptions: number; pending: number; open: number; listeners: number } {
-    const { onReconnect, onDisconnect, onRefused } = this.#link
-    return {
-      subscriptions: this.#link.subscriptions,
-      pending: this.#replies.pending,
-      open: this.#open.size,
-      listeners: onReconnect.size + onDisconnect.size + onRefused.size,
-    }
+    const { subscriptions, listeners } = this.#link
+    return { subscriptions, pending: this.#replies.pending, open: this.#opened.size, listeners }
   }
 
   publish(message: Outgoing): Promise<Outcome> {
@@ -163,57 +136,27 @@ export class NatsBus implements Bus {
   }
 
   work(subagent: string, slot: Slot): WorkSource {
-    const onClose = (source: AsyncDisposable) => this.#open.delete(source)
-    const source = new StreamWorkSource({ link: this.#link, api: this.#api, subjects: this.subjects, onClose }, subagent, slot)
-    this.#open.add(source)
-    return source
+    const onClose = (source: AsyncDisposable) => this.#opened.drop(source)
+    return this.#opened.add(new StreamWorkSource({ ...this.#context, onClose }, subagent, slot))
   }
 
   async consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options: ConsumeSettings = {}): Promise<Consumption> {
-    const { concurrency = CONCURRENCY, onRestored } = options
-    const { stream } = this.subjects
-    const ensure = RESTORED[durable]
-    const waits = { ...ACK_WAITS, [this.subjects.returnsConsumer(this.identity)]: RETURNS_ACK_WAIT_MS }
-    const consumption = new DurableConsumption(this.#link, {
-      stream,
-      durable,
-      concurrency,
-      handler,
-      ack_wait_ms: waits[durable],
-      settled: () => settledUpTo(this.#api, stream, durable),
-      restore: ensure && ((from) => ensure(this.#api, this.subjects, from)),
-      onRestored,
-    })
-    return this.#track(consumption, consumption.closed)
+    const consumption = consumeDurable(this.#context, { durable, handler }, options)
+    return this.#opened.addUntil(consumption.closed, consumption)
   }
 
   async follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following> {
-    const { filters, from, headers_only, in_gulps } = options
-    const reader = new StreamReader(
-      { link: this.#link, api: this.#api },
-      {
-        stream: this.subjects.stream,
-        filters,
-        start: from ?? 1,
-        headers_only,
-        in_gulps,
-        onMessage: (stored) => onMessage(stored, this.subjects.toFact(stored)),
-        onWentBack: (last) => {
-          this.#link.report(new BusReadError(`stream ${this.subjects.stream} went back to ${last}`, 'refused_by_server'))
-          options.onWentBack?.(last)
-        },
-      },
-    )
-    return this.#track(await reader.open(), reader.closed)
+    const reader = await followStream(this.#context, options, onMessage)
+    return this.#opened.addUntil(reader.closed, reader)
   }
 
   async bounds(): Promise<{ first: number; last: number }> {
-    const { state } = await this.#info()
+    const { state } = await this.#time.info()
     return { first: state.first_seq, last: state.last_seq }
   }
 
   async usage(): Promise<StreamUsage> {
-    return streamUsage(await this.#info(), this.subjects)
+    return streamUsage(await this.#time.info(), this.subjects)
   }
 
   workload(subagent: string): Promise<SlotLoad[]> {
@@ -221,7 +164,7 @@ export class NatsBus implements Bus {
   }
 
   inspect(): Promise<Inspection> {
-    return inspect({ link: this.#link, api: this.#api, subjects: this.subjects, skew: () => this.now() - Date.now() })
+    return inspect({ ...this.#context, skew: () => this.now() - Date.now() })
   }
 
   setRequests(state: 'open' | 'closed'): Promise<void> {
@@ -229,75 +172,62 @@ export class NatsBus implements Bus {
   }
 
   async table<T>(bucket: string, schema: z.ZodType<T>): Promise<Table<T>> {
-    const track = (reader: StreamReader) => void this.#track(reader, reader.closed)
-    const context = { link: this.#link, api: this.#api, publisher: this.#publisher, bucket: this.subjects.bucket(bucket), track }
-    return new KvTable(context, schema)
+    const track = (reader: StreamReader) => void this.#opened.addUntil(reader.closed, reader)
+    return new KvTable({ ...this.#context, bucket: this.subjects.bucket(bucket), track }, schema)
   }
 
   async objects(bucket: string): Promise<ObjectStore> {
-    const pace = BESIDE_OTHERS.has(bucket) ? BESIDE : undefined
-    return new BucketObjects({ link: this.#link, api: this.#api, publisher: this.#publisher, bucket: this.subjects.bucket(bucket), pace })
+    return new BucketObjects({ ...this.#context, bucket: this.subjects.bucket(bucket), pace: paceOf(bucket) })
   }
 
   ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {
     const subject = this.subjects.service(options.service ?? 'ask', this.identity)
-    return ask(this.#replies, subject, { question, timeout_ms: options.timeout_ms ?? ASK_TIMEOUT_MS })
+    return ask(this.#replies, subject, { question, timeout_ms: options.timeout_ms })
   }
 
   async answer(handler: (asker: string, question: unknown) => Promise<unknown>, service: Service = 'ask'): Promise<Consumption> {
-    const answering = new Answering({ link: this.#link, subjects: this.subjects }, service, handler)
+    const answering = new Answering(this.#context, service, handler)
     await this.#link.nc.flush().catch(() => undefined)
-    return this.#track(answering, answering.closed)
+    return this.#opened.addUntil(answering.closed, answering)
   }
 
   hintDecided(originator: string): void {
-    this.#link.send(this.subjects.decided(originator), NOTHING)
+    hintDecided(this.#link, this.subjects.decided(originator))
   }
 
   async onDecided(originator: string, listener: () => void): Promise<AsyncDisposable> {
-    const subscription = this.#link.subscribe(this.subjects.decided(originator), listener)
-    return {
-      async [Symbol.asyncDispose]() {
-        if (!subscription.isClosed()) subscription.unsubscribe()
-      },
-    }
+    return hearDecided(this.#link, this.subjects.decided(originator), listener)
   }
 
   async ensureTopology(options?: TopologyOptions): Promise<void> {
     await ensureTopology(this.#api, this.subjects, options)
-    await this.#info()
+    await this.#time.info()
     if (!this.#time.clock.measured) await this.#time.keep()
   }
 
   async ensureAgent(agent: string, options: EnsureAgent): Promise<void> {
-    const { config } = await this.#info()
+    const { config } = await this.#time.info()
     await ensureAgent(this.#api, this.subjects, { ...options, agent, replicas: config.num_replicas })
   }
 
   stores(): Promise<ReadonlyMap<string, number>> {
     return storesOf(this.#api, this.subjects)
   }
-
   ensureBuckets(): Promise<void> {
     return ensureBuckets(this.#api, this.subjects)
   }
-
   ensureReturns(name: string, from: number): Promise<void> {
     return ensureReturns(this.#api, this.subjects, { name, from })
   }
-
   removeReturns(name: string): Promise<void> {
     return removeReturns(this.#api, this.subjects, name)
   }
-
   returnsKept(): Promise<string[]> {
     return returnsKept(this.#api, this.subjects)
   }
-
   ensureNotifiers(): Promise<void> {
     return ensureNotifiers(this.#api, this.subjects)
   }
-
   measureClock(): Promise<boolean> {
     return this.#time.measure()
   }
@@ -309,23 +239,11 @@ export class NatsBus implements Bus {
 
   async #close(): Promise<void> {
     this.#time.stop()
-    await Promise.allSettled([...this.#open].map((open) => open[Symbol.asyncDispose]()))
+    await this.#opened.close()
     // What was published just now should reach the server before we go.
     this.#link.flush()
     if (this.#link.connected) await within(FLUSH_MS, this.#link.nc.flush())
     await this.#replies[Symbol.asyncDispose]()
     await this.#link.nc.close()
-  }
-
-  async #info(): Promise<StreamInfo> {
-    const info = await streamInfo(this.#api, this.subjects)
-    this.#idWindow = idWindowIn(info.config)
-    return info
-  }
-
-  #track<T extends AsyncDisposable>(opened: T, closed: Promise<void>): T {
-    this.#open.add(opened)
-    void closed.then(() => this.#open.delete(opened))
-    return opened
   }
 }

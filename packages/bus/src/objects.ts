@@ -40,8 +40,14 @@ interface ObjectMeta {
 
 const FAST: Pace = { chunk_bytes: 512 * 1024, in_flight: 8 }
 /** For who writes objects on a connection on which somebody waits for what it writes besides: that is behind a quarter of a MiB at most. */
-export const BESIDE: Pace = { chunk_bytes: 128 * 1024, in_flight: 2 }
+const BESIDE: Pace = { chunk_bytes: 128 * 1024, in_flight: 2 }
+/** Objects of a dispatcher, whose connection carries admissions. */
+const BESIDE_OTHERS = new Set(['snapshots'])
 const ROLLUP = { 'Nats-Rollup': 'sub' }
+
+export function paceOf(bucket: string): Pace {
+  return BESIDE_OTHERS.has(bucket) ? BESIDE : FAST
+}
 
 /** An object could not be written, or what is stored is not what its digest says. */
 export class ObjectError extends Error {

@@ -1,0 +1,26 @@
+/** What stands open on a connection: each until it closes by itself, all of it before the connection does. */
+export class Opened {
+  readonly #all = new Set<AsyncDisposable>()
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  add<T extends AsyncDisposable>(opened: T): T {
+    this.#all.add(opened)
+    return opened
+  }
+
+  drop(opened: AsyncDisposable): void {
+    this.#all.delete(opened)
+  }
+
+  addUntil<T extends AsyncDisposable>(closed: Promise<void>, opened: T): T {
+    void closed.then(() => this.drop(opened))
+    return this.add(opened)
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled([...this.#all].map((opened) => opened[Symbol.asyncDispose]()))
+  }
+}
