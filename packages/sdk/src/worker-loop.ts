@@ -1,7 +1,6 @@
 import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
-import { Health, PassOverError, passError, unless, watchConnection } from '@passover/core'
+import { PassOverError } from '@passover/core'
 import type { HealthReport, PassKey, Slot } from '@passover/schemas'
-import { answerRun } from './answer.js'
 import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
 import { type Disposal, execute } from './execute.js'
 import { viewRules } from './id-window.js'
@@ -10,14 +9,13 @@ import { nonces } from './nonce.js'
 import type { Worker, WorkerHome } from './on-pass.js'
 import type { Handler } from './pass.js'
 import type { Presence } from './presence.js'
-import { Registered } from './registered.js'
 import { makeRun, type Run, stopRun } from './run.js'
-import { tellProgress } from './tell.js'
-import { viewJournal } from './view.js'
+import { lookWhetherLost, watchRun } from './watch-run.js'
 import { endingReason, type Work, workOf } from './work-message.js'
 import { WorkPull } from './work-pull.js'
 import type { WorkerContext } from './worker-context.js'
-import { serversText, type Told } from './worker-log.js'
+import { WorkerHealth } from './worker-health.js'
+import type { Told } from './worker-log.js'
 
 const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
@@ -54,27 +52,25 @@ export class WorkerLoop implements Worker {
   readonly #nonce: () => string
   readonly #pull: WorkPull
   readonly #leases: Leases
-  readonly #health: Health
-  readonly #registered: Registered
+  readonly #health: WorkerHealth
   readonly #active = new Roster<Active>()
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
-  #lost = false
   #whenIdle: (() => void) | undefined
   #resolveClosed: () => void = () => undefined
   #undo: () => void = () => undefined
 
   constructor(options: LoopOptions) {
     const { deps, self, window } = options.home
+    const { told, presence } = options
     this.#options = options
     this.subagent = deps.bus.identity
-    this.#context = { deps, self, told: options.told, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
+    this.#context = { deps, self, told, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
-    this.#registered = new Registered(deps)
-    this.#health = this.#watched()
+    this.#health = new WorkerHealth({ deps, told, presence, trouble: () => this.#pull.trouble })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
@@ -103,14 +99,12 @@ export class WorkerLoop implements Worker {
     this.#hearing = hearing
     // While it was cut off, no lease was renewed.
     this.#undo = this.#context.deps.bus.onReconnect(() => {
-      for (const { run } of this.#active.all()) if (run) void this.#lookWhetherLost(run)
+      for (const { run } of this.#active.all()) if (run) void lookWhetherLost(this.#context, run, this.#leases)
     })
     this.#pull.begin()
     this.#options.presence.tick(this.running)
     this.#sweepLater()
-    this.#health.begin()
-    this.#registered.begin()
-    this.#tell('waits', `waits for work (${this.#options.concurrency} at a time)`)
+    this.#health.begin(this.#options.concurrency)
   }
 
   drain(ms = this.#options.drain_ms): Promise<void> {
@@ -199,78 +193,22 @@ export class WorkerLoop implements Worker {
     })
   }
 
-  #watched(): Health {
-    const { deps } = this.#context
-    const { presence } = this.#options
-    const health = new Health({
-      process: 'worker',
-      clock: deps.clock,
-      // That the server is lost or found is told by itself, and that nobody can see it, too.
-      onChange: ({ check: { name, weight, state, what } }) => {
-        this.#noticeServer()
-        if (weight === 'told' || this.#lost) return
-        this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd())
-      },
-    })
-    watchConnection(health, deps.bus, 'told')
-    health.watch('consumers', 'needed', () => unless(this.#pull.trouble ?? (deps.bus.connected ? undefined : 'no work can be taken')))
-    health.watch('registered', 'needed', () => this.#registered.finding)
-    health.watch('presence', 'told', () => unless(presence.trouble))
-    return health
-  }
-
-  #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
-    const { servers = [] } = this.#context.deps
-    this.#options.told({ kind, text: `${this.subagent} ${what}${servers.length > 0 ? ` at ${serversText(servers)}` : ''}` })
-  }
-
-  #noticeServer(): void {
-    const { connected } = this.#context.deps.bus
-    if (connected !== this.#lost) return
-    this.#lost = !connected
-    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
-  }
-
   #sweep(): void {
     const { clock } = this.#context.deps
-    this.#noticeServer()
+    this.#health.noticeServer()
     this.#options.presence.tick(this.running)
     const { lapsed } = this.#leases.sweep(clock.monotonic())
     if (lapsed) this.#leases.doubtOnly(new Set(this.#active.all().flatMap(({ run, delivery }) => (run ? [delivery] : []))))
     const now = clock.now()
     for (const { run } of this.#active.all()) {
       if (!run) continue
-      if (lapsed && this.#leases.isUnsure(run.delivery)) void this.#lookWhetherLost(run)
-      if (now >= run.deadline) stopRun(run, 'deadline', new PassOverError('E010', `the deadline of ${run.control.timeout_ms} ms passed`))
-      else if (now >= run.compute_until) this.#computeTimeOver(run)
-      tellProgress(this.#context, run, now)
+      if (lapsed && this.#leases.isUnsure(run.delivery)) void lookWhetherLost(this.#context, run, this.#leases)
+      watchRun(this.#context, run, now)
     }
-  }
-
-  #computeTimeOver(run: Run): void {
-    if (run.stop !== undefined || run.answer) return
-    const error = passError('E010', `the handler used up its max_compute_time_ms of ${run.control.policy.max_compute_time_ms}`)
-    stopRun(run, 'compute_time', PassOverError.from(error))
-    void answerRun(this.#context, run, { error }).catch(() => undefined)
-  }
-
-  /** The lease was not renewed in time: another attempt may have begun. */
-  async #lookWhetherLost(run: Run): Promise<void> {
-    const steps = await this.#context.deps.bus.journal.glimpse(run.key).catch(() => [])
-    const view = viewJournal(steps, this.#context.rules)
-    // Nothing was read: it is looked at again, and not renewed until then.
-    if (view.last === 0) return
-    if (view.ending.kind === 'return') stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
-    else if (view.last > run.guard) {
-      // However long its handler goes on: the lease is the newer attempt's.
-      this.#leases.release(run.delivery)
-      stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
-    } else this.#leases.renew(run.delivery)
   }
 
   async #drain(ms: number): Promise<void> {
     this.#health.stop()
-    this.#registered.stop()
     const gone = this.#options.presence.stop()
     await this.#pull.stop()
     await this.#idleWithin(ms)

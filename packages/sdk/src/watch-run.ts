@@ -1,0 +1,35 @@
+import { PassOverError, passError } from '@passover/core'
+import { answerRun } from './answer.js'
+import type { Leases } from './lease.js'
+import { type Run, stopRun } from './run.js'
+import { tellProgress } from './tell.js'
+import { viewJournal } from './view.js'
+import type { WorkerContext } from './worker-context.js'
+
+/** From the worker's sweep: stops a run whose time is over, and tells how far it is. */
+export function watchRun(context: WorkerContext, run: Run, now: number): void {
+  if (now >= run.deadline) stopRun(run, 'deadline', new PassOverError('E010', `the deadline of ${run.control.timeout_ms} ms passed`))
+  else if (now >= run.compute_until) endAtComputeTime(context, run)
+  tellProgress(context, run, now)
+}
+
+/** The lease was not renewed in time: another attempt may have begun. */
+export async function lookWhetherLost(context: WorkerContext, run: Run, leases: Leases): Promise<void> {
+  const steps = await context.deps.bus.journal.glimpse(run.key).catch(() => [])
+  const view = viewJournal(steps, context.rules)
+  // Nothing was read: it is looked at again, and not renewed until then.
+  if (view.last === 0) return
+  if (view.ending.kind === 'return') stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
+  else if (view.last > run.guard) {
+    // However long its handler goes on: the lease is the newer attempt's.
+    leases.release(run.delivery)
+    stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
+  } else leases.renew(run.delivery)
+}
+
+function endAtComputeTime(context: WorkerContext, run: Run): void {
+  if (run.stop !== undefined || run.answer) return
+  const error = passError('E010', `the handler used up its max_compute_time_ms of ${run.control.policy.max_compute_time_ms}`)
+  stopRun(run, 'compute_time', PassOverError.from(error))
+  void answerRun(context, run, { error }).catch(() => undefined)
+}

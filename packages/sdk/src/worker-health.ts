@@ -1,0 +1,69 @@
+import { Health, type HealthChange, unless, watchConnection } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
+import type { Deps } from './deps.js'
+import type { Presence } from './presence.js'
+import { Registered } from './registered.js'
+import { serversText, type Told } from './worker-log.js'
+
+interface Watched {
+  deps: Deps
+  told: Told
+  presence: Presence
+  /** Why no work can be taken now. */
+  trouble: () => string | undefined
+}
+
+/** How a worker is, and what it tells of that: it waits for work, lost the server, found it again. */
+export class WorkerHealth {
+  readonly #watched: Watched
+  readonly #health: Health
+  readonly #registered: Registered
+  #lost = false
+
+  constructor(watched: Watched) {
+    const { deps, presence, trouble } = watched
+    this.#watched = watched
+    this.#registered = new Registered(deps)
+    this.#health = new Health({ process: 'worker', clock: deps.clock, onChange: (change) => this.#changed(change) })
+    watchConnection(this.#health, deps.bus, 'told')
+    this.#health.watch('consumers', 'needed', () => unless(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))
+    this.#health.watch('registered', 'needed', () => this.#registered.finding)
+    this.#health.watch('presence', 'told', () => unless(presence.trouble))
+  }
+
+  report(): HealthReport {
+    return this.#health.report()
+  }
+
+  begin(concurrency: number): void {
+    this.#health.begin()
+    this.#registered.begin()
+    this.#tell('waits', `waits for work (${concurrency} at a time)`)
+  }
+
+  stop(): void {
+    this.#health.stop()
+    this.#registered.stop()
+  }
+
+  /** Looks whether the server is there; a change is told once. */
+  noticeServer(): void {
+    const { connected } = this.#watched.deps.bus
+    if (connected !== this.#lost) return
+    this.#lost = !connected
+    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
+  }
+
+  /** That the server is lost or found is told by itself, and that nobody can see the worker, too. */
+  #changed({ check: { name, weight, state, what } }: HealthChange): void {
+    this.noticeServer()
+    if (weight === 'told' || this.#lost) return
+    this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd())
+  }
+
+  #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
+    const { deps, told } = this.#watched
+    const { servers = [] } = deps
+    told({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? ` at ${serversText(servers)}` : ''}` })
+  }
+}
