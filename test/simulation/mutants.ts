@@ -17,7 +17,8 @@ const ATTEMPT = 'packages/sdk/dist/attempt.js'
 const VIEW = 'packages/sdk/dist/view.js'
 const LIFECYCLE = 'packages/core/dist/lifecycle.js'
 const OPEN_PASS = 'packages/core/dist/open-pass.js'
-const OPEN = 'packages/core/dist/open.js'
+const OPEN_REQUESTS = 'packages/core/dist/open-requests.js'
+const OPEN_TREE = 'packages/core/dist/open-tree.js'
 const JOURNAL = 'packages/bus/dist/journal.js'
 
 /** Every one must be caught: by its name in the model where it is one of the model's. */
@@ -168,7 +169,7 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'if (rules.digest !== undefined && digest !== rules.digest)',
     put: 'if (false)',
   },
-  no_requests: { config: 'mute', breaks: 'the timekeeper', file: OPEN, find: 'this.#pending.add(asked);', put: '' },
+  no_requests: { config: 'mute', breaks: 'the timekeeper', file: OPEN_REQUESTS, find: 'this.#pending.add(asked);', put: '' },
   no_expiry: {
     config: 'hold',
     breaks: 'the timekeeper',
@@ -205,7 +206,7 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'charged = { ok: true, rest: undefined }; if (!charged)',
   },
   no_cancel: { config: 'child', breaks: 'P5', file: OPEN_PASS, find: 'if (known.cancelled)', put: 'if (false)' },
-  cancel_unheard: { config: 'cancelled', breaks: 'P5', file: OPEN, find: 'pass.cancelled = true;', put: '' },
+  cancel_unheard: { config: 'cancelled', breaks: 'P5', file: OPEN_TREE, find: 'pass.cancelled = true;', put: '' },
   ...NOT_OF_THE_MODEL,
 }
 
