@@ -175,6 +175,13 @@ describe.skipIf(!hasTerminal())('passover apply at a terminal', () => {
     agreed.child.stdin?.write('y')
     expect((await agreed.ended).code).toBe(0)
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\n')
+    // Where the files are so already there is nothing to write, but still something to say yes to.
+    const same = await proposed([change('a', 'one\n', 'ONE\n')])
+    await using unsaid = atTerminal(['apply', same, '--as', 'maria'], cwd)
+    await unsaid.printed('Approve 1 change')
+    unsaid.child.stdin?.write('n')
+    expect((await unsaid.ended).code).toBe(1)
+    expect((await show(same, cwd)).decisions).toEqual([])
     await using told = atTerminal(['undo', id, '--yes', '--as', 'maria'], cwd)
     expect((await told.ended).code).toBe(0)
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')

@@ -55,9 +55,8 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
     return stopped ? 1 : 0
   }
   if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready.plan, view))
-  const changes = ready.plan.changes.length
-  const asks = changes > 0 && !given.yes && terminal.interactive
-  if (asks && !(await agreed(`Apply ${count(changes, 'change')} in ${given.directory}?`))) return 1
+  const question = given.yes ? undefined : questionOf(ready, given.directory)
+  if (question && terminal.interactive && !(await agreed(question))) return 1
   if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
   const decision = await decisionOf(bus, ready)
   const { tracing, directory } = given
@@ -68,6 +67,13 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
   terminal.show({ ...document, decision: brief(decision), ...applied }, () => renderApplied(applied, { ...view, id: ready.pass.row.id }))
   return exitOf(applied)
+}
+
+/** What a person says yes to: to writing, to deciding, or to both. Undefined: neither is left to do. */
+function questionOf({ plan, judged, taken }: Ready, directory: string): string | undefined {
+  const changes = plan.changes.length
+  if (changes > 0) return `Apply ${count(changes, 'change')} in ${directory}?`
+  return judged.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
 }
 
 /** To apply is to approve: where nobody can be asked, that is said and not supposed. */
