@@ -58,6 +58,7 @@ export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel
 export { openPolicy, packPolicy } from './policy-frame.js'
 export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-place.js'
 export type { KnownAgents } from './policy-rules-agents.js'
+export { REGISTRY } from './policy-rules-agents.js'
 export {
   hasBlocker,
   hasCritical,

@@ -177,6 +177,8 @@ describe('with the registry', () => {
     ])
     expect(told[1]?.suggestion).toBe('did you mean audit?')
     expect(told[0]?.suggestion).toContain('passover agents add inspektor')
+    // Registered as a subagent alone, bob could begin nothing.
+    expect(told[2]?.suggestion).toBe('passover agents add bob --originates always')
   })
 
   it('roles are held against enabled pairs', () => {
@@ -185,6 +187,11 @@ describe('with the registry', () => {
     ])
     expect(places({ pairs: { 'scout->audit': {} } })).toEqual([['error', '$.pairs["scout->audit"]', 'agent scout, roles.originates']])
     expect(places({ pairs: { 'scout->audit': { enabled: false } } })).toEqual([])
+    const mends = (document: PassOverPreferences) => check(document, known).map(({ suggestion }) => suggestion)
+    expect(mends({ pairs: { 'audit->alice': {}, 'scout->audit': {} } })).toEqual([
+      expect.stringContaining('passover agents set alice --subagent'),
+      expect.stringContaining('passover agents set scout --originates within_a_pass'),
+    ])
   })
 
   it('an agent among the approvers is none', () => {

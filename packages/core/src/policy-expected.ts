@@ -8,6 +8,8 @@ interface Issue {
   expected?: string
   minimum?: number | bigint
   maximum?: number | bigint
+  /** false: the bound itself is no longer within. */
+  inclusive?: boolean
   origin?: string
   values?: unknown[]
 }
@@ -31,7 +33,7 @@ export function expectedOf(issue: Issue): string {
     case 'too_big':
       return `at most ${issue.maximum}${UNITS[issue.origin ?? ''] ?? ''}`
     case 'too_small':
-      return `at least ${issue.minimum}${UNITS[issue.origin ?? ''] ?? ''}`
+      return `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}${UNITS[issue.origin ?? ''] ?? ''}`
     case 'invalid_value':
       return `one of ${(issue.values ?? []).map((value) => JSON.stringify(value)).join(', ')}`
     case 'invalid_key':

@@ -56,6 +56,8 @@ describe('a fault says what stands there, what was expected, and what was probab
     [{ defaults: { timeout_ms: '30s' } }, '"30s"', /a (whole )?number/, 'did you mean 30000 (milliseconds)?'],
     [{ defaults: { timeout_ms: '30' } }, '"30"', /a (whole )?number/, 'did you mean 30 without quotes?'],
     [{ defaults: { timeout_ms: 1.5 } }, '1.5', /whole number/, undefined],
+    [{ defaults: { timeout_ms: 0 } }, '0', /^more than 0$/, undefined],
+    [{ defaults: { lease_ms: 1 } }, '1', /^at least 100$/, undefined],
     [{ defaults: { auto_return: 'true' } }, '"true"', /true or false/, 'did you mean true without quotes?'],
     [{ defaults: { notify_on_return: 'allways' } }, '"allways"', /"always", "only_issues", "never"/, 'did you mean always?'],
     [{ pairs: { 'alice => audit': {} } }, '{}', /originator->subagent/, 'did you mean "alice->audit"?'],

@@ -4,6 +4,9 @@ import { nearest } from './policy-expected.js'
 import type { PolicyFault } from './policy-faults.js'
 import type { PolicyPlace, Segment } from './policy-place.js'
 
+/** The second place of a fault about somebody who is not there. */
+export const REGISTRY = 'the registry of agents'
+
 /** The registry's records by name; undefined: it is not known, so that nothing is said about who is missing. */
 export type KnownAgents = ReadonlyMap<string, AgentRecord> | undefined
 
@@ -15,9 +18,9 @@ export function agentRules(document: PassOverPreferences, agents: KnownAgents): 
   if (!agents) return []
   const pairs = pairEntries(document)
   return [
-    ...subagentEntries(document).flatMap((entry) => missing(entry.name, entry.at, { agents, severity: 'error' })),
-    ...pairs.flatMap((pair) => missing(pair.to, pair.at, { agents, severity: 'error' })),
-    ...pairs.flatMap((pair) => missing(pair.from, pair.at, { agents, severity: 'warning' })),
+    ...subagentEntries(document).flatMap((entry) => missing(entry.name, entry.at, { agents, as: 'subagent' })),
+    ...pairs.flatMap((pair) => missing(pair.to, pair.at, { agents, as: 'subagent' })),
+    ...pairs.flatMap((pair) => missing(pair.from, pair.at, { agents, as: 'originator' })),
     ...pairs.filter(({ value }) => value.enabled !== false).flatMap((pair) => roles(pair, agents)),
     ...[...pairs, { at: ['defaults'], name: 'defaults', value: document.defaults ?? {} }].flatMap((entry) => approvers(entry, agents)),
   ]
@@ -25,15 +28,22 @@ export function agentRules(document: PassOverPreferences, agents: KnownAgents): 
 
 interface Missing {
   agents: NonNullable<KnownAgents>
-  severity: PolicyFault['severity']
+  as: 'originator' | 'subagent'
 }
 
-function missing(name: string, at: Segment[], { agents, severity }: Missing): PolicyFault[] {
+/** How each is registered: one that is registered as a subagent alone may begin nothing by itself. */
+const REGISTERING: Record<Missing['as'], (name: string) => string> = {
+  originator: (name) => `passover agents add ${name} --originates always`,
+  subagent: (name) => `start a worker for it, or passover agents add ${name}`,
+}
+
+function missing(name: string, at: Segment[], { agents, as }: Missing): PolicyFault[] {
+  const severity = as === 'subagent' ? 'error' : 'warning'
   if (agents.has(name)) return []
   const close = nearest(name, [...agents.keys()])
-  const second: PolicyPlace = { level: 'registry', path: 'the registry of agents', value: undefined }
+  const second: PolicyPlace = { level: 'registry', path: REGISTRY, value: undefined }
   const why = `there is no agent ${name}`
-  const suggestion = close ? `did you mean ${close}?` : `start a worker for it, or passover agents add ${name}`
+  const suggestion = close ? `did you mean ${close}?` : REGISTERING[as](name)
   return [conflict({ severity, first: entryPlace({ at }), second, why, suggestion })]
 }
 
@@ -41,15 +51,17 @@ function roles(pair: ReturnType<typeof pairEntries>[number], agents: NonNullable
   const first = said(pair, 'enabled') ?? entryPlace(pair)
   const to = agents.get(pair.to)
   const from = agents.get(pair.from)
-  const suggestion = 'disable the pair, or change the role: passover agents add'
+  const suggestion = (name: string, role: string) => `disable the pair, or change the role: passover agents set ${name} ${role}`
   const faults: PolicyFault[] = []
   if (to && !to.roles.subagent) {
     const why = `${pair.to} is no subagent`
-    faults.push(conflict({ severity: 'error', first, second: registered(to, 'roles.subagent', false), why, suggestion }))
+    const second = registered(to, 'roles.subagent', false)
+    faults.push(conflict({ severity: 'error', first, second, why, suggestion: suggestion(pair.to, '--subagent') }))
   }
   if (from?.roles.originates === 'never') {
     const why = `${pair.from} may not pass over`
-    faults.push(conflict({ severity: 'error', first, second: registered(from, 'roles.originates', 'never'), why, suggestion }))
+    const second = registered(from, 'roles.originates', 'never')
+    faults.push(conflict({ severity: 'error', first, second, why, suggestion: suggestion(pair.from, '--originates within_a_pass') }))
   }
   return faults
 }

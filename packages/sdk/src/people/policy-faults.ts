@@ -1,4 +1,4 @@
-import type { PolicyFault, PolicyPlace } from '@passover/core'
+import { type PolicyFault, type PolicyPlace, REGISTRY } from '@passover/core'
 import { Failure } from './failure.js'
 import { count } from './words.js'
 
@@ -16,10 +16,18 @@ export function invalidPolicy(what: string, faults: FaultInFile[]): Failure {
   const errors = faults.filter(({ severity }) => severity === 'error')
   const code = errors.every((fault) => fault.code === 'E031') ? 'E031' : 'E030'
   return new Failure(code, `${what} has ${count(errors.length, 'fault')}`, {
-    hint: 'nothing was changed; mend it and try again',
+    hint: `nothing was changed; ${errors.every(isMissing) ? LATER : 'mend it'} and try again`,
     faults: faults.map(jsonFault),
     lines: faults.map(faultText),
   })
+}
+
+/** Nothing is wrong with the document itself: a project's policy is often written before its agents are there. */
+const LATER = 'register who is missing, or say that they come later (--allow-missing),'
+
+/** Whether a fault is only that nobody has that name (yet). */
+export function isMissing({ places }: Pick<PolicyFault, 'places'>): boolean {
+  return places.some(({ path }) => path === REGISTRY)
 }
 
 /** As --json tells it: what a person reads, and where each place stands. */

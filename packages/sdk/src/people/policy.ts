@@ -3,7 +3,7 @@ import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@pass
 import { type AgentRecord, agentRecord, type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
 import { Failure } from './failure.js'
 import { schemaFaults } from './output-schema.js'
-import { invalidPolicy } from './policy-faults.js'
+import { invalidPolicy, isMissing } from './policy-faults.js'
 import { ago, dateTime } from './words.js'
 
 /** What is in force: version 0 is the system's defaults. */
@@ -75,9 +75,7 @@ export async function gate(document: PassOverPreferences, { what, agents, before
 /** With `allowMissing` a name that nobody has is a warning. */
 export function lenient<F extends PolicyFault>(faults: F[], allowMissing: boolean): F[] {
   if (!allowMissing) return faults
-  return faults.map((fault) =>
-    fault.places.some(({ path }) => path === 'the registry of agents') ? { ...fault, severity: 'warning' } : fault,
-  )
+  return faults.map((fault) => (isMissing(fault) ? { ...fault, severity: 'warning' } : fault))
 }
 
 /** Publishes. Failure with exit 1 when somebody was faster, E013 where this person may not. */
