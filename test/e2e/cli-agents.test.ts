@@ -25,7 +25,7 @@ const lines = async () => (await json<Line[]>(['agents'], { cwd })).document
 const line = async (name: string) => (await lines()).find((one) => one.name === name)
 
 describe('who is up', () => {
-  it('shows how many workers there are, how busy, and no more once they stopped', async () => {
+  it('shows how many workers there are, how busy, and no more once one stopped; who removes the agent hears who is left', async () => {
     await using one = cli(['work', 'busy', '--concurrency', '2', '--', 'sleep', '600'], { cwd })
     await using two = cli(['work', 'busy', '--concurrency', '3', '--', 'sleep', '600'], { cwd })
     await Promise.all([one.printed('Working as busy', 'stderr'), two.printed('Working as busy', 'stderr')])
@@ -38,9 +38,16 @@ describe('who is up', () => {
     expect((await run(['agents'], { cwd })).stdout).toMatch(/^busy +yes +within a pass +2 +1\/5 /m)
     await run(['cancel', document.id, '--yes'], { cwd })
     one.kill('SIGTERM')
+    await one.ended
+    await until('one is left, idle', async () => {
+      const { up, busy, places } = (await line('busy')) ?? {}
+      return up === 1 && busy === 0 && places === 3
+    })
+    const removed = await run(['agents', 'remove', 'busy', '--yes'], { cwd })
+    expect(removed).toMatchObject({ code: 0, stdout: expect.stringMatching(/1 worker of it is still up[\s\S]*passover agents add busy/) })
     two.kill('SIGTERM')
-    await Promise.all([one.ended, two.ended])
-    expect(await line('busy')).toMatchObject({ up: 0, busy: 0, places: 0 })
+    await two.ended
+    expect(await line('busy')).toBeUndefined()
   })
 
   it('a pass to a known agent without workers waits, and request, list and show say why; an unknown one is refused at once', async () => {
@@ -132,7 +139,8 @@ describe('the registry', () => {
   })
 
   it('lets go of an agent, with passes to it open only when told so', async () => {
-    await run(['agents', 'add', 'leaver'], { cwd })
+    const added = await run(['agents', 'add', 'leaver'], { cwd })
+    expect(added.stdout).toContain('passover agents set leaver --originates always')
     const { document } = await json<{ id: string }>(['request', '--to', 'leaver', '--objective', 'x', '--no-wait', '--timeout', '10m'], {
       cwd,
     })

@@ -164,8 +164,9 @@ describe('agents', () => {
       ]),
     )
     expect((await run(['agents'], { cwd })).stdout).toContain('IDLE')
+    // That it may never pass over was said, and is not taken back by another word.
     expect(await json(['agents', 'add', 'reader', '--no-subagent'], { cwd })).toMatchObject({
-      document: { roles: { originates: 'always', subagent: false }, description: 'reads' },
+      document: { roles: { originates: 'never', subagent: false }, description: 'reads' },
     })
     expect(await json(['request', '--to', 'reader', '--objective', 'x'], { cwd })).toMatchObject({
       code: 4,

@@ -1,17 +1,19 @@
 import { expect, it } from 'vitest'
 import { json, openProject, run } from './cli-harness.js'
 
-it('policy explain says who is not registered, and both limits where both bind', async () => {
+it('policy explain says who is not registered or may begin nothing, and both limits where both bind', async () => {
   await using project = await openProject()
   const { cwd } = project
-  const explained = (to: string) => json<{ fields: { field: string }[]; registered: boolean }>(['policy', 'explain', 'alice', to], { cwd })
+  type Explained = { fields: { field: string }[]; registered: boolean; originates?: string }
+  const explained = (to: string) => json<Explained>(['policy', 'explain', 'alice', to], { cwd })
   expect(await explained('ghost')).toMatchObject({ code: 0, document: { registered: false } })
   expect((await run(['policy', 'explain', 'alice', 'ghost'], { cwd })).stdout).toContain('ghost is not registered')
   await run(['agents', 'add', 'audit'], { cwd })
+  await run(['agents', 'add', 'alice'], { cwd })
   await run(['policy', 'set', 'max_active', '7', '--pair', 'alice->audit'], { cwd })
   await run(['policy', 'set', 'max_active', '5', '--to', 'audit'], { cwd })
   const { document } = await explained('audit')
-  expect(document.registered).toBe(true)
+  expect(document).toMatchObject({ registered: true, originates: 'within_a_pass' })
   expect(document.fields.find(({ field }) => field === 'max_active')).toMatchObject({
     value: 7,
     level: 'pair',
@@ -20,4 +22,5 @@ it('policy explain says who is not registered, and both limits where both bind',
   const { stdout } = await run(['policy', 'explain', 'alice', 'audit'], { cwd })
   expect(stdout).toMatch(/max_active +7 and 5 +pair and subagent/)
   expect(stdout).not.toContain('audit is not registered')
+  expect(stdout).toContain('alice passes over only while it works on a pass')
 })

@@ -79,7 +79,8 @@ describe('registration (D12)', () => {
   test('an agent that is registered as no subagent may not work; a question that is none is E005', async () => {
     await using world = await World.start()
     await world.agentRecord('alice', { originates: 'always', subagent: false })
-    expect(await registerAs(world, 'alice')).toMatchObject({ ok: false, error: { code: 'E001' } })
+    const refused = { code: 'E001', details: { mend: expect.stringContaining('passover agents set alice --subagent') } }
+    expect(await registerAs(world, 'alice')).toMatchObject({ ok: false, error: refused })
     expect(await registerAs(world, 'audit', { skills: 'all' })).toMatchObject({ ok: false, error: { code: 'E005' } })
   })
 

@@ -17,6 +17,15 @@ describe('the record of an agent', () => {
     expect(make({ subagent: false, originates: 'never' }).roles).toEqual({ originates: 'never', subagent: false })
   })
 
+  it('that turns follows its kind, but who may never pass over does not get to by a word about something else', () => {
+    const turned = (originates: AgentRecord['roles']['originates'], subagent: boolean) =>
+      make({ subagent }, make({ originates, subagent: !subagent })).roles
+    expect(turned('within_a_pass', false)).toEqual({ originates: 'always', subagent: false })
+    expect(turned('always', true)).toEqual({ originates: 'within_a_pass', subagent: true })
+    expect(turned('never', false)).toEqual({ originates: 'never', subagent: false })
+    expect(turned('never', true)).toEqual({ originates: 'never', subagent: true })
+  })
+
   it('keeps what is not named', () => {
     const before = make({ description: 'checks', skills: ['types'], originates: 'never', defaults: { max_active: 2, timeout_ms: 5_000 } })
     expect(make({ defaults: { max_active: 3 } }, before)).toMatchObject({

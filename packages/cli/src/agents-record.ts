@@ -55,11 +55,11 @@ function fileRecord(name: string, { path, record }: NonNullable<AgentChange['fil
   return rest
 }
 
-/** Somebody who receives no passes starts them by itself, where nothing else is said. */
+/** Somebody who receives no passes starts them by itself, where nothing else is said; a `never` stays until it is taken back. */
 function rolesOf(base: Base, { originates, subagent }: AgentChange): unknown {
   const before = base.roles as Partial<AgentRecord['roles']> | undefined
   const receives = subagent ?? before?.subagent ?? true
-  const turned = subagent !== undefined && subagent !== before?.subagent
+  const turned = subagent !== undefined && subagent !== before?.subagent && before?.originates !== 'never'
   const usual = receives ? 'within_a_pass' : 'always'
   return { ...before, originates: originates ?? (turned ? usual : (before?.originates ?? usual)), subagent: receives }
 }

@@ -15,7 +15,7 @@ export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
 }
 
 /** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what (DESIGN §2). */
-export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; changed: boolean }> {
+export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
   const table = await bus.table('agents', agentRecord)
   const present = await table.get(change.name)
   const record = changedRecord(present?.value, change, {
@@ -28,7 +28,7 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
   await publish(bus, { v: WIRE_VERSION, name: record.name, record })
   const revision = present ? await table.update(record.name, record, present.revision) : await table.create(record.name, record)
   if (revision === undefined) throw notStored('somebody else changed it at the same time')
-  return { record, changed: present !== undefined }
+  return { record, before: present?.value }
 }
 
 /** Takes an agent out of the registry: passes to it are refused from then on. Event first. */

@@ -62,6 +62,9 @@ export function originatorFault({ request, agents }: AdmitInput): PassError | un
 export function subagentFault({ request, agents }: AdmitInput): PassError | undefined {
   const subagent = request.subagent_id
   if (!agents.subagent) return passError('E001', `There is no agent ${subagent}`, { agent: subagent })
-  if (!agents.subagent.roles.subagent) return passError('E001', `${subagent} is not a subagent`, { agent: subagent })
+  if (!agents.subagent.roles.subagent) {
+    const mend = `let it receive passes: passover agents set ${subagent} --subagent`
+    return passError('E001', `${subagent} is not a subagent`, { agent: subagent, mend })
+  }
   return undefined
 }

@@ -179,6 +179,7 @@ describe('admit', () => {
       expect(refusal({ agents: { originator: agent('alice'), open: true } })).toMatchObject({ code: 'E001', details: { agent: 'audit' } })
       expect(refusal({ agents: { originator: agent('alice'), subagent: agent('audit', { subagent: false }), open: true } })).toMatchObject({
         code: 'E001',
+        details: { mend: expect.stringContaining('passover agents set audit --subagent') },
       })
     })
 

@@ -64,6 +64,8 @@ export class WorkerHealth {
   #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
     const { deps, told } = this.#watched
     const { servers = [] } = deps
-    told({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? ` at ${serversText(servers)}` : ''}` })
+    // How it is may end in what to do, which is not done at an address.
+    const where = kind === 'health' ? ` (${serversText(servers)})` : ` at ${serversText(servers)}`
+    told({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? where : ''}` })
   }
 }

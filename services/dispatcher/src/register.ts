@@ -1,5 +1,13 @@
 import { passError } from '@passover/core'
-import { type AgentRecord, agentName, canonicalJson, type RegisterAnswer, type RegisterQuestion, registerQuestion } from '@passover/schemas'
+import {
+  type AgentRecord,
+  agentName,
+  canonicalJson,
+  type PassError,
+  type RegisterAnswer,
+  type RegisterQuestion,
+  registerQuestion,
+} from '@passover/schemas'
 import type { Context } from './context.js'
 import { registerDelivery } from './register-delivery.js'
 import { refused, tell } from './tell-agent.js'
@@ -28,7 +36,7 @@ export async function register(
   }
   const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
   if (present && !begins) {
-    if (!present.roles.subagent) return refused(passError('E001', `"${name.data}" is registered, but not as a subagent`))
+    if (!present.roles.subagent) return refused(notSubagent(name.data))
     return options.registration === 'open' ? describe(context, present, question.data) : { ok: true }
   }
   if (options.registration === 'closed') {
@@ -59,6 +67,11 @@ function known(
   if (question.durable_returns)
     return record?.durable_returns ? { ok: true } : refused(passError('E041', `returns do not wait for "${name}"`))
   return record?.roles.subagent ? { ok: true } : refused(passError('E001', `"${name}" is not registered as a subagent`))
+}
+
+function notSubagent(agent: string): PassError {
+  const mend = `a person lets it receive passes: passover agents set ${agent} --subagent`
+  return passError('E001', `"${agent}" is registered, but not as a subagent`, { agent, mend })
 }
 
 function newRecord(name: string, question: RegisterQuestion, now: number): AgentRecord {

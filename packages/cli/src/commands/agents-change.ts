@@ -1,3 +1,4 @@
+import type { AgentRecord } from '@passover/schemas'
 import { Command, Option } from 'commander'
 import type { AgentChange } from '../agents-record.js'
 import { action, type Context } from '../context.js'
@@ -86,13 +87,18 @@ async function change(context: Context, { options, name, must_exist }: Change): 
   const wanted = await changeOf(context, name, options)
   await using bus = await connectPerson(context)
   if (must_exist) await readAgent(bus, name)
-  const { record, changed } = await writeAgent(bus, wanted)
-  const receives = record.roles.subagent ? 'receives passes' : 'receives no passes'
-  context.terminal.show(
-    record,
-    () => `${changed ? 'Changed' : 'Registered'} ${name}: ${receives}, originates ${record.roles.originates.replaceAll('_', ' ')}.`,
-  )
+  const { record, before } = await writeAgent(bus, wanted)
+  context.terminal.show(record, () => changedText(record, before, options))
   return 0
+}
+
+/** Who is not registered may begin passes where registration is open: that being registered takes this away must not be found out by E013. */
+function changedText({ name, roles }: AgentRecord, before: AgentRecord | undefined, { originates }: ChangeOptions): string {
+  const receives = roles.subagent ? 'receives passes' : 'receives no passes'
+  const done = `${before ? 'Changed' : 'Registered'} ${name}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
+  const unsaid = originates === undefined && roles.originates === 'within_a_pass' && before?.roles.originates !== 'within_a_pass'
+  if (!unsaid) return done
+  return `${done}\n  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`
 }
 
 async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {

@@ -24,12 +24,15 @@ export function removeCommand(): Command {
 async function remove(context: Context, options: RemoveOptions, name: string): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { openPassesTo, readAgent, removeAgent } = await import('../agents-write.js')
+  const { readPresence } = await import('@passover/sdk/people')
   await using bus = await connectPerson(context)
   await readAgent(bus, name)
-  const { passes, more } = await openPassesTo(bus, name)
+  const [{ passes, more }, presence] = await Promise.all([openPassesTo(bus, name), readPresence(bus, name)])
   const open = `${more ? 'more than ' : ''}${count(passes.length, 'pass', 'passes')}`
+  const up = presence.get(name)?.instances ?? 0
   if (options.dryRun) {
-    context.terminal.show({ name, dry_run: true, open: passes.length }, () => `Would remove ${name}; ${open} to it open.`)
+    const document = { name, dry_run: true, open: passes.length, workers: up }
+    context.terminal.show(document, () => `Would remove ${name}; ${open} to it open, ${count(up, 'worker')} up.`)
     return 0
   }
   if (passes.length > 0 && !options.yes && !(await mayRemove(context, `Remove ${name}, with ${open} to it open?`))) {
@@ -38,11 +41,20 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
     })
   }
   await removeAgent(bus, name)
-  context.terminal.show(
-    { name, removed: true, open: passes.length },
-    () => `Removed ${name}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`,
+  context.terminal.show({ name, removed: true, open: passes.length, workers: up }, () =>
+    [`Removed ${name}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`, ...stillUp(name, up)].join('\n'),
   )
   return 0
+}
+
+/** Nobody stops a worker from here, and one that starts anew may put the agent back. */
+function stillUp(name: string, up: number): string[] {
+  if (up === 0) return []
+  const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still up and will get no passes`
+  return [
+    `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (one that starts anew registers ${name} again where registration is open),`,
+    `  or take it back: passover agents add ${name}`,
+  ]
 }
 
 async function mayRemove({ terminal }: Context, question: string): Promise<boolean> {

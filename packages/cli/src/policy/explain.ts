@@ -27,7 +27,7 @@ export async function runExplain(context: Context, options: ExplainOptions, from
   const { terminal } = context
   const override = options.override === undefined ? undefined : parsed('--override', options.override, agentPairOverride)
   const request = options.request === undefined ? undefined : ownSettings(options.request)
-  const { source, agent, registered } = await sourceOf(context, options, to)
+  const { source, agent, registered, originates } = await sourceOf(context, options, { from, to })
   const explained = explainPolicy(source.document, { from, to, agent, override, request })
   if (!explained.ok) throw PassOverError.from(explained.error)
   const { fields, policy_name, overridden } = explained.value
@@ -39,6 +39,7 @@ export async function runExplain(context: Context, options: ExplainOptions, from
       policy: source.name,
       version: source.version,
       ...(registered === undefined ? {} : { registered }),
+      ...(originates === undefined ? {} : { originates }),
       policy_name,
       policy_override: overridden,
       fields: rows.map(({ field, value, level, place, said, also, line }) => ({
@@ -55,10 +56,18 @@ export async function runExplain(context: Context, options: ExplainOptions, from
       const head = [`${from} -> ${to} under ${policy_name}, ${source.name}`]
       if (registered === false)
         head.push(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`)
+      if (originates !== undefined && originates !== 'always') head.push(ORIGINATES[originates](from))
       return [...head, '', table(rows, terminal)].join('\n')
     },
   )
   return 0
+}
+
+/** What the registry says beside the policy: a pair that is enabled may be refused all the same. */
+const ORIGINATES = {
+  never: (from: string) => `${from} may never pass over (E013): passover agents set ${from} --originates always changes that.`,
+  within_a_pass: (from: string) =>
+    `${from} passes over only while it works on a pass (else E013): passover agents set ${from} --originates always changes that.`,
 }
 
 type Row = ExplainedField & { line: string | undefined }
@@ -101,9 +110,11 @@ interface Explained {
   agent: AgentRecord | undefined
   /** Undefined: a file is explained, and no registry was asked. */
   registered: boolean | undefined
+  /** When the originator may pass over, where it is registered. */
+  originates: AgentRecord['roles']['originates'] | undefined
 }
 
-async function sourceOf(context: Context, options: ExplainOptions, to: string): Promise<Explained> {
+async function sourceOf(context: Context, options: ExplainOptions, { from, to }: { from: string; to: string }): Promise<Explained> {
   const named = typeof options.file === 'string' ? options.file : undefined
   const file = findPolicyFile({ ...context, path: named })
   const read = file && readPolicyFile(file, undefined)
@@ -114,7 +125,8 @@ async function sourceOf(context: Context, options: ExplainOptions, to: string): 
   if (options.file) {
     if (!file || !read) throw usage('--file: there is no policy file here', 'give its path: --file <path>')
     if (!read.document) throw invalidPolicy(file.shown, read.faults)
-    return { source: { name: file.shown, document: read.document, lineAt }, agent: undefined, registered: undefined }
+    const unasked = { agent: undefined, registered: undefined, originates: undefined }
+    return { source: { name: file.shown, document: read.document, lineAt }, ...unasked }
   }
   await using session = await openPolicy(context)
   const { version, document } = await inForce(session)
@@ -122,7 +134,7 @@ async function sourceOf(context: Context, options: ExplainOptions, to: string): 
   const name = version === 0 ? 'the defaults (no policy was published)' : `policy version ${version}`
   const source: Source = { name, version, document, lineAt: same ? lineAt : () => undefined }
   const agent = session.agents?.get(to)
-  return { source, agent, registered: agent !== undefined }
+  return { source, agent, registered: agent !== undefined, originates: session.agents?.get(from)?.roles.originates }
 }
 
 /** What of a request is an override too. */
