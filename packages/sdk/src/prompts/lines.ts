@@ -64,9 +64,9 @@ function given({ pass_context, pass_files, max_context_size_bytes }: EffectivePo
 }
 
 function changes({ can_modify_files, require_user_approval, auto_apply }: EffectivePolicy): string {
-  if (!can_modify_files) return 'changes are proposals, and a person decides about them'
+  if (require_user_approval && !can_modify_files) return 'changes are proposals, and a person decides about them'
   if (require_user_approval) return 'a person approves before its changes are applied'
-  return auto_apply ? 'its changes may be applied at once' : 'its changes are applied when you say so'
+  return auto_apply && can_modify_files ? 'its changes may be applied at once' : 'its changes are applied when you say so'
 }
 
 function toolsOf({ can_run_tools, tools }: EffectivePolicy, who: string): string[] {

@@ -113,6 +113,16 @@ describe('renderPrompt', () => {
     expect(prompt).not.toContain('files: [')
   })
 
+  it.each([
+    [{}, 'changes are proposals, and a person decides about them'],
+    [{ can_modify_files: true }, 'a person approves before its changes are applied'],
+    [{ require_user_approval: false, auto_apply: true }, 'its changes are applied when you say so'],
+    [{ require_user_approval: false, can_modify_files: true }, 'its changes are applied when you say so'],
+    [{ require_user_approval: false, can_modify_files: true, auto_apply: true }, 'its changes may be applied at once'],
+  ])('tells what becomes of changes under %j', (pair, said) => {
+    expect(rendered('zebra', [agent('zebra', { subagent: false }), agent('gnu')], { pairs: { 'zebra->gnu': pair } })).toContain(said)
+  })
+
   it('tells a subagent who passes to it, and what it may do for each', () => {
     const agents = [agent('zebra', { subagent: false }), agent('gnu', { originates: 'never' }), agent('okapi', { originates: 'never' })]
     const policy: PassOverPreferences = {
