@@ -1,7 +1,10 @@
-import { encode } from '@passover/bus'
-import { HEADER, inboxAnswer, type PassKey, passAnswer, sha256 } from '@passover/schemas'
+import { readFile, writeFile } from 'node:fs/promises'
+import { encode, openBus } from '@passover/bus'
+import { HEADER, inboxAnswer, type PassKey, passAnswer, sha256, type WorkOutput } from '@passover/schemas'
+import { createAgent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sequenceOf } from '../support/dispatch.js'
+import { change, decideApply, Place } from '../support/applying.js'
+import { clockOf, random, sequenceOf } from '../support/dispatch.js'
 import { Installation, runsOf } from '../support/installation.js'
 import { until } from '../support/until.js'
 
@@ -29,15 +32,33 @@ async function release(key: PassKey): Promise<void> {
   sequenceOf(await bus.publish({ subject: bus.subjects.decision(key, 'return', 'maria'), headers, data }))
 }
 
+/** Maria says yes to the change that the pass proposes. */
+function approveChange({ originator, subagent, id }: PassKey): Promise<void> {
+  const output = { work_id: id, subagent_id: subagent, originating_agent_id: originator, artifacts: [change('a', 'old', 'new')] }
+  return decideApply(here.world.bus, output as unknown as WorkOutput)
+}
+
+/** Its originator, begun anew, applies what was approved of it. */
+async function applied(id: string, directory: string) {
+  const bus = await openBus({ servers: here.world.nats.servers, identity: 'alice' })
+  await using alice = createAgent({ bus, clock: clockOf(bus), random }, { directory })
+  return await alice.apply(id)
+}
+
 describe('after kill -9 of every process and of the server', () => {
-  test('what waited still waits, is approved once, runs once, and is given to who asks again', async () => {
+  test('what waited still waits, is approved once, runs once, and is given to who asks again; what was approved is applied once', async () => {
     const { world } = here
+    await using place = await Place.make()
+    await writeFile(place.in('a'), 'old')
     const before = [await here.dispatcher(), await here.audit(), await here.worker('audit', 'first')]
     const alice = await here.originator()
     const held = await alice.pass('audit', 'echo', { override: { hold_before_dispatch: true } }).key()
     const partly = await alice.pass('audit', 'partly').key()
+    const proposed = await alice.pass('audit', 'propose').key()
     await world.state(held, 'held')
     await world.state(partly, 'done')
+    await world.state(proposed, 'done')
+    await approveChange(proposed)
     const waiting = [`dispatch ${held.id}`, `return ${partly.id}`]
     await until(async () => (await inboxIds()).length === 2, { what: 'both wait', deadline_ms: 60_000 })
 
@@ -48,6 +69,11 @@ describe('after kill -9 of every process and of the server', () => {
     await here.audit()
     const second = await here.worker('audit', 'second')
     await until(async () => (await inboxIds()).join() === waiting.join(), { what: 'both wait again', deadline_ms: 60_000 })
+
+    const { directory } = place
+    expect(await applied(proposed.id, directory)).toMatchObject({ applied: ['a'], conflicts: [], applied_by: 'maria', recorded: true })
+    expect(await applied(proposed.id, directory)).toMatchObject({ applied: [], already: ['a'] })
+    expect(await readFile(place.in('a'), 'utf8')).toBe('new')
 
     const again = await here.originator()
     const asked = [again.handle(held.id, 'audit'), again.handle(partly.id, 'audit')]

@@ -1,16 +1,17 @@
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { decode } from '@passover/bus'
+import { passAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
-import { change, decideApply, outputWith, Place } from '../support/applying.js'
+import { change, decideApply, keyOf, outputWith, Place } from '../support/applying.js'
 import { until } from '../support/until.js'
+
+const pairs = { 'alice->fixer': {}, 'alice->free': { require_user_approval: false }, 'alice->brief': { approval_expires_ms: 400 } }
 
 let world: AgentWorld
 let place: Place
 beforeAll(async () => {
-  world = await AgentWorld.start({
-    dispatchers: [{ policy: { version: 1, document: { pairs: { 'alice->fixer': {}, 'alice->free': { require_user_approval: false } } } } }],
-  })
+  world = await AgentWorld.start({ dispatchers: [{ policy: { version: 1, document: { pairs } } }] })
 })
 afterAll(async () => {
   await world?.[Symbol.asyncDispose]()
@@ -95,6 +96,25 @@ describe('agent.apply', () => {
     const bob = await world.agent('bob')
     await expect(bob.apply(output, { directory })).rejects.toMatchObject({ code: 'E013' })
     await expect(bob.apply(output.work_id, { directory })).rejects.toMatchObject({ code: 'E041' })
+    expect(await readFile(place.in('a'), 'utf8')).toBe('a')
+  })
+
+  it('is E013 for good once nobody approved in time: a decision that comes after that counts for nothing', async () => {
+    await writeFile(place.in('a'), 'a')
+    const alice = await world.agent('alice')
+    const brief = await world.agent('brief')
+    const { bus } = world.world
+    await using _worker = await brief.onPass(() => ({ artifacts: [change('a', 'a', 'A')] }))
+    const output = await alice.passOver({ subagent: 'brief', reason: 'fix', work_context: { objective: 'fix' } })
+    const stored = await bus.journal.last(bus.subjects.return(keyOf(output), 'brief'))
+    await until(() => bus.now() > (stored?.time ?? Number.POSITIVE_INFINITY) + 400, { what: 'its time is over' })
+    await decideApply(bus, output)
+    await world.audits[0]?.settled()
+    const { directory } = place
+    await expect(alice.apply(output, { directory })).rejects.toMatchObject({ code: 'E013' })
+    const told = passAnswer.parse(await bus.ask({ op: 'pass', id: output.work_id, due: true }))
+    expect(told.ok && told.passes[0]).toMatchObject({ decisions: [] })
+    expect(told.ok && told.passes[0]?.due).toBeUndefined()
     expect(await readFile(place.in('a'), 'utf8')).toBe('a')
   })
 

@@ -107,8 +107,10 @@ describe('resolvePolicy', () => {
         }
         if (!verdict.ok) throw new Error(verdict.error.message)
         accepted += 1
-        expect(verdict.value.effective).toEqual(expected.effective)
-        expect(verdict.value.sources).toEqual(expected.sources)
+        const { effective, sources, policy_name, overridden } = verdict.value
+        expect(effective).toEqual(expected.effective)
+        expect(sources).toEqual(expected.sources)
+        expect({ policy_name, overridden }).toEqual({ policy_name: expected.policy_name, overridden: expected.overridden })
       }),
       { numRuns: 3_000 },
     )

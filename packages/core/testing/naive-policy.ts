@@ -92,13 +92,20 @@ export const policyCases = fc.record({
 })
 export type PolicyCase = typeof policyCases extends fc.Arbitrary<infer T> ? T : never
 
-/** Resolution as a reader of DESIGN §6 would do it by hand, one field at a time. */
-export function naivePolicy(
-  one: PolicyCase,
-): { refused: string[] } | { effective: Record<string, unknown>; sources: Record<string, string> } {
+/** What resolution gives: each value with its source, and what the metadata says of it. */
+interface Naive {
+  effective: Record<string, unknown>
+  sources: Record<string, string>
+  policy_name: string
+  overridden: boolean
+}
+
+/** Resolution as a reader of DESIGN §6 would do it by hand, one field at a time; the pair is alice->audit. */
+export function naivePolicy(one: PolicyCase): { refused: string[] } | Naive {
   const effective: Record<string, unknown> = {}
   const sources: Record<string, string> = {}
   const refused: string[] = []
+  let overridden = false
   const global: Record<string, unknown> = { ...one.global }
   if ('require_confirmation' in global) global.require_user_approval = global.require_confirmation
   const most = Math.min((global.max_timeout_ms as number | undefined) ?? 86_400_000, 86_400_000)
@@ -135,12 +142,15 @@ export function naivePolicy(
         (narrower === 'true' && asked === false && value === true) ||
         (narrower === 'smaller' && numbers.some(([name, n]) => n > (limits[name] ?? Number.POSITIVE_INFINITY)))
       if ((wider && !widening.includes(field)) || (field === 'timeout_ms' && (asked as number) > most)) refused.push(field)
+      const before = JSON.stringify(value)
       value = field === 'budget' ? { ...limits, ...(asked as object) } : asked
+      if (JSON.stringify(value) !== before) overridden = true
       source = inline === undefined ? 'request' : 'override'
     }
     if (value !== undefined) effective[field] = value
     sources[field] = source
   }
   if (effective.max_compute_time_ms === undefined) effective.max_compute_time_ms = effective.timeout_ms
-  return refused.length > 0 ? { refused } : { effective, sources }
+  const policy_name = one.pair ? 'pair alice->audit' : one.subagent ? 'subagent audit' : one.global ? 'defaults' : 'system'
+  return refused.length > 0 ? { refused } : { effective, sources, policy_name, overridden }
 }

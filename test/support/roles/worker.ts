@@ -4,12 +4,22 @@ import { agentHere, faultHere, order, say, tellHealth } from './role.js'
 /** A worker process. What its handler does is said by the pass's reason; each begun run is told before anything else of it happens. */
 
 const name = process.env.WORKER ?? String(process.pid)
+const PROPOSED = {
+  type: 'file_modification' as const,
+  path: 'a',
+  old_content: 'old',
+  new_content: 'new',
+  reason: 'because',
+  confidence: 'high' as const,
+}
 const later = (ms: number) => new Promise((done) => setTimeout(done, ms))
 
 const DOES: Record<string, (pass: Pass, argument: string) => unknown> = {
   echo: () => undefined,
   /** Gives only half of it, which a person must release. */
   partly: () => undefined,
+  /** Proposes to change a file. */
+  propose: () => undefined,
   /** Waits for the order `release`; a later attempt does not. */
   wait: (pass) => (pass.attempt === 1 ? order('release') : undefined),
   sleep: (_, ms) => later(Number(ms)),
@@ -62,6 +72,7 @@ await agent.onPass(
     const [does = '', ...rest] = pass.reason.split(' ')
     await DOES[does]?.(pass, rest.join(' '))
     const output = JSON.stringify({ by: name, attempt: pass.attempt, depth: pass.chain_depth, ancestors: pass.ancestors })
+    if (does === 'propose') return { output, artifacts: [PROPOSED] }
     return does === 'partly' ? { status: 'partial' as const, output } : output
   },
   { drain_ms: Number(process.env.DRAIN_MS ?? 10_000) },
