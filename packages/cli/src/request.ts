@@ -43,7 +43,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     const first = await Promise.race([result, signals.first])
     following.stop()
     if (first === 'stop') return interrupted(context, handle.id)
-    terminal.show(first, () => renderOutput(first, terminal, handle.id))
+    terminal.show(first, () => renderOutput(first, { colors: terminal.colors, as: 'originator' }, handle.id))
     tellChanges(context, first)
     return first.status === 'completed' || first.status === 'partial' ? 0 : 1
   } catch (error) {

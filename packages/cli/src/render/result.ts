@@ -1,11 +1,12 @@
-import type { PassError, WorkArtifact, WorkOutput } from '@passover/schemas'
+import type { DecisionArtifact, MessageArtifact, PassError, WorkArtifact, WorkOutput } from '@passover/schemas'
 import type { PassResult } from '@passover/sdk/people'
 import { duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
 import { count, oneLine, plain } from '../text.js'
 import { unifiedDiff } from './diff.js'
 
-type View = Pick<Terminal, 'colors'>
+/** `as` originator: told what was said to it alone, too. */
+type View = Pick<Terminal, 'colors'> & { as?: 'originator' }
 
 /** Characters of a stack, or of what was no output. */
 const RAW_SHOWN = 2_000
@@ -71,8 +72,15 @@ function renderArtifacts(artifacts: WorkArtifact[], view: View): string[] {
   })
 }
 
+/** What was said to the originator alone is no other's to read here; that there is something is no secret. */
+function renderMessage({ content, visibility }: MessageArtifact, { colors, as }: View): string {
+  if (visibility === 'originator_only' && as !== 'originator') return colors.dim('(a message for its originator alone)')
+  return oneLine(content)
+}
+
 /** `number`: of a change, as `--only` of apply and approve takes it. */
-function renderArtifact(artifact: WorkArtifact, { colors }: View, number: number): string {
+function renderArtifact(artifact: WorkArtifact, view: View, number: number): string {
+  const { colors } = view
   switch (artifact.type) {
     case 'finding': {
       const color = artifact.severity === 'error' ? colors.red : artifact.severity === 'warning' ? colors.yellow : colors.dim
@@ -80,19 +88,24 @@ function renderArtifact(artifact: WorkArtifact, { colors }: View, number: number
       const place = location
         ? `${plain(location.path)}${location.line === undefined ? '' : `:${location.line}`}${location.column === undefined ? '' : `:${location.column}`}  `
         : ''
-      return `${color(artifact.severity)}  ${place}${oneLine(artifact.message)}`
+      const fix = artifact.suggested_fix ? `\n    ${colors.dim('fix:')} ${oneLine(artifact.suggested_fix)}` : ''
+      return `${color(artifact.severity)}  ${place}${oneLine(artifact.message)}  ${colors.dim(oneLine(artifact.category))}${fix}`
     }
     case 'file_modification': {
       const { added, removed } = changedLines(artifact)
       return `${colors.cyan(`change ${number}`)}  ${plain(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
     }
     case 'decision':
-      return `${colors.cyan('decided')}  ${oneLine(artifact.question)} ${colors.bold(artifact.answer)}: ${oneLine(artifact.reasoning)}`
+      return `${colors.cyan('decided')}  ${oneLine(artifact.question)} ${colors.bold(artifact.answer)}: ${oneLine(artifact.reasoning)}${consideredOf(artifact)}`
     case 'message':
-      return oneLine(artifact.content)
+      return renderMessage(artifact, view)
     case 'tool_result':
       return `${colors.cyan('tool')}  ${oneLine(artifact.tool_name)}: ${artifact.status}, ${count(artifact.output.length, 'character')}`
   }
+}
+
+function consideredOf({ alternatives_considered = [] }: DecisionArtifact): string {
+  return alternatives_considered.length === 0 ? '' : ` (considered: ${alternatives_considered.map((one) => oneLine(one)).join('; ')})`
 }
 
 function changedLines(change: Parameters<typeof unifiedDiff>[0]): { added: number; removed: number } {
