@@ -141,10 +141,10 @@ export const MUTANTS: Record<string, Mutant> = {
   stale_get: {
     config: 'ended_unknown',
     breaks: 'outcomes',
-    file: JOURNAL,
+    file: 'packages/bus/dist/journal-reads.js',
     // Dispatcher and timekeeper take a replica's word for the leader's.
-    find: 'async #read(key, from, until) {',
-    put: 'async #read(key, from, until) { return this.#glimpse(key, until);',
+    find: 'async read(key, from, until) {',
+    put: 'async read(key, from, until) { return this.glimpse(key, until);',
   },
   stale_goes_on: {
     seed: 2,

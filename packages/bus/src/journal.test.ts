@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Plan } from './bus-journal.js'
 import type { Outcome } from './bus-messages.js'
 import { BusReadError } from './errors.js'
-import { type JournalApi, type JournalPublisher, StreamJournal } from './journal.js'
+import { type JournalPublisher, StreamJournal } from './journal.js'
+import type { JournalApi } from './journal-reads.js'
 import { Subjects } from './subjects.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'a-pass-of-hers' }

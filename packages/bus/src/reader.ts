@@ -1,11 +1,12 @@
-import { nuid } from '@nats-io/transport-node'
 import type { JetStreamApi } from './api.js'
 import type { Following } from './bus-hearing.js'
 import type { StreamDelivery } from './delivery.js'
 import { Gulps } from './gulps.js'
 import { Handing } from './handing.js'
+import { KnownStream } from './known-stream.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'
+import { ReadConsumers } from './read-consumers.js'
 
 export interface ReaderOptions {
   stream: string
@@ -20,18 +21,6 @@ export interface ReaderOptions {
   onWentBack?: (last: number) => void
 }
 
-interface ConsumerCreated {
-  num_pending: number
-}
-interface ConsumerState {
-  num_pending: number
-  delivered: { consumer_seq: number }
-}
-interface StreamState {
-  created: string
-  state: { last_seq: number }
-}
-
 const WINDOW = 512
 const WINDOW_HEADERS = 1024
 const PULL_EXPIRES_MS = 5_000
@@ -39,7 +28,6 @@ const PULL_EXPIRES_MS = 5_000
 const CATCHING_EXPIRES_MS = 1_000
 const MAX_BYTES = 8 * 1024 * 1024
 const AGAIN_MS = 250
-const INACTIVE_NS = 60_000_000_000
 
 /**
  * An ordered reader: every stored message once, in order, also across reconnects, restarts and lost consumers.
@@ -50,8 +38,9 @@ export class StreamReader implements Following {
   readonly closed: Promise<void>
   readonly caughtUp: Promise<void>
   readonly #link: Link
-  readonly #api: JetStreamApi
   readonly #options: ReaderOptions
+  readonly #consumers: ReadConsumers
+  readonly #stream: KnownStream
   readonly #undo: () => void
   readonly #window: number
   #resolveClosed: () => void = () => undefined
@@ -64,20 +53,18 @@ export class StreamReader implements Following {
   readonly #handing: Handing
   #puller: Puller | undefined
   #consumer = ''
-  readonly #stale = new Set<string>()
   #expected = 1
   #timer: NodeJS.Timeout | undefined
   #making = false
   #isClosed = false
   #trouble: string | undefined
   readonly #gulps = new Gulps()
-  /** When its stream was made. */
-  #created: string | undefined
 
   constructor(context: { link: Link; api: JetStreamApi }, options: ReaderOptions) {
     this.#link = context.link
-    this.#api = context.api
     this.#options = options
+    this.#consumers = new ReadConsumers(context, options)
+    this.#stream = new KnownStream(context.api, options.stream)
     this.#window = options.headers_only ? WINDOW_HEADERS : WINDOW
     this.#position = typeof options.start === 'number' ? Math.max(0, options.start - 1) : 0
     this.#handing = new Handing({
@@ -128,19 +115,10 @@ export class StreamReader implements Following {
     const puller = this.#puller
     this.#puller = undefined
     this.#gulps.stop()
-    if (this.#consumer) this.#stale.add(this.#consumer)
+    if (this.#consumer) this.#consumers.retire(this.#consumer)
     this.#consumer = ''
     await puller?.[Symbol.asyncDispose]()
-    await this.#forget()
-  }
-
-  /** Consumers that are of no use any more; what cannot be deleted now goes later, or by itself when it is inactive. */
-  async #forget(): Promise<void> {
-    for (const consumer of this.#stale) {
-      if (!this.#link.connected) return
-      const reply = await this.#api.raw(`CONSUMER.DELETE.${this.#options.stream}.${consumer}`)
-      if ('message' in reply) this.#stale.delete(consumer)
-    }
+    await this.#consumers.clear()
   }
 
   /** Begins anew after the last message handed on; tries until it works. */
@@ -169,52 +147,26 @@ export class StreamReader implements Following {
   }
 
   async #checkBack(): Promise<void> {
-    const { state, created } = await this.#api.must<StreamState>(`STREAM.INFO.${this.#options.stream}`)
-    const isOther = this.#created !== undefined && this.#created !== created
-    this.#created = created
-    if (state.last_seq >= this.#position && !isOther) return
-    this.#position = isOther || this.#options.start === 'last_per_subject' ? 0 : state.last_seq
+    const { last, isOther } = await this.#stream.look()
+    if (last >= this.#position && !isOther) return
+    this.#position = isOther || this.#options.start === 'last_per_subject' ? 0 : last
     this.#handing.forget()
     this.#options.onWentBack?.(this.#position)
   }
 
-  /** One that lives on must notice when its stream is another, however much that one holds. */
-  async #noteCreated(): Promise<void> {
-    if (this.#created === undefined) this.#created = (await this.#api.must<StreamState>(`STREAM.INFO.${this.#options.stream}`)).created
-  }
-
   async #make(): Promise<void> {
-    const { stream, filters, start, headers_only } = this.#options
-    const name = `read_${nuid.next()}`
-    const from =
-      start === 'last_per_subject' && this.#position === 0 && this.#handing.taken === 0
-        ? { deliver_policy: 'last_per_subject' }
-        : { deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(this.#position, this.#handing.taken) + 1 }
-    const config = {
-      name,
-      ...from,
-      ack_policy: 'none',
-      replay_policy: 'instant',
-      ...(filters && filters.length > 0 ? { filter_subjects: filters } : {}),
-      ...(headers_only ? { headers_only } : {}),
-      mem_storage: true,
-      num_replicas: 1,
-      inactive_threshold: INACTIVE_NS,
-    }
-    const made = await this.#api.must<ConsumerCreated>(`CONSUMER.CREATE.${stream}.${name}`, {
-      stream_name: stream,
-      config,
-      action: 'create',
-    })
+    const { stream, start } = this.#options
+    const after = Math.max(this.#position, this.#handing.taken)
+    const made = await this.#consumers.make(start === 'last_per_subject' && after === 0 ? start : after + 1)
     if (this.#isClosed) {
-      await this.#api.raw(`CONSUMER.DELETE.${stream}.${name}`)
-      return
+      this.#consumers.retire(made.name)
+      return this.#consumers.clear()
     }
-    this.#consumer = name
+    this.#consumer = made.name
     this.#expected = 1
     this.#trouble = undefined
-    this.#puller = new Puller(this.#link, stream, name)
-    this.#nothingBehind = made.num_pending === 0
+    this.#puller = new Puller(this.#link, stream, made.name)
+    this.#nothingBehind = made.pending === 0
     this.#checkCaughtUp()
     this.#pull()
   }
@@ -246,15 +198,15 @@ export class StreamReader implements Following {
     if (this.#options.in_gulps && this.#isCaughtUp) {
       this.#gulps.after({ end, is_gulp, came: this.#expected - before, ms }, () => this.#pull())
     }
-    if (this.#isCaughtUp) await this.#noteCreated().catch(() => undefined)
+    if (this.#isCaughtUp) await this.#stream.note().catch(() => undefined)
     if (nothing && !this.#isCaughtUp) await this.#askBehind(puller).catch(() => undefined)
     this.#pull()
   }
 
   /** What was pending when it began may be deleted by now: then no delivery says that it was the last one. */
   async #askBehind(puller: Puller): Promise<void> {
-    const state = await this.#api.must<ConsumerState>(`CONSUMER.INFO.${this.#options.stream}.${this.#consumer}`)
-    if (puller !== this.#puller || state.num_pending > 0 || state.delivered.consumer_seq >= this.#expected) return
+    const { pending, delivered } = await this.#consumers.look(this.#consumer)
+    if (puller !== this.#puller || pending > 0 || delivered >= this.#expected) return
     this.#nothingBehind = true
     this.#checkCaughtUp()
   }

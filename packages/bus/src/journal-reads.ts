@@ -1,0 +1,171 @@
+import type { PassKey, Step } from '@passover/schemas'
+import { EVENT_KINDS, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
+import { API_ERROR, type ApiReply } from './api.js'
+import type { Stored } from './bus-messages.js'
+import { BusReadError, JournalTooLong } from './errors.js'
+import { headersFromBase64 } from './headers.js'
+import type { Subjects } from './subjects.js'
+import type { Timing } from './timing.js'
+
+/** What it reads by. */
+export interface JournalApi {
+  call<T>(call: string, body?: unknown, timeout_ms?: number): Promise<ApiReply<T>>
+  direct(stream: string, subject: string, timeout_ms?: number): Promise<Stored | undefined>
+}
+
+/** When a read must have ended, by the monotonic clock, and who may end it earlier. */
+export interface Until {
+  deadline: number
+  timing: Timing
+  signal?: AbortSignal | undefined
+}
+
+interface MsgGetAnswer {
+  message: { subject: string; seq: number; hdrs?: string; data?: string; time: string }
+}
+
+/** What of one filter is read one by one. */
+interface Range {
+  from: number
+  max: number
+  until?: Until | undefined
+}
+
+/** `cut`: there was more than `max`. */
+interface Found<T> {
+  found: T[]
+  cut: boolean
+}
+
+/** More steps than any honest pass has: attempts are few. A worker can store fences and returns without end. */
+const MAX_STEPS = 64
+/** Of one pass, read one by one. */
+const MAX_EVENTS = 200
+const EMPTY = new Uint8Array(0)
+
+/** Reads journals, and what else is stored of a pass. */
+export class JournalReads {
+  readonly #api: JournalApi
+  readonly #subjects: Subjects
+
+  constructor(api: JournalApi, subjects: Subjects) {
+    this.#api = api
+    this.#subjects = subjects
+  }
+
+  async read(key: PassKey, from: number, until?: Until): Promise<Step[]> {
+    const read = await this.#stepsOf(key, from, until)
+    const steps = this.#steps(read.found)
+    if (read.cut) throw new JournalTooLong(key, steps)
+    return steps
+  }
+
+  async glimpse(key: PassKey, until?: Until): Promise<Step[]> {
+    const { stream } = this.#subjects
+    const found = await Promise.all(this.#exact(key).map((subject) => this.#api.direct(stream, subject, timeLeft(until))))
+    return this.#steps(inOrder(found))
+  }
+
+  last(subject: string): Promise<Stored | undefined> {
+    return this.#api.direct(this.#subjects.stream, subject)
+  }
+
+  first(filter: string, from: number): Promise<Stored | undefined> {
+    return this.#get({ seq: Math.max(1, from), next_by_subj: filter })
+  }
+
+  newest(filter: string): Promise<Stored | undefined> {
+    return this.#get({ last_by_subj: filter })
+  }
+
+  message(sequence: number): Promise<Stored | undefined> {
+    return this.#get({ seq: sequence })
+  }
+
+  async history(key: PassKey, from: number, onCut?: () => void): Promise<Stored[]> {
+    const decisions = this.#all(this.#subjects.decisions(key), { from, max: Number.POSITIVE_INFINITY })
+    const [steps, decided, events] = await Promise.all([this.#stepsOf(key, from), decisions, this.#events(key, from)])
+    if (steps.cut) onCut?.()
+    const found = [...steps.found, ...decided.found, ...events]
+    const named = found
+      .map((stored) => Number(stored.headers.get(HEADER.request)))
+      .find((sequence) => Number.isSafeInteger(sequence) && sequence > 0)
+    const request = named === undefined ? undefined : await this.message(named)
+    if (request && this.#subjects.parse(request.subject).kind === 'request') found.push(request)
+    return found.sort((a, b) => a.sequence - b.sequence)
+  }
+
+  /** The first steps of a journal; where there are too many, also the last of every subject that it can have. */
+  async #stepsOf(key: PassKey, from: number, until?: Until): Promise<Found<Stored>> {
+    const all = await this.#all(this.#subjects.journal(key), { from, max: MAX_STEPS, until })
+    if (!all.cut) return all
+    const known = new Set(all.found.map((stored) => stored.sequence))
+    const lasts = await Promise.all(this.#exact(key).map((subject) => this.#get({ last_by_subj: subject }, until)))
+    const more = lasts.filter((stored) => stored !== undefined && stored.sequence >= from && !known.has(stored.sequence))
+    return { found: inOrder([...all.found, ...more]), cut: true }
+  }
+
+  /** Every subject that an honest journal can have. */
+  #exact(key: PassKey): string[] {
+    const s = this.#subjects
+    const works = SLOTS.map((slot) => s.work(key, slot))
+    return [s.held(key), ...works, s.fence(key, key.subagent), s.return(key, key.subagent), s.return(key, SYSTEM)]
+  }
+
+  #steps(stored: Stored[]): Step[] {
+    return stored.map((one) => this.#subjects.toFact(one)).filter((fact) => fact.type === 'step')
+  }
+
+  /** A worker may report progress without end: beyond the first of a pass's events, all of any other kind but no more progress. */
+  async #events(key: PassKey, from: number): Promise<Stored[]> {
+    const { found, cut } = await this.#all(this.#subjects.events(key), { from, max: MAX_EVENTS })
+    const next = found.at(-1)
+    if (!cut || !next) return found
+    const kinds = EVENT_KINDS.filter((kind) => kind !== 'progress').map((kind) => this.#subjects.eventsOf(key, kind))
+    const range = { from: next.sequence + 1, max: Number.POSITIVE_INFINITY }
+    const more = await Promise.all(kinds.map((filter) => this.#all(filter, range)))
+    return [...found, ...more.flatMap((one) => one.found)]
+  }
+
+  /**
+   * All messages that match a filter. The last one is asked for first, so that no search runs on behind it, nor at all where there is none: by a
+   * wildcard that one costs 20 ms at 200,000 messages, in which nobody else is served, every other 0.3.
+   */
+  async #all(filter: string, { from, max, until }: Range): Promise<Found<Stored>> {
+    const start = Math.max(1, from)
+    const found: Stored[] = []
+    const last = await this.#get({ last_by_subj: filter }, until)
+    for (let next = start; last && next <= last.sequence; ) {
+      if (found.length >= max) return { found, cut: true }
+      const stored = next === last.sequence ? last : await this.#get({ seq: next, next_by_subj: filter }, until)
+      if (!stored) break
+      found.push(stored)
+      next = stored.sequence + 1
+    }
+    return { found, cut: false }
+  }
+
+  async #get(query: { seq: number; next_by_subj?: string } | { last_by_subj: string }, until?: Until): Promise<Stored | undefined> {
+    if (until && isOver(until)) throw new BusReadError(`read of ${this.#subjects.stream}: no time left`, 'timeout')
+    const reply = await this.#api.call<MsgGetAnswer>(`STREAM.MSG.GET.${this.#subjects.stream}`, query, timeLeft(until))
+    if (!reply.ok) {
+      if (reply.err_code === API_ERROR.messageNotFound) return undefined
+      throw new BusReadError(`read of ${this.#subjects.stream}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
+    }
+    const { subject, seq, hdrs, data, time } = reply.value.message
+    const body = data ? Buffer.from(data, 'base64') : EMPTY
+    return { subject, sequence: seq, time: Date.parse(time), headers: headersFromBase64(hdrs), data: body }
+  }
+}
+
+export function isOver({ deadline, signal, timing }: Until): boolean {
+  return timing.monotonic() >= deadline || signal?.aborted === true
+}
+
+function timeLeft(until: Until | undefined): number | undefined {
+  return until && Math.max(1, until.deadline - until.timing.monotonic())
+}
+
+function inOrder(found: (Stored | undefined)[]): Stored[] {
+  return found.filter((stored) => stored !== undefined).sort((a, b) => a.sequence - b.sequence)
+}
