@@ -70,6 +70,7 @@ export {
   serverVersion,
   startServer,
 } from './server.js'
+export { runToItsEnd, tendService } from './service-process.js'
 export { StoreWatch } from './store-watch.js'
 export { Subjects, sequenceOfBad } from './subjects.js'
 export { TableError } from './tables.js'

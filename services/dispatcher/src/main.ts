@@ -3,16 +3,15 @@ import { pathToFileURL } from 'node:url'
 import {
   BusUnreachable,
   DEFAULT_ID_WINDOW_MS,
-  healthPort,
   nodeRandom,
   openBus,
-  otherIdWindow,
   processMetrics,
   readTextFile,
+  runToItsEnd,
   StreamLost,
-  serveHealth,
   serverClock,
   TopologyError,
+  tendService,
 } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
@@ -23,13 +22,10 @@ import type { Faults } from './faults.js'
 import { dispatcherMetrics } from './metrics.js'
 import { dispatcherOptions } from './options.js'
 
-const DRAIN_MS = 10_000
 /** Exit code of E040. */
 const UNREACHABLE = 5
 /** Exit code of E030. */
 const MISCONFIGURED = 2
-/** Of a process that ended so that its supervisor starts it anew. */
-const START_ANEW = 1
 
 /**
  * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
@@ -48,14 +44,8 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
   const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
   const running = await startDispatcher(deps, { ...told.settings, id_window_ms })
-  void otherIdWindow(bus, id_window_ms).then(async (now) => {
-    log.fatal({ began_with: id_window_ms, now }, 'the stream has another id window now: this process ends, to be started anew with it')
-    await running.drain(DRAIN_MS)
-    process.exit(START_ANEW)
-  })
-  const port = healthPort(env)
   const metrics = () => [dispatcherMetrics(running.stats()), processMetrics()]
-  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
+  await tendService({ running, bus, log, env, id_window_ms, metrics })
   return running
 }
 
@@ -66,10 +56,7 @@ async function main(): Promise<void> {
     process.stderr.write(error instanceof TopologyError ? `${error.message}\n` : `${error.message}. ${error.hint}\n`)
     process.exit(error instanceof TopologyError ? MISCONFIGURED : UNREACHABLE)
   })
-  const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
-  process.once('SIGTERM', stop)
-  process.once('SIGINT', stop)
-  await running.closed
+  await runToItsEnd(running)
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main()
