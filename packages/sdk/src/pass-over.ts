@@ -1,56 +1,16 @@
-import { encode, type Outgoing, splitContext } from '@passover/bus'
-import { PassOverError, requestDigest } from '@passover/core'
-import {
-  HEADER,
-  makeId,
-  type Part,
-  type PassKey,
-  type PassOverMarker,
-  type PassStatus,
-  type RequestControl,
-  type RequestEnvelope,
-  WIRE_VERSION,
-  type WorkOutput,
-} from '@passover/schemas'
+import { encode } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { HEADER, makeId, type PassKey, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import type { Awaited, Settled } from './awaited.js'
-import type { Deps } from './deps.js'
+import { type Draft, draft, markerOf } from './draft.js'
 import { makeHandle, type PassHandle } from './handle.js'
-import type { IdWindow } from './id-window.js'
-import { buildRequest, type PassOverOptions } from './options.js'
+import type { PassOverOptions } from './options.js'
+import type { Origin } from './origin.js'
 import { publishPlain } from './publish-request.js'
-import { type AskedTraces, endRequest, traceRequest } from './request-trace.js'
-import type { ReturnNotices } from './return-notices.js'
-import type { Returns } from './returns.js'
+import { endRequest, traceRequest } from './request-trace.js'
 import type { Scope } from './scope.js'
+import { sendDraft } from './send-draft.js'
 import { statusOf } from './status.js'
-import { fits, stowParts } from './stow.js'
-
-/** What passing over needs of its agent. */
-export interface Origin {
-  deps: Deps
-  name: string
-  instance: string
-  returns: Returns
-  traces: AskedTraces
-  /** Who is told of returns: then they are waited for, whether a caller does or not. */
-  notices?: Pick<ReturnNotices, 'listening'> | undefined
-  /** Undefined: the caller named none. */
-  session_id: string | undefined
-  directory: string
-  window: IdWindow
-}
-
-/** A request that was checked, cut into parts, and not yet sent. */
-interface Draft {
-  key: PassKey
-  request: RequestControl
-  session_id: string
-  parts: Part[]
-  /** Only where the id was given: the stream may know it already. */
-  digest: string | undefined
-  /** What its request carries. */
-  traceparent: string | undefined
-}
 
 /** Asks for a pass (spec 0 §11.1). Never throws: what is wrong rejects the handle. */
 export function passOver(origin: Origin, options: PassOverOptions, scope: Scope | undefined): PassHandle {
@@ -91,32 +51,6 @@ export function handleOf(origin: Origin, key: PassKey): PassHandle {
     status: () => statusOf(origin, key),
     cancel: (reason) => cancel(origin, key, reason),
   })
-}
-
-function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
-  if (typeof options !== 'object' || options === null) throw new PassOverError('E005', 'options: expected an object', { field: 'options' })
-  if (options.signal?.aborted) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
-  const { session_id = ownSession(origin, options.id), directory } = about.scope?.context() ?? origin
-  const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
-  const { control: request, context } = buildRequest(options, filling)
-  const { parts } = splitContext(context)
-  const key = { originator: origin.name, subagent: request.subagent_id, id: request.id }
-  return {
-    key,
-    request,
-    session_id: context.session_id,
-    parts,
-    digest: options.id === undefined ? undefined : requestDigest(request, parts),
-    traceparent: undefined,
-  }
-}
-
-/**
- * The session where the caller names none: this connection's, but for a given id one of its own. The session is part of what a request
- * is, and the same id must be the same request from whatever process it is asked again.
- */
-function ownSession(origin: Origin, given: string | undefined): string {
-  return `session-${typeof given === 'string' ? given : origin.instance}`
 }
 
 interface Waiting {
@@ -174,34 +108,6 @@ async function prepare(
   await send(origin, drafted, awaited)
 }
 
-function sendDraft(origin: Origin, drafted: Draft): Promise<void> {
-  const { deps } = origin
-  if (deps.faults || !fits(drafted.parts)) return sendSlowly(origin, drafted)
-  try {
-    return publishPlain(deps, requestMessage(origin, drafted, drafted.parts), drafted.key)
-  } catch (error) {
-    return Promise.reject(error)
-  }
-}
-
-async function sendSlowly(origin: Origin, drafted: Draft): Promise<void> {
-  const { deps } = origin
-  const { key } = drafted
-  const parts = fits(drafted.parts) ? drafted.parts : await stowParts(deps, origin.name, drafted.parts)
-  if (deps.faults) await deps.faults.at('pass-over:before-publish', key)
-  await publishPlain(deps, requestMessage(origin, drafted, parts), key)
-  if (deps.faults) await deps.faults.at('pass-over:after-publish', key)
-}
-
-function requestMessage(origin: Origin, drafted: Draft, parts: Part[]): Outgoing {
-  const { request, session_id } = drafted
-  const body: RequestEnvelope = { v: WIRE_VERSION, request, parts, session_id }
-  const headers: Record<string, string> = { [HEADER.id]: drafted.key.id }
-  if (request.timeout_ms !== undefined) headers[HEADER.timeout] = String(request.timeout_ms)
-  if (drafted.traceparent !== undefined) headers[HEADER.traceparent] = drafted.traceparent
-  return { subject: origin.deps.bus.subjects.request(drafted.key.subagent, origin.name), headers, data: encode(body) }
-}
-
 /** Publishes a cancel (DESIGN §2). E040 and E013 as for a request. */
 async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
@@ -219,18 +125,6 @@ function watch(origin: Origin, key: PassKey, signal: AbortSignal): () => void {
   }
   signal.addEventListener('abort', aborted, { once: true })
   return () => signal.removeEventListener('abort', aborted)
-}
-
-function markerOf({ key, request }: Draft, timestamp: number): PassOverMarker {
-  return {
-    type: 'pass_over',
-    id: `pass_over_${key.id}`,
-    originating_agent: key.originator,
-    subagent: key.subagent,
-    reason: request.reason,
-    pass_over_id: key.id,
-    timestamp,
-  }
 }
 
 function failed(id: string, options: PassOverOptions, error: unknown): PassHandle {

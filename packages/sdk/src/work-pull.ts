@@ -2,6 +2,7 @@ import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { SLOTS, type Slot } from '@passover/schemas'
 import { Turns } from './turns.js'
+import { endTrouble, hasBacklog, type Lane, openLane, reservedBy, troubleOf } from './work-lane.js'
 
 /** A parked pull waits this long at the server. */
 const PARKED_MS = 5_000
@@ -14,24 +15,6 @@ const BATCH_WAIT_MS = 10
 const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
 /** How many deliveries may be held or on their way beyond the free places. */
 const SPARE = 2
-/** A pull that waits for so long was taken. */
-const TAKEN_MS = 300
-
-interface Lane {
-  readonly source: WorkSource
-  /** Delivered, but there was no free place. */
-  held: Delivery[]
-  /** Asked for and not yet come. */
-  outstanding: number
-  pulls: number
-  /** The last pull was filled: the server probably has more. */
-  backlog: boolean
-  /** No pull before this (monotonic ms). */
-  not_before: number
-  /** Why its last pull got nothing, and when the pull that waits now was made (monotonic ms). */
-  trouble: string | undefined
-  pulled_at: number
-}
 
 export interface WorkPullOptions {
   clock: Clock
@@ -64,17 +47,8 @@ export class WorkPull {
 
   constructor(options: WorkPullOptions) {
     this.#options = options
-    const lane = (slot: Slot): Lane => ({
-      source: options.sources[slot],
-      held: [],
-      outstanding: 0,
-      pulls: 0,
-      backlog: false,
-      not_before: 0,
-      trouble: undefined,
-      pulled_at: 0,
-    })
-    this.#lanes = { high: lane('high'), medium: lane('medium'), low: lane('low') }
+    const { high, medium, low } = options.sources
+    this.#lanes = { high: openLane(high), medium: openLane(medium), low: openLane(low) }
   }
 
   get running(): number {
@@ -88,12 +62,12 @@ export class WorkPull {
     return SLOTS.reduce((sum, slot) => sum + this.#lanes[slot].outstanding, 0)
   }
 
-  /** Why no work can be taken from some slot now; a pull that waits for a while was taken by the server. */
+  /** Why no work can be taken from some slot now. */
   get trouble(): string | undefined {
     const now = this.#options.clock.monotonic()
     for (const slot of SLOTS) {
-      const { trouble, pulls, pulled_at } = this.#lanes[slot]
-      if (trouble !== undefined && !(pulls > 0 && now - pulled_at > TAKEN_MS)) return trouble
+      const trouble = troubleOf(this.#lanes[slot], now)
+      if (trouble !== undefined) return trouble
     }
     return undefined
   }
@@ -154,9 +128,9 @@ export class WorkPull {
   #refill(): void {
     if (this.#stopped) return
     const now = this.#options.clock.monotonic()
-    const used = this.#running + this.held.length + SLOTS.reduce((sum, slot) => sum + this.#reserved(this.#lanes[slot]), 0)
+    const used = this.#running + this.held.length + SLOTS.reduce((sum, slot) => sum + reservedBy(this.#lanes[slot]), 0)
     const free = this.#options.concurrency - used
-    if (free > 0 && SLOTS.some((slot) => this.#hasBacklog(slot, now)) && this.#batchIsDue(used, now)) this.#pullBacklog(free, now)
+    if (free > 0 && SLOTS.some((slot) => hasBacklog(this.#lanes[slot], now)) && this.#batchIsDue(used, now)) this.#pullBacklog(free, now)
     for (const slot of SLOTS) this.#park(slot, Math.max(0, free), now)
     for (const slot of SLOTS) if (this.#lanes[slot].not_before > now) this.#wakeAt(this.#lanes[slot].not_before, now)
   }
@@ -174,7 +148,7 @@ export class WorkPull {
   }
 
   #pullBacklog(free: number, now: number): void {
-    const shares = this.#pulling.share(free, (slot) => this.#hasBacklog(slot, now))
+    const shares = this.#pulling.share(free, (slot) => hasBacklog(this.#lanes[slot], now))
     for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, shares[slot], 0)
   }
 
@@ -218,7 +192,7 @@ export class WorkPull {
     const lane = this.#lanes[slot]
     if (end === 'full') lane.backlog = lane.pulls === 0
     else lane.backlog = false
-    lane.trouble = troubleOf(end, slot)
+    lane.trouble = endTrouble(end, slot)
     if (end === 'gone') this.#options.gone(slot)
     const wait = WAIT_AFTER[end]
     if (wait > 0) lane.not_before = this.#options.clock.monotonic() + wait
@@ -234,19 +208,4 @@ export class WorkPull {
       this.#kick()
     })
   }
-
-  #hasBacklog(slot: Slot, now: number): boolean {
-    const lane = this.#lanes[slot]
-    return lane.backlog && lane.pulls === 0 && now >= lane.not_before
-  }
-
-  /** Places that a lane's pulls will take. A parked pull for one may find none free and is held then. */
-  #reserved(lane: Lane): number {
-    return lane.backlog || lane.pulls === 0 ? lane.outstanding : Math.max(0, lane.outstanding - 1)
-  }
-}
-
-function troubleOf(end: PullEnd, slot: Slot): string | undefined {
-  if (end === 'gone') return `its consumer of ${slot} work is gone; the dispatcher makes it anew`
-  return end === 'failed' ? `no ${slot} work can be taken now` : undefined
 }

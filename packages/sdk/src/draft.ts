@@ -1,0 +1,57 @@
+import { splitContext } from '@passover/bus'
+import { PassOverError, requestDigest } from '@passover/core'
+import type { Part, PassKey, PassOverMarker, RequestControl } from '@passover/schemas'
+import { buildRequest, type PassOverOptions } from './options.js'
+import type { Origin } from './origin.js'
+import type { Scope } from './scope.js'
+
+/** A request that was checked, cut into parts, and not yet sent. */
+export interface Draft {
+  key: PassKey
+  request: RequestControl
+  session_id: string
+  parts: Part[]
+  /** Only where the id was given: the stream may know it already. */
+  digest: string | undefined
+  /** What its request carries. */
+  traceparent: string | undefined
+}
+
+/** Throws PassOverError where the options are none of a request. */
+export function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
+  if (typeof options !== 'object' || options === null) throw new PassOverError('E005', 'options: expected an object', { field: 'options' })
+  if (options.signal?.aborted) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
+  const { session_id = ownSession(origin, options.id), directory } = about.scope?.context() ?? origin
+  const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
+  const { control: request, context } = buildRequest(options, filling)
+  const { parts } = splitContext(context)
+  const key = { originator: origin.name, subagent: request.subagent_id, id: request.id }
+  return {
+    key,
+    request,
+    session_id: context.session_id,
+    parts,
+    digest: options.id === undefined ? undefined : requestDigest(request, parts),
+    traceparent: undefined,
+  }
+}
+
+/**
+ * The session where the caller names none: this connection's, but for a given id one of its own. The session is part of what a request
+ * is, and the same id must be the same request from whatever process it is asked again.
+ */
+function ownSession(origin: Origin, given: string | undefined): string {
+  return `session-${typeof given === 'string' ? given : origin.instance}`
+}
+
+export function markerOf({ key, request }: Draft, timestamp: number): PassOverMarker {
+  return {
+    type: 'pass_over',
+    id: `pass_over_${key.id}`,
+    originating_agent: key.originator,
+    subagent: key.subagent,
+    reason: request.reason,
+    pass_over_id: key.id,
+    timestamp,
+  }
+}

@@ -1,0 +1,35 @@
+import { encode, type Outgoing } from '@passover/bus'
+import { HEADER, type Part, type RequestEnvelope, WIRE_VERSION } from '@passover/schemas'
+import type { Draft } from './draft.js'
+import type { Origin } from './origin.js'
+import { publishPlain } from './publish-request.js'
+import { fits, stowParts } from './stow.js'
+
+/** Publishes a request; what is too large to travel in it is stored first. */
+export function sendDraft(origin: Origin, drafted: Draft): Promise<void> {
+  const { deps } = origin
+  if (deps.faults || !fits(drafted.parts)) return sendSlowly(origin, drafted)
+  try {
+    return publishPlain(deps, requestMessage(origin, drafted, drafted.parts), drafted.key)
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+async function sendSlowly(origin: Origin, drafted: Draft): Promise<void> {
+  const { deps } = origin
+  const { key } = drafted
+  const parts = fits(drafted.parts) ? drafted.parts : await stowParts(deps, origin.name, drafted.parts)
+  if (deps.faults) await deps.faults.at('pass-over:before-publish', key)
+  await publishPlain(deps, requestMessage(origin, drafted, parts), key)
+  if (deps.faults) await deps.faults.at('pass-over:after-publish', key)
+}
+
+function requestMessage(origin: Origin, drafted: Draft, parts: Part[]): Outgoing {
+  const { request, session_id } = drafted
+  const body: RequestEnvelope = { v: WIRE_VERSION, request, parts, session_id }
+  const headers: Record<string, string> = { [HEADER.id]: drafted.key.id }
+  if (request.timeout_ms !== undefined) headers[HEADER.timeout] = String(request.timeout_ms)
+  if (drafted.traceparent !== undefined) headers[HEADER.traceparent] = drafted.traceparent
+  return { subject: origin.deps.bus.subjects.request(drafted.key.subagent, origin.name), headers, data: encode(body) }
+}

@@ -1,0 +1,46 @@
+import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
+import type { Slot } from '@passover/schemas'
+
+/** A pull that waits for so long was taken. */
+const TAKEN_MS = 300
+
+/** One slot's work: what was asked for, and what came. */
+export interface Lane {
+  readonly source: WorkSource
+  /** Delivered, but there was no free place. */
+  held: Delivery[]
+  /** Asked for and not yet come. */
+  outstanding: number
+  pulls: number
+  /** The last pull was filled: the server probably has more. */
+  backlog: boolean
+  /** No pull before this (monotonic ms). */
+  not_before: number
+  /** Why its last pull got nothing, and when the pull that waits now was made (monotonic ms). */
+  trouble: string | undefined
+  pulled_at: number
+}
+
+export function openLane(source: WorkSource): Lane {
+  return { source, held: [], outstanding: 0, pulls: 0, backlog: false, not_before: 0, trouble: undefined, pulled_at: 0 }
+}
+
+export function hasBacklog({ backlog, pulls, not_before }: Lane, now: number): boolean {
+  return backlog && pulls === 0 && now >= not_before
+}
+
+/** Places that its pulls will take. A parked pull for one may find none free and is held then. */
+export function reservedBy({ backlog, pulls, outstanding }: Lane): number {
+  return backlog || pulls === 0 ? outstanding : Math.max(0, outstanding - 1)
+}
+
+/** Why nothing can be taken from it now; a pull that waits for a while was taken by the server. */
+export function troubleOf({ trouble, pulls, pulled_at }: Lane, now: number): string | undefined {
+  return pulls > 0 && now - pulled_at > TAKEN_MS ? undefined : trouble
+}
+
+/** What a pull that ended so says of the lane. */
+export function endTrouble(end: PullEnd, slot: Slot): string | undefined {
+  if (end === 'gone') return `its consumer of ${slot} work is gone; the dispatcher makes it anew`
+  return end === 'failed' ? `no ${slot} work can be taken now` : undefined
+}
