@@ -251,6 +251,14 @@ export {
   statsGroup,
 } from './query.js'
 export {
+  type Question,
+  question,
+  type RegisterAnswer,
+  type RegisterQuestion,
+  registerAnswer,
+  registerQuestion,
+} from './questions.js'
+export {
   type ExpectedOutputType,
   expectedOutputType,
   OUTPUT_TYPES,
@@ -292,15 +300,9 @@ export {
   part,
   policyFrame,
   progressBody,
-  type Question,
-  question,
-  type RegisterAnswer,
-  type RegisterQuestion,
   type RequestEnvelope,
   type ReturnEnvelope,
   type Rights,
-  registerAnswer,
-  registerQuestion,
   requestEnvelope,
   returnEnvelope,
   rights,
