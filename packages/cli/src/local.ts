@@ -1,16 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { type AuditRunning, startAudit } from '@passover/audit'
+import { startAudit } from '@passover/audit'
 import {
-  type Bus,
   DEFAULT_ID_WINDOW_MS,
   FolderInUse,
-  type HealthEndpoint,
   nodeRandom,
   openBus,
-  otherIdWindow,
   processMetrics,
-  type RunningServer,
   ServerStartFailed,
   ServerUnavailable,
   StreamLost,
@@ -19,14 +15,15 @@ import {
   startServer,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
-import { dispatcherMetrics, type Running, startDispatcher } from '@passover/dispatcher'
-import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
+import { dispatcherMetrics, startDispatcher } from '@passover/dispatcher'
+import { type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
-import { type Logger, pino } from 'pino'
+import { pino } from 'pino'
 import { CliFailure } from './failure.js'
 import { KeptServer } from './kept-server.js'
+import { type Local, LocalParts } from './local-parts.js'
 import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
 import type { Credentials, ServerSetting } from './settings.js'
 
@@ -54,25 +51,9 @@ export interface LocalOptions {
   progress?(text: string): void
 }
 
-/** Server, dispatcher and audit in this process. */
-export interface Local extends AsyncDisposable {
-  /** The `.passover` folder. */
-  readonly project: string
-  readonly url: string
-  /** Undefined: a server that was there already. */
-  readonly server: RunningServer | undefined
-  /** Settles with the reason when a part ended that was not asked to. */
-  readonly failed: Promise<string>
-  /** Where health is told: below it are `/livez` and `/readyz`. */
-  readonly health: string
-  /** Takes no more, finishes what is under way, stops. Idempotent. */
-  stop(): Promise<void>
-}
-
 export type Started = { kind: 'started'; local: Local } | { kind: 'runs'; project: string; url: string; pid: number; started_at?: number }
 
 const HOST = '127.0.0.1'
-const DRAIN_MS = 10_000
 
 /** Starts the project's own parts, or says that another process runs them. CliFailure where it cannot. */
 export async function startLocal(options: LocalOptions): Promise<Started> {
@@ -213,77 +194,4 @@ function askers({ external, people = [] }: LocalOptions): { open: boolean; peopl
 function credentialsFor(access: Access, { external }: LocalOptions): { credentials?: Credentials } {
   if (access.user) return { credentials: { user: access.user, pass: access.password } }
   return external?.credentials ? { credentials: external.credentials } : {}
-}
-
-interface Parts {
-  project: string
-  url: string
-  server: KeptServer | undefined
-  bus: Bus
-  id_window_ms: number
-  audit: AuditRunning
-  dispatcher: Running
-  notifier: Notifier | undefined
-  health: HealthEndpoint
-  /** Of the process, beside its parts. */
-  own: Health
-  log: Logger
-  remember: Access | undefined
-}
-
-class LocalParts implements Local {
-  readonly failed: Promise<string>
-  readonly #parts: Parts
-  #stopping: Promise<void> | undefined
-
-  constructor(parts: Parts) {
-    this.#parts = parts
-    const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
-    this.failed = Promise.race([
-      ...(parts.server ? [parts.server.failed.then((why) => ended(why))] : []),
-      parts.bus.closed.then(() => ended('the connection to the server ended')),
-      parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
-      otherIdWindow(parts.bus, parts.id_window_ms).then(() => ended('the stream has another id window now')),
-    ])
-    void this.failed.then((why) => parts.log.error({ part: 'up' }, why))
-  }
-
-  get project(): string {
-    return this.#parts.project
-  }
-
-  get url(): string {
-    return this.#parts.url
-  }
-
-  get health(): string {
-    return this.#parts.health.url
-  }
-
-  get server(): RunningServer | undefined {
-    return this.#parts.server?.current
-  }
-
-  stop(): Promise<void> {
-    this.#stopping ??= this.#stop()
-    return this.#stopping
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.stop()
-  }
-
-  /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
-  async #stop(): Promise<void> {
-    const { dispatcher, notifier, audit, bus, server, project, remember, log, health, own } = this.#parts
-    own.stop()
-    await health[Symbol.asyncDispose]()
-    await dispatcher.drain(DRAIN_MS)
-    await notifier?.drain(DRAIN_MS)
-    await audit.drain(DRAIN_MS)
-    await bus[Symbol.asyncDispose]()
-    await server?.stop()
-    if (remember) writeServerFile(project, remember)
-    log.flush()
-  }
 }
