@@ -2,7 +2,7 @@ import { segmentOf, segmentRange } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import type { Archiver } from './archive.js'
-import type { Parts } from './running.js'
+import type { Parts } from './parts.js'
 import { sessionOf } from './session.js'
 
 export interface CatchingUp extends AsyncDisposable {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { seesAll } from './audit.js'
 import { readEnvironment } from './environment.js'
+import { seesAll } from './open-answers.js'
 import { auditOptions } from './options.js'
 
 describe('seesAll', () => {

@@ -2,8 +2,8 @@ import type { Archive } from '@passover/archive'
 import type { ObjectStore } from '@passover/bus'
 import { makeInstance } from '@passover/schemas'
 import { Deleter } from './deleter.js'
+import type { Parts } from './parts.js'
 import { isHeld } from './removal/held.js'
-import type { Parts } from './running.js'
 
 /** The deleter of an audit's parts. */
 export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {

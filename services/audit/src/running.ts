@@ -1,42 +1,12 @@
-import type { IdFinder, Manifest } from '@passover/archive'
-import type { Bus, Consumption, Following, Table } from '@passover/bus'
-import type { Clock } from '@passover/core'
-import type { AgentRecord, HealthReport, PassRecord, Random } from '@passover/schemas'
-import type { OutputSchemas } from '@passover/validation'
-import type { Logger } from 'pino'
+import type { IdFinder } from '@passover/archive'
+import type { Consumption, Following } from '@passover/bus'
+import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
-import type { Acknowledged } from './acknowledged.js'
-import type { Archiver } from './archive.js'
 import type { CatchingUp } from './catch-up.js'
 import type { Deleter } from './deleter.js'
-import type { EndedPasses } from './ended-passes.js'
-import type { Expiries } from './expiries.js'
-import type { Inbox } from './inbox.js'
-import type { Logging } from './logging.js'
 import { auditMetrics } from './metrics.js'
-import type { AuditOptions } from './options.js'
-import type { Projector } from './project.js'
-import type { Records } from './records.js'
-import type { Reloads } from './reload.js'
-import type { CustodyWatch } from './removal/custody-watch.js'
+import type { Parts } from './parts.js'
 import type { Removal } from './removal/removal.js'
-import type { Rows } from './rows.js'
-import type { SchemaChecks } from './schema-checks.js'
-import type { Indexing } from './search/indexing.js'
-import type { PassIndex } from './search/pass-index.js'
-import type { Undelivered } from './undelivered.js'
-import type { Violations } from './violations.js'
-
-/** What the audit is given: only a main constructs these. */
-export interface AuditDeps {
-  /** Connected as `passover`; the stream and the buckets exist. */
-  bus: Bus
-  clock: Clock
-  random: Random
-  log: Logger
-  /** Applies output schemas; absent: none is. The audit ends it. */
-  schemas?: OutputSchemas
-}
 
 export interface AuditStats {
   /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
@@ -73,31 +43,6 @@ const SWEEP_MS = 500
 const LOOK_MS = 1_000
 const DRAIN_MS = 10_000
 const SETTLE_MS = 20
-
-/** What an audit process consists of. */
-export interface Parts {
-  deps: AuditDeps
-  options: AuditOptions
-  projector: Projector
-  archiver: Archiver
-  records: Records
-  reloads: Reloads
-  violations: Violations
-  schemas: SchemaChecks
-  manifest: Manifest
-  agents: Map<string, AgentRecord>
-  logging: Logging
-  rows: Rows
-  ended: EndedPasses
-  index: PassIndex
-  indexing: Indexing
-  inbox: Inbox
-  expiries: Expiries
-  acknowledged: Acknowledged
-  undelivered: Undelivered
-  custody: CustodyWatch
-  table: Table<PassRecord>
-}
 
 /** An audit that reads. */
 export class RunningAudit {

@@ -3,8 +3,8 @@ import type { Table } from '@passover/bus'
 import type { PassRecord } from '@passover/schemas'
 import type { ChunkEntry } from './chunk.js'
 import { rowOf } from './describe.js'
+import type { Parts } from './parts.js'
 import { MAX_ROWS, type Rows } from './rows.js'
-import type { Parts } from './running.js'
 
 /** How far the archive came. */
 export interface ArchiveStart {

@@ -1,4 +1,4 @@
-import type { Parts } from './running.js'
+import type { Parts } from './parts.js'
 
 /** How long an answer that must be of now waits for the reader. */
 const MOST_LAG_MS = 4_000

@@ -1,0 +1,137 @@
+import type { Archive, Manifest } from '@passover/archive'
+import type { ObjectStore, Table } from '@passover/bus'
+import { type AgentRecord, makeInstance, type PassKey, type PassRecord } from '@passover/schemas'
+import { Acknowledged } from './acknowledged.js'
+import { Archiver } from './archive.js'
+import { briefOf } from './brief.js'
+import type { ChunkEntry } from './chunk.js'
+import { createdAt, describeChecked } from './describe.js'
+import { EndedPasses } from './ended-passes.js'
+import { Expiries } from './expiries.js'
+import type { Inbox } from './inbox.js'
+import type { Loaded } from './load.js'
+import type { Logging } from './logging.js'
+import type { AuditOptions } from './options.js'
+import type { AuditDeps, Parts } from './parts.js'
+import { Projector } from './project.js'
+import { isKept, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
+import { Reloads } from './reload.js'
+import type { CustodyWatch } from './removal/custody-watch.js'
+import { Rows } from './rows.js'
+import { SchemaChecks } from './schema-checks.js'
+import { Indexing } from './search/indexing.js'
+import { PassIndex } from './search/pass-index.js'
+import type { ArchiveStart } from './start.js'
+import { Undelivered } from './undelivered.js'
+import { untilRead } from './until-read.js'
+import { Violations } from './violations.js'
+
+/** What was opened for it before. */
+interface Stores {
+  table: Table<PassRecord>
+  manifest: Manifest
+  objects: ObjectStore
+  archive: Archive
+  agents: Map<string, AgentRecord>
+  logging: Logging
+  start: ArchiveStart
+  inbox: Inbox
+  chunks: Table<ChunkEntry>
+  custody: CustodyWatch
+}
+
+/** The parts of an audit, each knowing those that it tells. Nothing is read yet. */
+export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
+  const { bus, clock, log, random } = deps
+  const { table, manifest, objects, archive, agents, logging, start, inbox } = stores
+  const rules = { id_window_ms: options.id_window_ms }
+  const records = new Records(table, clock, log)
+  const rows = new Rows()
+  const ended = new EndedPasses()
+  const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE())
+  const indexing = new Indexing({ table, index, clock, log })
+  const violations = new Violations(bus, clock, log)
+  const acknowledged = new Acknowledged(stores.chunks, clock, log)
+  const outputs = deps.schemas
+  const schemas = new SchemaChecks(outputs && ((schema, value) => outputs.check(schema, value)))
+  const reloads: Reloads = new Reloads({
+    bus,
+    clock,
+    log,
+    archive,
+    rules,
+    position: () => projector.position,
+    hasRecord: (key) => hasRecord(table, key, tellsMore),
+    onLoaded: (loaded) => keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options }, loaded),
+  })
+  const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
+  const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
+  const undelivered = new Undelivered({ ...waiting, untilRead: (sequence) => untilRead({ deps, projector }, sequence) })
+  acknowledged.onTaken = (originator, sequences) => undelivered.acknowledged(originator, sequences)
+  const isAgent = (name: string) => agents.has(name)
+  const { open_ms, request_ms, ended_bytes } = options
+  const projector: Projector = new Projector(
+    { log, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, indexing, isAgent },
+    { writes: () => logging.on, open_ms, request_ms, ended_bytes },
+  )
+  const needed = () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1)
+  const archiver = new Archiver(
+    { bus, clock, log, manifest, objects, custody: stores.custody, needed },
+    { compression: options.compression, buffer_bytes: options.buffer_bytes, instance: makeInstance(random) },
+    start,
+  )
+  return {
+    deps,
+    options,
+    custody: stores.custody,
+    projector,
+    archiver,
+    records,
+    reloads,
+    violations,
+    schemas,
+    manifest,
+    agents,
+    logging,
+    rows,
+    ended,
+    index,
+    indexing,
+    inbox,
+    expiries,
+    acknowledged,
+    undelivered,
+    table,
+  }
+}
+
+/** Whether one of its records, which a late request may have a second of, is such. */
+async function hasRecord(table: Table<PassRecord>, key: PassKey, such: (record: PassRecord) => boolean): Promise<boolean> {
+  for await (const { value } of table.entries(recordFilter(key))) if (such(value)) return true
+  return false
+}
+
+/** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
+async function keepLoaded(
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'indexing' | 'logging' | 'options'> & {
+    table: Table<PassRecord>
+  },
+  loaded: Loaded,
+): Promise<boolean> {
+  const { memory } = loaded
+  const { table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options } = parts
+  violations.reportLoaded(loaded)
+  // Nothing but impossible steps is no pass, and must not stand where one stood.
+  if (memory.journal.state === 'none' && !memory.request) return true
+  const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)
+  rows.put(row)
+  inbox.note(record, memory.first)
+  undelivered.note(memory)
+  // A record that is there stays true.
+  if (!logging.on && !(await hasRecord(table, memory.key, isKept))) return true
+  const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
+  const stored = briefOf(memory)?.stored ?? record
+  const written = await records.write(slot, stored)
+  if (written && slot.revision !== undefined) indexing.note(stored, row, slot.revision)
+  return written
+}

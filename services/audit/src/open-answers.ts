@@ -1,0 +1,52 @@
+import type { Archive } from '@passover/archive'
+import type { Consumption } from '@passover/bus'
+import { keyText, SYSTEM } from '@passover/schemas'
+import { answerQuestions } from './answer.js'
+import type { DeadLetters } from './dead-letters.js'
+import type { AuditOptions } from './options.js'
+import type { Parts } from './parts.js'
+import { Query } from './query.js'
+import { sessionDeps } from './removal/removal.js'
+import { OlderPasses } from './search/older.js'
+import { PassSearch } from './search/pass-search.js'
+import { beginOf } from './search/pending.js'
+import { untilRead } from './until-read.js'
+
+/** Answers questions by what the parts of an audit know. */
+export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadLetters; seeded: Promise<void> }): Promise<Consumption> {
+  const { deps, options, agents, acknowledged, index, indexing, projector, rows, table } = parts
+  const { bus, clock, log } = deps
+  const { archive, dead, seeded } = found
+  const rules = { id_window_ms: options.id_window_ms }
+  const { check } = parts.schemas
+  const older = new OlderPasses({ bus, clock, archive, rules, has: (key) => index.has(key), check })
+  return answerQuestions(bus, {
+    archive,
+    query: new Query({ bus, acknowledged, projector, rows, seeded, table, archive, agents, rules, index, indexing }),
+    dead,
+    search: new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, acknowledged, check, older }),
+    bus,
+    log,
+    inbox: parts.inbox,
+    custody: parts.custody,
+    sessions: sessionDeps(parts, archive),
+    index,
+    indexing,
+    acknowledged,
+    untilRead: (sequence) => untilRead(parts, sequence),
+    rules,
+    check,
+    seesAll: (name) => seesAll(name, options, agents),
+    requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
+    beginOf: (key) => beginOf(projector.find(keyText(key))) ?? index.firstOf(key),
+  })
+}
+
+/** I6: a person is known for one; only where the server is one person's own is everybody who is no registered agent. */
+export function seesAll(
+  asker: string,
+  { people, open }: Pick<AuditOptions, 'people' | 'open'>,
+  agents: { has(name: string): boolean },
+): boolean {
+  return asker === SYSTEM || people.includes(asker) || (open && !agents.has(asker))
+}
