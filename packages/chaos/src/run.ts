@@ -54,7 +54,8 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
   const { troublemaker, silent, soak } = under
   const { verdict, returned } = await judgedRun({ arena, ...under }, options, home.say)
   home.say('passover verify')
-  const verify = await verified(home.command, { servers: arena.servers, dir: options.dir, id_window_ms: options.id_window_ms })
+  const { length_ms, id_window_ms } = options
+  const verify = await verified(home.command, { servers: arena.servers, dir: options.dir, id_window_ms, length_ms })
   const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
   const { dir, ...asked } = options
   return {

@@ -20,18 +20,21 @@ interface Answer {
   error?: { message?: string }
 }
 
+/** What a run of an hour leaves takes as many times longer to read as it is longer: so much, and this part of the run's length. */
 const LONGEST_MS = 300_000
+const OF_THE_RUN = 3
 const MOST_OUTPUT = 64 << 20
 
 /** Runs `command` (which is `passover`) on the installation as anybody would, from here: nobody else reaches the servers. */
 export async function verified(
   command: readonly string[],
-  where: { servers: readonly string[]; dir: string; id_window_ms: number },
+  where: { servers: readonly string[]; dir: string; id_window_ms: number; length_ms: number },
 ): Promise<Verified> {
   const [program = '', ...args] = command
   const how = ['verify', '--json', '--server', where.servers[0] ?? '', '--id-window', `${where.id_window_ms}ms`]
   const { text, why } = await new Promise<{ text: string; why: string }>((resolve) => {
-    execFile(program, [...args, ...how], { cwd: where.dir, timeout: LONGEST_MS, maxBuffer: MOST_OUTPUT }, (error, stdout, stderr) =>
+    const options = { cwd: where.dir, timeout: LONGEST_MS + where.length_ms / OF_THE_RUN, maxBuffer: MOST_OUTPUT }
+    execFile(program, [...args, ...how], options, (error, stdout, stderr) =>
       resolve({ text: stdout, why: stderr || (error?.message ?? '') }),
     )
   })
