@@ -141,6 +141,52 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     expect(JSON.parse(new TextDecoder().decode(advisory.data))).toMatchObject({ stream_seq: sequence, deliveries: 2 })
   })
 
+  test('the last lost delivery becomes an advisory also where nobody asks for more, once it is looked for; what is not lost stays where it is', async () => {
+    const [key, other, waiting] = [newKey(), newKey(), newKey()]
+    await agent(key, 1)
+    await using source = bus.work(key.subagent, 'medium')
+    const sequence = await stored(work(key))
+    await source.pull(JUST_ONE, () => undefined)
+    // One that is held, and one that waits.
+    await bus.ensureAgent(other.subagent, { subagent: true, max_attempts: 1, lease_ms: 60_000 })
+    await using held = bus.work(other.subagent, 'medium')
+    await stored(work(other))
+    const got: Delivery[] = []
+    await held.pull(JUST_ONE, (one) => got.push(one))
+    await stored(work({ ...waiting, subagent: other.subagent }))
+
+    const filter = (subagent: string) =>
+      `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.PASSOVER.${bus.subjects.workConsumer(subagent, 'medium')}`
+    const looked = async () => {
+      for (const one of [source, held]) await one.lookForLost()
+      return bus.journal.newest(filter(key.subagent))
+    }
+    const advisory = await until(looked, { what: 'the advisory', deadline_ms: 30_000 })
+    expect(JSON.parse(new TextDecoder().decode(advisory.data))).toMatchObject({ stream_seq: sequence, deliveries: 1 })
+    expect(await held.pull(JUST_ONE, (one) => got.push(one))).toBe('full')
+    expect(got.map(({ delivered }) => delivered)).toEqual([1, 1])
+    expect(await bus.journal.newest(filter(other.subagent))).toBeUndefined()
+  })
+
+  test('what was lost and has attempts left keeps them, however often it is looked for', async () => {
+    const key = newKey()
+    await agent(key, 2)
+    await using source = bus.work(key.subagent, 'medium')
+    await stored(work(key))
+    await source.pull(JUST_ONE, () => undefined)
+    const lapsed = bus.now() + LEASE_MS + 500
+    const looks = async () => {
+      await source.lookForLost()
+      return bus.now() > lapsed
+    }
+    await until(looks, { what: 'its lease is over', deadline_ms: 30_000 })
+    for (let n = 0; n < 10; n++) await source.lookForLost()
+    const got: Delivery[] = []
+    expect(await source.pull(JUST_ONE, (one) => got.push(one))).toBe('full')
+    expect(got.map(({ delivered }) => delivered)).toEqual([2])
+    got[0]?.ack()
+  })
+
   test('where there is no consumer a pull says so', async () => {
     await using source = bus.work('nobody', 'high')
     expect(await source.created()).toBeUndefined()

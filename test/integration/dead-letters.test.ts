@@ -52,6 +52,25 @@ describe('what died while nobody listened (nats-server#5564, murmur#34)', () => 
     expect(await letters(world.bus)).toHaveLength(1)
   })
 
+  // Fails without LostWork (services/dispatcher/src/lost-work.ts): nothing is said of it, and it ends as E010 at its deadline, with no dead letter.
+  test('work whose only worker died in its last attempt: E011 and a dead letter soon after its lease, though nobody asks for more work', async () => {
+    await using made = await AgentWorld.start({ dispatchers: [{ policy: POLICY }], audit: { open: true } })
+    const { world } = made
+    await register(world, 'audit')
+    const key = await world.ask()
+    await world.state(key, 'open')
+    const source = world.slot('medium')
+    expect(await source.pull({ batch: 1, expires_ms: 30_000 }, () => undefined)).toBe('full')
+    const taken = world.bus.now()
+    await source[Symbol.asyncDispose]()
+    const { error, step } = await world.end(key, 30_000)
+    expect(error).toMatchObject({ code: 'E011', details: { attempts: 1 } })
+    console.log(`lost in its last attempt, ended ${step.time - taken - POLICY.document.defaults.lease_ms} ms after its lease`)
+    // The lease, and a second; others use this machine too.
+    expect(step.time - taken).toBeLessThan(20_000)
+    expect(await letterOf(world.bus, key, 'open')).toMatchObject({ what: 'work', code: 'E011', attempts: 1, deliveries: 1 })
+  })
+
   test('a poisoned request that was stored with nobody up: a dead letter with its bytes, and a terminal return', async () => {
     await using made = await AgentWorld.start({ dispatchers: [], audit: { open: true } })
     const { world } = made

@@ -303,6 +303,10 @@ export class SimBus implements Bus {
   async returnsKept(): Promise<string[]> {
     return []
   }
+  /** Of so few agents each is looked at. */
+  async lackConsumers(): Promise<string[]> {
+    return []
+  }
   /** No store is ever lost here. */
   async stores(): Promise<ReadonlyMap<string, number>> {
     return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')

@@ -11,6 +11,13 @@ export interface SlotLoad {
   created: number
 }
 
+/** What consumers an agent should have: of its work, of returns that wait for it. */
+export interface Consuming {
+  name: string
+  work: boolean
+  returns: boolean
+}
+
 /** How server, stream and buckets stand. */
 export interface Inspection {
   server: { version: string; name: string; id: string; cluster?: string; max_payload: number; jetstream: boolean; rtt_ms: number }

@@ -4,7 +4,7 @@ import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Journal } from './bus-journal.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
-import type { Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { Consuming, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, PartStore, Table } from './bus-stores.js'
 import type { Subjects } from './subjects.js'
 
@@ -88,6 +88,8 @@ export interface Bus extends AsyncDisposable {
   removeReturns(agent: string): Promise<void>
   /** Agents that have such a durable. */
   returnsKept(): Promise<string[]>
+  /** Of these agents those that lack a consumer that they should have; one question, however many there are. */
+  lackConsumers(agents: readonly Consuming[]): Promise<string[]>
   /** The durables of the notifiers, which begin at what is stored next. */
   ensureNotifiers(): Promise<void>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */

@@ -1,6 +1,6 @@
 import { SLOTS } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
-import type { AccountLimits, Inspection, SlotLoad } from './bus-standing.js'
+import type { AccountLimits, Consuming, Inspection, SlotLoad } from './bus-standing.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Subjects } from './subjects.js'
@@ -59,6 +59,16 @@ export async function returnsKept(api: JetStreamApi, subjects: Subjects): Promis
   const ours = subjects.returnsConsumer('x').slice(0, -1)
   const names = await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers')
   return names.filter((name) => name.startsWith(ours)).map((name) => name.slice(ours.length))
+}
+
+/** Of these agents those that lack a consumer that they should have, by one listing of all. */
+export async function lackConsumers(api: JetStreamApi, subjects: Subjects, agents: readonly Consuming[]): Promise<string[]> {
+  const names = new Set(await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers'))
+  const wanted = ({ name, work, returns }: Consuming) => [
+    ...(work ? SLOTS.map((slot) => subjects.workConsumer(name, slot)) : []),
+    ...(returns ? [subjects.returnsConsumer(name)] : []),
+  ]
+  return agents.filter((agent) => wanted(agent).some((consumer) => !names.has(consumer))).map(({ name }) => name)
 }
 
 /** What `passover doctor` looks at. */

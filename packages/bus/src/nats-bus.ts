@@ -7,12 +7,12 @@ import type { BusContext } from './bus-context.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
-import type { Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { Consuming, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, Table } from './bus-stores.js'
 import { hearDecided, hintDecided } from './decided.js'
 import { consumeDurable } from './durables.js'
 import { followStream } from './follow.js'
-import { inspect, returnsKept, workload } from './inspect.js'
+import { inspect, lackConsumers, returnsKept, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
 import { BucketObjects, paceOf } from './objects.js'
@@ -158,11 +158,9 @@ export class NatsBus implements Bus {
   async usage(): Promise<StreamUsage> {
     return streamUsage(await this.#time.info(), this.subjects)
   }
-
   workload(subagent: string): Promise<SlotLoad[]> {
     return workload(this.#api, this.subjects, subagent)
   }
-
   inspect(): Promise<Inspection> {
     return inspect({ ...this.#context, skew: () => this.now() - Date.now() })
   }
@@ -224,6 +222,9 @@ export class NatsBus implements Bus {
   }
   returnsKept(): Promise<string[]> {
     return returnsKept(this.#api, this.subjects)
+  }
+  lackConsumers(agents: readonly Consuming[]): Promise<string[]> {
+    return lackConsumers(this.#api, this.subjects, agents)
   }
   ensureNotifiers(): Promise<void> {
     return ensureNotifiers(this.#api, this.subjects)

@@ -74,3 +74,50 @@ it('consumers that are there follow policy and registry, and are never made by t
   for (let turns = 0; turns < 100 && ensured.length === 0; turns++) await new Promise((later) => setImmediate(later))
   expect(ensured).toEqual([{ agent: 'audit', subagent: true, max_attempts: 3, lease_ms: expect.any(Number), lost: 'leave' }])
 })
+
+// Fails where each has its turn only: of 1,000 agents one that lost its consumers would be seen after 15 s.
+it('of more agents than are looked at in one round those that lack a consumer are looked at in the first one', async () => {
+  const names = Array.from({ length: 1_000 }, (_, n) => `agent${n}`)
+  const records = names.map((name) => ({ name, roles: { subagent: name !== 'agent999', originates: 'within_a_pass' } }))
+  const listed: { name: string; work: boolean; returns: boolean }[] = []
+  const looked = new Set<string>()
+  const rounds: (() => void)[] = []
+  const bus = {
+    returnsKept: async () => [],
+    lackConsumers: async (wanted: typeof listed) => {
+      listed.push(...wanted)
+      return ['agent777']
+    },
+    work: (agent: string) => ({
+      created: async () => {
+        looked.add(agent)
+        return 1
+      },
+      [Symbol.asyncDispose]: async () => undefined,
+    }),
+    ensureAgent: async () => undefined,
+  }
+  const registry = { consuming: () => records, get: (name: string) => records.find((record) => record.name === name) }
+  const clock = {
+    after: (_ms: number, fn: () => void) => {
+      rounds.push(fn)
+      return { [Symbol.dispose]: () => undefined }
+    },
+    monotonic: () => 0,
+  }
+  const deps = { bus, clock, log: pino({ level: 'silent' }) }
+  const context = { deps, registry, policy: { current: () => ({ document: {} }) }, options: { consumers_ms: 1, missing_ms: 1 } }
+  const consumers = new WorkConsumers(context as unknown as Context, () => 7)
+  const idle = async (before: number) => {
+    for (let turns = 0; turns < 2_000 && looked.size <= before; turns++) await new Promise((later) => setImmediate(later))
+    for (let turns = 0; turns < 2_000; turns++) await new Promise((later) => setImmediate(later))
+  }
+  consumers.start()
+  await idle(998)
+  looked.clear()
+  rounds.shift()?.()
+  await idle(199)
+  expect([looked.size, looked.has('agent777'), looked.has('agent300')]).toEqual([201, true, false])
+  expect(listed.filter(({ work }) => !work)).toEqual([{ name: 'agent999', work: false, returns: false }])
+  await consumers.stop()
+})

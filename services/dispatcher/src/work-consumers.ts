@@ -3,7 +3,7 @@ import { type AgentRecord, SLOTS } from '@passover/schemas'
 import type { Context } from './context.js'
 import { Pool } from './pool.js'
 
-/** Agents looked after in one round, so that thousands of them do not keep the server busy. */
+/** Agents looked at in one round, so that thousands of them do not keep the server busy; of more, those that lack one are found by one listing. */
 const ROUND = 200
 const WIDTH = 4
 
@@ -85,10 +85,30 @@ export class WorkConsumers {
     if (!this.#compared) this.#compare()
     for (const name of this.#leaving) this.#leave(name)
     const all = [...this.#context.registry.consuming()]
+    if (all.length > ROUND) this.#findLost(all)
     for (let n = 0; n < Math.min(ROUND, all.length); n++) {
       const record = all[this.#next++ % all.length]
       if (record) this.#later(record)
     }
+  }
+
+  /** Each by itself would have its turn only once in many rounds. A listing may be cut by what changes meanwhile: each that it misses is looked at. */
+  #findLost(all: readonly AgentRecord[]): void {
+    this.#pool.add(async () => {
+      const { bus, log } = this.#context.deps
+      try {
+        if (this.#stopped) return
+        const wanted = all.map(({ name, roles, durable_returns }) => ({
+          name,
+          work: roles.subagent,
+          returns: durable_returns !== undefined,
+        }))
+        const lacking = new Set(await bus.lackConsumers(wanted))
+        for (const record of all) if (lacking.has(record.name)) this.#later(record)
+      } catch (error) {
+        log.warn({ err: error }, 'consumers not listed')
+      }
+    })
   }
 
   #later(record: AgentRecord): void {
