@@ -129,6 +129,7 @@ async function middleOf(alice: Agent, reason: string, how: Cause): Promise<numbe
   }
   await until(() => tree.aborted.size === ALL, { what: 'every handler was told to stop' })
   late.sort((a, b) => a - b)
+  console.log(`${ALL} passes below ended by ${reason}: ${late[late.length >> 1]} ms after their root at the median, at most ${late.at(-1)}`)
   expect(late.at(-1)).toBeLessThan(5 * PROMISED_MS)
   return late[late.length >> 1] ?? Number.POSITIVE_INFINITY
 }

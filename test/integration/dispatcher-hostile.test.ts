@@ -57,6 +57,18 @@ describe('agents that store steps without end', () => {
     expect(last.headers.get(HEADER.code)).toBe('E010')
   })
 
+  test('an event with the id of a request as its dedupe id keeps nobody’s request out: that has none', async () => {
+    const { key, ...request } = world.request()
+    const subject = world.bus.subjects.event({ ...key, originator: 'mallory' }, 'cancel', 'mallory')
+    sequenceOf(await world.bus.publish({ subject, headers: { 'Nats-Msg-Id': key.id }, data: encode({ v: 1 }) }))
+    sequenceOf(await world.bus.publish(request))
+    await world.state(key, 'open')
+    // What is published twice is stored twice, and admitted once.
+    sequenceOf(await world.bus.publish(request))
+    await world.untilAcknowledged()
+    expect(await world.journal(key)).toMatchObject({ state: 'open' })
+  })
+
   test('an id whose journal was filled up before its request is refused', async () => {
     const { key, ...message } = world.request()
     await crowd(world, key)

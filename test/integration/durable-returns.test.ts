@@ -66,10 +66,12 @@ describe('a return whose originator is away', () => {
     for (const one of [made.id, id]) await release(one)
     for (const one of [made.id, id]) await untilSend(all, one, 'delivered')
     const ran = runs
+    const since = performance.now()
     await using back = await durable(all, 'alice')
     const heard = listener()
     await back.agent.onWaitingReturn(heard.hears)
     await until(() => heard.told.length >= 2, { what: 'both are told', ...wait })
+    console.log(`two returns that waited were told ${Math.round(performance.now() - since)} ms after their originator began to come back`)
     expect(heard.ids()).toEqual([made.id, id].sort())
     expect(heard.told.find(({ pass }) => pass.id === id)?.output?.output).toBe(`for ${id}`)
     for (const one of [made.id, id]) await untilSend(all, one, 'acknowledged')

@@ -57,6 +57,8 @@ describe('a policy version', () => {
       code: 'E004',
       details: { policy_name: 'pair alice->audit', policy_version: 1, policy_path: '$.pairs["alice->audit"].enabled', reason: 'on leave' },
     })
+    // claude-code#44534: no work was published.
+    expect(step).toMatchObject({ by: 'passover', guard: { sequence: 0 } })
     expect((await world.bus.journal.message(step.sequence))?.headers.get(HEADER.policy)).toBe('1')
   })
 

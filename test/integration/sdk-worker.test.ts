@@ -11,6 +11,7 @@ afterAll(async () => {
 })
 
 const work_context = { objective: 'do it' }
+const ROUNDS = Number(process.env.PASSOVER_ROUNDS ?? 20)
 
 describe('a worker', () => {
   it('runs no more than its concurrency at a time, and all that comes', async () => {
@@ -109,12 +110,15 @@ describe('a worker', () => {
     expect(new Set(outputs.map(({ metadata }) => metadata.attempt))).toEqual(new Set([2]))
   })
 
-  it('leaves no subscription and no consumer behind', async () => {
+  /** nats.js#253, openobserve#13676: 1,000 rounds with PASSOVER_ROUNDS=1000. */
+  it('leaves no subscription, no consumer and no timer behind', async () => {
     const { nats } = world.world
+    const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length
     const warm = await world.agent('coming')
     await (await warm.onPass(() => 'x')).drain()
     const before = await nats.census()
-    for (let round = 0; round < 20; round++) {
+    const timersBefore = timers()
+    for (let round = 0; round < ROUNDS; round++) {
       const agent = await world.agent('coming')
       const alice = await world.agent('alice')
       const worker = await agent.onPass(() => 'ok')
@@ -124,7 +128,8 @@ describe('a worker', () => {
       await alice[Symbol.asyncDispose]()
     }
     await nats.untilNothingLeft(before)
-  })
+    await until(() => timers() <= timersBefore, { what: 'no timer is left' })
+  }, 600_000)
 
   it('refuses bad options and a second name', async () => {
     const agent = await world.agent('picky')
