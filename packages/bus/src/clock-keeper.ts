@@ -10,8 +10,12 @@ interface TimeSources {
 }
 
 const EVERY_MS = 60_000
+/** While it is known by slow answers alone: those of a busy moment are soon over, those of a long way never. */
+const SLOWLY_MS = 10_000
 const AGAIN_MS = 2_000
-/** Samples for one measure: a round trip that took long says nothing, and the next one is mostly quick. */
+/** Of an answer this quick the half is no matter to anybody. */
+const QUICK_MS = 20
+/** Samples for one measure, unless one was quick: the next one mostly is, and the clock keeps the best. */
 const SAMPLES = 3
 const SERVICE_TIMEOUT_MS = 1_000
 
@@ -35,7 +39,11 @@ export class ClockKeeper {
     this.#timer?.[Symbol.dispose]()
     const known = await this.measure().catch(() => false)
     this.#timer?.[Symbol.dispose]()
-    if (!this.#stopped) this.#timer = this.#timing.after(known ? EVERY_MS : AGAIN_MS, () => void this.keep())
+    if (!this.#stopped) this.#timer = this.#timing.after(known ? this.#rest_ms : AGAIN_MS, () => void this.keep())
+  }
+
+  get #rest_ms(): number {
+    return this.clock.uncertain_ms <= QUICK_MS / 2 ? EVERY_MS : SLOWLY_MS
   }
 
   stop(): void {
@@ -58,13 +66,16 @@ export class ClockKeeper {
   }
 
   async #take(tell: () => Promise<number>): Promise<boolean> {
+    let known = false
     for (let sample = 0; sample < SAMPLES; sample += 1) {
       const asked = this.#timing.monotonic()
-      const time = await tell()
-      if (!Number.isFinite(time)) return false
-      if (this.clock.take({ time, asked, answered: this.#timing.monotonic() })) return true
+      const time: number = await (known ? tell().catch(() => Number.NaN) : tell())
+      const answered = this.#timing.monotonic()
+      if (!Number.isFinite(time)) break
+      known = this.clock.take({ time, asked, answered }) || known
+      if (known && answered - asked <= QUICK_MS) break
     }
-    return false
+    return known
   }
 }
 

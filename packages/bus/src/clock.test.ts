@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ServerClock } from './clock.js'
 import { ClockKeeper } from './clock-keeper.js'
+import { BusReadError } from './errors.js'
 
 // Both clocks stand still but where a test moves them: between two looks at them somebody else may have the processor.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance', 'setTimeout', 'clearTimeout'] }))
@@ -78,5 +79,56 @@ describe('the keeper of the clock', () => {
     })
     expect(await keeper.measure()).toBe(false)
     expect(keeper.clock.measured).toBe(false)
+  })
+
+  /** A server 5,000 ms ahead that stamps each answer at its end, so that a clock is ahead of it by half of what the answer took. */
+  function keeperOf(...answers: (number | 'fails')[]) {
+    let asked = 0
+    const stream = async () => {
+      const answer = answers[Math.min(asked, answers.length - 1)] ?? 'fails'
+      asked += 1
+      if (answer === 'fails') throw new BusReadError('no answer', 'timeout')
+      await vi.advanceTimersByTimeAsync(answer)
+      return Date.now() + 5_000
+    }
+    const keeper = new ClockKeeper({ stream, service: async () => undefined })
+    return { keeper, asked: () => asked }
+  }
+
+  // Fails where the first answer that may be believed is the last: a timekeeper would end each pass 100 ms before its time.
+  it('is no earlier than it must be: of what took more than 20 ms there is another sample, of three the best counts', async () => {
+    const slow = keeperOf(200, 60, 10)
+    expect(await slow.keeper.measure()).toBe(true)
+    expect(slow.asked()).toBe(3)
+    expect(off(slow.keeper.clock) - 5_000).toBeLessThanOrEqual(5)
+    const slower = keeperOf(60, 200, 90, 1)
+    expect(await slower.keeper.measure()).toBe(true)
+    expect(slower.asked()).toBe(3)
+    expect(slower.keeper.clock.uncertain_ms).toBe(30)
+    const quick = keeperOf(20, 1)
+    expect(await quick.keeper.measure()).toBe(true)
+    expect(quick.asked()).toBe(1)
+  })
+
+  it('is measured by the first of several samples where the others fail', async () => {
+    const { keeper, asked } = keeperOf(100, 'fails')
+    expect(await keeper.measure()).toBe(true)
+    expect(asked()).toBe(2)
+    expect(keeper.clock.measured).toBe(true)
+  })
+
+  it('measures again after a minute, sooner while it knows the time by slow answers alone', async () => {
+    const { keeper, asked } = keeperOf(100, 100, 100, 1)
+    await keeper.keep()
+    expect(asked()).toBe(3)
+    await vi.advanceTimersByTimeAsync(9_000)
+    expect(asked()).toBe(3)
+    await vi.advanceTimersByTimeAsync(2_000)
+    expect(asked()).toBe(4)
+    await vi.advanceTimersByTimeAsync(50_000)
+    expect(asked()).toBe(4)
+    await vi.advanceTimersByTimeAsync(15_000)
+    expect(asked()).toBe(5)
+    keeper.stop()
   })
 })

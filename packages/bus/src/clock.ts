@@ -38,6 +38,11 @@ export class ServerClock {
     return this.#measured
   }
 
+  /** By how much the sample in use may have been off when it was taken, either way. */
+  get uncertain_ms(): number {
+    return this.#error
+  }
+
   /** Server ms at a moment of the monotonic clock. */
   at(monotonic: number): number {
     return Math.floor(this.#base + monotonic)
