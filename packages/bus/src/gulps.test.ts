@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Gulps } from './gulps.js'
 
 /** What came in ms: enough for gulps, and too little. */
-const MANY = { came: 300, ms: 30 }
-const FEW = { came: 100, ms: 30 }
+const MANY = { came: 40, ms: 30 }
+const FEW = { came: 20, ms: 30 }
 
 describe('a reader in gulps', () => {
   beforeEach(() => vi.useFakeTimers())
@@ -26,13 +26,13 @@ describe('a reader in gulps', () => {
     gulps.after({ end: 'full', is_gulp: false, ...MANY }, next)
     expect(gulps.on).toBe(true)
     expect(gulps.waits(0)).toBe(true)
-    vi.advanceTimersByTime(19)
+    vi.advanceTimersByTime(9)
     expect(next).not.toHaveBeenCalled()
     vi.advanceTimersByTime(1)
     expect(next).toHaveBeenCalledTimes(1)
     expect(gulps.waits(1)).toBe(true)
     expect(gulps.waits(0)).toBe(false)
-    gulps.after({ end: 'empty', is_gulp: true, came: 200, ms: 2 }, next)
+    gulps.after({ end: 'empty', is_gulp: true, came: 5, ms: 2 }, next)
     vi.runAllTimers()
     expect(next).toHaveBeenCalledTimes(2)
   })
@@ -44,13 +44,20 @@ describe('a reader in gulps', () => {
     expect(gulps.waits(0)).toBe(false)
   })
 
-  it('is over when a gulp brings little', () => {
+  it('is over when three gulps in a row bring little, not when who stores falters for two', () => {
     const gulps = new Gulps()
     const next = vi.fn()
-    gulps.after({ end: 'full', is_gulp: true, came: 512, ms: 3 }, next)
-    gulps.after({ end: 'empty', is_gulp: true, came: 100, ms: 2 }, next)
-    expect(gulps.on).toBe(false)
+    const brings = (came: number) => {
+      gulps.after({ end: 'empty', is_gulp: true, came, ms: 2 }, next)
+      return gulps.on
+    }
+    gulps.after({ end: 'full', is_gulp: false, ...MANY }, next)
+    expect([4, 0, 5, 4, 4].map(brings)).toEqual([true, true, true, true, true])
+    expect(brings(4)).toBe(false)
+    vi.runAllTimers()
     expect(gulps.waits(0)).toBe(false)
+    gulps.after({ end: 'full', is_gulp: false, ...MANY }, next)
+    expect([0, 0, 0].map(brings)).toEqual([true, true, false])
   })
 
   it('is stopped in its rest', () => {

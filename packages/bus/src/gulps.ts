@@ -1,8 +1,10 @@
 import type { PullEnd } from './bus-deliveries.js'
 
-/** From so many messages a millisecond on, waiting for each costs more than it brings: 2,700 passes a second. */
-const MANY_A_MS = 8
-const REST_MS = 20
+/** From so many messages a millisecond on, waiting for each costs more than it brings: 300 passes a second. */
+const MANY_A_MS = 1
+const REST_MS = 10
+/** So many gulps in a row that bring less than half as many: few come now. Who stores them may falter for one or two. */
+const LITTLE = 3
 
 /** How a pull ended, what came meanwhile, and whether it asked only for what was there. */
 export interface Pulled {
@@ -19,6 +21,8 @@ export interface Pulled {
  */
 export class Gulps {
   #on = false
+  /** How many of the last ones brought little. */
+  #little = 0
   #rest: NodeJS.Timeout | undefined
 
   /** The next pull is to ask only for what is there. */
@@ -33,7 +37,8 @@ export class Gulps {
 
   /** A pull ended; `next` is called after the rest, if there is one. */
   after({ end, is_gulp, came, ms }: Pulled, next: () => void): void {
-    this.#on = is_gulp ? came >= MANY_A_MS * REST_MS : end === 'full' && came >= MANY_A_MS * ms
+    this.#little = is_gulp && 2 * came < MANY_A_MS * REST_MS ? this.#little + 1 : 0
+    this.#on = is_gulp ? this.#little < LITTLE : end === 'full' && came >= MANY_A_MS * ms
     // A gulp that was full left something behind.
     if (!this.#on || (is_gulp && end === 'full')) return
     clearTimeout(this.#rest)

@@ -1,6 +1,7 @@
 import type { NatsConnection, PublishOptions, Status, Subscription } from '@nats-io/transport-node'
 import { createInbox, errors } from '@nats-io/transport-node'
 import type { Arrived } from './arrived.js'
+import { Gathering } from './gathering.js'
 import { asClientHeaders } from './headers.js'
 import { type ClientParser, Inbound } from './inbound.js'
 import { Outbox } from './outbox.js'
@@ -44,15 +45,9 @@ interface RawConnection {
 }
 
 const WHITE_SPACE = /\s/
-/** After a write of so many messages the next ones are in no hurry: more are gathered for so long, or until they are so many bytes. */
-const MANY = 16
-/** They are again when writes have had fewer than this, as far as the last ones tell: a dozen passes in flight make seven a write. */
-const FEW = 8
-const LAST_WRITES = 8
+/** What is in no hurry is gathered for so long, or until it is so many bytes. */
 const GATHER_MS = 2
 const GATHERED_BYTES = 64 * 1024
-/** After a pause as long as this nobody is made to wait. */
-const PAUSE_MS = 20
 
 /**
  * One connection, as the rest of the bus sees it.
@@ -72,9 +67,7 @@ export class Link {
   readonly #raw: RawConnection['protocol']
   /** Who hears what, by the client's number of the subscription. */
   readonly #heard = new Map<number, (message: Arrived) => void>()
-  /** Messages of the last writes, the newest counting most (at most MANY), and when the last one was (monotonic ms). */
-  #written = 0
-  #wroteAt = 0
+  readonly #gathering = new Gathering()
   #connected = true
   #subscriptions = 0
 
@@ -132,9 +125,7 @@ export class Link {
   /** Hands everything sent so far to the client. */
   flush(): void {
     if (this.#outbox.messages === 0) return
-    const { messages } = this.#outbox
-    this.#written = messages >= MANY ? MANY : this.#written + (messages - this.#written) / LAST_WRITES
-    this.#wroteAt = performance.now()
+    this.#gathering.wrote(this.#outbox.messages, performance.now())
     const taken = this.#outbox.take()
     // A broken connection has settled them as unknown already.
     if (!this.connected) return
@@ -142,8 +133,7 @@ export class Link {
   }
 
   #flushSoon(): void {
-    const inNoHurry = this.#written >= FEW && performance.now() - this.#wroteAt < PAUSE_MS
-    if (inNoHurry) setTimeout(this.#flush, GATHER_MS)
+    if (this.#gathering.inNoHurry(performance.now())) setTimeout(this.#flush, GATHER_MS)
     else setImmediate(this.#flush)
   }
 

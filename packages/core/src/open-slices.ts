@@ -1,4 +1,5 @@
 import type { Cancels } from './cancels.js'
+import type { LiveJournal } from './open-pass.js'
 import type { OpenRequests } from './open-requests.js'
 import { emptySnapshot, type OpenSnapshot, packAsked, packPass } from './open-snapshot.js'
 import type { OpenTree } from './open-tree.js'
@@ -42,16 +43,32 @@ export function joinSlices(slices: Iterable<OpenSnapshot>): OpenSnapshot | undef
 }
 
 function entriesOf({ passes, requests, tallies, sessions }: Fold): Generator<Entry> {
-  const begun = Array.from(passes.values(), ({ text, journal, cancelled }) => ({ text, journal, cancelled }))
+  const begun = begunOf(passes)
   const unbegun = Array.from(requests.values(), ({ fact, key, timeout_ms, cancelled }) => ({ fact, key, timeout_ms, cancelled }))
   const minutes = tallies.pack()
   const counts = sessions.pack()
   return (function* (): Generator<Entry> {
-    for (const one of begun) yield ['passes', packPass(one)]
+    for (const [n, text] of begun.texts.entries()) {
+      const journal = begun.journals[n]
+      if (journal) yield ['passes', packPass({ text, journal, cancelled: begun.cancelled.has(text) })]
+    }
     for (const one of unbegun) yield ['asked', packAsked(one)]
     for (const minute of minutes) yield ['minutes', minute]
     for (const session of counts) yield ['sessions', session]
   })()
+}
+
+/** No object for each: tens of thousands that live as long as the packing would be moved about by the collector while everybody waits. */
+function begunOf(passes: Fold['passes']) {
+  const texts: string[] = []
+  const journals: LiveJournal[] = []
+  const cancelled = new Set<string>()
+  for (const pass of passes.values()) {
+    texts.push(pass.text)
+    journals.push(pass.journal)
+    if (pass.cancelled) cancelled.add(pass.text)
+  }
+  return { texts, journals, cancelled }
 }
 
 function* sliced(

@@ -58,6 +58,28 @@ test('a backlog of old requests is not read again all at once: the reader would 
   expect(made.notes.size).toBe(5_000 - wanted.length)
 })
 
+// Fails where all that is due is written at once: 200 of them kept the server and a processor busy for twenty ms, twice a second (decision 109).
+test('of passes that stay open few are written at once, and the next ones a little later', () => {
+  const { made } = projector()
+  for (let sequence = 1; sequence <= 25; sequence += 1) void made.take(...work(sequence))
+  expect(made.writeOpen(3_000)).toBe(false)
+  expect(made.young.size).toBe(25)
+  const more = [4_005, 10_000, 10_000, 10_000, 10_000].map((now) => [made.writeOpen(now), made.old.size])
+  expect(more).toEqual([
+    [false, 5],
+    [true, 15],
+    [false, 25],
+    [false, 25],
+    [false, 25],
+  ])
+})
+
+/** The work step of a pass of its own. */
+function work(sequence: number): [Stored, Step] {
+  const key = { originator: 'alice', subagent: 'audit', id: `pass-${String(sequence).padStart(8, '0')}` }
+  return step('work', sequence, { key, guard: { subject: `*.alice.audit.${key.id}.*`, sequence: 0 } })
+}
+
 /** A step of one pass, guarded as the first or as the next one. */
 function step(kind: Step['kind'], sequence: number, more: Partial<Step> = {}): [Stored, Step] {
   const key = { originator: 'alice', subagent: 'audit', id: 'no-time-in-it' }

@@ -40,6 +40,8 @@ export interface AuditRunning extends AsyncDisposable {
 }
 
 const SWEEP_MS = 500
+/** Between one few of many that are to be written and the next: 400 a second, so that a backlog is not written while it moves. */
+const FEW_MS = 25
 const LOOK_MS = 1_000
 const DRAIN_MS = 10_000
 const SETTLE_MS = 20
@@ -72,6 +74,7 @@ export class RunningAudit {
       this.resolveClosed = resolve
     })
     this.every(SWEEP_MS, () => this.sweep())
+    this.writeLater(SWEEP_MS)
     this.every(LOOK_MS, () => void this.look())
     this.every(LOOK_MS, () => void this.parts.expiries.look())
     this.every(LOOK_MS, () => void this.parts.logging.look())
@@ -181,9 +184,18 @@ export class RunningAudit {
   }
 
   /** A reader that lags is not told by the clock how old a pass is, but by what it reads. */
+  private get now(): number {
+    const { projector, deps } = this.parts
+    return projector.position >= this.last ? deps.clock.now() : projector.time
+  }
+
+  private writeLater(ms: number): void {
+    this.once(ms, () => this.writeLater(this.parts.projector.writeOpen(this.now) ? FEW_MS : SWEEP_MS))
+  }
+
   private sweep(): void {
-    const { projector, deps, acknowledged, undelivered } = this.parts
-    const now = projector.position >= this.last ? deps.clock.now() : projector.time
+    const { projector, acknowledged, undelivered } = this.parts
+    const { now } = this
     acknowledged.sweep()
     undelivered.sweep(now)
     projector.sweep(now)
@@ -209,13 +221,18 @@ export class RunningAudit {
   }
 
   private every(ms: number, run: () => void): void {
-    const again = () => {
-      if (this.draining) return
+    this.once(ms, () => {
       run()
-      this.timers = this.timers.filter((timer) => timer !== armed)
       this.every(ms, run)
-    }
-    const armed = this.parts.deps.clock.after(ms, again)
+    })
+  }
+
+  private once(ms: number, run: () => void): void {
+    const armed = this.parts.deps.clock.after(ms, () => {
+      if (this.draining) return
+      this.timers = this.timers.filter((timer) => timer !== armed)
+      run()
+    })
     this.timers.push(armed)
   }
 }
