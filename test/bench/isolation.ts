@@ -9,7 +9,8 @@ import { troubleOf } from './trouble-of.js'
 import { whereSlow } from './where-slow.js'
 
 /**
- * What trouble on other subjects costs a quiet pair, whose passes begin at a steady pace: `npm run bench -- --isolation [paced] [full] [dead]`, all when none is named.
+ * What trouble on other subjects costs a quiet pair, whose passes begin at a steady pace: `npm run bench -- --isolation [paced] [full] [dead]`, all
+ * when none is named; `flood` is of `paced` the flood alone.
  *
  * - `paced`: the trouble leaves processor time free. Poison, PASSOVER_POISON a second; then a flood, PASSOVER_FLOOD_RATE a second to a subagent that serves
  *   about 160, behind PASSOVER_BACKLOG that wait already. Compared with no trouble at all, measured before each of the two: a 99th percentile
@@ -34,9 +35,11 @@ const SLOW_MS = 100
 const ENDLESS = 1_000_000
 const TIMEOUT_MS = 300_000
 
-const PARTS = { paced, full, dead }
+const PARTS = { paced, flood, full, dead }
+const ALL = ['paced', 'full', 'dead']
 
-const named = Object.keys(PARTS).filter((part) => process.argv.includes(part))
+const given = Object.keys(PARTS).filter((part) => process.argv.includes(part))
+const named = given.length > 0 ? given : ALL
 await using field = await Field.start({ dispatchers: 1, workers: 1, agents: [CHECKER], concurrency: 8 })
 const noisy = field.player('noisy worker', 'worker', { agents: [BUILDER], concurrency: 16, priority: 'lowest' })
 await noisy.ready()
@@ -44,7 +47,7 @@ await using alice = await connect({ agent: 'alice', servers: field.nats.servers 
 const QUIET = { originator: 'alice', subagent: CHECKER }
 const pair = new QuietPair(alice, { to: QUIET.subagent, timeout_ms: TIMEOUT_MS })
 await pair.warm()
-for (const [name, part] of Object.entries(PARTS)) if (named.length === 0 || named.includes(name)) await part()
+for (const [name, part] of Object.entries(PARTS)) if (named.includes(name)) await part()
 
 async function paced(): Promise<void> {
   const before = await row('alone', undefined, () => pair.measure(once))
@@ -52,16 +55,31 @@ async function paced(): Promise<void> {
     beside({ passes: ENDLESS, per_second: POISON_RATE, in_flight: POISON_RATE, malformed: true, plan: { ms: 0, throws: true } }),
   )
   const again = await row('alone again', undefined, () => pair.measure(once))
+  const flooded = await behindBacklog(again)
+  const alone = figuresOf([...before.passes, ...again.passes])
+  console.log(`p99 alone, of both: ${ms(alone.p99)}; beside poison ${times(poison, alone)}, beside a flood ${times(flooded, alone)}`)
+}
+
+async function flood(): Promise<void> {
+  const before = await row('alone', undefined, () => pair.measure(once))
+  const again = await row('alone again', undefined, () => pair.measure(once))
+  const flooded = await behindBacklog(again)
+  const alone = figuresOf([...before.passes, ...again.passes])
+  console.log(`p99 alone, of both: ${ms(alone.p99)}; beside a flood ${times(flooded, alone)}`)
+}
+
+async function behindBacklog(control: Figures): Promise<Figures> {
   const slow = { ms: SLOW_MS }
   const { publisher } = await publish({ passes: BACKLOG, plan: slow })
   await publisher.process.heard('published', TIMEOUT_MS)
   await untilTaken(field.nats.servers, TIMEOUT_MS)
-  const flood = await row(`beside a flood, ${FLOOD_RATE}/s, of which 160 are served`, again, () =>
+  return row(`beside a flood, ${FLOOD_RATE}/s, of which 160 are served`, control, () =>
     beside({ passes: ENDLESS, per_second: FLOOD_RATE, in_flight: FLOOD_RATE, plan: slow }),
   )
-  const alone = figuresOf([...before.passes, ...again.passes])
-  const times = ({ p99 }: Figures) => `${(p99 / alone.p99).toFixed(2)} ×`
-  console.log(`p99 alone, of both: ${ms(alone.p99)}; beside poison ${times(poison)}, beside a flood ${times(flood)}`)
+}
+
+function times({ p99 }: Figures, alone: Figures): string {
+  return `${(p99 / alone.p99).toFixed(2)} ×`
 }
 
 async function full(): Promise<void> {
@@ -132,9 +150,9 @@ async function row(what: string, control: Figures | undefined, measure: () => Pr
   const { p50, p99, most, passes } = figures
   const { all, own, each } = busy()
   const told = await trouble()
-  const times = control ? ` (${(p99 / control.p99).toFixed(2)} ×)` : ''
+  const compared = control ? ` (${times(figures, control)})` : ''
   console.log(
-    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${times.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes.length}; processors ${all} % (${own} % ours)`,
+    `${what.padEnd(50)} p50 ${ms(p50).padStart(9)}  p99 ${ms(p99).padStart(9)}${compared.padEnd(10)}  most ${ms(most).padStart(9)}  of ${passes.length}; processors ${all} % (${own} % ours)`,
   )
   const slowest = await whereSlow(field.bus, QUIET, passes.slice(0, Math.ceil(passes.length / 100)))
   console.log(`  ${told}; ms of the slowest 1 %: ${slowest}; % of the processors: ${sharesOf(each)}`)
