@@ -34,6 +34,21 @@ export const erasedPass = z.object({
 })
 export type ErasedPass = z.infer<typeof erasedPass>
 
+/**
+ * Segments of the archive that are neighbours, as their manifest entries tell them together; times (server ms) are 0 where all of them were
+ * empty.
+ */
+export const segmentRun = z.object({
+  from: z.int().min(0),
+  to: z.int().min(0),
+  entries: z.int().min(0),
+  first_time: z.number(),
+  last_time: z.number(),
+  chain_before: hash,
+  chain_after: hash,
+})
+export type SegmentRun = z.infer<typeof segmentRun>
+
 /** Said by a person. `hold` of a release and `erase` of what follows an erasure are the sequences of those events. */
 const said = [
   z.object({ v, kind: z.literal('hold'), scope: custodyScope, reason: why }),
@@ -45,6 +60,16 @@ const done = [
   z.object({ v, kind: z.literal('erased'), erase: sequence, passes: z.array(erasedPass).max(1_000) }),
   z.object({ v, kind: z.literal('refused'), erase: sequence, why }),
   z.object({ v, kind: z.literal('done'), erase: sequence, passes: z.int().min(0), entries: z.int().min(0), parts: z.int().min(0) }),
+  /** Said once: from here on each removal is told before it is done. `begins`: the first segment of the archive; `untold`: what was removed before. */
+  z.object({ v, kind: z.literal('removals'), begins: z.int().min(0), untold: z.array(segmentRun).max(2_000) }),
+  /** Segments leave the archive, as they are older than this version of the policy keeps. */
+  z.object({
+    v,
+    kind: z.literal('removed'),
+    segments: z.array(segmentRun).min(1).max(1_000),
+    policy: z.int().min(0),
+    retention_days: z.number().positive(),
+  }),
 ] as const
 export const custodyBody = z.discriminatedUnion('kind', [...said, ...done])
 export type CustodyBody = z.infer<typeof custodyBody>

@@ -124,6 +124,8 @@ export {
   type ErasedPass,
   erasedFrame,
   erasedPass,
+  type SegmentRun,
+  segmentRun,
 } from './custody.js'
 export {
   type DeadLetter,

@@ -43,5 +43,10 @@ describe('passover audit hold', () => {
     expect(await run(['audit', 'hold', 'remove', 'one'], at())).toMatchObject({ code: 2 })
     const hold = String(document[1]?.hold)
     expect((await run(['audit', 'hold', 'remove', hold, '--reason', 'seen'], at())).stdout).toContain('Released pass held-by-hand-0001')
+    // Of passes none is of that session.
+    const told = await run(['audit', 'tail', '--custody', '--since', '1h', '--session', 'none', '--count', '3'], at())
+    expect(told.stdout).toMatch(
+      /custody {2}\S+ holds session disputed: dispute 17\n.*custody {2}\S+ holds pass held-by-hand-0001 \(alice → audit\): look at it\n.*custody {2}\S+ releases hold \d+: seen\n$/,
+    )
   })
 })

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { Story } from '../support/story.js'
 import { fillTo } from '../support/stream.js'
+import { until } from '../support/until.js'
 
 const RULES = { id_window_ms: 3_600_000 }
 const DAY_MS = 86_400_000
@@ -25,6 +26,8 @@ describe('an archive that somebody wrote to', () => {
     for (let n = 0; n < 5; n++) await new Story(bus, `mended-id-${n}`, { session_id: `session ${n % 2}` }).whole()
     await fillTo(bus, 2 * SEGMENT_SIZE)
     await audit.settled()
+    const told = () => bus.journal.newest(bus.subjects.all('custody'))
+    await until(async () => (await told()) !== undefined, { what: 'removals are told from here on' })
     await audit.drain()
     manifest = await Manifest.open(bus)
     objects = await bus.objects(ARCHIVE_BUCKET)
@@ -94,18 +97,21 @@ describe('an archive that somebody wrote to', () => {
       return (await verifyLive(bus, RULES)).shown.filter(({ rule }) => rule === 'retention').map(({ what }) => what)
     }
     const removed = { why: 'retention' as const, retention_days: 30 }
+    const untold = 'was removed, and no event tells of it'
     const now = bus.now()
     // In time to come; with days that no policy said; with messages as old as need be.
     expect(await forge({ removed: { ...removed, at: now + 31 * DAY_MS } })).toEqual([
+      untold,
       expect.stringMatching(/^says that it was removed .*, and that was written down before/),
       expect.stringMatching(/^was removed when its newest message was .* hours old: the defaults/),
     ])
     expect(await forge({ removed: { ...removed, at: now, retention_days: 1e-9 } })).toEqual([
+      untold,
       expect.stringMatching(/hours old: the defaults/),
     ])
     // In the stream stands what it stood for: a forger would have to take that out, too.
     const aged = { first_time: now - 40 * DAY_MS, last_time: now - 39 * DAY_MS, removed: { ...removed, at: now } }
-    await forge(aged)
+    expect(await forge(aged)).toEqual([untold])
     expect((await faults())[0]?.what).toMatch(/^was removed while \d+ of its messages stand in the stream, 1 the first$/)
     await manifest.replace(entry, revision)
     expect(await faults()).toEqual([])
@@ -121,6 +127,7 @@ describe('an archive that somebody wrote to', () => {
         rule: 'chain',
         what: 'is the first that the archive knows of, though the stream begins at 1: entries before it were taken out',
       },
+      { segment: 0, rule: 'retention', what: 'is missing, before segment 1, with which the archive begins: no event tells of its removal' },
     ])
     await table.put('segment.0000000000', entry)
     expect(await faults()).toEqual([])

@@ -1,4 +1,4 @@
-import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
+import { ARCHIVE_BUCKET, Manifest, runsOf, SEGMENT_SIZE, verifyChain } from '@passover/archive'
 import type { AuditRunning, AuditSettings } from '@passover/audit'
 import { type Bus, encode, PolicyStore } from '@passover/bus'
 import { PART_INLINE_BYTES, type Part, passAnswer, sha256 } from '@passover/schemas'
@@ -36,8 +36,8 @@ describe('audit: archive retention', () => {
     expect(outcome.kind).toBe('published')
   }
   const removed = async () => (await (await Manifest.open(bus)).all()).filter((entry) => entry.removed).map(({ k }) => k)
-  const says = async (body: Record<string, unknown>) => {
-    const outcome = await bus.publish({ subject: bus.subjects.custody('maria'), data: encode({ v: 1, ...body }) })
+  const says = async (body: Record<string, unknown>, by = 'maria') => {
+    const outcome = await bus.publish({ subject: bus.subjects.custody(by), data: encode({ v: 1, ...body }) })
     return outcome.kind === 'stored' ? outcome.sequence : 0
   }
 
@@ -127,11 +127,13 @@ describe('audit: archive retention', () => {
     await applied(young, [shared])
     await doneTo(audit, 1)
     await audit[Symbol.asyncDispose]()
-    // What is stored when an audit dies right after the mark.
+    // What is stored when an audit dies right after the mark: it was told before (decision 113).
     const manifest = await Manifest.open(bus)
     const standing = await manifest.standing(0)
     if (!standing) throw new Error('segment 0 is not sealed')
-    const removed = { why: 'retention' as const, at: bus.now(), retention_days: 1_000 / DAY_MS }
+    const retention_days = 1_000 / DAY_MS
+    await says({ kind: 'removed', segments: runsOf([standing.entry]), policy: 0, retention_days }, 'passover')
+    const removed = { why: 'retention' as const, at: bus.now(), retention_days }
     expect(await manifest.replace({ ...standing.entry, removed }, standing.revision)).toBe(true)
     expect(await bus.parts.fetch(lone)).toHaveLength(lone.size)
 

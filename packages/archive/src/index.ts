@@ -46,4 +46,5 @@ export {
   partsIn,
   printsOf,
 } from './segment-index.js'
+export { runsOf } from './segment-runs.js'
 export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './source.js'

@@ -201,7 +201,7 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['violation', 'dead_letter', 'undelivered', 'expired'].map((kind) =>
       publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`),
     ),
-    publish(subjects.custody(SYSTEM), 'record what was erased'),
+    publish(subjects.custody(SYSTEM), 'record what is erased and removed'),
     publish(subjects.acknowledged(SYSTEM), 'fill up the last segment of a stream that takes no requests'),
     ...readStream(stream, 'project and archive'),
     publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),

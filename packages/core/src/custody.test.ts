@@ -34,6 +34,21 @@ describe('custody', () => {
     expect(custody.position).toBe(104)
   })
 
+  it('knows what is told to leave the archive, as the audit alone says', () => {
+    const { custody, say } = folding()
+    const hash = 'c'.repeat(64)
+    const run = (from: number, to: number) => ({ from, to, entries: 1, first_time: 1, last_time: 2, chain_before: hash, chain_after: hash })
+    const removed = (from: number, to: number) => ({ kind: 'removed', segments: [run(from, to)], policy: 0, retention_days: 30 })
+    const told = () => [0, 1, 2, 3, 4, 5].filter((k) => custody.toldOf(k))
+    expect(say('maria', removed(0, 5))).toBeUndefined()
+    expect(say('maria', { kind: 'removals', begins: 0, untold: [] })).toBeUndefined()
+    expect([told(), custody.removals_since]).toEqual([[], undefined])
+    expect(say('passover', { kind: 'removals', begins: 0, untold: [run(0, 1)] })).toBeDefined()
+    expect(say('passover', { kind: 'removals', begins: 0, untold: [run(5, 5)] })).toBeUndefined()
+    expect(say('passover', removed(3, 4))).toMatchObject({ kind: 'removed' })
+    expect([told(), custody.removals_since]).toEqual([[0, 1, 3, 4], 103])
+  })
+
   it('an erasure is pending until the audit says what became of it', () => {
     const { custody, say } = folding()
     say('maria', { kind: 'erase', session: 's', reason: 'asked for' })

@@ -8,6 +8,7 @@ import {
   type PassKey,
   SYSTEM,
 } from '@passover/schemas'
+import { ToldRuns } from './told-runs.js'
 
 /** A message of `custody.<sender>`, its body decoded. */
 export interface CustodySaid {
@@ -21,14 +22,18 @@ export interface CustodySaid {
 export type CustodyCounted = CustodyBody | undefined
 
 /**
- * What is held and what was erased (decision 87): the fold of the custody events in order. A person holds, releases and asks for an erasure;
- * what became of an erasure only the audit says.
+ * What is held, what was erased (decision 87) and what was removed (decision 113): the fold of the custody events in order. A person holds, releases
+ * and asks for an erasure; what became of an erasure, and what retention takes out of the archive, only the audit says.
  */
 export class Custody {
   private readonly held = new Map<number, CustodyHold>()
   private readonly erased = new Map<number, CustodyErasure>()
   /** By the hash of its id: the erasure that a pass was part of. */
   private readonly ids = new Map<string, number>()
+  /** Segments whose removal was told, or which had been removed before that was so. */
+  private readonly left = new ToldRuns()
+  /** From which event on removals are told; undefined: they are not. */
+  removals_since: number | undefined
   /** Sequence of the last event. */
   position = 0
 
@@ -45,7 +50,7 @@ export class Custody {
     const parsed = custodyBody.safeParse(said.body)
     if (!parsed.success) return undefined
     const { data } = parsed
-    const counts = said.sender === SYSTEM ? this.done(data) : this.asked(said, data)
+    const counts = said.sender === SYSTEM ? this.did(said, data) : this.asked(said, data)
     return counts ? data : undefined
   }
 
@@ -64,6 +69,16 @@ export class Custody {
       default:
         return false
     }
+  }
+
+  private did({ sequence }: CustodySaid, body: CustodyBody): boolean {
+    if (body.kind !== 'removals' && body.kind !== 'removed') return this.done(body)
+    if (body.kind === 'removals') {
+      if (this.removals_since !== undefined) return false
+      this.removals_since = sequence
+    }
+    for (const run of body.kind === 'removals' ? body.untold : body.segments) this.left.add(run)
+    return true
   }
 
   private done(body: CustodyBody): boolean {
@@ -112,6 +127,14 @@ export class Custody {
   erasureOf(hash: string): CustodyErasure | undefined {
     const erase = this.ids.get(hash)
     return erase === undefined ? undefined : this.erased.get(erase)
+  }
+
+  /**
+   * The run in which the removal of a segment was told last. It may stand all the same: it is removed afterwards, what is held by then stays, and an
+   * archive that was lost and sealed anew has another chain.
+   */
+  toldOf(k: number): ReturnType<ToldRuns['of']> {
+    return this.left.of(k)
   }
 
   /** The first erasure that waits to be done. */

@@ -41,7 +41,7 @@ it('keeps as long as the policy in force says, by default thirty days; and does 
     stand = next
     published = newest
     await logging.look()
-    said.push(logging.retention_days)
+    said.push(logging.retention?.days)
   }
   const version = (number: number, audit?: object) =>
     ({ kind: 'valid', value: { version: number, document: audit ? { audit } : {} }, revision: 1 }) as unknown as PolicyStand
@@ -68,7 +68,7 @@ it('does not know how long is kept where that cannot be read now, whatever was i
   })
   const looked = async () => {
     await logging.look()
-    return logging.retention_days
+    return logging.retention?.days
   }
   expect(await looked()).toBe(30)
   stand = undefined

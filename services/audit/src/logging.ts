@@ -4,11 +4,17 @@ import { HEADER, policyBody } from '@passover/schemas'
 /** Spec 0 §5.1. */
 const RETENTION_DAYS = 30
 
+export interface ArchiveRetention {
+  days: number
+  /** The version of the policy; 0: the defaults. */
+  policy: number
+}
+
 /** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`, DESIGN §6). */
 export class Logging {
   private said = true
-  /** How long the archive keeps, days; undefined: what is in force cannot be read, or could not the last time. */
-  retention_days: number | undefined
+  /** How long the archive keeps, and by which version; undefined: what is in force cannot be read, or could not the last time. */
+  retention: ArchiveRetention | undefined
 
   /** `told` false: whatever the policy says. */
   constructor(
@@ -33,7 +39,7 @@ export class Logging {
   /** Reads it anew. What is not valid, or cannot be read now, changes nothing but that nothing is removed until it can. */
   async look(): Promise<void> {
     await this.read().catch(() => {
-      this.retention_days = undefined
+      this.retention = undefined
     })
   }
 
@@ -43,11 +49,11 @@ export class Logging {
       const { document, version } = stand.value
       const { audit } = document
       this.said = audit?.log_all_passes !== false
-      this.retention_days = (await this.isBehind(version)) ? undefined : (audit?.retention_days ?? RETENTION_DAYS)
+      this.retention = (await this.isBehind(version)) ? undefined : { days: audit?.retention_days ?? RETENTION_DAYS, policy: version }
       return
     }
     // What was published is in force, though the bucket does not say it, or no longer: nothing is removed by a guess.
-    this.retention_days = stand.kind === 'invalid' || (await this.isBehind(0)) ? undefined : RETENTION_DAYS
+    this.retention = stand.kind === 'invalid' || (await this.isBehind(0)) ? undefined : { days: RETENTION_DAYS, policy: 0 }
   }
 }
 

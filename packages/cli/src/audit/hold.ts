@@ -5,6 +5,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
+import { scopeText } from '../render/custody.js'
 import { renderTable } from '../render/table.js'
 import type { HoldFlags } from './hold-command.js'
 
@@ -59,8 +60,4 @@ function holdsText(holds: CustodyHold[], terminal: Context['terminal']): string 
     holds,
     terminal,
   )
-}
-
-export function scopeText(scope: CustodyScope): string {
-  return 'session' in scope ? `session ${scope.session}` : `pass ${scope.pass.id} (${scope.pass.originator} → ${scope.pass.subagent})`
 }

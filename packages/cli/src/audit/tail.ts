@@ -1,12 +1,26 @@
-import { passRecord, type QueriedPass } from '@passover/schemas'
+import { type Bus, decode, type Stored, type Subjects } from '@passover/bus'
+import { type CustodyBody, custodyBody, HEADER, type PassKey, passRecord, type QueriedPass, SYSTEM } from '@passover/schemas'
 import { askPasses, standing } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { clock, duration } from '../duration.js'
+import { sayCustodyBody } from '../render/custody.js'
 import { stopSignals } from '../signals.js'
 import { oneLine } from '../text.js'
 import { type FilterFlags, filterOf } from './filter-options.js'
 import type { TailFlags } from './tail-command.js'
+
+/** Something that was said about custody. */
+interface Said {
+  sequence: number
+  /** Server ms. */
+  time: number
+  by: string
+  custody: CustodyBody['kind']
+  said: string
+}
+
+const ASKED: ReadonlySet<string> = new Set(['hold', 'release', 'erase'])
 
 /** Follows the returns that are stored, and tells each pass as the audit has it. */
 export async function runTail(context: Context, flags: TailFlags): Promise<number> {
@@ -14,30 +28,50 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
   const { first, last } = await bus.bounds()
-  const seen: QueriedPass[] = []
+  const seen: (QueriedPass | Said)[] = []
   let told = 0
   let isEnough: () => void = () => undefined
   const enough = new Promise<void>((resolve) => {
     isEnough = resolve
   })
+  const tell = (found: QueriedPass | Said, line: () => string) => {
+    if (told === flags.count) return
+    told++
+    if (terminal.mode === 'json') seen.push(found)
+    else terminal.stream(found, line)
+  }
   const from = flags.since === undefined ? last + 1 : Math.max(1, first)
-  await using _reader = await bus.follow({ from, filters: [bus.subjects.all('return')] }, async (stored, fact) => {
-    if (fact.type !== 'step' || stored.time < (flags.since ?? 0) || told === flags.count) return
-    const { originator, subagent, id } = fact.key
-    for (const { row, record } of await askPasses(bus, { id, from: originator, to: subagent })) {
-      const parsed = passRecord.safeParse(record)
-      const found: QueriedPass = { row, ...(parsed.success ? { entry: parsed.data.entry, decisions: parsed.data.decisions } : {}) }
-      if (!isWanted(found, flags) || told === flags.count) continue
-      told++
-      if (terminal.mode === 'json') seen.push(found)
-      else terminal.stream(found, () => tailLine(found, context))
-    }
+  const kinds = flags.custody ? (['return', 'custody'] as const) : (['return'] as const)
+  await using _reader = await bus.follow({ from, filters: kinds.map((kind) => bus.subjects.all(kind)) }, async (stored, fact) => {
+    if (stored.time < (flags.since ?? 0) || told === flags.count) return
+    const said = fact.type === 'other' ? saidIn(stored, bus.subjects) : undefined
+    if (said) tell(said, () => `${terminal.colors.dim(clock(said.time))}  ${terminal.colors.bold('custody')}  ${said.by} ${said.said}`)
+    if (fact.type === 'step')
+      for (const found of await passesOf(bus, fact.key)) if (isWanted(found, flags)) tell(found, () => tailLine(found, context))
     if (told === flags.count) isEnough()
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Following; Ctrl-C ends it.')
   const why = await Promise.race([signals.first, enough, bus.closed])
   if (terminal.mode === 'json') terminal.show(seen, () => '')
   return why instanceof Error ? 5 : 0
+}
+
+async function passesOf(bus: Bus, { originator, subagent, id }: PassKey): Promise<QueriedPass[]> {
+  return (await askPasses(bus, { id, from: originator, to: subagent })).map(({ row, record }) => {
+    const parsed = passRecord.safeParse(record)
+    return { row, ...(parsed.success ? { entry: parsed.data.entry, decisions: parsed.data.decisions } : {}) }
+  })
+}
+
+/** Undefined: nothing that counts. */
+function saidIn({ sequence, time, subject, headers, data }: Stored, subjects: Subjects): Said | undefined {
+  const parsed = subjects.parse(subject)
+  const body = decode(data, headers.get(HEADER.contentType))
+  const read = custodyBody.safeParse(body.ok ? body.value : undefined)
+  if (parsed.kind !== 'custody' || !read.success) return undefined
+  // What the audit did nobody else can say.
+  if (ASKED.has(read.data.kind) === (parsed.person === SYSTEM)) return undefined
+  return { sequence, time, by: parsed.person, custody: read.data.kind, said: sayCustodyBody(read.data) }
 }
 
 /** Whether a pass that ended is among those that the flags say. */

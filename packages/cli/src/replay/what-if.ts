@@ -2,8 +2,8 @@ import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, nex
 import type { Bus, Subjects } from '@passover/bus'
 import { type Beginning, Counting, type ErasedDigest, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
 import type { PassKey, PassOverPreferences } from '@passover/schemas'
-import { readSpan } from '../verify/live.js'
 import { StoredRecord, subjectsOf } from '../verify/recorded.js'
+import { readSpan } from '../verify/span.js'
 import { type Visitor, walkArchive } from '../verify/walk.js'
 
 export interface WhatIfOptions {

@@ -111,7 +111,7 @@ export function verdictText(verdict: Verdict): string {
   lines.push('', ...countLines(verdict))
   if (verdict.removed)
     lines.push(
-      `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only the chain goes through them.`,
+      `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only the chain goes through them.${untoldText(verdict.removed)}`,
     )
   if (begins)
     lines.push(`The archive begins with segment ${begins.k}: what was before it is kept no longer; its chain begins at ${begins.chain}.`)
@@ -121,6 +121,11 @@ export function verdictText(verdict: Verdict): string {
       'Keep this value elsewhere: --expect <value> proves later that all up to here is still the same.',
     )
   return lines.join('\n')
+}
+
+function untoldText({ segments, untold = 0 }: NonNullable<Verdict['removed']>): string {
+  if (untold === 0) return ''
+  return ` Of ${untold === segments ? 'them' : `${untold} of them`} no event tells: removals were not told yet.`
 }
 
 function countLines({ counts, segments, parts }: Verdict): string[] {

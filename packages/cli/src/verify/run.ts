@@ -1,4 +1,4 @@
-import { type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
+import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
 import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
 import { keyText, type PassKey } from '@passover/schemas'
@@ -29,7 +29,8 @@ export interface Verdict {
   segments: number
   head: ChainValue | undefined
   begins: Walked['begins']
-  removed: Walked['removed']
+  /** `untold`: of these no event tells, as there were none when they were removed, or nobody knows. */
+  removed: (Walked['removed'] & { untold?: number }) | undefined
 }
 
 /** What is kept of many. */
@@ -76,6 +77,8 @@ export interface JudgeOptions {
   expect?: string | undefined
   /** Only some passes are read, whole: what is not here is not known, and says nothing. */
   selection?: boolean | undefined
+  /** `early` is told first of all versions, and of all that was said about custody. */
+  early?: true
   /** `chain only`: entries are held against the chain, and not judged by the rules. */
   rules?: 'all' | 'chain only' | undefined
   /** What time it is (server ms): nothing was removed later. Default: as this machine has it. */
@@ -87,6 +90,15 @@ export interface JudgeOptions {
 }
 
 const PROGRESS_EVERY = 4_096
+
+interface Finish {
+  /** What time it is, server ms. */
+  now?: number
+  /** Up to when all that was stored is read (default: when the last message was stored): what was due later may have come, and was not read. */
+  read_at?: number
+  /** Where the archive begins, if that is not where the stream began. */
+  begins?: Walked['begins']
+}
 
 /** Everything that is judged while entries come by; rules and chain both. */
 export class Judging implements Visitor {
@@ -104,7 +116,10 @@ export class Judging implements Visitor {
   ) {
     this.subjects = subjects
     this.parts = options.parts && new ReferencedParts(options.parts, this.findings)
-    this.removals = new Removals({ whole: (options.from ?? 1) <= 1 && !options.selection })
+    this.removals = new Removals({
+      whole: ((options.from ?? 1) <= 1 || options.early === true) && !options.selection,
+      ends: options.early ? 'now' : 'saved',
+    })
     this.verifier = new StreamVerifier({
       id_window_ms: options.id_window_ms,
       from: options.from ?? 1,
@@ -113,9 +128,8 @@ export class Judging implements Visitor {
     })
   }
 
-  event(event: Parameters<Visitor['event']>[0]): void {
-    this.subjects ??= subjectsOf(event.subject)
-    const recorded = new StoredRecord(event, this.subjects)
+  event(event: ArchivedEvent): void {
+    const recorded = this.recorded(event)
     this.verifier.add(recorded)
     this.removals.see(recorded)
     this.parts?.see(recorded)
@@ -136,11 +150,26 @@ export class Judging implements Visitor {
     this.removals.take(told)
   }
 
-  /** What had to be there by now (server ms; default: when the last message was stored), and what was removed that had to stay. */
-  finish(now?: number): void {
-    this.verifier.finish(now)
-    for (const { k, what } of this.removals.faults(now ?? this.options.now ?? Date.now()))
-      this.findings.fault({ segment: k, rule: 'retention', what })
+  /** What had to be there when the reading began, and what was removed that had to stay. */
+  finish({ now = this.options.now ?? Date.now(), read_at, begins }: Finish = {}): void {
+    this.verifier.finish(read_at)
+    for (const { severity, k, what } of this.removals.faults(now, begins?.k))
+      this.findings[severity]({ segment: k, rule: 'retention', what })
+  }
+
+  /** What the stream holds of versions and of what was said about custody, before anything else. */
+  early(event: ArchivedEvent): void {
+    this.removals.hear(this.recorded(event))
+  }
+
+  /** Segments of whose removal no event tells. */
+  get untold(): number {
+    return this.removals.untold
+  }
+
+  private recorded(event: ArchivedEvent): StoredRecord {
+    this.subjects ??= subjectsOf(event.subject)
+    return new StoredRecord(event, this.subjects)
   }
 
   fault(fault: ArchiveFault): void {
@@ -170,11 +199,11 @@ export async function verifyArchive(source: ArchiveSource, options: JudgeOptions
   const chain = judging.chain.bind(judging)
   const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
   const walked = await walkArchive(source, visitor, options.from)
-  judging.finish()
+  judging.finish({ begins: walked.begins })
   return verdictOf(judging, walked, options)
 }
 
-export function verdictOf({ findings, verifier, met, parts }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
+export function verdictOf({ findings, verifier, met, parts, untold }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
   if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
     findings.fault({
       rule: 'chain',
@@ -193,7 +222,7 @@ export function verdictOf({ findings, verifier, met, parts }: Judging, walked: T
     segments: walked.segments,
     head: walked.head,
     begins: walked.begins,
-    removed: walked.removed,
+    removed: walked.removed && { ...walked.removed, ...(untold > 0 ? { untold } : {}) },
   }
 }
 

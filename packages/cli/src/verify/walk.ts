@@ -99,14 +99,14 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
 
 const TRIES = 20
 
-interface Standing {
+export interface Standing {
   entry: ManifestEntry
   /** Undefined: it is removed. */
   read: (Examined & { bytes: SegmentBytes }) | undefined
 }
 
 /** One of an installation at work may have been written anew, or removed, since it was listed: where something is wrong, its entry is read again. */
-async function standing(source: ArchiveSource, listed: ManifestEntry): Promise<Standing> {
+export async function standing(source: ArchiveSource, listed: ManifestEntry): Promise<Standing> {
   let entry = listed
   for (let tries = 1; ; tries++) {
     if (entry.removed) return { entry, read: undefined }
@@ -142,6 +142,9 @@ async function passRemoved(
   visitor.removed?.({
     k,
     ...segmentRange(k),
+    count: entry.count,
+    chain_before: entry.chain_before,
+    chain_after: entry.chain_after,
     times: empty ? undefined : { first: entry.first_time, last: entry.last_time },
     at: removed.at,
     stored: await source.storedAt?.(k),

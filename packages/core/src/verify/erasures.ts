@@ -13,9 +13,11 @@ export interface ErasedDigest {
 export class Erasures {
   private readonly blocks = new Map<number, Uint8Array>()
   private newestNameless = 0
-  private readonly tombstones = new Tombstones()
+  private readonly tombstones: Tombstones
 
-  constructor(private readonly from: number) {}
+  constructor(private readonly from: number) {
+    this.tombstones = new Tombstones(from)
+  }
 
   /** An entry of which only the digest is kept: a tombstone must say so. */
   erased({ sequence, digest }: ErasedDigest, whose: 'named' | 'nameless'): void {

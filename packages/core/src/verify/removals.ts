@@ -1,10 +1,11 @@
 import { type Fact, idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Custody } from '../custody.js'
+import { day, days } from './age-text.js'
 import type { Recorded } from './recorded.js'
 import { Retentions, SLACK_MS } from './retentions.js'
+import { differs, type Telling, ToldRemovals, within } from './told-removals.js'
 
 const DAY_MS = 86_400_000
-const HOUR_MS = 3_600_000
 /** Names of passes that are kept for the holds; beyond it nothing is said about them. */
 const MOST_NAMES = 100_000
 
@@ -14,8 +15,11 @@ export interface RemovedTold {
   /** Sequences that it may have held. */
   first: number
   last: number
+  count: number
   /** Of its messages; undefined: it held none. */
   times: { first: number; last: number } | undefined
+  chain_before: string
+  chain_after: string
   /** When it says that it was removed. */
   at: number
   /** When that was written, by the server that stored it; undefined: nobody can tell. */
@@ -23,6 +27,8 @@ export interface RemovedTold {
 }
 
 export interface RemovalFault {
+  /** `remark`: nobody can tell. */
+  severity: 'fault' | 'remark'
   k: number
   what: string
 }
@@ -38,12 +44,14 @@ interface PassHold {
   by: string
   since: number
   until: number
+  /** The sequence of its release. */
+  released: number
 }
 
 /**
- * Holds what the archive's retention removed against what is stored elsewhere (decision 103): an entry alone could say of any segment that it was
- * old enough. Versions of the policy and custody events stay, so what was in force at the time is known, also where it was published later than
- * the segment was sealed.
+ * Holds what the archive's retention removed against what is stored elsewhere (decisions 103 and 113): an entry alone could say of any segment that it
+ * was old enough. Versions of the policy and custody events stay, so what was in force at the time is known, also where it was published later than
+ * the segment was sealed, and that it was removed is told by an event of its own.
  */
 export class Removals {
   private readonly retentions: Retentions
@@ -52,46 +60,106 @@ export class Removals {
   /** By erasure: the sequence of its first tombstone. */
   private readonly begun = new Map<number, number>()
   private readonly removed: Told[] = []
+  private readonly told = new ToldRemovals()
+  /** Segments that were removed before removals were told by events, or of which nobody knows whether they were. */
+  untold = 0
   /** Passes that are here, of those whose ids are as old as what was removed. */
   private readonly names = new Set<string>()
   private readonly open = new Map<number, number>()
   private newest = Number.NEGATIVE_INFINITY
 
-  constructor({ whole }: { whole: boolean }) {
-    this.retentions = new Retentions(whole)
+  /** `ends`: whether all that was ever said is heard, or only what was saved. */
+  constructor(private readonly options: { whole: boolean; ends?: 'now' | 'saved' }) {
+    this.retentions = new Retentions(options.whole)
   }
 
   /** A message, in order; of a removed segment what is kept of it, before `take` is told of it. */
   see(recorded: Recorded): void {
-    const { fact } = recorded
+    const { fact, version } = recorded
     this.newest = Math.max(this.newest, fact.time)
-    if (recorded.version === 'policy') this.retentions.take({ body: recorded.body(), time: fact.time })
-    else if (recorded.version === 'custody') this.custodySaid(recorded)
+    if (version === 'policy' || version === 'custody') this.hear(recorded)
     else if (this.removed.length > 0) this.goesOn(fact)
+  }
+
+  /** A version, or what was said about custody: also ahead of its place, all of them in order. */
+  hear(recorded: Recorded): void {
+    if (recorded.version === 'policy') this.retentions.take({ body: recorded.body(), time: recorded.fact.time })
+    else this.custodySaid(recorded)
   }
 
   take(told: RemovedTold): void {
     this.removed.push({ ...told, after: this.newest })
   }
 
-  /** What is wrong with what was removed. `now`: server ms. */
-  *faults(now: number): Generator<RemovalFault> {
-    for (const [nth, told] of this.removed.entries()) {
-      for (const what of [this.unlikely(told, now), this.tooEarly(told), this.wasOpen(told), this.wasHeld(told, this.removed[nth - 1])])
-        if (what !== undefined) yield { k: told.k, what }
+  /** What is wrong with what was removed. `now`: server ms; `begins`: the first segment of the archive. */
+  *faults(now: number, begins = 0): Generator<RemovalFault> {
+    const missing = this.told.missingBefore(begins)
+    if (missing !== undefined)
+      yield fault(missing, `is missing, before segment ${begins}, with which the archive begins: no event tells of its removal`)
+    const tellings = this.told.of(this.removed)
+    for (const telling of new Set(tellings.values())) {
+      const what = this.saidWrong(telling, tellings)
+      if (what !== undefined) yield fault(telling.run.from, what)
     }
+    yield* this.notTold(tellings)
+    for (const [nth, told] of this.removed.entries()) {
+      const telling = tellings.get(told.k)
+      const found = [
+        telling && unlikeTold(told, telling),
+        this.unlikely(told, now),
+        this.tooEarly(told, telling),
+        this.wasOpen(told),
+        this.wasHeld(told, { previous: this.removed[nth - 1], telling }),
+      ]
+      for (const what of found) if (what !== undefined) yield fault(told.k, what)
+    }
+  }
+
+  /** An event that does not say what was, of all that it tells of together. */
+  private saidWrong({ sequence, policy, days, run }: Telling, tellings: ReadonlyMap<number, Telling>): string | undefined {
+    const kept = this.retentions.daysOf(policy)
+    if (kept !== undefined && kept !== days)
+      return `was removed as event ${sequence} tells by version ${policy} of the policy, which keeps ${kept} days and not ${days}`
+    const segments = within(this.removed, run).filter(({ k }) => tellings.get(k)?.run === run)
+    const entries = segments.reduce((sum, { count }) => sum + count, 0)
+    return segments.length === run.to - run.from + 1 && entries !== run.entries
+      ? `and those up to ${run.to} had ${entries} entries: event ${sequence}, which told that they leave, says ${run.entries}`
+      : undefined
+  }
+
+  /** What was removed, and no event tells of it. */
+  private *notTold(tellings: ReadonlyMap<number, Telling>): Generator<RemovalFault> {
+    const before: Told[] = []
+    for (const told of this.removed) {
+      if (tellings.has(told.k)) continue
+      if (!this.told.begun || this.told.wasBefore(told)) before.push(told)
+      else if (this.options.ends === 'saved' && told.at + SLACK_MS > this.newest)
+        yield { severity: 'remark', k: told.k, what: 'was removed while this was saved: what tells of it lies behind its end' }
+      else yield fault(told.k, 'was removed, and no event tells of it')
+    }
+    this.untold = before.length
+    const [first] = this.told.begun ? [] : before
+    if (!first) return
+    const more = before.length > 1 ? `, and ${before.length - 1} more` : ''
+    const what = `was removed${more}, and no event tells of it: an audit did it that did not tell of removals yet, or somebody else`
+    yield { severity: 'remark', k: first.k, what }
   }
 
   private custodySaid(recorded: Recorded): void {
     const { sequence, time } = recorded.fact
+    // It may have been read ahead.
+    if (sequence <= this.custody.position) return
     const { sender = '' } = recorded
     const counted = this.custody.take({ sequence, time, sender, body: recorded.body() })
-    if (counted?.kind === 'hold' && 'pass' in counted.scope)
-      this.holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: Number.POSITIVE_INFINITY })
+    if (counted?.kind === 'hold' && 'pass' in counted.scope) {
+      const never = Number.POSITIVE_INFINITY
+      this.holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: never, released: never })
+    }
     if (counted?.kind === 'erased' && !this.begun.has(counted.erase)) this.begun.set(counted.erase, sequence)
+    if (counted?.kind === 'removals' || counted?.kind === 'removed') this.told.take(recorded.fact, counted)
     if (counted?.kind !== 'release') return
     const held = this.holds.find(({ hold }) => hold === counted.hold)
-    if (held) held.until = time
+    if (held) Object.assign(held, { until: time, released: sequence })
   }
 
   /** A pass that goes on, or is there, behind a segment that was removed. */
@@ -116,9 +184,10 @@ export class Removals {
       : undefined
   }
 
-  private tooEarly({ at: said, stored = said, times, after }: Told): string | undefined {
+  /** When it was told says the server; before that nothing was removed. */
+  private tooEarly({ at: said, stored = said, times, after }: Told, telling: Telling | undefined): string | undefined {
     if (!times) return undefined
-    const at = said > stored + SLACK_MS ? stored : said
+    const at = telling?.time ?? (said > stored + SLACK_MS ? stored : said)
     const newest = after > times.last + SLACK_MS ? after : times.last
     const least = this.retentions.least(at - SLACK_MS, at + SLACK_MS)
     const age = at - newest
@@ -136,14 +205,15 @@ export class Removals {
   }
 
   /** Of a pass whose id says when it was made. Of a session's passes nothing tells any more in which segments they stood. */
-  private wasHeld({ k, at, times }: Told, previous: Told | undefined): string | undefined {
+  private wasHeld(told: Told, { previous, telling }: { previous: Told | undefined; telling: Telling | undefined }): string | undefined {
+    const { k, times } = told
     if (!times || this.names.size >= MOST_NAMES) return undefined
     const since = k === 0 ? Number.NEGATIVE_INFINITY : previous?.k === k - 1 ? previous.times?.last : undefined
     const from = since ?? times.first + SLACK_MS
     for (const one of this.holds) {
-      const { hold, key, by, since: held, until } = one
+      const { hold, key, by } = one
       const made = idTime(key.id)
-      if (made === undefined || made <= from || made > times.last || held + SLACK_MS > at || until <= at) continue
+      if (made === undefined || made <= from || made > times.last || !stoodAt(one, told.at, telling)) continue
       if (!this.names.has(keyText(key)) && !this.cameTooLate(one))
         return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: nothing of that is left`
     }
@@ -157,19 +227,24 @@ export class Removals {
   }
 }
 
+function fault(k: number, what: string): RemovalFault {
+  return { severity: 'fault', k, what }
+}
+
+function unlikeTold(told: RemovedTold, { sequence, time, run }: Telling): string | undefined {
+  const what = differs(told, run)
+  if (what !== undefined) return `has ${what} than event ${sequence} tells, by which it was removed`
+  return told.at < time - SLACK_MS ? `says that it was removed ${day(told.at)}, and event ${sequence} told of it ${day(time)}` : undefined
+}
+
+/** Whether a hold stood when a segment was removed. The order of events is the stream's; without one there are times, and clocks differ. */
+function stoodAt({ hold, released, since, until }: PassHold, at: number, telling: Telling | undefined): boolean {
+  return telling ? hold < telling.sequence && released > telling.sequence : since + SLACK_MS <= at && until > at
+}
+
 function keyOf(fact: Fact): PassKey | undefined {
   if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision') return fact.key
   return fact.type === 'request' && fact.id !== undefined
     ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
     : undefined
-}
-
-function day(time: number): string {
-  return Number.isFinite(time) && Math.abs(time) < 8.64e15 ? new Date(time).toISOString() : String(time)
-}
-
-/** Rounded down: what is a moment short of thirty days is not thirty days old. */
-function days(ms: number): string {
-  const [unit, name] = ms < DAY_MS ? [HOUR_MS, 'hours'] : [DAY_MS, 'days']
-  return `${Math.max(0, Math.floor((ms / unit) * 100) / 100)} ${name}`
 }

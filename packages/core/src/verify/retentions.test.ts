@@ -18,6 +18,7 @@ describe('Retentions', () => {
     const least = (from: number, to: number) => told.least(from, to)?.version
     expect([least(0, 5), least(0, 15), least(12, 18), least(12, 20), least(25, 35), least(40, 50)]).toEqual([0, 0, 1, 2, 2, 3])
     expect(told.least(40, 50)?.days).toBe(30)
+    expect([0, 1, 2, 3, 4].map((number) => told.daysOf(number))).toEqual([30, 90, 7, 30, undefined])
   })
 
   it('passes over what is no version, was touched, or came too late', () => {

@@ -34,6 +34,11 @@ export class Retentions {
     this.known.push({ version, days: document.audit?.retention_days ?? RETENTION_DAYS, since: time })
   }
 
+  /** How many a version keeps; undefined: it is not known. */
+  daysOf(version: number): number | undefined {
+    return this.known.find((one) => one.version === version)?.days
+  }
+
   /** The least that was in force at any moment of a span; undefined: not all of it is known. */
   least(from: number, to: number): Retention | undefined {
     if ((this.known[0]?.since ?? Number.POSITIVE_INFINITY) > from) return undefined

@@ -39,6 +39,21 @@ describe('erased entries', () => {
     expect(missing(asked, stone(6, DIGEST))).toBe(1)
   })
 
+  it('are not where the erasure was asked for before what is read', () => {
+    const missing = (from: number, ...all: Recorded[]) => {
+      const erasures = new Erasures(from)
+      erasures.erased({ sequence: 15, digest: DIGEST }, 'named')
+      for (const one of all) erasures.take(one)
+      return [...erasures.missing()].length
+    }
+    expect(missing(10, stone(15, DIGEST))).toBe(0)
+    expect(missing(10, stone(15, DIGEST, 'maria'))).toBe(1)
+    expect(missing(10, said(10, 'passover', { v: 1, kind: 'done', erase: 9, passes: 1, entries: 1, parts: 0 }))).toBe(1)
+    expect(missing(10, said(10, 'passover', undefined))).toBe(1)
+    // It would have been read.
+    expect(missing(9, stone(15, DIGEST))).toBe(1)
+  })
+
   it('removed ones cannot be looked at', () => {
     const erasures = new Erasures(1)
     erasures.removed({ first: 4096, last: 8191 })

@@ -1,4 +1,5 @@
-import { Custody, entriesOf } from '../custody.js'
+import { type CustodyBody, custodyBody, SYSTEM } from '@passover/schemas'
+import { Custody, type CustodySaid, entriesOf } from '../custody.js'
 import type { Recorded, VerifyFinding } from './recorded.js'
 
 /** Holds each erased entry against the tombstones: an erasure that nobody recorded is a hole in the record (P4). */
@@ -7,17 +8,27 @@ export class Tombstones {
   /** Digests (a character a byte) of erased entries, until their tombstone comes by: it always stands after them. */
   private readonly unnamed = new Map<number, string>()
 
+  /** `from`: the first sequence that is read. */
+  constructor(private readonly from = 1) {}
+
   erased(sequence: number, digest: Uint8Array): void {
     this.unnamed.set(sequence, textOf(digest))
   }
 
   take(recorded: Recorded): void {
     const { sequence, time } = recorded.fact
-    const counted = this.custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
+    const said = { sequence, time, sender: recorded.sender ?? '', body: recorded.body() }
+    const counted = this.custody.take(said) ?? this.ofBefore(said)
     if (counted?.kind !== 'erased') return
     for (const entry of entriesOf(counted.passes)) {
       if (this.unnamed.get(entry.sequence) === textOf(entry.digest)) this.unnamed.delete(entry.sequence)
     }
+  }
+
+  /** Of an erasure that was asked for before what is read. */
+  private ofBefore({ sender, body }: CustodySaid): CustodyBody | undefined {
+    const parsed = sender === SYSTEM && this.from > 1 ? custodyBody.safeParse(body) : undefined
+    return parsed?.success && parsed.data.kind === 'erased' && parsed.data.erase < this.from ? parsed.data : undefined
   }
 
   *missing(): Generator<VerifyFinding> {

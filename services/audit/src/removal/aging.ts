@@ -1,46 +1,16 @@
-import {
-  type Archive,
-  decodeIndex,
-  encodeFrame,
-  type Frame,
-  type IndexedPass,
-  type Manifest,
-  type ManifestEntry,
-  partsIn,
-  readSegment,
-  segmentName,
-  segmentRange,
-} from '@passover/archive'
-import { type ObjectStore, readHeaders, type Table } from '@passover/bus'
+import { type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
 import type { Clock, Custody } from '@passover/core'
-import { type PassRecord, sha256 } from '@passover/schemas'
-import type { Logger } from 'pino'
-import { createdAt, describe } from '../describe.js'
-import { sortContents } from '../leaving.js'
-import type { LoadDeps } from '../load.js'
+import type { ArchiveRetention } from '../logging.js'
 import { Looking } from '../looking.js'
-import { recordFilter, recordKey } from '../records.js'
-import type { Rows } from '../rows.js'
-import type { PassIndex } from '../search/pass-index.js'
-import { firstSequence } from '../search/position.js'
-import type { CustodyWatch } from './custody-watch.js'
+import { Clearing, type ClearingDeps } from './clearing.js'
 import { isHeld } from './held.js'
-import { type PartsDeps, removeParts } from './parts-left.js'
+import { Telling } from './telling.js'
 
-export interface AgingDeps extends LoadDeps, PartsDeps {
+export interface AgingDeps extends ClearingDeps {
   clock: Clock
-  log: Logger
-  archive: Archive
   manifest: Manifest
-  objects: ObjectStore
-  table: Table<PassRecord>
-  rows: Rows
-  index: Pick<PassIndex, 'forgetFirst'>
-  watch: CustodyWatch
-  /** How many days the archive keeps, by the policy in force; undefined: that is not known. */
-  retention_days: () => number | undefined
-  /** Tells this process's objects from a replica's. */
-  instance: string
+  /** How long the archive keeps, by the policy in force; undefined: that is not known. */
+  retention: () => ArchiveRetention | undefined
 }
 
 const DAY_MS = 86_400_000
@@ -48,14 +18,17 @@ const DAY_MS = 86_400_000
 const BATCH = 32
 /** One that may not go is looked at again after this, or sooner where little is kept. */
 const AGAIN_MS = 60_000
+/** One that is due waits so long for others, at most a twenty-fourth of what is kept. */
+const PATIENCE_MS = 3_600_000
 /** What of a removed segment the stream keeps, and so the archive. */
 const KEPT = new Set(['policy', 'agent', 'custody'])
 
 type Spanned = Pick<ManifestEntry, 'k' | 'last_time' | 'count'>
 
 /**
- * The archive's retention (decision 87): takes segments out whose youngest message is older than the policy keeps, of which nothing but
- * versions stands in the stream and nothing is held. Any number of audits may do it: a manifest entry becomes `removed` once.
+ * The archive's retention (decisions 87 and 113): takes segments out whose youngest message is older than the policy keeps, of which nothing but
+ * versions stands in the stream and nothing is held. Each is told in the stream first. Any number of audits may do it: a manifest entry becomes
+ * `removed` once.
  */
 export class Aging {
   /** Segments that are kept, oldest first. */
@@ -63,10 +36,14 @@ export class Aging {
   private newest = -1
   private readonly again = new Map<number, number>()
   private readonly looking: Looking
+  private readonly telling: Telling
+  private readonly clearing: Clearing
   /** Segments that this process removed. */
   removed = 0
 
   constructor(private readonly deps: AgingDeps) {
+    this.telling = new Telling(deps)
+    this.clearing = new Clearing(deps, this.telling)
     this.looking = new Looking(
       () => this.work(),
       (error) => deps.log.warn({ err: error }, 'nothing removed from the archive'),
@@ -88,23 +65,68 @@ export class Aging {
   }
 
   private async work(): Promise<void> {
-    const { bus, archive, clock } = this.deps
-    const days = this.deps.retention_days()
-    if (days === undefined || !bus.clockMeasured) return
+    const { bus, archive, clock, watch } = this.deps
+    if (!bus.clockMeasured || !(await this.telling.isBegun())) return
+    const retention = this.deps.retention()
+    if (retention === undefined) return
     // What refers to parts is known then.
     if (!archive.finder.complete) return
     await this.readNewer()
-    const before = bus.now() - days * DAY_MS
+    const before = bus.now() - retention.days * DAY_MS
     const due = this.agedBefore(before).filter(({ k }) => (this.again.get(k) ?? 0) <= clock.monotonic())
-    for (const { k } of due.slice(0, BATCH)) {
-      if (this.looking.stopped) return
+    if (!this.isWorthIt(due, before, retention)) return
+    const { position } = await watch.current()
+    const going = await this.thatMayGo(due.slice(0, BATCH), retention)
+    const untold: ManifestEntry[] = []
+    for (const entry of going) if (!(await this.telling.tells(entry.k))) untold.push(entry)
+    if (untold.length > 0 && !(await this.telling.tell(untold, retention, position))) return
+    for (const { k } of going) {
       // One may take seconds: who asked meanwhile that more is kept is heard before the next.
-      if (this.deps.retention_days() !== days) return
-      if (await this.remove(k, days)) {
-        this.kept = this.kept?.filter((one) => one.k !== k)
-        this.again.delete(k)
-      } else this.again.set(k, clock.monotonic() + Math.min(AGAIN_MS, days * DAY_MS))
+      if (this.looking.stopped || this.deps.retention()?.days !== retention.days) return
+      if (await this.remove(k, retention.days)) this.done(k)
+      else this.putOff(k, retention)
     }
+  }
+
+  /** What is told stays in the stream for good: a few that are due wait for others, but not for long. What was told is finished. */
+  private isWorthIt(due: readonly Spanned[], before: number, { days }: ArchiveRetention): boolean {
+    const oldest = due.find(({ count }) => count > 0)
+    const patience = Math.min(PATIENCE_MS, (days * DAY_MS) / 24)
+    return (
+      oldest !== undefined &&
+      (due.length >= BATCH || before - oldest.last_time >= patience || due.some(({ k }) => this.deps.watch.custody.toldOf(k)))
+    )
+  }
+
+  /** Of which nothing keeps them. */
+  private async thatMayGo(due: readonly Spanned[], retention: ArchiveRetention): Promise<ManifestEntry[]> {
+    const going: ManifestEntry[] = []
+    for (const { k } of due) {
+      if (this.looking.stopped) return []
+      const entry = await this.deps.manifest.entry(k)
+      if (entry && !entry.removed && (await this.mayGo(k))) going.push(entry)
+      else if (entry && !entry.removed) this.putOff(k, retention)
+      else {
+        if (entry) await this.clearing.clean(entry)
+        this.done(k)
+      }
+    }
+    return going
+  }
+
+  private async mayGo(k: number): Promise<boolean> {
+    const { archive, watch } = this.deps
+    if ((await this.inStream(k)) === undefined) return false
+    return !(await this.isAnyHeld(await archive.passesSealed(k), await watch.current()))
+  }
+
+  private done(k: number): void {
+    this.kept = this.kept?.filter((one) => one.k !== k)
+    this.again.delete(k)
+  }
+
+  private putOff(k: number, { days }: ArchiveRetention): void {
+    this.again.set(k, this.deps.clock.monotonic() + Math.min(AGAIN_MS, days * DAY_MS))
   }
 
   /** An empty segment is as old as what comes after it. */
@@ -134,7 +156,7 @@ export class Aging {
   /** What a crash left of segments that were removed. */
   private async finish(entries: readonly ManifestEntry[]): Promise<void> {
     const there = new Set(await this.deps.objects.list())
-    for (const entry of entries) if (entry.removed && (there.has(entry.object) || there.has(entry.index))) await this.clean(entry)
+    for (const entry of entries) if (entry.removed && (there.has(entry.object) || there.has(entry.index))) await this.clearing.clean(entry)
   }
 
   /** False: it may not go yet. */
@@ -144,21 +166,21 @@ export class Aging {
     if (!standing) return true
     const { entry, revision } = standing
     if (entry.removed) {
-      await this.clean(entry)
+      await this.clearing.clean(entry)
       return true
     }
     const staying = await this.inStream(k)
     if (!staying) return false
     const passes = await archive.passesSealed(k)
     if (await this.isAnyHeld(passes, await watch.current())) return false
-    const kept = await this.keep(k, await readSegment(objects, entry), staying)
+    const kept = await this.clearing.keep(k, await readSegment(objects, entry), staying)
     const removed = { why: 'retention' as const, at: bus.now(), retention_days, ...(kept ? { kept } : {}) }
     if (!(await manifest.replace({ ...entry, removed }, revision))) {
       if (kept) await objects.delete(kept.object)
       await archive.finder.renew(entry)
       return false
     }
-    await this.clean({ ...entry, removed })
+    await this.clearing.clean({ ...entry, removed })
     this.removed++
     log.info({ segment: k, entries: entry.count, retention_days }, 'segment removed: it is older than the archive keeps')
     return true
@@ -182,57 +204,6 @@ export class Aging {
   private async isAnyHeld(passes: readonly IndexedPass[], custody: Custody): Promise<boolean> {
     for (const { key, session_id: session } of passes) if (await isHeld(custody, this.deps, { key, session })) return true
     return false
-  }
-
-  /** Records of passes that have nothing younger than this segment. */
-  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], frames: readonly Frame[]): Promise<void> {
-    const { table, bus, rules } = this.deps
-    const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
-    // The bucket keeps the newest only.
-    if (entry.last_time < first_time) return
-    const { contents, add } = sortContents({ bus, rules, known: () => undefined })
-    for (const frame of frames) if (frame.kind === 'event') add({ ...frame.event, headers: readHeaders(frame.event.headers) })
-    const keys: string[] = []
-    for (const { memory, whole } of contents.passes.values()) {
-      if (!whole) continue
-      const { record } = describe(memory, rules)
-      keys.push(recordKey(memory.key, createdAt(record), record.session_id))
-    }
-    for (const { key, begins } of passes) {
-      if (!begins) for await (const found of table.entries(recordFilter(key))) keys.push(found.key)
-    }
-    const firsts = new Set<number>()
-    for (const key of keys) {
-      const found = await table.get(key)
-      if (!found || found.value.sequences.last > segmentRange(entry.k).last) continue
-      await table.erase(key)
-      firsts.add(firstSequence(found.value.sequences))
-    }
-    if (firsts.size > 0) this.deps.index.forgetFirst(firsts)
-  }
-
-  /** What later entries are judged by. */
-  private async keep(k: number, frames: readonly Frame[], staying: ReadonlySet<number>) {
-    const events = frames.flatMap((frame) => (frame.kind === 'event' && staying.has(frame.event.sequence) ? [frame.event] : []))
-    if (events.length === 0) return undefined
-    const bytes = Buffer.concat(events.map((event) => encodeFrame(event).bytes))
-    const object = `${segmentName(k)}.${this.deps.instance}.kept`
-    await this.deps.objects.put(object, bytes)
-    return { object, sha256: sha256(bytes) }
-  }
-
-  /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
-  private async clean(entry: ManifestEntry): Promise<void> {
-    const { objects, archive, rows } = this.deps
-    archive.forget(entry.k)
-    const index = await objects.get(entry.index)
-    if (index && (await objects.get(entry.object))) {
-      await this.removeRecords(entry, decodeIndex(index), await readSegment(objects, entry))
-      await removeParts(this.deps, partsIn(index) ?? [])
-    }
-    await objects.delete(entry.object)
-    await objects.delete(entry.index)
-    rows.removeWithin(segmentRange(entry.k))
   }
 }
 

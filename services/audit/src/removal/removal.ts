@@ -46,7 +46,7 @@ export function openRemoval(parts: Parts, { archive, objects }: { archive: Archi
     refersTo: (part: string, erased?: { has(sequence: number): boolean }) => archiver.refersTo(part, erased),
     instance: makeInstance(random),
   }
-  return new Removal(new Aging({ ...shared, rows, index, retention_days: () => logging.retention_days }), new Erasing(shared))
+  return new Removal(new Aging({ ...shared, rows, index, retention: () => logging.retention }), new Erasing(shared))
 }
 
 /** What finding the passes of a session takes. */

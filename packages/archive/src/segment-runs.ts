@@ -1,0 +1,21 @@
+import type { SegmentRun } from '@passover/schemas'
+import type { ManifestEntry } from './manifest.js'
+
+/** What segments (oldest first) amount to, neighbours together. */
+export function runsOf(entries: readonly ManifestEntry[]): SegmentRun[] {
+  const runs: SegmentRun[] = []
+  for (const { k, count, first_time, last_time, chain_before, chain_after } of entries) {
+    const run = runs.at(-1)
+    if (run?.to !== k - 1 || run.chain_after !== chain_before)
+      runs.push({ from: k, to: k, entries: count, first_time, last_time, chain_before, chain_after })
+    else {
+      // What was empty has no times.
+      if (run.entries === 0) run.first_time = first_time
+      if (count > 0) run.last_time = last_time
+      run.entries += count
+      run.to = k
+      run.chain_after = chain_after
+    }
+  }
+  return runs
+}

@@ -1,0 +1,32 @@
+import type { Bus, Stored } from '@passover/bus'
+
+export interface Span {
+  from: number
+  up_to: number
+}
+
+/** Hands on what the stream holds of these sequences, in order. */
+export async function readSpan(bus: Bus, { from, up_to }: Span, onMessage: (stored: Stored) => Promise<void> | void): Promise<void> {
+  if (from > up_to) return
+  let done: () => void = () => undefined
+  const reached = new Promise<void>((resolve) => {
+    done = resolve
+  })
+  let ended = false
+  await using reader = await bus.follow({ from }, async (stored) => {
+    if (stored.sequence <= up_to && !ended) await onMessage(stored)
+    if (stored.sequence < up_to || ended) return
+    ended = true
+    done()
+  })
+  await Promise.race([reached, reader.caughtUp, reader.closed])
+}
+
+/** Hands on what was said about custody and policy, which never leaves the stream. */
+export async function hearSaid(bus: Bus, { from, up_to }: Span, onMessage: (stored: Stored) => void): Promise<void> {
+  if (from > up_to) return
+  await using reader = await bus.follow({ filters: [bus.subjects.all('custody'), bus.subjects.all('policy')], from }, (stored) => {
+    if (stored.sequence >= from && stored.sequence <= up_to) onMessage(stored)
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+}

@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest'
+import { Clearing } from './clearing.js'
+
+/** What of a segment that is marked as removed is deleted. */
+async function cleared(tells: (k: number) => boolean) {
+  const deleted: string[] = []
+  const errors: unknown[] = []
+  const deps = {
+    archive: { forget: () => undefined },
+    log: { error: (about: unknown) => errors.push(about) },
+    objects: { get: async () => undefined, delete: async (name: string) => void deleted.push(name) },
+    rows: { removeWithin: () => undefined },
+  }
+  const clearing = new Clearing(deps as never, { tells: async (k) => tells(k) })
+  await clearing.clean({ k: 3, object: 'frames', index: 'index' } as never)
+  return { deleted, errors }
+}
+
+it('deletes what was told to leave, and keeps as evidence what somebody marked of which nothing tells', async () => {
+  expect(await cleared((k) => k === 3)).toEqual({ deleted: ['frames', 'index'], errors: [] })
+  expect(await cleared(() => false)).toEqual({ deleted: [], errors: [{ segment: 3 }] })
+})

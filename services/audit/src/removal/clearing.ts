@@ -1,0 +1,101 @@
+import {
+  type Archive,
+  decodeIndex,
+  encodeFrame,
+  type Frame,
+  type IndexedPass,
+  type ManifestEntry,
+  partsIn,
+  readSegment,
+  segmentName,
+  segmentRange,
+} from '@passover/archive'
+import { type ObjectStore, readHeaders, type Table } from '@passover/bus'
+import { type PassRecord, sha256 } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { createdAt, describe } from '../describe.js'
+import { sortContents } from '../leaving.js'
+import type { LoadDeps } from '../load.js'
+import { recordFilter, recordKey } from '../records.js'
+import type { Rows } from '../rows.js'
+import type { PassIndex } from '../search/pass-index.js'
+import { firstSequence } from '../search/position.js'
+import type { CustodyWatch } from './custody-watch.js'
+import { type PartsDeps, removeParts } from './parts-left.js'
+import type { Telling } from './telling.js'
+
+export interface ClearingDeps extends LoadDeps, PartsDeps {
+  log: Logger
+  archive: Archive
+  objects: ObjectStore
+  table: Table<PassRecord>
+  rows: Rows
+  index: Pick<PassIndex, 'forgetFirst'>
+  watch: CustodyWatch
+  /** Tells this process's objects from a replica's. */
+  instance: string
+}
+
+/** What goes with a segment that is removed, and what of it is kept. */
+export class Clearing {
+  constructor(
+    private readonly deps: ClearingDeps,
+    private readonly telling: Pick<Telling, 'tells'>,
+  ) {}
+
+  /** What later entries are judged by. */
+  async keep(k: number, frames: readonly Frame[], staying: ReadonlySet<number>) {
+    const events = frames.flatMap((frame) => (frame.kind === 'event' && staying.has(frame.event.sequence) ? [frame.event] : []))
+    if (events.length === 0) return undefined
+    const bytes = Buffer.concat(events.map((event) => encodeFrame(event).bytes))
+    const object = `${segmentName(k)}.${this.deps.instance}.kept`
+    await this.deps.objects.put(object, bytes)
+    return { object, sha256: sha256(bytes) }
+  }
+
+  /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
+  async clean(entry: ManifestEntry): Promise<void> {
+    const { objects, archive, rows, log } = this.deps
+    archive.forget(entry.k)
+    if (!(await this.telling.tells(entry.k))) {
+      // None of ours marked it: what it held may be needed to tell what was taken.
+      log.error({ segment: entry.k }, 'segment is marked as removed, and no event tells of it: its objects stay')
+      return
+    }
+    const index = await objects.get(entry.index)
+    if (index && (await objects.get(entry.object))) {
+      await this.removeRecords(entry, decodeIndex(index), await readSegment(objects, entry))
+      await removeParts(this.deps, partsIn(index) ?? [])
+    }
+    await objects.delete(entry.object)
+    await objects.delete(entry.index)
+    rows.removeWithin(segmentRange(entry.k))
+  }
+
+  /** Records of passes that have nothing younger than this segment. */
+  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], frames: readonly Frame[]): Promise<void> {
+    const { table, bus, rules } = this.deps
+    const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
+    // The bucket keeps the newest only.
+    if (entry.last_time < first_time) return
+    const { contents, add } = sortContents({ bus, rules, known: () => undefined })
+    for (const frame of frames) if (frame.kind === 'event') add({ ...frame.event, headers: readHeaders(frame.event.headers) })
+    const keys: string[] = []
+    for (const { memory, whole } of contents.passes.values()) {
+      if (!whole) continue
+      const { record } = describe(memory, rules)
+      keys.push(recordKey(memory.key, createdAt(record), record.session_id))
+    }
+    for (const { key, begins } of passes) {
+      if (!begins) for await (const found of table.entries(recordFilter(key))) keys.push(found.key)
+    }
+    const firsts = new Set<number>()
+    for (const key of keys) {
+      const found = await table.get(key)
+      if (!found || found.value.sequences.last > segmentRange(entry.k).last) continue
+      await table.erase(key)
+      firsts.add(firstSequence(found.value.sequences))
+    }
+    if (firsts.size > 0) this.deps.index.forgetFirst(firsts)
+  }
+}
