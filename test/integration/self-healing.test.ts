@@ -107,6 +107,7 @@ describe('buckets that somebody deleted', () => {
       'KV_budgets',
       'KV_passes',
       'KV_inbox',
+      'KV_acknowledged',
       'KV_archive',
       'OBJ_archive',
       'OBJ_snapshots',

@@ -220,13 +220,13 @@ export class World implements AsyncDisposable {
   async step(
     kind: 'fence' | 'return',
     key: PassKey,
-    how: { attempt: number; guard?: number; headers?: Record<string, string> },
+    how: { attempt: number; guard?: number; headers?: Record<string, string>; bytes?: number },
   ): Promise<Outcome> {
     const { subjects } = this.bus
     return this.bus.publish({
       subject: subjects.step(kind, key, key.subagent),
       headers: { [HEADER.attempt]: String(how.attempt), [HEADER.nonce]: `n${Math.random()}`, ...how.headers },
-      data: encode(kind === 'return' ? { v: 1, output: { status: 'completed' } } : { v: 1 }, 'msgpack'),
+      data: encode(kind === 'return' ? { v: 1, output: { status: 'completed', output: 'x'.repeat(how.bytes ?? 0) } } : { v: 1 }, 'msgpack'),
       ...(how.guard !== undefined && { guard: { subject: subjects.journal(key), sequence: how.guard } }),
     })
   }

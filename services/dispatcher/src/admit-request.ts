@@ -30,17 +30,34 @@ export function admitRequest(context: Context, asked: Asked): Promise<Verdict> {
 }
 
 async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
-  const { deps } = context
+  const { deps, water } = context
   const prepared = prepare(context, asked)
   const begin = prepared instanceof Promise ? await prepared : prepared
-  if (deps.faults) await deps.faults.at('admission:before-publish')
-  const tried = await advance(context, begin, begin.decide)
-  const stand = isTooMuch(tried) ? await publishSmaller(context, begin, tried) : tried
+  const bytes = asked.delivery.data.byteLength
+  const taken = water.takes(bytes)
+  const fits = taken instanceof Promise ? await taken : taken
+  if (!fits) begin.decide = unlessAdmitted(begin.decide)
+  let stand: Advanced<Stand>
+  try {
+    if (deps.faults) await deps.faults.at('admission:before-publish')
+    const tried = await advance(context, begin, begin.decide)
+    stand = isTooMuch(tried) ? await publishSmaller(context, begin, tried) : tried
+  } finally {
+    if (fits) water.over(bytes)
+  }
   if (deps.faults) await deps.faults.at('admission:after-publish')
   const settled = stand.ok ? settle(context, asked, begin, stand.value) : retry(context, stand.outcome)
   const verdict = settled instanceof Promise ? await settled : settled
   if (deps.faults && 'ok' in verdict) await deps.faults.at('admission:before-ack')
   return verdict
+}
+
+/** At the high-water mark: what stands before it in the stream gets no work either, which would take the room of returns. */
+function unlessAdmitted(decide: Begin['decide']): Begin['decide'] {
+  return (now) => {
+    const admission = decide(now)
+    return admission.kind === 'admit' ? { kind: 'refuse', error: streamFull() } : admission
+  }
 }
 
 /** A small refusal may still fit where the work does not, and nobody has to wait for nothing. */
@@ -155,7 +172,7 @@ function retry(context: Context, outcome: Outcome): Verdict {
 }
 
 function streamFull(): PassError {
-  return passError('E014', 'the stream is full', { retry_after_ms: FULL_RETRY_AFTER_MS })
+  return passError('E014', 'the stream is full or nearly so', { retry_after_ms: FULL_RETRY_AFTER_MS })
 }
 
 function tooLarge(): PassError {

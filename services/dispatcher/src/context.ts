@@ -6,6 +6,7 @@ import type { DispatcherOptions } from './options.js'
 import type { Parents } from './parent.js'
 import type { Registry } from './registry.js'
 import type { Stats } from './stats.js'
+import type { WaterMark } from './water.js'
 
 /** What the parts of one dispatcher share. */
 export interface Context {
@@ -19,6 +20,7 @@ export interface Context {
   /** What limits are counted by. */
   counting: Counting
   budgets: Budgets
+  water: WaterMark
   /** A new nonce for each attempt at publishing a step. */
   nonce: () => string
 }

@@ -45,7 +45,8 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const parents = new Parents(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
   const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
-  const shared = { deps, options, rules, registry, policy, parents, counting, stats: noStats(), nonce: nonces(deps.random) }
+  const water = new WaterMark({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
+  const shared = { deps, options, rules, registry, policy, parents, counting, water, stats: noStats(), nonce: nonces(deps.random) }
   const context: Context = Object.assign(shared, { budgets: await Budgets.start(shared) })
   if (options.timekeeper) timekeeper = await Timekeeper.start(context)
   else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
@@ -53,7 +54,6 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   consumers.start()
   const lost = new LostWork(context, (subagent) => timekeeper?.hasOpen(subagent) === true)
   lost.start()
-  const water = new WaterMark(context)
   water.start()
   const answering = await deps.bus.answer((name, question) => register(context, consumers, { name, question }), 'register')
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })

@@ -63,6 +63,7 @@ function keeperOf(steps: Step[], journal: Partial<Journal>): Keeper {
     policy: {} as Keeper['policy'],
     counting: {} as Keeper['counting'],
     budgets: {} as Keeper['budgets'],
+    water: {} as Keeper['water'],
     nonce: () => `n${made++}`,
     open,
   }

@@ -1,3 +1,4 @@
+import type { StreamUsage } from '@passover/bus'
 import type { Context } from './context.js'
 
 /** Above this part of the stream's byte limit nobody takes requests, so that returns always fit; below the other one they do again. */
@@ -6,21 +7,82 @@ const LOW = 0.8
 /** From here on it is looked more often: what is stored between two looks must fit above the mark. */
 const NEAR = 0.7
 const OFTEN = 8
+/** A work step is so much larger than its request, with what the server keeps of each message; also of a request without a context. */
+const MORE_BYTES = 2_048
+/** Kept for the return of each pass that is open and of each request that has no answer: what has been taken must end. */
+const RETURN_BYTES = 1_024
+/** So much does no harm before the first look. */
+const UNLOOKED_BYTES = 262_144
+/** This part of the room is let through before it is looked again, and not at once: what others let through is to be seen then. */
+const SHARE = 4
+const AGAIN_MS = 50
 
 /**
  * Keeps room for returns (DESIGN §2 Retention): at the high-water mark `request.>` leaves the stream's subjects, so that
- * publishers hear at once that nobody takes requests. Every replica looks; the change is the same for all.
+ * publishers hear at once that nobody takes requests; and what was asked for before that is not admitted beyond it, since its work would take
+ * the room (decision 116). Every replica looks; the change is the same for all.
  */
 export class WaterMark {
-  readonly #context: Context
+  readonly #context: Pick<Context, 'deps' | 'options'>
+  readonly #open: () => number | undefined
   #timer: Disposable | undefined
   #stopped = false
   /** Whether requests are taken, as last seen. */
   state: 'open' | 'closed' = 'open'
   #used = 0
+  /** Bytes below the mark at the last look, and how many more of them may be let through without another one: others store too. */
+  #room = UNLOOKED_BYTES
+  #share = UNLOOKED_BYTES
+  /** Bytes that were let through and are not stored yet, as far as is known; all that were stored; and both when the last look began. */
+  #onWay = 0
+  #stored = 0
+  #looked = { on_way: 0, stored: 0 }
+  #looking: Promise<boolean> | undefined
 
-  constructor(context: Context) {
+  /** `open`: how many passes and requests have no return yet; undefined: that is not known here, and who does not know it opens nothing. */
+  constructor(context: Pick<Context, 'deps' | 'options'>, open: () => number | undefined) {
     this.#context = context
+    this.#open = open
+  }
+
+  /**
+   * Whether the work that a request of so many bytes asks for stays below the mark; where the last look does not say, it looks. Who may
+   * admit it says `over` with the same number when it is stored, or never will be.
+   */
+  takes(request_bytes: number): boolean | Promise<boolean> {
+    const bytes = request_bytes + MORE_BYTES
+    if (!this.#isShared(bytes)) return this.#takesLooking(bytes)
+    this.#onWay += bytes
+    return true
+  }
+
+  over(request_bytes: number): void {
+    this.#onWay -= request_bytes + MORE_BYTES
+    this.#stored += request_bytes + MORE_BYTES
+  }
+
+  #isShared(bytes: number): boolean {
+    const fresh = this.#onWay - this.#looked.on_way + this.#stored - this.#looked.stored
+    // One that is larger than the share may be the only one.
+    return (fresh + bytes <= this.#share || fresh <= 0) && this.#fits(bytes)
+  }
+
+  /** The last look cannot have seen what is on its way, or was stored since it began. */
+  #fits(bytes: number): boolean {
+    return this.#onWay + this.#stored - this.#looked.stored + bytes <= this.#room
+  }
+
+  async #takesLooking(bytes: number): Promise<boolean> {
+    for (;;) {
+      // Where the server does not answer nothing is stored either.
+      const seen = await this.#look()
+      if (!seen || this.#isShared(bytes)) {
+        this.#onWay += bytes
+        return true
+      }
+      if (!this.#fits(bytes) || this.#stopped) return false
+      await new Promise<void>((later) => this.#context.deps.clock.after(AGAIN_MS, later))
+    }
   }
 
   start(): void {
@@ -36,22 +98,46 @@ export class WaterMark {
     this.#timer?.[Symbol.dispose]()
   }
 
-  async #look(): Promise<void> {
+  /** False: the server did not say. */
+  #look(): Promise<boolean> {
+    this.#looking ??= this.#lookNow().finally(() => {
+      this.#looking = undefined
+    })
+    return this.#looking
+  }
+
+  async #lookNow(): Promise<boolean> {
     const { bus, log } = this.#context.deps
+    const looked = { on_way: this.#onWay, stored: this.#stored }
+    let usage: StreamUsage
     try {
-      const { bytes, max_bytes, requests } = await bus.usage()
-      this.#used = max_bytes === undefined ? 0 : bytes / max_bytes
-      const wanted = nextState(requests, this.#used)
-      this.state = requests
-      if (wanted === requests) return
-      await bus.setRequests(wanted)
-      this.state = wanted
-      log.warn(
-        { bytes, max_bytes, requests: wanted },
-        wanted === 'closed' ? 'stream nearly full: no requests are taken' : 'requests are taken again',
-      )
+      usage = await bus.usage()
     } catch (error) {
       log.warn({ err: error }, 'stream usage not read')
+      return false
+    }
+    const { bytes, max_bytes } = usage
+    const promised = bytes + (this.#open() ?? 0) * RETURN_BYTES
+    this.#used = max_bytes === undefined ? 0 : promised / max_bytes
+    this.#room = max_bytes === undefined ? Number.POSITIVE_INFINITY : HIGH * max_bytes - promised
+    this.#share = this.#room / SHARE
+    this.#looked = looked
+    await this.#follow(usage)
+    return true
+  }
+
+  async #follow({ bytes, max_bytes, requests }: StreamUsage): Promise<void> {
+    const { bus, log } = this.#context.deps
+    const wanted = nextState(requests, this.#used)
+    this.state = requests
+    if (wanted === requests || (wanted === 'open' && this.#open() === undefined)) return
+    try {
+      await bus.setRequests(wanted)
+      this.state = wanted
+      const text = wanted === 'closed' ? 'stream nearly full: no requests are taken' : 'requests are taken again'
+      log.warn({ bytes, max_bytes, requests: wanted }, text)
+    } catch (error) {
+      log.warn({ err: error, wanted }, 'whether requests are taken was not changed')
     }
   }
 }
