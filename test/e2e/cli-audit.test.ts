@@ -148,13 +148,28 @@ describe('passover audit', () => {
     expect({ code, ids: ids(told.map((line) => JSON.parse(line) as QueriedPass)) }).toEqual({ code: 0, ids: [before.key.id, after.key.id] })
   })
 
-  it('export: nothing where the policy says that passes are not logged', async () => {
-    await writeFile(join(folder.path, 'quiet.json'), JSON.stringify({ audit: { log_all_passes: false } }))
-    expect(await run(['policy', 'push', 'quiet.json', '--reason', 'x'], at())).toMatchObject({ code: 0 })
+  it('export: nothing where the policy says that passes are not logged, and later nothing of what was not to be', async () => {
+    const says = async (log_all_passes: boolean) => {
+      await writeFile(join(folder.path, 'audit.json'), JSON.stringify({ audit: { log_all_passes } }))
+      expect(await run(['policy', 'push', 'audit.json', '--reason', 'x'], at())).toMatchObject({ code: 0 })
+    }
+    const loud = await story({ session_id: 'quiet' }).whole()
+    await says(false)
     expect(await run(['audit', 'export', '--out', 'quiet'], at())).toMatchObject({
       code: 4,
       stderr: expect.stringContaining('log_all_passes: false'),
     })
     expect(existsSync(join(folder.path, 'quiet'))).toBe(false)
+    await story({ session_id: 'quiet' }).whole()
+    // What is said of a pass later does not take it out.
+    await loud.applied('maria')
+    await says(true)
+    const done = await json<{ files: string[] }>(['audit', 'export', '--out', 'quiet', '--session', 'quiet'], at())
+    expect(done.document).toMatchObject({ passes: 1, unlogged: 1, summary: { by: { session: [{ name: 'quiet', count: 1 }] } } })
+    expect(JSON.parse(await readFile(done.document.files[0] ?? '', 'utf8'))).toMatchObject({ pass_over_id: loud.key.id, applied: true })
+    const env = { ...at().env, PASSOVER_LOG_ALL_PASSES: 'false' }
+    expect((await run(['audit', 'export', '--out', 'none'], { ...at(), env })).stdout).toMatch(
+      /^0 passes[\s\S]*passes left out, as log_all_passes/,
+    )
   })
 })

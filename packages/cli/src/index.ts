@@ -11,6 +11,7 @@
 
 export { askList, type Decided, decide, findPass } from '@passover/sdk/people'
 export { connectAgent } from './agent.js'
+export { ExportFiles, writeCsv } from './audit/export-files.js'
 export { connectAs } from './client.js'
 export { clock, duration } from './duration.js'
 export { collectEvidence } from './evidence/collect.js'

@@ -1,12 +1,15 @@
 import { createReadStream, existsSync } from 'node:fs'
-import { appendFile, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { CSV_HEAD, csvLine } from './csv.js'
 import { monthOf, sessionFile } from './session-file.js'
 
 const JSONL = /^session-.*-passes\.jsonl$/
+const DRAFT = /\.\d+\.tmp$/
+/** A draft is written in one go: who wrote one so long ago died at it. */
+const ABANDONED_MS = 3_600_000
 
 /**
  * Files that are written beside what they replace and renamed as a whole: a crash leaves the old one or the new one. Of a file that is there
@@ -65,11 +68,22 @@ export class ExportFiles implements AsyncDisposable {
     if (known) return known
     const draft = `${path}.${process.pid}.tmp`
     await mkdir(dirname(path), { recursive: true })
+    await sweepDrafts(path)
     await rm(draft, { force: true })
     this.drafts.set(path, draft)
     await appendFile(draft, '')
     if (path.endsWith('.jsonl')) await keep(path, draft, this.kept_before)
     return draft
+  }
+}
+
+/** What exports that died left of this file. */
+async function sweepDrafts(path: string): Promise<void> {
+  const folder = dirname(path)
+  for (const name of await readdir(folder)) {
+    if (!DRAFT.test(name) || name.replace(DRAFT, '') !== basename(path)) continue
+    const found = await stat(join(folder, name)).catch(() => undefined)
+    if (found && Date.now() - found.mtimeMs > ABANDONED_MS) await rm(join(folder, name), { force: true })
   }
 }
 

@@ -1,9 +1,9 @@
 import { relative, resolve } from 'node:path'
 import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
-import { createdAt, describeChecked, Spool, type Walked, walkPasses } from '@passover/audit'
+import { createdAt, describeChecked, Logged, Spool, type Walked, walkPasses } from '@passover/audit'
 import type { Bus } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
-import type { PassOverAuditEntry, PassRecord } from '@passover/schemas'
+import type { PassRecord } from '@passover/schemas'
 import { inForce, policyOn } from '@passover/sdk/people'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../client.js'
@@ -23,7 +23,7 @@ const SAY_AFTER_MS = 1_000
 
 /** Writes the audit log of spec 0 §7.2 as files. Failure E013 where policy says that passes are not logged. */
 export async function runExport(context: Context, flags: ExportFlags): Promise<number> {
-  const { terminal } = context
+  const { terminal, env } = context
   await using bus = await connectPerson(context)
   const { audit } = (await inForce(await policyOn(bus))).document
   if (audit?.log_all_passes === false)
@@ -37,13 +37,15 @@ export async function runExport(context: Context, flags: ExportFlags): Promise<n
     if (Date.now() - begun > SAY_AFTER_MS) progress.say(text)
   }
   try {
-    const wanted = { since: flags.since, session: flags.session, csv: flags.csv === true }
+    const log_all_passes = env.PASSOVER_LOG_ALL_PASSES !== 'false'
+    const wanted = { since: flags.since, session: flags.session, csv: flags.csv === true, log_all_passes }
     const done = await exportPasses(bus, { folder, ...wanted }, say)
     const shown = { ...done, folder }
-    terminal.show(
-      shown,
-      () =>
+    terminal.show(shown, () =>
+      [
         `${count(done.passes, 'pass', 'passes')} in ${count(done.files.length, 'file')} under ${relative(context.directory, folder) || '.'}`,
+        ...(done.unlogged > 0 ? [`${count(done.unlogged, 'pass', 'passes')} left out, as log_all_passes: false said`] : []),
+      ].join('\n'),
     )
   } finally {
     progress.stop()
@@ -57,34 +59,41 @@ export interface ExportWanted {
   since?: number | undefined
   session?: string | undefined
   csv: boolean
+  /** False: as the audit, if it was told to make no records (PASSOVER_LOG_ALL_PASSES). */
+  log_all_passes: boolean
 }
 
 export interface Exported {
   passes: number
+  /** Left out: they were not to be logged (`log_all_passes: false`). */
+  unlogged: number
   files: string[]
   summary: AuditSummary
 }
 
 /** Reads archive and stream, newest first and in bounded memory, and writes what it found oldest first. The summary is only written for all. */
 export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: string) => void): Promise<Exported> {
-  const summing = new Summing()
   await using schemas = outputSchemas()
   const check: CheckSchema = (schema, value) => schemas.check(schema, value)
   await using spool = await Spool.open()
   const since = wanted.since ?? Number.NEGATIVE_INFINITY
   let oldest: Walked | undefined
   const rules = await rulesOf(bus)
+  const logged = await Logged.read(bus, wanted.log_all_passes)
+  const told = { passes: 0, unlogged: 0 }
   for await (const walked of everyPass(bus, rules)) {
     oldest = walked
-    const passes = await exported(walked, { session: wanted.session, since, check, rules })
-    for (const pass of passes) summing.add(pass)
-    if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes.map(({ entry }) => entry))))
-    say(`${count(summing.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
+    const found = await exported(walked, { session: wanted.session, since, check, rules })
+    const passes = found.filter(({ sequences }) => sequences.some((sequence) => logged.at(sequence)))
+    told.passes += passes.length
+    told.unlogged += found.length - passes.length
+    if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes)))
+    say(`${count(told.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
     if (walked.time !== undefined && walked.time < since) break
   }
   // What is older than the archive itself stays as it was exported when it was there.
   const lost = oldest && oldest.sequence > 0 ? (oldest.time ?? 0) : Number.NEGATIVE_INFINITY
-  return await written(spool, { summing, wanted, kept_before: Math.max(since, lost) })
+  return { ...(await written(spool, wanted, Math.max(since, lost))), unlogged: told.unlogged }
 }
 
 async function* everyPass(bus: Bus, rules: JournalRules): AsyncGenerator<Walked> {
@@ -100,13 +109,21 @@ interface Narrowed {
   rules: JournalRules
 }
 
-async function exported({ passes }: Walked, { since, session, check, rules }: Narrowed): Promise<ExportedPass[]> {
-  const found: ExportedPass[] = []
+/** `sequences`: where it had ended, and its last message. Who logged at one of them made a record of it. */
+type Found = ExportedPass & { sequences: number[] }
+
+async function exported({ passes }: Walked, { since, session, check, rules }: Narrowed): Promise<Found[]> {
+  const found: Found[] = []
   for (const memory of passes) {
     const { record } = await describeChecked(memory, rules, check)
-    const { entry } = record
+    const { entry, sequences } = record
     if (!entry || entry.timestamp < since || (session !== undefined && entry.session_id !== session)) continue
-    found.push({ entry, code: record.error?.code, wall_ms: wallOf(record) })
+    found.push({
+      entry,
+      code: record.error?.code,
+      wall_ms: wallOf(record),
+      sequences: [sequences.return ?? sequences.last, sequences.last],
+    })
   }
   return found
 }
@@ -115,19 +132,20 @@ function wallOf(record: PassRecord): number | undefined {
   return record.ended_at === undefined ? undefined : Math.max(0, record.ended_at - createdAt(record))
 }
 
-async function written(
-  spool: Spool,
-  { summing, wanted, kept_before }: { summing: Summing; wanted: ExportWanted; kept_before: number },
-): Promise<Exported> {
+async function written(spool: Spool, wanted: ExportWanted, kept_before: number): Promise<Omit<Exported, 'unlogged'>> {
   const { folder } = wanted
-  const summary = summing.told()
+  const summing = new Summing()
   await using files = new ExportFiles(folder, kept_before)
   const months = new Set<string>()
   for await (const block of spool.backwards()) {
-    const entries = (JSON.parse(block.toString('utf8')) as PassOverAuditEntry[]).filter(({ timestamp }) => timestamp >= kept_before)
-    for (const { timestamp } of entries) months.add(monthOf(timestamp))
-    await files.add(entries)
+    const passes = (JSON.parse(block.toString('utf8')) as ExportedPass[]).filter(({ entry }) => entry.timestamp >= kept_before)
+    for (const pass of passes) {
+      summing.add(pass)
+      months.add(monthOf(pass.entry.timestamp))
+    }
+    await files.add(passes.map(({ entry }) => entry))
   }
+  const summary = { ...summing.told(), ...(Number.isFinite(kept_before) ? { counted_since: kept_before } : {}) }
   if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`)
   const paths = await files.finish()
   if (wanted.csv) for (const month of [...months].sort()) paths.push(await writeCsv(folder, month))

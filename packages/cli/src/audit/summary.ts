@@ -18,6 +18,8 @@ export interface AuditSummary {
   /** The first and the last of them were asked for at. */
   from?: number
   to?: number
+  /** What was asked for before is not counted: it was left out (`--since`), or is no longer in the archive. In files that were there its lines stay. */
+  counted_since?: number
   wall_ms: StatsGroup['wall_ms']
   by: Record<StatsBy, (Pick<StatsGroup, 'name' | 'count'> & Partial<StatsGroup>)[]>
 }

@@ -8,7 +8,7 @@ interface Said {
   on: boolean
 }
 
-/** Which passes get records: as the audit was told, and as each version of the policy said while it was in force (`audit.log_all_passes`). */
+/** Which passes get records, and are exported: as the audit was told, and as each version of the policy said while it was in force (`audit.log_all_passes`). */
 export class Logged {
   private readonly said: Said[] = [{ from: 0, on: true }]
   private newest = 0

@@ -1,0 +1,85 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { PassOverAuditEntry } from '@passover/schemas'
+import { ExportFiles, writeCsv } from 'passover'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+const ALL = Number.NEGATIVE_INFINITY
+const FEBRUARY = Date.UTC(2024, 1, 29, 23, 59, 59, 999)
+const MARCH = FEBRUARY + 1
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'passover-export-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+const entry = (pass_over_id: string, session_id: string, timestamp: number) =>
+  ({ pass_over_id, session_id, timestamp, originating_agent: 'alice', subagent: 'audit', summary: 'a, "b"' }) as PassOverAuditEntry
+const idsIn = async (month: string, session: string) =>
+  (await readFile(join(folder, month, `session-${session}-passes.jsonl`), 'utf8'))
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as PassOverAuditEntry).pass_over_id)
+
+/** The files of an export (spec 0 §7.2): no server is needed for them. */
+describe('exported files', () => {
+  it('are one a month and session, by the month in which a pass was asked for, UTC; CSV has the months likewise', async () => {
+    await using files = new ExportFiles(folder, ALL)
+    await files.add([entry('one', 'abc123', FEBRUARY), entry('two', 'abc123', MARCH), entry('three', 'def456', FEBRUARY)])
+    await files.add([entry('four', 'abc123', MARCH)])
+    await files.write('audit-summary.json', '{}\n')
+    const paths = await files.finish()
+    const [february, march] = await Promise.all(['2024-02', '2024-03'].map((month) => writeCsv(folder, month)))
+    expect(paths.map((path) => path.slice(folder.length + 1))).toEqual([
+      '2024-02/session-abc123-passes.jsonl',
+      '2024-02/session-def456-passes.jsonl',
+      '2024-03/session-abc123-passes.jsonl',
+      'audit-summary.json',
+    ])
+    expect(await Promise.all([idsIn('2024-02', 'abc123'), idsIn('2024-02', 'def456'), idsIn('2024-03', 'abc123')])).toEqual([
+      ['one'],
+      ['three'],
+      ['two', 'four'],
+    ])
+    const ids = async (path = '') => (await readFile(path, 'utf8')).split('\r\n').map((line) => line.split(',')[0])
+    expect([await ids(february), await ids(march)]).toEqual([
+      ['pass_over_id', 'one', 'three', ''],
+      ['pass_over_id', 'two', 'four', ''],
+    ])
+  })
+
+  it('are the old ones until all of the new is there: who dies before leaves a draft, which a later export takes away', async () => {
+    const path = join(folder, '2024-02', 'session-abc123-passes.jsonl')
+    await mkdir(join(folder, '2024-02'))
+    const old = `${JSON.stringify(entry('old', 'abc123', FEBRUARY))}\n`
+    await writeFile(path, old)
+    // Not disposed: as if it had died here.
+    await new ExportFiles(folder, ALL).add([entry('new', 'abc123', FEBRUARY)])
+    expect(await readFile(path, 'utf8')).toBe(old)
+    await writeFile(`${path}.1.tmp`, 'of one that writes now')
+    await writeFile(`${path}.2.tmp`, 'of one that died')
+    await utimes(`${path}.2.tmp`, 1, 1)
+    {
+      await using broken = new ExportFiles(folder, ALL)
+      await broken.add([entry('new', 'abc123', FEBRUARY)])
+    }
+    expect(await readFile(path, 'utf8')).toBe(old)
+    await using files = new ExportFiles(folder, ALL)
+    await files.add([entry('new', 'abc123', FEBRUARY)])
+    await files.finish()
+    expect(await idsIn('2024-02', 'abc123')).toEqual(['new'])
+    expect((await readdir(join(folder, '2024-02'))).sort()).toEqual(['session-abc123-passes.jsonl', 'session-abc123-passes.jsonl.1.tmp'])
+  })
+
+  it('keep what is older than what is exported', async () => {
+    await using first = new ExportFiles(folder, ALL)
+    await first.add([entry('older', 'abc123', FEBRUARY - 5), entry('again', 'abc123', FEBRUARY)])
+    await first.finish()
+    await using second = new ExportFiles(folder, FEBRUARY)
+    await second.add([entry('again', 'abc123', FEBRUARY)])
+    await second.finish()
+    expect(await idsIn('2024-02', 'abc123')).toEqual(['older', 'again'])
+  })
+})
