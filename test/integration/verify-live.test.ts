@@ -125,6 +125,11 @@ describe('what a real installation stored', () => {
     expect(open(({ entries }) => Object.assign(entries[0] ?? {}, { said: 'approved by ann' }))).toMatchObject({ ok: false })
     expect(open(({ seal }) => Object.assign(seal, { approved_by: 'ann' }))).toMatchObject({ ok: false })
     expect(open(({ segments }) => segments.push({ k: 0, digests: '' }))).toMatchObject({ ok: false })
+    for (const [said, twice] of [
+      ['{"seal":{', '{"seal":{"made_by":"ann",'],
+      ['"record":{', '"record":{"status":"better","status":"none"},"record":{'],
+    ] as const)
+      expect(openEvidence(JSON.stringify(bundle).replace(said, twice))).toEqual({ ok: false, what: expect.stringContaining('twice') })
     const { publicKey } = generateKeyPairSync('x25519')
     const other = publicKey.export({ type: 'spki', format: 'pem' })
     expect(open(({ seal }) => Object.assign(seal, { public_key: other }))).toEqual({ ok: false, what: 'its public key is none' })
@@ -149,6 +154,15 @@ describe('what a real installation stored', () => {
     expect(counts.kinds['held → admitted']).toBe(1)
     expect(counts.kinds['E004 → admitted']).toBeGreaterThanOrEqual(1)
     expect(counts.otherwise).toBe(found.length)
+    // Of one session, or of a time, alone; what was before it still counts for what it decides.
+    const { row, history = [] } = await findPass(ops, { id: ids.held ?? '' }, { history: true })
+    const asked = history.find(({ kind }) => kind === 'request')?.time ?? 0
+    const decided = async (narrow: { session?: string | undefined; since?: number; until?: number }) =>
+      (await whatIfLive(ops, { document, ...RULES, ...narrow, onOtherwise: () => undefined })).decided
+    expect(counts.decided).toBeGreaterThanOrEqual(6)
+    expect([await decided({ since: asked }), await decided({ until: asked - 1 })]).toEqual([1, counts.decided - 1])
+    expect([await decided({ session: row.session_id }), await decided({ session: 'nobody' })]).toEqual([expect.any(Number), 0])
+    expect(await decided({ session: row.session_id, since: asked, until: asked })).toBe(1)
   })
 
   it('is asked for again in another namespace, by a new id that names the old one, and not in its own', async () => {

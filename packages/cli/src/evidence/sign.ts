@@ -2,6 +2,7 @@ import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:
 import { Chain, encodeFrame, segmentOf } from '@passover/archive'
 import { canonicalJson, keyText, sha256 } from '@passover/schemas'
 import { type Evidence, type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
+import { membersIn, membersOf } from './members.js'
 
 export interface Signer {
   key: KeyObject
@@ -89,6 +90,8 @@ function parsed(text: string): EvidenceBundle | string {
   } catch (error) {
     return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`
   }
+  // Of two members of one name only the last one is looked at; who reads the file may see the first.
+  if (membersIn(text) !== membersOf(value)) return 'it is no evidence bundle: something stands twice in it'
   const read = evidenceBundle.safeParse(value)
   if (read.success) return read.data
   const [issue] = read.error.issues
