@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { saveSegments } from '../support/recorded-archive.js'
 import { openRecording, sealAll } from '../support/recorded-stream.js'
-import { cli, ECHO, json, openProject, type Project, run } from './cli-harness.js'
+import { atTerminal, cli, ECHO, hasTerminal, json, openProject, type Project, run, until } from './cli-harness.js'
 
 interface Verdict {
   ok: boolean
@@ -159,6 +159,24 @@ describe('passover replay', () => {
     const lines = (await run(['replay', id, '--jsonl', '--speed', '1000'], { cwd })).stdout.trim().split('\n')
     expect(lines.map((line) => JSON.parse(line).kind)).toEqual(expect.arrayContaining(['request', 'work', 'return']))
     expect((await run(['replay', id, '--step'], { cwd })).code).toBe(2)
+  })
+
+  it.skipIf(!hasTerminal())('tells entry by entry at a terminal, one a key, until it is enough', async () => {
+    await using steps = atTerminal(['replay', id, '--step'], cwd)
+    const rest = (await run(['replay', id], { cwd })).stdout.trimEnd().split('\n')
+    const entries = () => steps.stdout.split('\n').filter((line) => / \+\d/.test(line)).length
+    await steps.printed('Any key')
+    for (let at = 1; at < rest.length; at++) {
+      await until(`entry ${at} is told`, () => entries() >= at)
+      expect(entries()).toBe(at)
+      steps.child.stdin?.write(' ')
+    }
+    expect((await steps.ended).code).toBe(0)
+    expect(entries()).toBe(rest.length)
+    await using left = atTerminal(['replay', id, '--step'], cwd)
+    await left.printed('request')
+    left.child.stdin?.write('\u0003')
+    expect((await left.ended).code).toBe(130)
   })
 
   it('tells a pass or a session again from a saved archive, as the installation does', async () => {

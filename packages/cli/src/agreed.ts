@@ -1,6 +1,4 @@
-import { Finished } from './failure.js'
-
-const INTERRUPTED = 130
+import { Finished, INTERRUPTED } from './failure.js'
 
 /** Every yes or no that is asked at a terminal. Leaving instead of answering ends the command: nobody said no, and nothing is done. */
 export async function agreed(message: string, suggested: 'yes' | 'no' = 'no'): Promise<boolean> {

@@ -29,6 +29,9 @@ export class Finished extends Error {
   }
 }
 
+/** Exit code of who was left with Ctrl-C. */
+export const INTERRUPTED = 130
+
 /** DESIGN §5, as `--help` shows it. */
 export const EXIT_CODES_HELP = `
 Exit codes:

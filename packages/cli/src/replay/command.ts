@@ -5,7 +5,7 @@ import { type AnsweredPass, keyText } from '@passover/schemas'
 import { askList, findPass, invalidPolicy } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
-import { CliFailure, usage } from '../failure.js'
+import { CliFailure, Finished, INTERRUPTED, usage } from '../failure.js'
 import { rulesOf, windowOf } from '../id-window.js'
 import { findPolicyFile } from '../policy/find.js'
 import { checkPolicyFile } from '../policy/read.js'
@@ -70,6 +70,7 @@ async function chosen({ terminal }: Context, bus: Bus, { flags: { session, from,
 async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
   const { terminal } = context
   if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'at its own pace: --speed 10')
+  if (flags.step) terminal.note('Any key: the next entry; q: enough.')
   if (flags.archive !== undefined) return await replayArchived(context, { ...flags, archive: flags.archive }, ids)
   await using bus = await connectPerson(context)
   const entries = entriesOf(await chosen(context, bus, { flags, ids }))
@@ -123,18 +124,20 @@ function tellerOf({ terminal }: Context, { step, speed }: ReplayFlags, several: 
   })
 }
 
-/** Enter goes on; Ctrl-C, Ctrl-D and q end it. */
-function anyKey(): Promise<boolean> {
+/** Any key goes on; Ctrl-D and q end it, Ctrl-C as everywhere. */
+async function anyKey(): Promise<boolean> {
   const { stdin } = process
-  return new Promise((done) => {
+  const key = await new Promise<string>((done) => {
     stdin.setRawMode(true)
     stdin.resume()
-    stdin.once('data', (key: Buffer) => {
+    stdin.once('data', (bytes: Buffer) => {
       stdin.setRawMode(false)
       stdin.pause()
-      done(!['\u0003', '\u0004', 'q'].includes(key.toString()))
+      done(bytes.toString())
     })
   })
+  if (key === '\u0003') throw new Finished(INTERRUPTED)
+  return key !== '\u0004' && key !== 'q'
 }
 
 async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: string }): Promise<number> {
