@@ -2,11 +2,11 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { ObjectError, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
-import { LRUCache } from 'lru-cache'
 import { IdFinder } from './id-finder.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from './segment.js'
 import { decodeIndex, type IndexedPass } from './segment-index.js'
+import { SharedReads } from './shared-reads.js'
 
 const gunzipAsync = promisify(gunzip)
 /** How many unpacked segments and indexes are kept for the next question. */
@@ -21,14 +21,18 @@ interface Index {
   passes: Map<string, IndexedPass>
   /** Server's time of the segment's last message. */
   last_time: number
+  isSealed: boolean
   /** It cannot be read: what it says of is not known. */
   damage?: SegmentDamaged
 }
 
+/** Not sealed yet, or no longer kept. */
+const NONE: ReadonlyMap<number, Stored> = new Map()
+
 /** Reads what was archived. */
 export class Archive {
-  private readonly segments = new LRUCache<number, Map<number, Stored>>({ max: KEPT_SEGMENTS })
-  private readonly indexes = new LRUCache<number, Index>({ max: KEPT_INDEXES })
+  private readonly segments = new SharedReads<ReadonlyMap<number, Stored>>(KEPT_SEGMENTS)
+  private readonly indexes = new SharedReads<Index>(KEPT_INDEXES)
 
   /** Until it has read all indexes, a pass is looked for in the newest segments only. */
   readonly finder: IdFinder
@@ -123,15 +127,15 @@ export class Archive {
 
   /** A segment is gone. */
   forget(k: number): void {
-    this.segments.delete(k)
-    this.indexes.delete(k)
+    this.segments.forget(k)
+    this.indexes.forget(k)
     this.finder.forget(k)
   }
 
   /** What was unpacked of a segment is unpacked anew. */
   forgetCached(k: number): void {
-    this.segments.delete(k)
-    this.indexes.delete(k)
+    this.segments.forget(k)
+    this.indexes.forget(k)
   }
 
   /** A segment was written anew: what it said before stands until it is read again. */
@@ -141,34 +145,44 @@ export class Archive {
     if (entry) await this.finder.renew(entry)
   }
 
-  private async segment(k: number): Promise<Map<number, Stored>> {
-    const known = this.segments.get(k)
-    if (known) return known
+  private segment(k: number): Promise<ReadonlyMap<number, Stored>> {
+    return this.segments.of(
+      k,
+      () => this.readSegment(k),
+      (found) => found !== NONE,
+    )
+  }
+
+  private async readSegment(k: number): Promise<ReadonlyMap<number, Stored>> {
     const entry = await this.manifest.entry(k)
+    if (!entry || entry.removed) return NONE
     const messages = new Map<number, Stored>()
-    if (!entry) return messages
-    if (entry.removed) return messages
     for (const frame of await readSegment(this.objects, entry)) {
       if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })
     }
-    this.segments.set(k, messages)
     return messages
   }
 
-  private async index(k: number): Promise<Index> {
-    const known = this.indexes.get(k)
-    if (known) return known
+  private index(k: number): Promise<Index> {
+    return this.indexes.of(
+      k,
+      () => this.readIndex(k),
+      ({ isSealed, damage }) => isSealed && !damage,
+    )
+  }
+
+  private async readIndex(k: number): Promise<Index> {
     const entry = await this.manifest.entry(k)
     const last_time = entry?.last_time ?? Number.POSITIVE_INFINITY
+    const isSealed = entry !== undefined
     try {
       const bytes = await this.indexBytes(k)
-      const index = { passes: new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass])), last_time }
-      if (entry) this.indexes.set(k, index)
+      const passes = new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass]))
       // Somebody made it anew since.
       if (entry && this.finder.isDamaged(k)) await this.finder.renew(entry)
-      return index
+      return { passes, last_time, isSealed }
     } catch (error) {
-      if (error instanceof SegmentDamaged) return { passes: new Map(), last_time, damage: error }
+      if (error instanceof SegmentDamaged) return { passes: new Map(), last_time, isSealed, damage: error }
       throw error
     }
   }
