@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Applied } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { change } from '../support/applying.js'
+import { SpanReceiver } from '../support/spans.js'
 import { atTerminal, cli, hasTerminal, json, openProject, type Project, run, type Spawned, show } from './cli-harness.js'
 
 /** Proposes what its objective says. */
@@ -14,14 +15,17 @@ const FIXER = `let text = ''; process.stdin.on('data', (chunk) => (text += chunk
 
 let project: Project
 let fixer: Spawned
+let receiver: SpanReceiver
 beforeAll(async () => {
-  project = await openProject()
-  fixer = cli(['work', 'fixer', '--', 'node', '-e', FIXER], { cwd: project.cwd })
+  receiver = await SpanReceiver.start()
+  project = await openProject([], receiver.env)
+  fixer = cli(['work', 'fixer', '--', 'node', '-e', FIXER], { cwd: project.cwd, env: receiver.env })
   await fixer.printed('Working as fixer', 'stderr')
 })
 afterAll(async () => {
   await fixer?.[Symbol.asyncDispose]()
   await project?.[Symbol.asyncDispose]()
+  await receiver?.[Symbol.asyncDispose]()
 })
 
 /** A folder of its own in the project, with these files. */
@@ -35,7 +39,7 @@ async function proposed(artifacts: object[], more: object = {}): Promise<string>
   const objective = JSON.stringify({ artifacts, ...more })
   const { document } = await json<{ id?: string; work_id?: string }>(
     ['request', '--from', 'alice', '--to', 'fixer', '--objective', objective],
-    { cwd: project.cwd },
+    { cwd: project.cwd, env: receiver.env },
   )
   const id = document.work_id ?? document.id
   if (!id) throw new Error(`no id in ${JSON.stringify(document)}`)
@@ -64,6 +68,20 @@ describe('passover apply', () => {
     expect(Object.values(shown.record.application.modifications)).toEqual(['applied', 'applied'])
     // It stands as decided: nobody takes more afterwards.
     expect(await run(['apply', id, '--only', '2', '--as', 'bob'], { cwd })).toMatchObject({ code: 4 })
+  })
+
+  it('stands in the trace of its pass, with all that the commands did before', async () => {
+    const cwd = folder({ a: 'one\n' })
+    const id = await proposed([change('a', 'one\n', 'ONE\n')])
+    expect(await run(['apply', id, '--yes', '--as', 'maria'], { cwd, env: receiver.env })).toMatchObject({ code: 0 })
+    const names = ['request', 'decision', 'queue_wait', 'work', 'return', 'delivery', 'apply']
+    const spans = await receiver.got(
+      id,
+      names.map((name) => `${name} fixer`),
+    )
+    expect(new Set(spans.map(({ trace }) => trace)).size).toBe(1)
+    const [request, apply] = ['request fixer', 'apply fixer'].map((name) => spans.find((span) => span.name === name))
+    expect(apply).toMatchObject({ parent: request?.id, service: 'passover', attributes: { 'passover.applied_by': 'maria' } })
   })
 
   it('approves nothing unasked: without a terminal and without --yes it exits 2, says how, and decides and writes nothing', async () => {

@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
 import { type Context, type ContextManager, context, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { HEADER, type PassKey } from '@passover/schemas'
@@ -54,6 +56,21 @@ describe('without OpenTelemetry in any process', () => {
       expect(output.metadata.trace_id).toBeUndefined()
       expect(await headersOf(keyOf(output))).toEqual([undefined])
     }
+  })
+
+  test('nothing of its SDK is loaded where nobody asked for spans', async () => {
+    const program = `import { createRequire } from 'node:module'
+      const { openTracing } = await import('@passover/tracing')
+      await openTracing({ env: process.env, service: 's', say: () => undefined })
+      const loaded = Object.keys(createRequire(import.meta.url).cache).flatMap((path) => /@opentelemetry.([a-z-]+)/.exec(path)?.[1] ?? [])
+      console.log(JSON.stringify([...new Set(loaded)]))`
+    const loadedWith = async (env: Record<string, string>) => {
+      const options = { cwd: import.meta.dirname, env: { PATH: process.env.PATH, ...env } }
+      const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], options)
+      return JSON.parse(stdout) as string[]
+    }
+    expect((await loadedWith({})).filter((name) => name !== 'api')).toEqual([])
+    expect(await loadedWith({ OTEL_TRACES_EXPORTER: 'console' })).toContain('sdk-trace-base')
   })
 
   test('a malformed header from elsewhere is ignored by the dispatcher', async () => {
