@@ -30,6 +30,7 @@ export {
   type DecidePass,
   decidedPass,
   decidePass,
+  partiesParameters,
   type ShownPass,
   shownPass,
   showParameters,

@@ -52,6 +52,8 @@ const outcome = {
 export const createdPass = z.object({ id: passId, originator: agentName, subagent: agentName, status: z.enum(PASS_STATUSES), ...outcome })
 export type CreatedPass = z.infer<typeof createdPass>
 
+/** Which one is meant. */
+export const partiesParameters = z.strictObject(parties)
 export const showParameters = z.strictObject({ ...parties, history: flag.optional() })
 
 export const shownPass = z.object({

@@ -8,7 +8,7 @@ import {
   settledLetter,
   settleLetter,
   shownLetter,
-  showParameters,
+  partiesParameters,
 } from '@passover/schemas/http'
 import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
 import { HttpProblem, problemFor } from '../problem.js'
@@ -50,7 +50,7 @@ export const showALetter = route({
   summary: 'One dead letter: why, what was tried, its bytes',
   scope: 'read',
   params: idPath,
-  query: showParameters,
+  query: partiesParameters,
   answers: { 200: { what: 'The dead letter', schema: shownLetter } },
   problems: [404],
   async handle({ params, query, caller, inside }) {

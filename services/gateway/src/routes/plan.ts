@@ -1,5 +1,5 @@
 import type { AnsweredPass, WorkOutput } from '@passover/schemas'
-import { type ApplyPlan, applyPlan, idPath, showParameters } from '@passover/schemas/http'
+import { type ApplyPlan, applyPlan, idPath, partiesParameters } from '@passover/schemas/http'
 import { type Judged, judge, mayApply } from '@passover/sdk'
 import { Failure } from '@passover/sdk/people'
 import { namedPass } from '../named-pass.js'
@@ -13,7 +13,7 @@ export const showPlan = route({
   summary: 'What applying an output would change, and what was decided about each change. Files are changed where they are: passover apply',
   scope: 'read',
   params: idPath,
-  query: showParameters,
+  query: partiesParameters,
   answers: { 200: { what: 'The plan', schema: applyPlan } },
   problems: [404, 409],
   handle({ params, query, caller, inside }) {
