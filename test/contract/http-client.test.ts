@@ -44,7 +44,15 @@ async function all<T>(found: AsyncIterable<T>): Promise<T[]> {
   return items
 }
 
-const FILTER = { session_id: 's', originating_agent: 'alice', subagent: 'audit', start_time: 1, end_time: 2, status: 'completed', limit: 5 } as const
+const FILTER = {
+  session_id: 's',
+  originating_agent: 'alice',
+  subagent: 'audit',
+  start_time: 1,
+  end_time: 2,
+  status: 'completed',
+  limit: 5,
+} as const
 const ALL = { ...FILTER, code: 'E011', text: 't', decision: 'deny', decided_by: 'ann', item: 'apply' } as const
 const PARTIES = { from: 'alice', to: 'audit' }
 const EVENT = { after: 3, id: 'x', originating_agent: 'alice', subagent: 'audit' }

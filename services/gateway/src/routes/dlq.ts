@@ -4,11 +4,11 @@ import {
   deadLettersPage,
   deadLettersParameters,
   idPath,
+  partiesParameters,
   type ShownLetter,
   settledLetter,
   settleLetter,
   shownLetter,
-  partiesParameters,
 } from '@passover/schemas/http'
 import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
 import { HttpProblem, problemFor } from '../problem.js'
