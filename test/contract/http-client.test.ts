@@ -80,6 +80,7 @@ const CALLS: Record<string, (client: HttpClient) => Promise<unknown>> = {
   dropDeadLetter: (client) => client.dlq.drop(ID, { ...PARTIES, reason: 'r' }),
   followEvents: async (client) => {
     for await (const event of client.events(EVENT)) return event
+    return undefined
   },
 }
 
