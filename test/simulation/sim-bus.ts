@@ -1,5 +1,4 @@
 import {
-  API_ERROR,
   type ApiReply,
   type Bus,
   BusReadError,
@@ -7,7 +6,6 @@ import {
   type Consumption,
   type Delivery,
   type EnsureAgent,
-  encodeHeaders,
   type Following,
   type FollowOptions,
   type Heard,
@@ -30,14 +28,16 @@ import {
 } from '@passover/bus'
 import { type Fact, SLOTS, type Slot } from '@passover/schemas'
 import type { z } from 'zod'
+import { type ApiQuery, leaderSays } from './sim-api.js'
+import { answerService, askService } from './sim-ask.js'
 import { SimConsumption, SimWorkSource } from './sim-deliveries.js'
+import { SimEars } from './sim-ears.js'
 import { SimFollowing } from './sim-following.js'
 import { type Answer, type Line, TIMEOUT_MS } from './sim-line.js'
+import { SimPublisher } from './sim-publisher.js'
 import type { SimServer } from './sim-server.js'
 import { inlineParts, SimObjects, SimTableClient } from './sim-stores.js'
-import { EPOCH, type Process } from './world.js'
-
-const ASK_MS = 2_000
+import { EPOCH, timingOf } from './world.js'
 
 /** A bus over a simulated server. What packages/bus decides (journals, clocks) is its own code here too. */
 export class SimBus implements Bus {
@@ -50,7 +50,8 @@ export class SimBus implements Bus {
   readonly line: Line
   readonly timing: Timing
   readonly #time: ClockKeeper
-  readonly #ears = new Set<() => void>()
+  readonly #publisher: SimPublisher
+  readonly #ears: SimEars
   #connected_at: number
   #close: () => void = () => undefined
 
@@ -60,11 +61,10 @@ export class SimBus implements Bus {
     this.identity = identity
     this.subjects = server.subjects
     this.timing = timingOf(line.process)
-    const publisher = {
-      publish: (message: Outgoing) => this.publish(message),
-      send: (message: Outgoing, settle: (outcome: Outcome) => void) => this.#send(message, settle),
-    }
-    this.journal = new StreamJournal({ api: { call: this.#call, direct: this.#direct }, publisher }, this.subjects, this.timing)
+    this.#publisher = new SimPublisher(server, line, identity)
+    this.#ears = new SimEars(server, line)
+    const api = { call: this.#call, direct: this.#direct }
+    this.journal = new StreamJournal({ api, publisher: this.#publisher }, this.subjects, this.timing)
     const stream = async () => this.must(await line.request(() => server.world.now, TIMEOUT_MS), 'time')
     this.#time = new ClockKeeper({ stream, service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }) }, this.timing)
     this.#connected_at = this.timing.monotonic()
@@ -75,7 +75,7 @@ export class SimBus implements Bus {
     line.onReconnect.add(() => {
       this.#connected_at = this.timing.monotonic()
       this.#time.clock.doubt()
-      for (const listen of this.#ears) listen()
+      this.#ears.again()
       void this.#time.keep()
     })
   }
@@ -114,21 +114,11 @@ export class SimBus implements Bus {
   }
 
   publish(message: Outgoing): Promise<Outcome> {
-    return new Promise((resolve) => this.#send(message, resolve))
-  }
-
-  #send({ subject, headers, data = new Uint8Array(0), guard }: Outgoing, settle: (outcome: Outcome) => void): void {
-    const expected = guard ? guardLines(subject, guard) : ''
-    const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.server.world.now }
-    const ask = (): Outcome | undefined => this.server.publish(sent, this.identity)
-    const send = () => this.line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, this.clustered)))
-    const { store_ms = 0 } = this.line.weather
-    if (store_ms > 0) this.timing.after(this.line.process.dice.between(0, store_ms), send)
-    else send()
+    return this.#publisher.publish(message)
   }
 
   readonly #call = async <T>(call: string, body?: unknown, timeout_ms = TIMEOUT_MS): Promise<ApiReply<T>> => {
-    const answer = await this.line.request(() => this.#api(call, body as Query), Math.min(timeout_ms, TIMEOUT_MS))
+    const answer = await this.line.request(() => leaderSays(this.server, call, body as ApiQuery), Math.min(timeout_ms, TIMEOUT_MS))
     return this.must(answer, call) as ApiReply<T>
   }
 
@@ -139,26 +129,6 @@ export class SimBus implements Bus {
     return this.must(await this.line.request(ask, Math.min(timeout_ms, TIMEOUT_MS)), subject).stored
   }
 
-  /** What the leader's API says; only what the journal asks. */
-  #api(call: string, query: Query): ApiReply<unknown> {
-    const { stream } = this.server
-    if (call.startsWith('STREAM.MSG.DELETE')) {
-      if (this.server.delete(query.seq ?? 0)) return { ok: true, value: { success: true } }
-      return { ok: false, err_code: 10043, code: 400, description: 'no message found' }
-    }
-    const found =
-      query.last_by_subj !== undefined
-        ? stream.lastOf(query.last_by_subj)
-        : query.next_by_subj !== undefined
-          ? stream.nextOf([query.next_by_subj], query.seq ?? 1)
-          : stream.get(query.seq ?? 0)
-    if (!found) return { ok: false, err_code: API_ERROR.messageNotFound, code: 404, description: 'no message found' }
-    const { subject, sequence, headers, data, time } = found
-    const hdrs = Buffer.from(headers.text()).toString('base64')
-    const at = new Date(time).toISOString()
-    return { ok: true, value: { message: { subject, seq: sequence, hdrs, data: Buffer.from(data).toString('base64'), time: at } } }
-  }
-
   /** The answer, or what the real bus throws where there is none. */
   must<T>(answer: Answer<T>, what: string): T {
     if ('none' in answer) throw new BusReadError(`${what}: ${answer.none}`, answer.none)
@@ -167,44 +137,21 @@ export class SimBus implements Bus {
 
   hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
     const filter = this.subjects.returnedTo(originator, prefixOrId)
-    return this.#listen([filter], ({ heard }) => heard && onHeard(heard))
+    return this.#ears.open([{ filter, hear: ({ heard }) => heard && onHeard(heard) }])
   }
   hearDetours(originator: string, onDetour: (key: Heard['key']) => void): Promise<Hearing> {
-    return this.#listen(this.subjects.detours(originator), ({ subject }) => {
+    const hear = ({ subject }: { subject: string }) => {
       const parsed = this.subjects.parse(subject)
       if (parsed.kind === 'step') onDetour(parsed.key)
-    })
+    }
+    return this.#ears.open(this.subjects.detours(originator).map((filter) => ({ filter, hear })))
   }
   /** No agent asks for delivery here: nobody is asked. */
   async isWaitedFor(): Promise<'nobody'> {
     return 'nobody'
   }
   hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
-    return this.#listen([this.subjects.endings(subagent)], ({ heard }) => heard && onHeard(heard))
-  }
-
-  async #listen(filters: string[], hear: (message: { subject: string; heard?: Heard }) => void): Promise<Hearing> {
-    const { server, line } = this
-    const ears = filters.map((filter) => ({ filter, line, hear }))
-    let closed = false
-    const listen = () =>
-      line.up(() => {
-        if (!closed && line.connected) for (const ear of ears) server.ears.add(ear)
-      }, 'arrives')
-    this.#ears.add(listen)
-    listen()
-    // The round trip after which the server has it; a broken connection makes it anew by itself.
-    await line.request(() => true, TIMEOUT_MS)
-    return {
-      get closed() {
-        return closed
-      },
-      [Symbol.asyncDispose]: async () => {
-        closed = true
-        this.#ears.delete(listen)
-        for (const ear of ears) server.ears.delete(ear)
-      },
-    }
+    return this.#ears.open([{ filter: this.subjects.endings(subagent), hear: ({ heard }) => heard && onHeard(heard) }])
   }
 
   work(subagent: string, slot: Slot): WorkSource {
@@ -253,45 +200,19 @@ export class SimBus implements Bus {
     return new SimObjects(this, this.subjects.bucket(bucket))
   }
 
-  async ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {
+  ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {
     const subject = this.subjects.service(options.service ?? 'ask', this.identity)
-    const answer = await new Promise<unknown>((resolve) => {
-      this.line.process.after(options.timeout_ms ?? ASK_MS, () => resolve(undefined))
-      this.line.up(() => {
-        const reply = (value: unknown) => this.line.down(() => resolve(value), 'core')
-        if (!this.server.ask(subject, structuredClone(question), reply)) reply(undefined)
-      })
-    })
-    return answer
+    return askService(this, { subject, question, timeout_ms: options.timeout_ms })
   }
-  async answer(handler: (asker: string, question: unknown) => Promise<unknown>, service: Service = 'ask'): Promise<Consumption> {
-    const hear = ({ subject, data, reply }: { subject: string; data?: unknown; reply?: (value: unknown) => void }) => {
-      const parsed = this.subjects.parse(subject)
-      const asker = parsed.kind === 'ask' ? parsed.asker : parsed.kind === 'register' ? parsed.agent : undefined
-      if (asker === undefined || !reply) return
-      handler(asker, data).then(
-        (value) => value !== undefined && this.line.up(() => reply(structuredClone(value))),
-        () => undefined,
-      )
-    }
-    const { server, line } = this
-    const ear = { filter: this.subjects.service(service), line, queue: 'passover', hear }
-    const listen = () => line.up(() => line.connected && server.ears.add(ear), 'arrives')
-    this.#ears.add(listen)
-    listen()
-    await line.request(() => true, TIMEOUT_MS)
-    const drain = async () => {
-      this.#ears.delete(listen)
-      server.ears.delete(ear)
-    }
-    return { drain, closed: new Promise(() => undefined), [Symbol.asyncDispose]: drain }
+  answer(handler: (asker: string, question: unknown) => Promise<unknown>, service: Service = 'ask'): Promise<Consumption> {
+    return answerService(this, this.#ears, { filter: this.subjects.service(service), handler })
   }
 
   hintDecided(originator: string): void {
     this.line.up(() => this.server.hint(this.subjects.decided(originator)))
   }
   async onDecided(originator: string, listener: () => void): Promise<AsyncDisposable> {
-    return this.#listen([this.subjects.decided(originator)], () => listener())
+    return this.#ears.open([{ filter: this.subjects.decided(originator), hear: () => listener() }])
   }
 
   async ensureTopology(): Promise<void> {
@@ -328,31 +249,5 @@ export class SimBus implements Bus {
     this.line.closed = true
     this.line.cut()
     this.#close()
-  }
-}
-
-interface Query {
-  seq?: number
-  next_by_subj?: string
-  last_by_subj?: string
-}
-
-function guardLines(subject: string, guard: { subject: string; sequence: number }): string {
-  const expected = `Nats-Expected-Last-Subject-Sequence: ${guard.sequence}\r\n`
-  return guard.subject === subject ? expected : `${expected}Nats-Expected-Last-Subject-Sequence-Subject: ${guard.subject}\r\n`
-}
-
-/** In a cluster a refusal does not name what was stored instead. */
-function outcomeOf(answer: Answer<Outcome>, clustered: boolean): Outcome {
-  if ('none' in answer) return { kind: 'unknown', description: answer.none }
-  return clustered && answer.value.kind === 'lost' ? { kind: 'lost' } : answer.value
-}
-
-function timingOf(process: Process): Timing {
-  return {
-    wall: () => EPOCH + process.world.time + process.skew,
-    monotonic: () => process.world.time,
-    after: (ms, fn) => process.after(ms, fn),
-    chance: () => process.dice.next(),
   }
 }

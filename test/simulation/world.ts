@@ -1,3 +1,4 @@
+import type { Timing } from '@passover/bus'
 import { Dice } from './dice.js'
 
 /** Where the simulated server's clock begins, ms since 1970. */
@@ -152,5 +153,15 @@ export class Process {
   touch(): void {
     this.dies_in -= 1
     if (this.dies_in <= 0) this.die()
+  }
+}
+
+/** What a process reads its clocks and throws its dice by, as the product asks for them. */
+export function timingOf(process: Process): Timing {
+  return {
+    wall: () => EPOCH + process.world.time + process.skew,
+    monotonic: () => process.world.time,
+    after: (ms, fn) => process.after(ms, fn),
+    chance: () => process.dice.next(),
   }
 }

@@ -1,0 +1,42 @@
+import { encodeHeaders, type Outcome, type Outgoing } from '@passover/bus'
+import { type Answer, type Line, TIMEOUT_MS } from './sim-line.js'
+import type { SimServer } from './sim-server.js'
+
+/** Publishes over a simulated line. */
+export class SimPublisher {
+  readonly #server: SimServer
+  readonly #line: Line
+  readonly #identity: string
+
+  constructor(server: SimServer, line: Line, identity: string) {
+    this.#server = server
+    this.#line = line
+    this.#identity = identity
+  }
+
+  publish(message: Outgoing): Promise<Outcome> {
+    return new Promise((resolve) => this.send(message, resolve))
+  }
+
+  send({ subject, headers, data = new Uint8Array(0), guard }: Outgoing, settle: (outcome: Outcome) => void): void {
+    const expected = guard ? guardLines(subject, guard) : ''
+    const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.#server.world.now }
+    const ask = (): Outcome | undefined => this.#server.publish(sent, this.#identity)
+    const { process, weather } = this.#line
+    const send = () => this.#line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, weather.clustered)))
+    const { store_ms = 0 } = weather
+    if (store_ms > 0) process.after(process.dice.between(0, store_ms), send)
+    else send()
+  }
+}
+
+function guardLines(subject: string, guard: { subject: string; sequence: number }): string {
+  const expected = `Nats-Expected-Last-Subject-Sequence: ${guard.sequence}\r\n`
+  return guard.subject === subject ? expected : `${expected}Nats-Expected-Last-Subject-Sequence-Subject: ${guard.subject}\r\n`
+}
+
+/** In a cluster a refusal does not name what was stored instead. */
+function outcomeOf(answer: Answer<Outcome>, clustered: boolean): Outcome {
+  if ('none' in answer) return { kind: 'unknown', description: answer.none }
+  return clustered && answer.value.kind === 'lost' ? { kind: 'lost' } : answer.value
+}
