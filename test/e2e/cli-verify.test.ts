@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { saveSegments } from '../support/recorded-archive.js'
-import { openRecording, sealAll } from '../support/recorded-stream.js'
+import { openRecording } from '../support/recording.js'
+import { sealAll } from '../support/seal-all.js'
 import { atTerminal, cli, ECHO, hasTerminal, json, openProject, type Project, run, until } from './cli-harness.js'
 
 interface Verdict {

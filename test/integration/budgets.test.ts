@@ -1,6 +1,7 @@
 import { type BudgetLedger, budgetLedger, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { checkOf, deleteStreams } from '../support/breaking.js'
+import { decided } from '../support/decided.js'
 import { type Ask, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
@@ -24,20 +25,7 @@ async function children(world: World, root: PassKey, times: number, what: Ask = 
   const parent = await proofOf(world, root)
   const ask = { from: 'audit', to: 'scout', timeout_ms: 110_000, ...what, parent }
   const keys = await Promise.all(Array.from({ length: times }, () => world.ask(ask)))
-  const states = await Promise.all(
-    keys.map((key) =>
-      until(
-        async () => {
-          const journal = await world.journal(key)
-          return journal.state === 'none' ? undefined : journal
-        },
-        { what: 'it is decided', deadline_ms: 60_000 },
-      ),
-    ),
-  )
-  const open = keys.filter((_, at) => states[at]?.state === 'open')
-  const ends = await Promise.all(keys.filter((_, at) => states[at]?.state === 'done').map((key) => world.end(key)))
-  return { open, errors: ends.map(({ error }) => error) }
+  return decided(world, keys)
 }
 
 describe('budgets', () => {

@@ -2,6 +2,7 @@ import type { PassOverPreferences } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { BUSY } from '../support/busy-policy.js'
+import { decided } from '../support/decided.js'
 import { type Ask, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
@@ -10,20 +11,7 @@ const policy = (document: PassOverPreferences) => ({ policy: { version: 0, docum
 /** Asks so often at a time, and tells what became of each. */
 async function ask(world: World, times: number, what: Ask = {}) {
   const keys = await Promise.all(Array.from({ length: times }, () => world.ask({ timeout_ms: 300_000, ...what })))
-  const journals = await Promise.all(
-    keys.map((key) =>
-      until(
-        async () => {
-          const journal = await world.journal(key)
-          return journal.state === 'none' ? undefined : journal
-        },
-        { what: 'it is decided', deadline_ms: 20_000 },
-      ),
-    ),
-  )
-  const open = keys.filter((_, at) => journals[at]?.state === 'open')
-  const ends = await Promise.all(keys.filter((_, at) => journals[at]?.state === 'done').map((key) => world.end(key)))
-  return { open, errors: ends.map(({ error }) => error) }
+  return decided(world, keys)
 }
 
 async function finish(world: World, key: { originator: string; subagent: string; id: string }): Promise<void> {

@@ -3,7 +3,9 @@ import { decode, encode, readHeaders } from '@passover/bus'
 import { HEADER, sha256 } from '@passover/schemas'
 import { verifyArchive } from 'passover'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { openRecording, RecordedStream, recordPass, sealAll } from '../support/recorded-stream.js'
+import { RecordedStream } from '../support/recorded-stream.js'
+import { openRecording, recordPass } from '../support/recording.js'
+import { sealAll } from '../support/seal-all.js'
 import { erase, randomOf, sourceOf, tamper } from '../support/tampering.js'
 
 const RULES = { id_window_ms: 3_600_000 }

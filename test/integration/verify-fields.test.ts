@@ -3,7 +3,8 @@ import { decode, encode, encodeHeaders, readHeaders } from '@passover/bus'
 import { HEADER, sha256 } from '@passover/schemas'
 import { verifyArchive } from 'passover'
 import { describe, expect, it } from 'vitest'
-import { openRecording, recordPass, sealAll } from '../support/recorded-stream.js'
+import { openRecording, recordPass } from '../support/recording.js'
+import { sealAll } from '../support/seal-all.js'
 import { sourceOf } from '../support/tampering.js'
 
 const RULES = { id_window_ms: 3_600_000 }

@@ -5,7 +5,8 @@ import { ArchiveUnreadable, folderArchive, type LocalSegment } from '@passover/a
 import { verifyArchive } from 'passover'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { saveSegments } from '../support/recorded-archive.js'
-import { openRecording, recordPass, sealAll } from '../support/recorded-stream.js'
+import { openRecording, recordPass } from '../support/recording.js'
+import { sealAll } from '../support/seal-all.js'
 import { randomOf } from '../support/tampering.js'
 
 const RULES = { id_window_ms: 3_600_000 }

@@ -1,6 +1,6 @@
 import { type ArchivedEvent, FolderWriter, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
 import { readHeaders, Subjects } from '@passover/bus'
-import { openRecording, recordPass } from './recorded-stream.js'
+import { openRecording, recordPass } from './recording.js'
 
 const SESSIONS = 1_000
 

@@ -1,5 +1,5 @@
-import { type ArchivedEvent, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
-import { encode, encodeHeaders, readHeaders, Subjects, splitContext } from '@passover/bus'
+import type { ArchivedEvent } from '@passover/archive'
+import { readHeaders, splitContext } from '@passover/bus'
 import { admit, approveHeld, completeOutput, modificationsIn, packControl, packOutput, requestDigest, sessionToken } from '@passover/core'
 import {
   type AgentRecord,
@@ -15,9 +15,7 @@ import {
   sha256,
   type WorkControl,
 } from '@passover/schemas'
-
-const T0 = 1_800_000_000_000
-const EXPECTED = 'Nats-Expected-Last-Subject-Sequence'
+import { EventLog } from './event-log.js'
 
 export interface AskedPass {
   key: PassKey
@@ -37,42 +35,14 @@ export interface BegunPass extends AskedPass {
   returned?: ArchivedEvent
 }
 
-/** Messages as the services would have stored them, without a server: what verification and replay are tried on, at whatever size. */
-export class RecordedStream {
-  readonly events: ArchivedEvent[] = []
-  readonly subjects = new Subjects()
+/** Passes as the services would have stored them, without a server: what verification and replay are tried on, at whatever size. */
+export class RecordedStream extends EventLog {
   private readonly agents = new Map<string, AgentRecord>()
   private policy: { version: number; document: PassOverPreferences } = { version: 0, document: {} }
-  private sequence = 0
-  private time = T0
-  /** Told of each event instead of keeping it. */
-  onEvent: ((event: ArchivedEvent) => void) | undefined
   /** Of what is asked from now on. */
   session = 'session-1'
   /** Of the installation. */
   id_window_ms = 3_600_000
-
-  put(
-    subject: string,
-    { headers = {}, body, guard }: { headers?: Record<string, string>; body: unknown; guard?: [string, number] },
-  ): ArchivedEvent {
-    const guarded = guard ? { [EXPECTED]: String(guard[1]), [`${EXPECTED}-Subject`]: guard[0] } : {}
-    this.time += 3
-    const event = {
-      sequence: ++this.sequence,
-      time: this.time,
-      subject,
-      headers: encodeHeaders({ ...headers, ...guarded }),
-      data: encode(body),
-    }
-    if (this.onEvent) this.onEvent(event)
-    else this.events.push(event)
-    return event
-  }
-
-  wait(ms: number): void {
-    this.time += ms
-  }
 
   agent(name: string, roles: AgentRecord['roles'] = { originates: 'always', subagent: true }): void {
     const record: AgentRecord = { name, roles, registered_by: 'paula', updated_at: this.time }
@@ -260,93 +230,4 @@ export class RecordedStream {
       ...(control.proof === undefined ? {} : { [HEADER.proof]: String(control.proof) }),
     }
   }
-}
-
-export const CHANGE = {
-  type: 'file_modification',
-  path: 'a.ts',
-  old_content: 'a',
-  new_content: 'b',
-  reason: 'better',
-  confidence: 'high',
-} as const
-
-const PARTIES = { originator: 'alice', subagent: 'audit' }
-const POLICY: PassOverPreferences = {
-  pairs: { 'alice->guarded': { hold_before_dispatch: true }, 'alice->closed': { enabled: false, reason: 'on leave' } },
-} as PassOverPreferences
-
-/** Agents and policy first; then a pass for each number: mostly plain, of every kind some. `onEvent`: told of each instead of keeping it. */
-export function openRecording(onEvent?: (event: ArchivedEvent) => void): RecordedStream {
-  const stream = new RecordedStream()
-  stream.onEvent = onEvent
-  for (const name of ['alice', 'audit', 'guarded', 'closed', 'helper']) stream.agent(name)
-  stream.publishPolicy(POLICY)
-  return stream
-}
-
-/** The kinds that come by turns; a pass of two or three messages for every other number. */
-export function recordPass(stream: RecordedStream, n: number): void {
-  const id = `pass-${String(n).padStart(12, '0')}`
-  const of = (subagent: string) => ({ originator: 'alice', subagent, id })
-  switch (n % 20) {
-    case 3: {
-      const pass = stream.begin(stream.ask({ key: of('guarded') }))
-      stream.decide(pass, { item: 'dispatch', digest: pass.digest })
-      stream.return(stream.dispatch(pass))
-      return
-    }
-    case 7:
-      stream.begin(stream.ask({ key: of('closed') }))
-      return
-    case 11: {
-      const parent = stream.begin(stream.ask({ key: of('audit') }))
-      const key = { originator: 'audit', subagent: 'helper', id: `${id}-child` }
-      const proof = { ...parent.key, return_id: parent.control?.return_id ?? '', proof: parent.last }
-      stream.return(stream.begin(stream.ask({ key, parent: proof }), parent))
-      stream.return(parent)
-      return
-    }
-    case 13: {
-      const pass = stream.begin(stream.ask({ key: of('audit'), timeout_ms: 20_000 }))
-      stream.event(pass, 'cancel', 'alice', { reason: 'not needed' })
-      stream.systemReturn(pass, { code: 'E043', message: 'the pass was cancelled' })
-      return
-    }
-    case 17: {
-      const pass = stream.return(stream.begin(stream.ask({ key: of('audit') })), { artifacts: [CHANGE] })
-      stream.applyAll(pass, { artifacts: [CHANGE] as never[] })
-      return
-    }
-    case 19:
-      stream.return(stream.fence(stream.begin(stream.ask({ key: of('audit') })), 2), 'second try', 2)
-      return
-    default:
-      stream.return(stream.begin(stream.ask({ key: { ...PARTIES, id } })), `looked at ${n}`)
-  }
-}
-
-/** Seals events into segments of an archive, as the audit does. */
-export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzip' | 'none' = 'none'): Promise<LocalSegment[]> {
-  const subjects = new Subjects()
-  const segments: LocalSegment[] = []
-  let buffer: SegmentBuffer | undefined
-  let chain_before = Buffer.from(GENESIS).toString('hex')
-  const seal = async () => {
-    if (!buffer) return
-    const segment = await sealLocal(buffer, { chain_before, compression })
-    chain_before = segment.entry.chain_after
-    segments.push(segment)
-  }
-  for (const event of events) {
-    const k = segmentOf(event.sequence)
-    if (buffer?.k !== k) {
-      await seal()
-      buffer = new SegmentBuffer(k)
-    }
-    const stored = { ...event, headers: readHeaders(event.headers) }
-    buffer.add(stored, subjects.toFact(stored), undefined)
-  }
-  await seal()
-  return segments
 }

@@ -8,6 +8,7 @@
  * I3 What a machine cannot do is named as left out, never silently skipped.
  * I4 What a run leaves is judged by two that share nothing: the checker, and `passover verify`, which shares every rule with the product.
  */
+export { asPlanned } from './as-planned.js'
 export { type ChaosHooks, runChaos } from './chaos.js'
 export type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './check/found.js'
 export { judge } from './check/judge.js'

@@ -1,6 +1,6 @@
 import { openSync, writeSync } from 'node:fs'
 import { connect, type Pass } from '@passover/sdk'
-import type { LoadPlan } from '../load-plan.js'
+import { asPlanned } from '../as-planned.js'
 import { insist, say, told } from './role.js'
 
 /**
@@ -45,34 +45,4 @@ async function work(pass: Pass): Promise<string> {
   } finally {
     note('over')
   }
-}
-
-async function asPlanned(pass: Pass): Promise<string> {
-  const plan = JSON.parse(pass.objective) as LoadPlan
-  await takeTime(plan.ms, plan.deaf ? undefined : pass.signal)
-  if (plan.throws) throw new Error('as planned')
-  if (plan.child) {
-    const { to, waits, plan: below } = plan.child
-    const child = pass.passOver({ subagent: to, reason: 'a part of it', work_context: { objective: JSON.stringify(below) } })
-    // What became of a child is read from the stream; here the parent only waits for it.
-    if (waits) await child.catch(() => undefined)
-    else await child.stored.catch(() => undefined)
-  }
-  return `done in attempt ${pass.attempt}`
-}
-
-function takeTime(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  if (ms === 0) return Promise.resolve()
-  return new Promise((resolve, reject) => {
-    const over = () => reject(signal?.reason)
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', over)
-      resolve()
-    }, ms)
-    if (signal?.aborted) over()
-    signal?.addEventListener('abort', () => {
-      clearTimeout(timer)
-      over()
-    })
-  })
 }

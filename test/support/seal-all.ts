@@ -1,0 +1,27 @@
+import { type ArchivedEvent, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
+import { readHeaders, Subjects } from '@passover/bus'
+
+/** Seals events into segments of an archive, as the audit does. */
+export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzip' | 'none' = 'none'): Promise<LocalSegment[]> {
+  const subjects = new Subjects()
+  const segments: LocalSegment[] = []
+  let buffer: SegmentBuffer | undefined
+  let chain_before = Buffer.from(GENESIS).toString('hex')
+  const seal = async () => {
+    if (!buffer) return
+    const segment = await sealLocal(buffer, { chain_before, compression })
+    chain_before = segment.entry.chain_after
+    segments.push(segment)
+  }
+  for (const event of events) {
+    const k = segmentOf(event.sequence)
+    if (buffer?.k !== k) {
+      await seal()
+      buffer = new SegmentBuffer(k)
+    }
+    const stored = { ...event, headers: readHeaders(event.headers) }
+    buffer.add(stored, subjects.toFact(stored), undefined)
+  }
+  await seal()
+  return segments
+}
