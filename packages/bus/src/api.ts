@@ -14,8 +14,9 @@ export const API_ERROR = {
   streamNotFound: 10059,
   consumerNotFound: 10014,
   messageNotFound: 10037,
-  /** A delete of what is not there (any more); 10057 also where the stream forbids deletions. */
+  /** A delete of what is not there (any more). */
   messageGone: new Set([10037, 10043, 10057]),
+  /** One of these, which is also said where the stream lets nothing be deleted: who must know looks whether the message stands there. */
   deleteFailed: 10057,
   consumerNameExists: 10013,
   consumerExists: 10148,

@@ -76,3 +76,24 @@ describe('a history', () => {
     expect(asked).toEqual([subjects.decisions(KEY), subjects.journal(KEY), subjects.events(KEY)].map((last_by_subj) => ({ last_by_subj })))
   })
 })
+
+describe('a delete that the server says failed', () => {
+  const journalWith = (left: 'there' | 'gone') => {
+    const message = { subject: subjects.work(KEY, 'low'), seq: 7, time: new Date(0).toISOString() }
+    const answers: Record<string, object> = {
+      'STREAM.MSG.DELETE.PASSOVER': { ok: false, code: 500, err_code: 10_057, description: 'message delete not permitted' },
+      'STREAM.MSG.GET.PASSOVER':
+        left === 'there' ? { ok: true, value: { message } } : { ok: false, code: 404, err_code: 10_037, description: 'no message found' },
+    }
+    const api = { call: async (call: string) => answers[call] }
+    return new StreamJournal({ api: api as unknown as JournalApi, publisher }, subjects)
+  }
+
+  it('is one of what is gone where nothing is there any more', async () => {
+    expect(await journalWith('gone').deleteMessage(7)).toBe(true)
+  })
+
+  it('is none where the stream lets nothing be deleted', async () => {
+    await expect(journalWith('there').deleteMessage(7)).rejects.toThrow('not permitted')
+  })
+})

@@ -58,7 +58,9 @@ export class StreamJournal implements Journal {
 
   async deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean> {
     const reply = await this.#api.call(`STREAM.MSG.DELETE.${this.#subjects.stream}`, { seq: sequence, no_erase: how === undefined })
-    if (reply.ok || API_ERROR.messageGone.has(reply.err_code)) return true
+    if (reply.ok) return true
+    const stands = reply.err_code === API_ERROR.deleteFailed && (await this.message(sequence)) !== undefined
+    if (API_ERROR.messageGone.has(reply.err_code) && !stands) return true
     throw new BusReadError(`delete ${sequence}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
   }
 
