@@ -31,7 +31,15 @@ describe('audit: erasure', () => {
   it('leaves nothing of what was said, anywhere on the server; tombstones stand for it, and nothing else is harmed', async () => {
     // What the audit deletes in its turn, it does not overwrite.
     const audit = await start({ deletes: false })
+    const replica = await start({ deletes: false })
     const early = await to.fill('gone')
+    // Its record may be written twice, and what it said first lies on disk until the server compacts (decision 100).
+    const held = to.story('gone')
+    await held.request()
+    await held.held()
+    const waits = async () => (await storedAnywhere(fixture, held.key.id)).some((place) => place.startsWith('KV_inbox '))
+    await until(waits, { what: 'it waits for a person, and the inbox says so' })
+    await held.ends({ code: 'E013', message: 'denied' })
     const shared = await to.large(`${MARKER} shared`, 'nothing secret')
     const other = await to.story('stays', { parts: shared }).whole()
     await fillTo(bus, SEGMENT_SIZE)
@@ -41,15 +49,15 @@ describe('audit: erasure', () => {
     await audit.settled()
     const { preview } = await to.custody('gone')
     // Of what is not sealed yet no segment is there to be written anew.
-    expect(preview).toEqual({ passes: 4, open: [], held: [], segments: 1, entries: 3 + 2 + 4 + 3, parts: 2 })
+    expect(preview).toEqual({ passes: 5, open: [], held: [], segments: 1, entries: 3 + 2 + 4 + 3 + 3, parts: 2 })
     const before = await fixture.recordBytes()
     expect((await storedAnywhere(fixture, MARKER)).length).toBeGreaterThan(5)
     expect((await told(bus, { session_id: 'gone', text: MARKER })).length).toBeGreaterThan(5)
 
     const erase = await to.says({ kind: 'erase', session: 'gone', reason: 'asked for' })
-    await audit[Symbol.asyncDispose]()
+    for (const one of [audit, replica]) await one[Symbol.asyncDispose]()
     const erasing = await start()
-    expect(await to.ended(erase)).toMatchObject({ state: 'done', passes: 4, entries: 12, parts: 1, by: 'maria' })
+    expect(await to.ended(erase)).toMatchObject({ state: 'done', passes: 5, entries: 15, parts: 1, by: 'maria' })
     expect(await storedAnywhere(fixture, MARKER)).toEqual([])
     expect(await told(bus, { session_id: 'gone', text: MARKER })).toEqual([])
     expect(passAnswer.parse(await bus.ask({ op: 'pass', ...young.key }))).toMatchObject({
@@ -67,7 +75,7 @@ describe('audit: erasure', () => {
     const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
     // A story's digest is none.
     expect(verdict.shown.filter(({ rule }) => rule !== 'digest')).toEqual([])
-    expect(verdict.counts.erased).toBe(12)
+    expect(verdict.counts.erased).toBe(15)
 
     // Whoever seals what was open puts the digests in the place of what is gone.
     await erasing[Symbol.asyncDispose]()
@@ -76,7 +84,7 @@ describe('audit: erasure', () => {
     await fillTo(bus, 2 * SEGMENT_SIZE)
     await again.settled()
     expect(await verifyChain(await Manifest.open(bus), await bus.objects(ARCHIVE_BUCKET))).toMatchObject({ ok: true, segments: 2 })
-    expect((await verifyLive(bus, { id_window_ms: WINDOW_MS })).counts.erased).toBe(12)
+    expect((await verifyLive(bus, { id_window_ms: WINDOW_MS })).counts.erased).toBe(15)
     // Nor are the ids: a tombstone has their hashes alone. What the deleter had noted of passes that had to wait is another matter.
     const ids = [...early, young].map(({ key }) => key.id)
     expect((await storedAnywhere(fixture, ...ids)).filter((place) => !place.includes('KV_archive'))).toEqual([])
@@ -84,6 +92,8 @@ describe('audit: erasure', () => {
     const store = await storeOf(fixture.nats)
     await fixture.nats.node.stop()
     expect(await storedFiles(store, MARKER)).toEqual([])
+    // Fails where each of two audits writes what waits: the first of the two lies in the inbox's files.
+    expect((await storedFiles(store, held.key.id)).filter((place) => place.includes('KV_inbox'))).toEqual([])
     await fixture.nats.node.restart()
   }, 180_000)
 

@@ -183,6 +183,10 @@ export class SimObjects implements ObjectStore {
   async delete(name: string): Promise<void> {
     await this.#ask(() => ({ gone: this.#objects.delete(name) }))
   }
+  /** Nothing is written in pieces. */
+  async sweep(): Promise<string[]> {
+    return []
+  }
 
   async #ask<T>(ask: () => T): Promise<T> {
     return this.#bus.must(await this.#bus.line.request(ask, TIMEOUT_MS), 'objects')

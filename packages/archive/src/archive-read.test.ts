@@ -37,7 +37,8 @@ function archiveOf(newest: number, messages: Message[]) {
     return { k, object: `${k}.frames`, index: `${k}.index`, compression: 'none', sha256: sha256(raw), last_time } as ManifestEntry
   })
   const entry = async (k: number) => entries[k] && ({ ...entries[k] } as ManifestEntry)
-  const manifest = { newest: async () => entries.at(-1), all: async () => entries, entry }
+  const standing = async (k: number) => entries[k] && { entry: entries[k], revision: 1 }
+  const manifest = { newest: async () => entries.at(-1), all: async () => entries, entry, standing }
   const store = {
     get: async (name: string) => {
       read.push(name)

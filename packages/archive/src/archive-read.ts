@@ -99,7 +99,7 @@ export class Archive {
     return Array.from({ length: count }, (_, back) => (newest?.k ?? 0) - back)
   }
 
-  /** What the index of one sealed segment says; it is read anew. Throws SegmentDamaged. */
+  /** What the index of one sealed segment says; it is read anew. Throws SegmentDamaged where it is not there, too. */
   async passesIn(k: number): Promise<IndexedPass[]> {
     const bytes = await this.indexBytes(k)
     return bytes ? decodeIndex(bytes) : []
@@ -114,15 +114,6 @@ export class Archive {
     if (now?.index !== entry.index) return await this.indexBytes(k)
     if (!now.removed) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
     return undefined
-  }
-
-  /** The same for who deletes by it. Throws SegmentDamaged where the index of a sealed segment is not there. */
-  async passesSealed(k: number): Promise<IndexedPass[]> {
-    const entry = await this.manifest.entry(k)
-    if (!entry || entry.removed) return []
-    const bytes = await this.objects.get(entry.index)
-    if (!bytes) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
-    return decodeIndex(bytes)
   }
 
   /** A segment is gone. */
@@ -154,10 +145,10 @@ export class Archive {
   }
 
   private async readSegment(k: number): Promise<ReadonlyMap<number, Stored>> {
-    const entry = await this.manifest.entry(k)
-    if (!entry || entry.removed) return NONE
+    const { frames } = (await readStanding(this.manifest, this.objects, k)) ?? {}
+    if (!frames) return NONE
     const messages = new Map<number, Stored>()
-    for (const frame of await readSegment(this.objects, entry)) {
+    for (const frame of frames) {
       if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })
     }
     return messages
@@ -203,7 +194,32 @@ export async function readSegment(objects: ObjectStore, entry: ManifestEntry): P
   return [...(await framesIn(objects, entry))]
 }
 
-/** The same one by one, for who has other things to do between them. */
+/** A sealed segment with the revision of its entry. `frames` undefined: it is removed. */
+interface StandingSegment {
+  entry: ManifestEntry
+  revision: number
+  frames: Frame[] | undefined
+}
+
+/**
+ * A segment as it stands: one whose objects are gone since somebody wrote it anew, or removed it, after its entry was read is read again.
+ * Undefined: it is not sealed. Throws SegmentDamaged.
+ */
+export async function readStanding(manifest: Manifest, objects: ObjectStore, k: number): Promise<StandingSegment | undefined> {
+  for (let failed: { revision: number; error: unknown } | undefined; ; ) {
+    const standing = await manifest.standing(k)
+    if (!standing || standing.entry.removed) return standing && { ...standing, frames: undefined }
+    if (failed?.revision === standing.revision) throw failed.error
+    try {
+      return { ...standing, frames: await readSegment(objects, standing.entry) }
+    } catch (error) {
+      if (!(error instanceof SegmentDamaged || error instanceof ObjectError)) throw error
+      failed = { revision: standing.revision, error }
+    }
+  }
+}
+
+/** The frames of a sealed segment one by one, for who has other things to do between them. */
 export async function framesIn(objects: ObjectStore, entry: ManifestEntry): Promise<Iterable<Frame>> {
   const stored = await objects.get(entry.object)
   if (!stored) throw new SegmentDamaged(`object ${entry.object} is missing`, 0)

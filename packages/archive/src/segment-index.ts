@@ -40,9 +40,14 @@ export interface IndexedPass {
   begins: boolean
 }
 
+interface Building extends IndexedPass {
+  /** How far its id was used here: not by a step yet, by one pass, or by several, which may be of several sessions. */
+  used: 'no' | 'once' | 'again'
+}
+
 /** Collects the index of one segment while its events come by. */
 export class IndexBuilder {
-  private readonly passes = new Map<string, IndexedPass>()
+  private readonly passes = new Map<string, Building>()
   /** Large parts, and the messages that refer to them. */
   private readonly parts = new Map<string, number[]>()
 
@@ -51,19 +56,26 @@ export class IndexBuilder {
     if (!key) return
     const text = keyText(key)
     const known = this.passes.get(text)
-    const begins = fact.type === 'step' && isFirst(fact)
+    const isStep = fact.type === 'step'
+    const begins = isStep && isFirst(fact)
     if (!known) {
-      this.passes.set(text, { key, session_id: session, sequences: [fact.sequence], begins })
+      this.passes.set(text, { key, session_id: session, sequences: [fact.sequence], begins, used: isStep ? 'once' : 'no' })
       return
     }
     known.sequences.push(fact.sequence)
-    known.session_id ??= session
     known.begins ||= begins
+    if (isStep && known.used !== 'again') known.used = begins && known.used === 'once' ? 'again' : 'once'
+    // Of several passes it names no session: who looks for one of them then reads them all.
+    known.session_id = known.used === 'again' ? undefined : (known.session_id ?? session)
   }
 
   /** Whether the segment speaks of this pass (a `keyText`). */
   has(text: string): boolean {
     return this.passes.has(text)
+  }
+
+  sequencesOf(text: string): readonly number[] {
+    return this.passes.get(text)?.sequences ?? []
   }
 
   /** The same without what is said of some sequences. */
@@ -142,11 +154,6 @@ export function namedIn(bytes: Uint8Array): { ids: string[]; parts: string[] | u
 /** The parts that it says its segment refers to; undefined: it says nothing of them. */
 export function partsIn(bytes: Uint8Array): string[] | undefined {
   return bodyOf(bytes).parts
-}
-
-/** The prints of an index as they are, to stand in the one that replaces it. */
-export function printsOf(bytes: Uint8Array): Uint8Array | undefined {
-  return bodyOf(bytes).prints
 }
 
 /** The server took this step as the first of its journal. */

@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ObjectStore } from '@passover/bus'
 import { z } from 'zod'
@@ -82,6 +82,7 @@ export async function savedWindow(folder: string): Promise<number | undefined> {
 /** Writes an archive into a folder, so that it can be taken elsewhere. */
 export class FolderWriter {
   private readonly lines: string[] = []
+  private readonly names = new Set<string>()
 
   private constructor(
     readonly folder: string,
@@ -107,9 +108,15 @@ export class FolderWriter {
     await writeFile(join(this.folder, MANIFEST), this.lines.map((line) => `${line}\n`).join(''))
   }
 
+  /** Deletes what it wrote, and the manifest of what was saved there before: some of that is written over. */
+  async discard(): Promise<void> {
+    for (const name of [MANIFEST, ABOUT, ...this.names]) await rm(join(this.folder, name), { force: true })
+  }
+
   /** Something that belongs to it, under a name of its own. */
   async put(name: string, bytes: Uint8Array): Promise<void> {
     if (!NAME.test(name)) throw new ArchiveUnreadable(`an object has the name ${JSON.stringify(name)}`)
+    this.names.add(name)
     await writeFile(join(this.folder, name), bytes)
   }
 }

@@ -69,4 +69,9 @@ export interface ObjectStore {
   list(): Promise<string[]>
   /** `overwrite`: its bytes on disk, too. */
   delete(name: string, how?: 'overwrite'): Promise<void>
+  /**
+   * Overwrites what no object is made of: what deletions left that broke off, and writings that added nothing since `before` (server ms). Gives
+   * those that did: they may become objects yet.
+   */
+  sweep(before: number): Promise<string[]>
 }

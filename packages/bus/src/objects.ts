@@ -1,9 +1,9 @@
 import { createHash, type Hash } from 'node:crypto'
 import { nuid } from '@nats-io/transport-node'
-import type { JetStreamApi } from './api.js'
-import { jsonOf } from './api.js'
-import type { Outcome, Outgoing } from './bus-messages.js'
+import { API_ERROR, type JetStreamApi, jsonOf } from './api.js'
+import type { Outcome, Outgoing, Stored } from './bus-messages.js'
 import type { ObjectData, ObjectStore } from './bus-stores.js'
+import { chunked } from './chunked.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Publisher } from './publish.js'
@@ -116,19 +116,7 @@ export class BucketObjects implements ObjectStore {
   }
 
   async list(): Promise<string[]> {
-    const names: string[] = []
-    const reader = await new StreamReader(this.#context, {
-      stream: this.#stream,
-      filters: [`$O.${this.#context.bucket}.M.>`],
-      start: 'last_per_subject',
-      onMessage: (stored) => {
-        const meta = jsonOf(stored.data) as ObjectMeta | undefined
-        if (meta && !meta.deleted && typeof meta.name === 'string') names.push(meta.name)
-      },
-    }).open()
-    await Promise.race([reader.caughtUp, reader.closed])
-    await reader[Symbol.asyncDispose]()
-    return names
+    return (await this.#metas()).filter(({ meta }) => !meta.deleted).map(({ meta }) => meta.name)
   }
 
   async delete(name: string, how?: 'overwrite'): Promise<void> {
@@ -136,12 +124,59 @@ export class BucketObjects implements ObjectStore {
     if (!meta) return
     // One that says so already was left by who died before its purges.
     if (!meta.deleted) {
-      if (how) await this.#overwrite(meta)
+      if (how) await this.#overwrite(meta.nuid)
       await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
     }
     await this.#purge(meta.nuid)
     // What says that it is deleted would stay for ever, of each segment that is removed.
     await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: this.#metaSubject(name) })
+  }
+
+  async sweep(before: number): Promise<string[]> {
+    const unnamed = await this.#lastChunks()
+    // In this order: what is whole meanwhile is named by now.
+    const metas = await this.#metas()
+    const deleted = metas.filter(({ meta }) => meta.deleted)
+    for (const { meta } of metas) if (!meta.deleted) unnamed.delete(meta.nuid)
+    const over = new Set(deleted.map(({ meta }) => meta.nuid))
+    const young: string[] = []
+    for (const [id, time] of unnamed) {
+      if (time >= before && !over.has(id)) young.push(id)
+      else await this.#overwrite(id)
+    }
+    // By its sequence: somebody may write an object of that name anew.
+    for (const { sequence } of deleted) await this.#deleteMessage(sequence)
+    return young
+  }
+
+  /** What stands in the bucket, and what says that it is deleted. */
+  async #metas(): Promise<{ sequence: number; meta: ObjectMeta }[]> {
+    const found: { sequence: number; meta: ObjectMeta }[] = []
+    await this.#read('M', ({ sequence, data }) => {
+      const meta = jsonOf(data) as ObjectMeta | undefined
+      if (meta && typeof meta.name === 'string') found.push({ sequence, meta })
+    })
+    return found
+  }
+
+  /** When the last chunk of each writing was stored, by its id (server ms). */
+  async #lastChunks(): Promise<Map<string, number>> {
+    const base = this.#chunk('').length
+    const found = new Map<string, number>()
+    await this.#read('C', ({ subject, time }) => void found.set(subject.slice(base), time))
+    return found
+  }
+
+  /** The last message of each subject; of chunks only their headers. */
+  async #read(what: 'C' | 'M', onMessage: (stored: Stored) => void): Promise<void> {
+    await using reader = await new StreamReader(this.#context, {
+      stream: this.#stream,
+      filters: [`$O.${this.#context.bucket}.${what}.>`],
+      start: 'last_per_subject',
+      headers_only: what === 'C',
+      onMessage,
+    }).open()
+    await Promise.race([reader.caughtUp, reader.closed])
   }
 
   /** Chunks keep their order since one connection carries them; a bounded number is on its way. */
@@ -175,14 +210,20 @@ export class BucketObjects implements ObjectStore {
   }
 
   /** Chunk by chunk: a purge leaves their bytes on disk until the server compacts. */
-  async #overwrite({ nuid, chunks }: ObjectMeta): Promise<void> {
-    const { api } = this.#context
-    for (let seq = 1, n = 0; n < chunks; n += 1) {
-      const chunk = await api.directNext(this.#stream, { seq, next_by_subj: this.#chunk(nuid) })
+  async #overwrite(id: string): Promise<void> {
+    for (let seq = 1; ; ) {
+      const chunk = await this.#context.api.directNext(this.#stream, { seq, next_by_subj: this.#chunk(id) })
       if (!chunk) return
-      await api.must(`STREAM.MSG.DELETE.${this.#stream}`, { seq: chunk.sequence, no_erase: false })
+      await this.#deleteMessage(chunk.sequence)
       seq = chunk.sequence + 1
     }
+  }
+
+  /** With overwriting. */
+  async #deleteMessage(seq: number): Promise<void> {
+    const reply = await this.#context.api.call(`STREAM.MSG.DELETE.${this.#stream}`, { seq, no_erase: false })
+    // Another one may be at it, too.
+    if (!reply.ok && !API_ERROR.messageGone.has(reply.err_code)) throw new ObjectError(`${seq} was not deleted: ${reply.description}`)
   }
 
   async #purge(id: string): Promise<void> {
@@ -209,22 +250,4 @@ function mustBeStored(outcome: Outcome | undefined): void {
 
 function digestText(hash: Hash): string {
   return `SHA-256=${hash.digest('base64').replaceAll('+', '-').replaceAll('/', '_')}`
-}
-
-/** Cuts bytes, or pieces of any size, into chunks of `size`. */
-async function* chunked(data: ObjectData, size: number): AsyncIterable<Uint8Array> {
-  let rest: Uint8Array = new Uint8Array(0)
-  const pieces = data instanceof Uint8Array ? [data] : (data as unknown as AsyncIterable<Uint8Array>)
-  for await (const piece of pieces) {
-    let from = 0
-    if (rest.length > 0) {
-      from = Math.min(piece.length, size - rest.length)
-      rest = Buffer.concat([rest, piece.subarray(0, from)])
-      if (rest.length < size) continue
-      yield rest
-    }
-    for (; piece.length - from >= size; from += size) yield piece.subarray(from, from + size)
-    rest = piece.subarray(from)
-  }
-  if (rest.length > 0) yield rest
 }

@@ -14,7 +14,7 @@ export class Ahead {
   private begun: { k: number; texts: Promise<ReadonlySet<string> | undefined> } | undefined
 
   constructor(
-    private readonly deps: { archive: Pick<Archive, 'passesSealed'>; manifest: Pick<Manifest, 'entry'> },
+    private readonly deps: { archive: Pick<Archive, 'passesIn'>; manifest: Pick<Manifest, 'entry'> },
     from: number,
   ) {
     this.read = from
@@ -28,7 +28,7 @@ export class Ahead {
   async look(wanted: () => Promise<boolean>): Promise<boolean> {
     while (await this.deps.manifest.entry(this.read)) {
       if (!(await wanted())) return false
-      for (const { key, begins } of await this.deps.archive.passesSealed(this.read)) if (!begins) this.last.set(keyText(key), this.read)
+      for (const { key, begins } of await this.deps.archive.passesIn(this.read)) if (!begins) this.last.set(keyText(key), this.read)
       this.read++
     }
     return true
@@ -54,7 +54,7 @@ export class Ahead {
   /** Undefined: it is not sealed yet. */
   private async textsOf(k: number): Promise<ReadonlySet<string> | undefined> {
     if (!(await this.deps.manifest.entry(k))) return undefined
-    return new Set((await this.deps.archive.passesSealed(k)).map(({ key }) => keyText(key)))
+    return new Set((await this.deps.archive.passesIn(k)).map(({ key }) => keyText(key)))
   }
 
   /** Segment k is done with. */

@@ -1,20 +1,63 @@
 import type { Manifest, ManifestEntry } from '@passover/archive'
 import { type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { pino } from 'pino'
 import { expect, it } from 'vitest'
-import { Archiver, type ArchiverDeps, sweepOrphans } from './archive.js'
+import { Archiver, type ArchiverDeps } from './archive.js'
+import { sweepOrphans } from './orphans.js'
 
+const subjects = new Subjects()
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 
 // Fails where all that is unsealed here counts: a segment that a replica had sealed meanwhile spoke against its own passes, and they stayed for good.
 it('what is not sealed here speaks of what is younger than a segment only where it stands in a later one', () => {
   const options = { compression: 'none', instance: 'one', buffer_bytes: 1_000_000 } as const
   const archiver = new Archiver({} as ArchiverDeps, options, { newest: undefined, from: 4_096 })
-  const subjects = new Subjects()
   const headers = readHeaders('NATS/1.0\r\n\r\n')
   const stored: Stored = { sequence: 4_100, time: 1, subject: subjects.event(key, 'cancel', 'alice'), headers, data: new Uint8Array() }
   void archiver.take(stored, subjects.toFact(stored), undefined)
   const unsealed = archiver.unsealed()
   expect([unsealed(key, 0), unsealed(key, 1), unsealed({ ...key, id: 'given-id-2' }, 0)]).toEqual([true, false, false])
+})
+
+// Fails where both write each segment: what the one wrote for nothing lies on disk, and to overwrite it costs more than it was worth.
+it('of two that archive, who lost a segment writes none of the next ones while the other seals them, and goes on when it does not', async () => {
+  const sealed = new Map<number, ManifestEntry>()
+  const done: string[] = []
+  const archiverOf = (name: string) =>
+    new Archiver(
+      {
+        bus: { subjects },
+        clock: { after: (_: number, fn: () => void) => setImmediate(fn) },
+        log: pino({ level: 'silent' }),
+        manifest: {
+          entry: async (k: number) => sealed.get(k),
+          claim: async (entry: ManifestEntry) => !sealed.has(entry.k) && Boolean(sealed.set(entry.k, entry)),
+        },
+        objects: {
+          put: async (object: string) => void done.push(`put ${object}`),
+          delete: async (object: string, how?: string) => void done.push(`delete ${object} ${how}`),
+        },
+        needed: () => undefined,
+        custody: { erasedIn: async () => new Map(), forget: () => undefined },
+      } as unknown as ArchiverDeps,
+      { compression: 'none', instance: name, buffer_bytes: 1_000 },
+      { newest: undefined, from: 1 },
+    )
+  const [one, other] = [archiverOf('one'), archiverOf('other')]
+  const seal = async (archivers: Archiver[], k: number) => {
+    done.length = 0
+    for (const archiver of archivers) archiver.sealTo((k + 1) * 4_096 - 1)
+    while (archivers.some(({ busy }) => busy)) await new Promise((turn) => setImmediate(turn))
+    return done.filter((what) => what.endsWith('.frames') || what.endsWith('.frames overwrite'))
+  }
+  expect(await seal([one, other], 0)).toEqual([
+    'put 0000000000.one.frames',
+    'put 0000000000.other.frames',
+    'delete 0000000000.other.frames overwrite',
+  ])
+  expect(await seal([other, one], 1)).toEqual(['put 0000000001.one.frames'])
+  expect(await seal([other], 2)).toEqual(['put 0000000002.other.frames'])
+  expect(await seal([one, other], 3)).toEqual(['put 0000000003.other.frames'])
 })
 
 // Fails where of a removed one only what is kept counts: its records and parts are found by what the other two say, and would stay for good.

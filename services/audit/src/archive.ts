@@ -41,6 +41,9 @@ export interface ArchiverOptions {
 /** Segments that may wait to be sealed before the reader has to. */
 const MAX_WAITING = 2
 const RETRY_MS = 1000
+/** Whose turn it is not looks so often, and so many times, whether it is sealed. */
+const LOOK_MS = 100
+const LOOKS = 10
 
 /**
  * Cuts what the reader hands on into numbered segments, stores each as an object and then claims its manifest entry. A crash between the two
@@ -56,6 +59,8 @@ export class Archiver {
   /** A segment was given up when the process ended: those after it would not continue its chain. */
   private broken = false
   private last: ManifestEntry | undefined
+  /** Who sealed the last one seals the next at once, the others when it does not: what they wrote would be for nothing. */
+  private turn: 'mine' | 'theirs' = 'mine'
   /** Segments of which an object of ours may exist, though the entry may be someone else's. */
   private readonly stored = new Set<number>()
   segments = 0
@@ -94,6 +99,12 @@ export class Archiver {
   /** What an index would say of it now. */
   unsealedRows(): IndexedPass[] {
     return [...this.full, this.current].flatMap(({ index }) => [...index.rows()])
+  }
+
+  /** Sequences in it that speak of a pass. */
+  unsealedOf(key: PassKey): number[] {
+    const text = keyText(key)
+    return [...this.full, this.current].flatMap(({ index }) => index.sequencesOf(text))
   }
 
   /** Whether any of it that is not erased refers to a large part. */
@@ -163,7 +174,7 @@ export class Archiver {
     const { bus, manifest, objects, log, needed, custody } = this.deps
     const { compression } = this.options
     const { k } = buffer
-    const sealed = await manifest.entry(k)
+    const sealed = await this.sealedByAnother(k)
     const object = this.objectName(k, 'frames')
     const index = this.objectName(k, 'index')
     if (sealed) return await this.yieldTo({ k, object, index })
@@ -185,6 +196,7 @@ export class Archiver {
     const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
       this.segments++
+      this.turn = 'mine'
       this.stored.delete(k)
       log.debug({ segment: k, events: packed.count, bytes: packed.size, resume }, 'segment sealed')
       return entry
@@ -192,19 +204,28 @@ export class Archiver {
     return await this.yieldTo(entry)
   }
 
+  private async sealedByAnother(k: number): Promise<ManifestEntry | undefined> {
+    const { manifest, clock } = this.deps
+    for (let looks = this.turn === 'mine' ? 1 : LOOKS; ; looks--) {
+      const sealed = await manifest.entry(k)
+      if (sealed || looks === 1 || this.stopped) return sealed
+      await new Promise<void>((done) => clock.after(LOOK_MS, done))
+    }
+  }
+
   /** Someone else claimed the segment, or our own claim got through though its answer was lost. */
   private async yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
-    const { manifest, objects, log, custody } = this.deps
+    const { manifest, objects, log } = this.deps
     const theirs = await manifest.entry(ours.k)
     if (!theirs) throw new Error(`manifest entry of segment ${ours.k} vanished`)
-    if (theirs.object !== ours.object && this.stored.has(ours.k)) {
-      // What was erased meanwhile may stand in it.
-      const how = (await custody.erasedIn(ours.k)).size > 0 ? 'overwrite' : undefined
-      await objects.delete(ours.object, how)
-      await objects.delete(ours.index, how)
-      this.stored.delete(ours.k)
-      log.debug({ segment: ours.k }, 'segment was sealed by a replica')
-    }
+    if (theirs.object === ours.object) return theirs
+    this.turn = 'theirs'
+    if (!this.stored.has(ours.k)) return theirs
+    // What stands in it may be erased some day, and could not be found on disk then.
+    await objects.delete(ours.object, 'overwrite')
+    await objects.delete(ours.index, 'overwrite')
+    this.stored.delete(ours.k)
+    log.debug({ segment: ours.k }, 'segment was sealed by a replica')
     return theirs
   }
 
@@ -220,31 +241,6 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
   if (!newest) return { newest, from: segmentRange(segmentOf(Math.max(1, first))).first }
   if (last < newest.last) throw new Error(`the archive holds sequence ${newest.last}, but the stream ends at ${last}: it is another stream`)
   return { newest, from: nextAfter(newest) }
-}
-
-/** Deletes objects that a crash between storing and claiming left behind: those of sealed segments that no entry names. */
-export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Promise<number> {
-  const byName = new Map<string, string[]>()
-  for (const name of await objects.list()) {
-    const k = name.split('.')[0] ?? ''
-    byName.set(k, [...(byName.get(k) ?? []), name])
-  }
-  let swept = 0
-  for (const [k, names] of byName) {
-    if (names.length <= 2) continue
-    const found = await manifest.standing(Number(k))
-    if (!found) continue
-    const { entry, revision } = found
-    // Of one that was removed whoever cleans up after it still reads what it held, and then deletes that.
-    const named = [entry.object, entry.index, entry.removed?.kept?.object]
-    const orphans = names.filter((name) => !named.includes(name))
-    // Whoever writes the segment anew just now then finds its entry changed, and begins anew.
-    if (orphans.length === 0 || !(await manifest.replace(entry, revision))) continue
-    // One may be what stood there before entries were erased.
-    for (const name of orphans) await objects.delete(name, 'overwrite')
-    swept += orphans.length
-  }
-  return swept
 }
 
 /** A request from a shell has no headers: its id is in its body, and the index must have it. */

@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import { ACKNOWLEDGED_BUCKET, reread } from './acknowledged.js'
-import { archivePosition, sweepOrphans } from './archive.js'
+import { archivePosition } from './archive.js'
 import { assemble } from './assemble.js'
 import { storedRecord } from './brief.js'
 import { catchUp, takes } from './catch-up.js'
@@ -11,6 +11,7 @@ import { Logging } from './logging.js'
 import { openAnswers } from './open-answers.js'
 import { openDeleter } from './open-deleter.js'
 import type { AuditOptions } from './options.js'
+import { sweepOrphans, sweepPieces } from './orphans.js'
 import type { AuditDeps } from './parts.js'
 import { PASSES_BUCKET } from './records.js'
 import { CustodyWatch } from './removal/custody-watch.js'
@@ -39,6 +40,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const start = await archivePosition(bus, manifest)
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
+  await sweepPieces(bus, objects)
   const archive = new Archive(manifest, objects)
   const custody = await CustodyWatch.open({ bus, log, sealed: start.newest?.k ?? -1 })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
-import { Inbox, type InboxTable } from './inbox.js'
+import { Inbox, type InboxTable, type Waiting } from './inbox.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 const clock = { now: () => 0, monotonic: () => 0, after: () => ({ [Symbol.dispose]: () => undefined }) }
@@ -10,7 +10,7 @@ it('what waits no longer leaves the bucket without a mark, or with one where tha
   const done: string[] = []
   let allowed = true
   const table = {
-    put: async (name: string) => done.push(`put ${name}`),
+    create: async (name: string) => done.push(`create ${name}`),
     erase: async (name: string) => {
       if (!allowed) throw new Error('not allowed')
       done.push(`erase ${name}`)
@@ -26,5 +26,23 @@ it('what waits no longer leaves the bucket without a mark, or with one where tha
     await new Promise((turn) => setImmediate(turn))
   }
   const name = 'apply.alice.audit.given-id-1'
-  expect(done).toEqual([`put ${name}`, `erase ${name}`, `put ${name}`, `delete ${name}`])
+  expect(done).toEqual([`create ${name}`, `erase ${name}`, `create ${name}`, `delete ${name}`])
+})
+
+// Fails where each writes it: what stood there before, and the pass's id in it, lies in the server's files until it compacts.
+it('what a replica has written is not written over, unless it says otherwise', async () => {
+  const written = async (there: Partial<Waiting>) => {
+    const done: string[] = []
+    const table = {
+      create: async () => undefined,
+      get: async () => ({ value: { item: 'apply', since: 1, expires_at: 2, ...there } }),
+      put: async () => done.push('put'),
+    }
+    const inbox = new Inbox(table as unknown as InboxTable, clock as never, pino({ level: 'silent' }))
+    inbox.note({ key, awaits: { item: 'apply', since: 1, expires_at: 2 } as never, sequences: { last: 3 } as never }, 1)
+    while (inbox.lowest !== undefined) await new Promise((turn) => setImmediate(turn))
+    return done
+  }
+  expect(await written({})).toEqual([])
+  expect(await written({ expires_at: 1 })).toEqual(['put'])
 })

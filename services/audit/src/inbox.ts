@@ -143,7 +143,7 @@ export class Inbox {
     this.writing.set(entry, first)
     while (!this.stopped && this.find(entry.key, entry.item) === entry) {
       try {
-        await this.table.put(tableKey(entry), entry)
+        await this.put(entry)
         break
       } catch (error) {
         this.log.warn({ ...entry.key, err: error }, 'inbox entry not written')
@@ -153,6 +153,15 @@ export class Inbox {
     if (this.stopped) return
     this.writing.delete(entry)
     for (const waiter of this.waiters.splice(0)) waiter()
+  }
+
+  /** The same that a replica has written is not written over: its bytes would lie on disk until the server compacts. */
+  private async put(entry: Waiting): Promise<void> {
+    const name = tableKey(entry)
+    if ((await this.table.create(name, entry)) !== undefined) return
+    const there = (await this.table.get(name))?.value
+    const same = there !== undefined && 'item' in there && there.since === entry.since && there.expires_at === entry.expires_at
+    if (!same) await this.table.put(name, entry)
   }
 }
 

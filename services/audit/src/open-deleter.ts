@@ -10,6 +10,7 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
   const { deps, options, manifest, agents, acknowledged, archiver, custody } = parts
   const { bus, clock, log, random } = deps
   const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
+  const rules = { id_window_ms }
   return Deleter.open({
     bus,
     clock,
@@ -20,8 +21,8 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
     agents,
     acknowledged,
     dead_letters_ms,
-    isHeld: (key, session) => isHeld(custody.custody, { bus, archive, rules: { id_window_ms } }, { key, session }),
-    rules: { id_window_ms },
+    isHeld: (pass) => isHeld(custody.custody, { bus, archive, rules, unsealedOf: (key) => archiver.unsealedOf(key) }, pass),
+    rules,
     unsealed: () => archiver.unsealed(),
     read: () => readBy(parts),
     holder: makeInstance(random),

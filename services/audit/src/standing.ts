@@ -5,6 +5,7 @@ import { briefOf } from './brief.js'
 import { describe } from './describe.js'
 import { controlOf } from './history.js'
 import type { PassMemory } from './pass-memory.js'
+import type { LeavingPass } from './removal/held.js'
 
 /**
  * Whether a pass may leave the stream (DESIGN §2 Retention). `later`: not before another message of it is stored, and with that one it is
@@ -22,8 +23,8 @@ export interface StandingDeps {
   acknowledged: Pick<Acknowledged, 'has'>
   /** How long a dead letter that nobody settles is kept, ms. */
   dead_letters_ms: number
-  /** Whether people hold it (decision 87). `session`: as far as its steps say it. */
-  isHeld: (key: PassMemory['key'], session: string | undefined) => Promise<boolean>
+  /** Whether people hold it (decision 87). */
+  isHeld: (pass: LeavingPass) => Promise<boolean>
 }
 
 /** What is held is looked at again after this: it may have been released. */
@@ -34,7 +35,12 @@ export async function standingOf(memory: PassMemory, now: number, deps: Standing
   const standing = await standingUnheld(memory, now, deps)
   if (standing.may === 'later') return standing
   const framed = memory.step('work') ?? memory.step('held')
-  const held = await deps.isHeld(memory.key, framed && controlOf(framed)?.session_id)
+  const { key, noted } = memory
+  const held = await deps.isHeld({
+    key,
+    session: framed && controlOf(framed)?.session_id,
+    sequences: noted.map(({ fact }) => fact.sequence),
+  })
   return held ? { may: 'wait', why: 'hold', due: now + HELD_AGAIN_MS } : standing
 }
 

@@ -49,6 +49,9 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   }
 }
 
+/** An erasure takes seconds as a rule; one that waits may take hours. */
+const SAVE_TRIES = 3
+
 /** That all holds together is no answer where there was nothing to look at. */
 function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: VerifyFlags): void {
   if (!ok || counts.messages > 0 || segments > 0 || (archive === undefined && since === undefined)) return
@@ -73,7 +76,11 @@ async function verifyHere(context: Context, options: Options, { save, idWindow }
   const { verifyLive } = await import('./live.js')
   await using bus = await connectPerson(context)
   const id_window_ms = idWindow ?? (await rulesOf(bus)).id_window_ms
-  return await verifyLive(bus, { ...options, id_window_ms, ...(save === undefined ? {} : { save: resolve(context.directory, save) }) })
+  const saving = save === undefined ? {} : { save: resolve(context.directory, save) }
+  for (let tries = 1; ; tries++) {
+    const verdict = await verifyLive(bus, { ...options, id_window_ms, ...saving })
+    if (verdict.unsaved === undefined || tries === SAVE_TRIES) return verdict
+  }
 }
 
 /** One pass, by what is stored of it and of the passes above it. */
@@ -94,13 +101,14 @@ function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags):
   const ok = verdict.ok && !(strict && verdict.remarks > 0)
   const first = verdict.first ?? (strict ? verdict.remarked[0] : undefined)
   terminal.show({ ...verdict, ok, ...(first ? { first } : {}) }, () => verdictText({ ...verdict, ok, first }))
-  return ok ? 0 : 1
+  return ok && verdict.unsaved === undefined ? 0 : 1
 }
 
 /** The verdict for people. */
 export function verdictText(verdict: Verdict): string {
-  const { ok, first, faults, shown, remarks, remarked, head, begins } = verdict
+  const { ok, first, faults, shown, remarks, remarked, head, begins, unsaved } = verdict
   const lines = [ok ? 'Everything holds together.' : `✗ ${entryText(first as BadEntry)}`]
+  if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
   if (faults > 1) lines.push(`  ${faults} entries are bad in all:`, ...shown.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
   if (remarks > 0) {
     lines.push(

@@ -51,6 +51,22 @@ export class ErasedSince {
   }
 }
 
+/** What tombstones stand for by now, and whether an erasure is not done yet that has some. */
+export async function erasuresIn(bus: Bus): Promise<{ entries: number; going: boolean }> {
+  const custody = new Custody()
+  await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
+    const { sequence, time } = stored
+    const recorded = new StoredRecord(eventOf(stored), bus.subjects)
+    if (sequence > custody.position) custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+  const { erasures } = custody
+  return {
+    entries: erasures.reduce((sum, { entries }) => sum + entries, 0),
+    going: erasures.some(({ state, entries }) => state === 'pending' && entries > 0),
+  }
+}
+
 /** Whether what stood there has left by now: it was erased, or its segment was removed. */
 export function leavingOf(bus: Bus, manifest: Pick<Manifest, 'standing'>): (sequence: number) => Promise<boolean> {
   const erased = new ErasedSince(bus, 1)

@@ -12,7 +12,7 @@ import {
   sequenceOf,
 } from '@passover/archive'
 import type { Bus } from '@passover/bus'
-import { leavingOf } from './erased-since.js'
+import { erasuresIn, leavingOf } from './erased-since.js'
 import { partsOf, savedPart } from './parts.js'
 import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
 import { hearSaid, readSpan } from './span.js'
@@ -39,6 +39,7 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const begins = newest ? 1 : Math.max(1, bounds.first)
   const from = Math.max(options.from ?? 1, begins)
   const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save, options)
+  const erased = saved && (await erasuresIn(bus))
   const parts = await partsOf(bus, {
     onBytes: saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)),
     hasLeft: leavingOf(bus, manifest),
@@ -74,9 +75,20 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const since = options.from ?? 1
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
   await judgeTail({ bus, judging, manifest, source, walked, saved }, span)
-  await saved?.end()
+  const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })
-  return verdictOf(judging, walked, options)
+  return { ...verdictOf(judging, walked, options), ...(unsaved ? { unsaved } : {}) }
+}
+
+/** What was erased while it was saved would stand in the folder in plain, or stand erased there and its tombstone nowhere. Why it is not saved. */
+async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnType<typeof erasuresIn>>): Promise<string | undefined> {
+  const now = await erasuresIn(bus)
+  if (!before.going && now.entries === before.entries) {
+    await saved.end()
+    return undefined
+  }
+  await saved.discard()
+  return 'a session was being erased meanwhile'
 }
 
 /** What the stream still holds of a segment must be what was archived of it: who changed one of both is found out. */

@@ -31,6 +31,8 @@ export interface Verdict {
   begins: Walked['begins']
   /** `untold`: of these no event tells, as there were none when they were removed, or nobody knows. */
   removed: (Walked['removed'] & { untold?: number }) | undefined
+  /** Why it was not saved, though that was asked for. */
+  unsaved?: string
 }
 
 /** What is kept of many. */

@@ -69,7 +69,7 @@ async function aged({ kept = [7], times = [0, 1, 2, 3], told = false, sealedAnew
     },
     clock: { monotonic: () => 0 },
     log: { info: () => undefined },
-    archive: { finder: { complete: true }, passesSealed: async () => [] },
+    archive: { finder: { complete: true }, passesIn: async () => [] },
     objects: { list: async () => [] },
     manifest,
     watch: { custody, current: async () => custody },

@@ -4,9 +4,10 @@ import type { ArchiveRetention } from '../logging.js'
 import { Looking } from '../looking.js'
 import { Clearing, type ClearingDeps } from './clearing.js'
 import { isHeld } from './held.js'
+import type { IdDeps } from './id-uses.js'
 import { Telling } from './telling.js'
 
-export interface AgingDeps extends ClearingDeps {
+export interface AgingDeps extends IdDeps, ClearingDeps {
   clock: Clock
   manifest: Manifest
   /** How long the archive keeps, by the policy in force; undefined: that is not known. */
@@ -117,7 +118,7 @@ export class Aging {
   private async mayGo(k: number): Promise<boolean> {
     const { archive, watch } = this.deps
     if ((await this.inStream(k)) === undefined) return false
-    return !(await this.isAnyHeld(await archive.passesSealed(k), await watch.current()))
+    return !(await this.isAnyHeld(await archive.passesIn(k), await watch.current()))
   }
 
   private done(k: number): void {
@@ -171,7 +172,7 @@ export class Aging {
     }
     const staying = await this.inStream(k)
     if (!staying) return false
-    const passes = await archive.passesSealed(k)
+    const passes = await archive.passesIn(k)
     if (await this.isAnyHeld(passes, await watch.current())) return false
     const kept = await this.clearing.keep(k, await readSegment(objects, entry), staying)
     const removed = { why: 'retention' as const, at: bus.now(), retention_days, ...(kept ? { kept } : {}) }
@@ -202,7 +203,9 @@ export class Aging {
   }
 
   private async isAnyHeld(passes: readonly IndexedPass[], custody: Custody): Promise<boolean> {
-    for (const { key, session_id: session } of passes) if (await isHeld(custody, this.deps, { key, session })) return true
+    for (const { key, session_id: session, sequences } of passes) {
+      if (await isHeld(custody, this.deps, { key, session, sequences })) return true
+    }
     return false
   }
 }

@@ -3,9 +3,9 @@ import { CONTENT_TYPE, decode, encode } from '@passover/bus'
 import { type Clock, entriesOf } from '@passover/core'
 import { type CustodyBody, type CustodyErasure, custodyBody, type ErasedPass, HEADER, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { sweepOrphans } from '../archive.js'
 import { eachOf } from '../delete-segment.js'
 import { Looking } from '../looking.js'
+import { sweepOrphans, sweepPieces } from '../orphans.js'
 import { recordFilter } from '../records.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
@@ -36,6 +36,8 @@ type Says<T> = T extends unknown ? Omit<T, 'v'> : never
 export class Erasing {
   /** Since when one may be looked at again, and what failed how often. */
   private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
+  /** Writings of objects that had begun when an erasure was done but for them. */
+  private readonly begun = new Map<number, ReadonlySet<string>>()
   private readonly looking = new Looking(
     () => this.work(),
     () => undefined,
@@ -103,6 +105,7 @@ export class Erasing {
     }
     const stones = await this.tombstones(erase)
     const parts = await this.replace(erasure, stones)
+    await this.leaveNoPieces(erase)
     const now = await watch.current()
     if (isEnded(erasure)) return
     const done = { kind: 'done' as const, erase, passes: idsIn(stones), entries: entriesOf(stones).length, parts }
@@ -163,6 +166,15 @@ export class Erasing {
     if (full !== undefined) throw new Error(`segment ${full} is being sealed`)
     await sweepOrphans(manifest, objects)
     return await removeParts(this.deps, new Set(stones.flatMap(({ parts }) => parts.map(([owner, token]) => `${owner}/${token}`))), digests)
+  }
+
+  /** Of what was being written before all was replaced, something that is to go may stand in it until it is an object, or given up. */
+  private async leaveNoPieces(erase: number): Promise<void> {
+    const going = await sweepPieces(this.deps.bus, this.deps.objects)
+    const begun = this.begun.get(erase) ?? new Set(going)
+    this.begun.set(erase, begun)
+    if (going.some((id) => begun.has(id))) throw new Error('an object of the archive is being written, or was given up some minutes ago')
+    this.begun.delete(erase)
   }
 
   /** Gives those that are not sealed yet. */

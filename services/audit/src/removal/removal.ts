@@ -7,7 +7,6 @@ import type { Parts } from '../parts.js'
 import { untilRead } from '../until-read.js'
 import { Aging } from './aging.js'
 import { Erasing } from './erasing.js'
-import { isHeld } from './held.js'
 import type { SessionDeps } from './session-passes.js'
 
 /** What leaves the archive: what is older than the policy keeps, and what people have erased (decision 87). */
@@ -63,9 +62,9 @@ export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
     acknowledged,
     table,
     dead_letters_ms: options.dead_letters_ms,
-    isHeld: (key, session) => isHeld(custody, { bus, archive, rules }, { key, session }),
     holdsOn: (key, session) => custody.holdsOn(key, session).map(({ hold }) => hold),
     unsealedRows: () => archiver.unsealedRows(),
+    unsealedOf: (key) => archiver.unsealedOf(key),
     untilRead: (sequence) => untilRead(parts, sequence),
   }
 }

@@ -1,15 +1,13 @@
-import { type Archive, encodeFrame, eventOf, type IndexedPass, partsNamed, segmentOf } from '@passover/archive'
+import { encodeFrame, eventOf, type IndexedPass, partsNamed, segmentOf } from '@passover/archive'
 import type { Stored, Table } from '@passover/bus'
-import { type ErasedFrame, type Fact, keyText, type PassKey, type PassRecord } from '@passover/schemas'
-import { type LoadDeps, loadPass, requestIn } from '../load.js'
-import type { PassMemory } from '../pass-memory.js'
+import { type ErasedFrame, keyText, type PassKey, type PassRecord } from '@passover/schemas'
 import { recordFilter } from '../records.js'
 import { deletionOrder } from '../retention.js'
 import { type StandingDeps, standingOf } from '../standing.js'
-import { type Use, usesOf } from './uses.js'
+import { type IdDeps, usesOfId } from './id-uses.js'
+import type { Use } from './uses.js'
 
-export interface SessionDeps extends LoadDeps, StandingDeps {
-  archive: Archive
+export interface SessionDeps extends IdDeps, Omit<StandingDeps, 'isHeld'> {
   table: Table<PassRecord>
   /** What is in no sealed segment yet, as an index would say it. */
   unsealedRows: () => IndexedPass[]
@@ -50,12 +48,14 @@ export async function sessionPasses(deps: SessionDeps, session: string): Promise
     if (value.session_id === session) found.set(keyText(value.key), value.key)
   }
   await withoutSaid(deps, unsaid)
-  const passes: SessionPass[] = []
+  // One that waits for its first step may have an id that another pass had before.
+  for (const { key, session_id } of deps.unsealedRows()) if (session_id === undefined) refused.set(keyText(key), key)
+  const passes: Found[] = []
   const asked = new Map([...unsaid, ...refused, ...found])
   for (const keys of inBatches([...asked.values()])) {
     passes.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, session)))).flat())
   }
-  return passes
+  return eachOnce(passes)
 }
 
 /** What the indexes say, and what they will say of what is not sealed yet. */
@@ -79,30 +79,31 @@ function* inBatches(keys: readonly PassKey[]): Generator<PassKey[]> {
 }
 
 /** The passes of this session that had an id: none, one, or several where it was used again. */
-async function passesOf(deps: SessionDeps, key: PassKey, session: string): Promise<SessionPass[]> {
-  const asked = requestOnly(deps.unsealedRows(), key)
-  const uses = usesOf({ key, asked }, await messagesOf(deps, key, asked), deps.rules).filter((use) => use.session === session)
-  return await Promise.all(uses.map((use) => passOf(deps, session, use)))
+async function passesOf(deps: SessionDeps, key: PassKey, session: string): Promise<Found[]> {
+  const uses = (await usesOfId(deps, key)).filter((use) => use.session === session)
+  return await Promise.all(uses.map(async (use) => ({ use, pass: await passOf(deps, session, use) })))
 }
 
-/** Everything that is stored under an id, in order, whichever use of it that belongs to. */
-async function messagesOf(deps: SessionDeps, key: PassKey, asked: number | undefined): Promise<Use['messages']> {
-  const { bus, archive } = deps
-  const loaded = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER, ...(asked === undefined ? {} : { request: asked }) })
-  const all = new Map<number, Stored>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
-  // With requests that no step names, and progress: what was loaded has not all of these.
-  for (const stored of await archive.messages(await archive.sequencesOf(key))) all.set(stored.sequence, stored)
-  const named = [...all.values()].flatMap((stored) => requestIn(bus, stored) ?? [])
-  const rows = deps.unsealedRows().filter((row) => keyText(row.key) === keyText(key))
-  for (const sequence of [...named, ...rows.flatMap(({ sequences }) => sequences)]) {
-    if (all.has(sequence)) continue
-    const stored = (await bus.journal.message(sequence)) ?? (await archive.messages([sequence]))[0]
-    if (stored && isAbout(bus.subjects.toFact(stored), key)) all.set(sequence, stored)
+interface Found {
+  use: Use
+  pass: SessionPass
+}
+
+/** A request that was refused since another had its id, or as malformed, is found under both names: it goes with its answer. */
+function eachOnce(found: readonly Found[]): SessionPass[] {
+  const alone = ({ use }: Found) => use.asks !== undefined
+  const seen = new Set<number>()
+  const passes: SessionPass[] = []
+  for (const { pass } of [...found.filter((one) => !alone(one)), ...found.filter(alone)]) {
+    const frames = pass.frames.filter(([sequence]) => !seen.has(sequence))
+    for (const [sequence] of frames) seen.add(sequence)
+    if (frames.length > 0) passes.push({ ...pass, frames })
   }
-  return [...all.values()].sort((a, b) => a.sequence - b.sequence).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
+  return passes
 }
 
-async function passOf(deps: SessionDeps, session: string, { memory, messages }: Use): Promise<SessionPass> {
+async function passOf(deps: SessionDeps, session: string, use: Use): Promise<SessionPass> {
+  const { memory, messages } = use
   const { key } = memory
   const stored = new Map(messages.map((message) => [message.stored.sequence, message.stored]))
   const order = deletionOrder(
@@ -115,29 +116,23 @@ async function passOf(deps: SessionDeps, session: string, { memory, messages }: 
     parts: [...new Set([...stored.values()].flatMap(partsNamed))],
     // Of one that a worker made endless there are more than a call takes arguments.
     youngest: messages.reduce((youngest, { stored: { time } }) => Math.max(youngest, time), 0),
-    open: await whyOpen(deps, memory),
+    open: await whyOpen(deps, use),
     held: deps.holdsOn(key, session),
   }
-}
-
-/** Of a pass that only was asked for: its newest request. */
-function requestOnly(rows: readonly IndexedPass[], key: PassKey): number | undefined {
-  return rows.find((row) => keyText(row.key) === keyText(key))?.sequences.at(-1)
-}
-
-function isAbout(fact: Fact, key: PassKey): boolean {
-  if (fact.type === 'request') return fact.originator === key.originator && fact.subagent === key.subagent
-  return 'key' in fact && keyText(fact.key) === keyText(key)
 }
 
 function frameOf(stored: Stored | undefined): ErasedFrame[] {
   return stored ? [[stored.sequence, stored.time, encodeFrame(eventOf(stored)).digest]] : []
 }
 
-async function whyOpen(deps: SessionDeps, memory: PassMemory): Promise<string | undefined> {
+/** What is held is for the caller to know. */
+const isHeld = async () => false
+
+async function whyOpen(deps: SessionDeps, { memory, asks }: Use): Promise<string | undefined> {
+  if (asks) return asks === 'waits' ? 'it has no answer yet' : undefined
   if (memory.journal.state !== 'done') return 'it has no end yet'
-  const standing = await standingOf(memory, deps.bus.now(), deps)
-  if (standing.may === 'go' || (standing.may === 'wait' && standing.why === 'hold')) return undefined
+  const standing = await standingOf(memory, deps.bus.now(), { ...deps, isHeld })
+  if (standing.may === 'go') return undefined
   if (standing.may === 'later') return 'it waits for a person'
   return standing.why === 'dead_letter' ? 'its dead letter is not settled' : 'its return was not taken yet'
 }

@@ -5,14 +5,16 @@ import { describe } from '../describe.js'
 import { isExpired, type Loaded, rememberAll } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 
-type Message = Loaded['messages'][number]
+export type Message = Loaded['messages'][number]
 
-/** One of the passes that had an id. */
+/** One of the passes that had an id, or requests that asked for it and got none. */
 export interface Use {
   memory: PassMemory
   /** As its steps say it, or the request that they name. */
   session: string | undefined
   messages: Message[]
+  /** Requests alone: they wait for their answer, or another's step was it (the id was taken, or its pass told already). */
+  asks?: 'waits' | 'answered'
 }
 
 interface Life {
@@ -26,34 +28,60 @@ interface Life {
   messages: Message[]
 }
 
+/** All that is stored of an id, in order. */
+interface OfId {
+  key: PassKey
+  messages: readonly Message[]
+  /** Requests that still wait for their first step. */
+  waiting: ReadonlySet<number>
+}
+
 /**
  * The passes that had one id, oldest first: one without a time may be used again after two windows, and whoever erases must not take the one
- * for the other. `asked`: of a pass without any step, its request. `messages`: all that is stored of the id, in order.
+ * for the other. Behind them, requests that are of none of them, by session.
  */
-export function usesOf(pass: { key: PassKey; asked: number | undefined }, messages: readonly Message[], rules: JournalRules): Use[] {
-  const { lives, requests } = livesOf(messages, rules)
+export function usesOf({ key, messages, waiting }: OfId, rules: JournalRules): Use[] {
+  const { lives, requests, others } = livesOf(messages, rules)
   const uses: Use[] = []
   for (const { expired, messages: own } of lives) {
-    const memory = rememberAll(pass, inOrder(own), rules)
+    const memory = rememberAll({ key, asked: undefined }, inOrder(own), rules)
     const session = sessionOf(memory, rules) ?? (expired ? uses.at(-1)?.session : undefined)
     uses.push({ memory, session, messages: own })
   }
-  // A request that no step names says by itself whose it is; one that does not is of the pass that it was stored in the time of.
+  const alone: Use[] = []
   for (const request of requests) {
     const { sequence } = request.stored
-    const says = sessionOf(rememberAll({ key: pass.key, asked: sequence }, [request], rules), rules)
+    const memory = rememberAll({ key, asked: sequence }, [request], rules)
+    const session = sessionOf(memory, rules)
+    const asks = waiting.has(sequence) ? 'waits' : 'answered'
     const at = Math.max(
       0,
       lives.findLastIndex(({ from }) => from <= sequence),
     )
-    const use = says === undefined ? uses[at] : [...uses.slice(at), ...uses.slice(0, at).reverse()].find(({ session }) => session === says)
-    use?.messages.push(request)
+    const own = asks === 'waits' ? undefined : askedFor({ uses, at, session })
+    const use = own ?? alone.find((one) => one.session === session && one.asks === asks)
+    if (use) use.messages.push(request)
+    else alone.push({ memory, session, messages: [request], asks })
   }
-  return uses.map((use) => ({ ...use, messages: inOrder(use.messages) }))
+  for (const other of others) spokenAlone(alone, other)?.messages.push(other)
+  return [...uses, ...alone].map((use) => ({ ...use, messages: inOrder(use.messages) }))
 }
 
-/** `requests`: those that no step names. Without any step everything is one. */
-function livesOf(messages: readonly Message[], rules: JournalRules): { lives: Life[]; requests: Message[] } {
+/** A request that no step names says by itself whose it is; one that does not is of the pass that it was stored in the time of. */
+function askedFor({ uses, at, session }: { uses: readonly Use[]; at: number; session: string | undefined }): Use | undefined {
+  if (session === undefined) return uses[at]
+  return [...uses.slice(at), ...uses.slice(0, at).reverse()].find((use) => use.session === session)
+}
+
+interface Lives {
+  lives: Life[]
+  /** Those that no step names. */
+  requests: Message[]
+  /** What else is told of an id without any step. */
+  others: Message[]
+}
+
+function livesOf(messages: readonly Message[], rules: JournalRules): Lives {
   const lives: Life[] = []
   const rest = new Map(messages.map((message) => [message.stored.sequence, message]))
   for (const message of messages) {
@@ -72,13 +100,12 @@ function livesOf(messages: readonly Message[], rules: JournalRules): { lives: Li
     life.from = Math.min(life.from, named)
     rest.delete(named)
   }
-  if (lives.length === 0) return { lives: [{ from: 0, began: 0, ended: 0, expired: false, messages: [...messages] }], requests: [] }
-  const requests: Message[] = []
+  const requests = [...rest.values()].filter(({ fact }) => fact.type === 'request')
+  const others: Message[] = []
   for (const message of rest.values()) {
-    if (message.fact.type === 'request') requests.push(message)
-    else spokenOf(lives, message)?.messages.push(message)
+    if (message.fact.type !== 'request') (spokenOf(lives, message)?.messages ?? others).push(message)
   }
-  return { lives, requests }
+  return { lives, requests, others }
 }
 
 function lifeOf(first: Step): Life {
@@ -97,6 +124,10 @@ function spokenOf(lives: readonly Life[], { stored, fact }: Message): Life | und
   const after = own.find(({ from }) => from > stored.sequence)
   if (!before || !after || fact.type !== 'event' || fact.kind !== 'cancel') return before ?? after ?? lives[0]
   return stored.time - before.ended < after.began - stored.time ? before : after
+}
+
+function spokenAlone(alone: readonly Use[], { stored }: Message): Use | undefined {
+  return alone.findLast(({ messages }) => messages.some((one) => one.stored.sequence <= stored.sequence)) ?? alone[0]
 }
 
 function sessionOf(memory: PassMemory, rules: JournalRules): string | undefined {

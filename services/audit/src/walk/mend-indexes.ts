@@ -5,17 +5,13 @@ import {
   type Frame,
   type Manifest,
   type ManifestEntry,
-  PrintsBuilder,
   readSegment,
-  SegmentBuffer,
   SegmentDamaged,
   segmentName,
-  sequenceOf,
 } from '@passover/archive'
-import { type Bus, ObjectError, type ObjectStore, readHeaders } from '@passover/bus'
+import { type Bus, ObjectError, type ObjectStore } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
-import { named } from '../archive.js'
-import { sessionOf } from '../session.js'
+import { indexOf } from '../index-anew.js'
 
 const CHANGED = 'somebody else changed the segment at the same time: try again'
 
@@ -93,18 +89,4 @@ async function wholeFrames(objects: ObjectStore, entry: ManifestEntry): Promise<
     if (error instanceof ObjectError || error instanceof SegmentDamaged) return error.message
     throw error
   }
-}
-
-/** As the archiver makes it while the same messages come by. */
-function indexOf({ subjects }: Bus, k: number, frames: readonly Frame[]): Uint8Array {
-  const buffer = new SegmentBuffer(k, 0)
-  const prints = new PrintsBuilder()
-  for (const frame of frames) {
-    prints.add(sequenceOf(frame), Buffer.from(frame.digest).toString('latin1'))
-    if (frame.kind === 'erased') continue
-    const stored = { ...frame.event, headers: readHeaders(frame.event.headers) }
-    const fact = subjects.toFact(stored)
-    buffer.add(stored, named(stored, fact), sessionOf(stored, fact))
-  }
-  return buffer.index.encode(k, prints.bytes())
 }
