@@ -141,7 +141,7 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     expect(JSON.parse(new TextDecoder().decode(advisory.data))).toMatchObject({ stream_seq: sequence, deliveries: 2 })
   })
 
-  test('the last lost delivery becomes an advisory also where nobody asks for more, once it is looked for; what is not lost stays where it is', async () => {
+  test('the last lost delivery becomes an advisory also where nobody asks for more; what is not lost stays where it is', async () => {
     const [key, other, waiting] = [newKey(), newKey(), newKey()]
     await agent(key, 1)
     await using source = bus.work(key.subagent, 'medium')
@@ -157,34 +157,11 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
 
     const filter = (subagent: string) =>
       `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.PASSOVER.${bus.subjects.workConsumer(subagent, 'medium')}`
-    const looked = async () => {
-      for (const one of [source, held]) await one.lookForLost()
-      return bus.journal.newest(filter(key.subagent))
-    }
-    const advisory = await until(looked, { what: 'the advisory', deadline_ms: 30_000 })
+    const advisory = await until(() => bus.journal.newest(filter(key.subagent)), { what: 'the advisory', deadline_ms: 30_000 })
     expect(JSON.parse(new TextDecoder().decode(advisory.data))).toMatchObject({ stream_seq: sequence, deliveries: 1 })
     expect(await held.pull(JUST_ONE, (one) => got.push(one))).toBe('full')
     expect(got.map(({ delivered }) => delivered)).toEqual([1, 1])
     expect(await bus.journal.newest(filter(other.subagent))).toBeUndefined()
-  })
-
-  test('what was lost and has attempts left keeps them, however often it is looked for', async () => {
-    const key = newKey()
-    await agent(key, 2)
-    await using source = bus.work(key.subagent, 'medium')
-    await stored(work(key))
-    await source.pull(JUST_ONE, () => undefined)
-    const lapsed = bus.now() + LEASE_MS + 500
-    const looks = async () => {
-      await source.lookForLost()
-      return bus.now() > lapsed
-    }
-    await until(looks, { what: 'its lease is over', deadline_ms: 30_000 })
-    for (let n = 0; n < 10; n++) await source.lookForLost()
-    const got: Delivery[] = []
-    expect(await source.pull(JUST_ONE, (one) => got.push(one))).toBe('full')
-    expect(got.map(({ delivered }) => delivered)).toEqual([2])
-    got[0]?.ack()
   })
 
   test('where there is no consumer a pull says so', async () => {

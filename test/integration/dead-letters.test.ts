@@ -52,7 +52,6 @@ describe('what died while nobody listened (nats-server#5564, murmur#34)', () => 
     expect(await letters(world.bus)).toHaveLength(1)
   })
 
-  // Fails without LostWork (services/dispatcher/src/lost-work.ts): nothing is said of it, and it ends as E010 at its deadline, with no dead letter.
   test('work whose only worker died in its last attempt: E011 and a dead letter soon after its lease, though nobody asks for more work', async () => {
     await using made = await AgentWorld.start({ dispatchers: [{ policy: POLICY }], audit: { open: true } })
     const { world } = made

@@ -140,8 +140,6 @@ export class SimWorkSource implements WorkSource {
     const ask = () => ({ created: this.#bus.server.consumers.get(this.#durable)?.created })
     return this.#bus.must(await this.#bus.line.request(ask, TIMEOUT_MS), this.#durable).created
   }
-  /** This server looks by itself. */
-  async lookForLost(): Promise<void> {}
   async [Symbol.asyncDispose](): Promise<void> {
     this.#puller.close()
   }

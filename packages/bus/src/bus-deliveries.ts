@@ -49,9 +49,4 @@ export interface WorkSource extends AsyncDisposable {
   pull(options: PullOptions, onDelivery: (delivery: Delivery) => void): Promise<PullEnd>
   /** Server's time at which the consumer was made; asks the server. Undefined: it does not exist. */
   created(): Promise<number | undefined>
-  /**
-   * Has the server look for leases that ran out, where nobody asks for work: it does so by itself only while somebody does. Of what was lost for
-   * the last time it then stores its advisory; nothing is delivered by it.
-   */
-  lookForLost(): Promise<void>
 }

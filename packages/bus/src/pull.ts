@@ -20,7 +20,6 @@ export class StreamWorkSource implements WorkSource {
   readonly #api: JetStreamApi
   readonly #puller: Puller
   readonly #info: string
-  readonly #next: string
   readonly #onClose: (source: AsyncDisposable) => void
 
   constructor(context: SourceContext, subagent: string, slot: Slot) {
@@ -29,7 +28,6 @@ export class StreamWorkSource implements WorkSource {
     this.#onClose = context.onClose
     this.#api = context.api
     this.#info = `CONSUMER.INFO.${context.subjects.stream}.${consumer}`
-    this.#next = `CONSUMER.MSG.NEXT.${context.subjects.stream}.${consumer}`
     this.#puller = new Puller(context.link, context.subjects.stream, consumer)
   }
 
@@ -42,13 +40,6 @@ export class StreamWorkSource implements WorkSource {
     if (reply.ok) return Date.parse(reply.value.created)
     if (reply.err_code === API_ERROR.consumerNotFound || reply.err_code === API_ERROR.streamNotFound) return undefined
     throw new BusReadError(`${this.#info}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
-  }
-
-  async lookForLost(): Promise<void> {
-    const reply = await this.#api.call<{ num_waiting: number; num_ack_pending: number }>(this.#info)
-    if (!reply.ok || reply.value.num_waiting > 0 || reply.value.num_ack_pending === 0) return
-    // No message is that small: what waits is shown to this pull, and stays where it is.
-    await this.#api.raw(this.#next, { batch: 1, no_wait: true, max_bytes: 1 })
   }
 
   [Symbol.asyncDispose](): Promise<void> {

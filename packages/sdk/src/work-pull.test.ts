@@ -78,7 +78,6 @@ class FakeSource implements WorkSource {
     }
   }
   created = async () => 1
-  lookForLost = async () => undefined
   async [Symbol.asyncDispose](): Promise<void> {
     for (const { end } of this.#open.splice(0)) end('failed')
   }

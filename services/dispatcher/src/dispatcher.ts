@@ -7,7 +7,6 @@ import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
 import { watchDispatcher } from './health.js'
 import { LivePolicy } from './live-policy.js'
-import { LostWork } from './lost-work.js'
 import { nonces } from './nonce.js'
 import { type DispatcherSettings, dispatcherOptions } from './options.js'
 import { Parents } from './parent.js'
@@ -52,8 +51,6 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
-  const lost = new LostWork(context, (subagent) => timekeeper?.hasOpen(subagent) === true)
-  lost.start()
   water.start()
   const answering = await deps.bus.answer((name, question) => register(context, consumers, { name, question }), 'register')
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
@@ -63,7 +60,7 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water })
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
-  return new RunningDispatcher(context, { admission, answering, consumers, lost, water, timekeeper, stores, health })
+  return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, health })
 }
 
 /** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 56). */
@@ -90,7 +87,6 @@ interface Parts {
   admission: Consumption | undefined
   answering: Consumption
   consumers: WorkConsumers
-  lost: LostWork
   water: WaterMark
   timekeeper: Timekeeper | undefined
   stores: StoreWatch
@@ -132,14 +128,14 @@ class RunningDispatcher implements Running {
   }
 
   async #drain(ms: number): Promise<void> {
-    const { admission, answering, consumers, lost, water, timekeeper, stores, health } = this.#parts
+    const { admission, answering, consumers, water, timekeeper, stores, health } = this.#parts
     health.stop()
     stores.stop()
     water.stop()
     this.#context.budgets.stop()
     const { log, tracing } = this.#context.deps
     try {
-      await Promise.all([admission?.drain(ms), answering.drain(ms), consumers.stop(), lost.stop()])
+      await Promise.all([admission?.drain(ms), answering.drain(ms), consumers.stop()])
       await timekeeper?.drain(ms)
       await this.#context.policy[Symbol.asyncDispose]()
       await this.#context.registry[Symbol.asyncDispose]()

@@ -31,8 +31,6 @@ export const dispatcherOptions = z.strictObject({
   snapshot_ms: z.int().positive().default(10_000),
   /** How often the work consumers of registered agents are looked after. */
   consumers_ms: z.int().positive().default(3_000),
-  /** How often lost work is looked for at subagents with open passes, for where nobody asks for more. */
-  lost_ms: z.int().positive().default(1_000),
   /** How long a work consumer must be missing before it is made again: its workers then know the consumer's true age. */
   missing_ms: z.int().positive().default(3_000),
   /** How often it is looked at what became of passes that took from a budget. */

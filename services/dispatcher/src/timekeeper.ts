@@ -75,11 +75,6 @@ export class Timekeeper implements AsyncDisposable {
     return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
   }
 
-  /** Whether passes to that subagent are open, held ones too. */
-  hasOpen(subagent: string): boolean {
-    return (this.#keeper.open.tallies.of('subagent', { originator: '', subagent })?.active ?? 0) > 0
-  }
-
   /** What limits are counted by. */
   get counts(): Folded {
     return { open: this.#keeper.open, ready: this.#acting }
