@@ -6,13 +6,12 @@ import { inDecisionSpan, noteDecision } from './decision-trace.js'
 import { firstDigest } from './first-digest.js'
 import { heldStep, systemReturn, workStep } from './first-step.js'
 import { type Asked, type Begin, prepare } from './prepare.js'
-import { answerBad, idUsed } from './refuse.js'
+import { answerBad, idUsed, streamFull } from './refuse.js'
 
 /** A first step may turn out to be late (rule 5) when it is published this close to the end of the id's window. */
 const LATE_MARGIN_MS = 30_000
 const RETRY_MS = 1_000
 const LATER_MS = 250
-const FULL_RETRY_AFTER_MS = 30_000
 const TALLY = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
 
 /** What may be published; what a limit counts may not be known yet. */
@@ -31,14 +30,14 @@ export function admitRequest(context: Context, asked: Asked): Promise<Verdict> {
 
 async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
   const { deps, water } = context
-  const prepared = prepare(context, asked)
-  const begin = prepared instanceof Promise ? await prepared : prepared
   const bytes = asked.delivery.data.byteLength
   const taken = water.takes(bytes)
   const fits = taken instanceof Promise ? await taken : taken
-  if (!fits) begin.decide = unlessAdmitted(begin.decide)
+  let begin: Begin
   let stand: Advanced<Stand>
   try {
+    const prepared = prepare(context, fits ? asked : { ...asked, full: true })
+    begin = prepared instanceof Promise ? await prepared : prepared
     if (deps.faults) await deps.faults.at('admission:before-publish')
     const tried = await advance(context, begin, begin.decide)
     stand = isTooMuch(tried) ? await publishSmaller(context, begin, tried) : tried
@@ -50,14 +49,6 @@ async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
   const verdict = settled instanceof Promise ? await settled : settled
   if (deps.faults && 'ok' in verdict) await deps.faults.at('admission:before-ack')
   return verdict
-}
-
-/** At the high-water mark: what stands before it in the stream gets no work either, which would take the room of returns. */
-function unlessAdmitted(decide: Begin['decide']): Begin['decide'] {
-  return (now) => {
-    const admission = decide(now)
-    return admission.kind === 'admit' ? { kind: 'refuse', error: streamFull() } : admission
-  }
 }
 
 /** A small refusal may still fit where the work does not, and nobody has to wait for nothing. */
@@ -169,10 +160,6 @@ async function settleOther(context: Context, asked: Asked, begin: Begin, journal
 function retry(context: Context, outcome: Outcome): Verdict {
   context.deps.log.warn({ outcome }, 'first step not stored, trying again')
   return { retry: true, delay_ms: RETRY_MS }
-}
-
-function streamFull(): PassError {
-  return passError('E014', 'the stream is full or nearly so', { retry_after_ms: FULL_RETRY_AFTER_MS })
 }
 
 function tooLarge(): PassError {

@@ -1,5 +1,5 @@
 import type { WorkControl } from '@passover/schemas'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, test } from 'vitest'
 import type { Context } from './context.js'
 import { prepare } from './prepare.js'
 import type { ReadRequest } from './read-request.js'
@@ -9,8 +9,8 @@ const AGENT = { roles: { originates: 'always', subagent: true }, registered_by: 
 const KEY = { originator: 'alice', subagent: 'scout', id: 'parent-id-1' }
 
 /** A dispatcher whose counts say `full` or not, with a parent that has a budget; what was charged is noted. */
-function begun({ time = NOW, budget = { passes: 1 } as object | null } = {}) {
-  const state = { full: true, charged: 0 }
+function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = [] as object[], full = false } = {}) {
+  const state = { full: true, charged: 0, stowed: 0 }
   const control = {
     id: KEY.id,
     originating_agent_id: KEY.originator,
@@ -27,7 +27,19 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null } = {}) {
   const work = { kind: 'work', sequence: 7, time: NOW, timeout_ms: 60_000, key: KEY }
   const journal = { state: 'open', work, last: 7, valid: 7, attempt: 1, deadline: NOW + 20_000 }
   const context = {
-    deps: { clock: { now: () => NOW }, random: { bytes: () => new Uint8Array(16) } },
+    deps: {
+      clock: { now: () => NOW },
+      random: { bytes: () => new Uint8Array(16) },
+      bus: {
+        ensureAgent: async () => undefined,
+        parts: {
+          stow: async () => {
+            state.stowed++
+            return []
+          },
+        },
+      },
+    },
     options: { registration: 'open', id_window_ms: 3_600_000 },
     registry: { get: (name: string) => ({ ...AGENT, name }), isUnknown: () => false },
     parents: { read: async () => ({ journal, control }) },
@@ -51,8 +63,8 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null } = {}) {
     return_required: true,
     parent: { ...KEY, return_id: 'r', proof: 7 },
   }
-  const reading = { request, parts: [], digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ReadRequest
-  const asked = { delivery: { sequence: 9, time } as never, parties: { originator: 'scout', subagent: 'audit' }, reading }
+  const reading = { request, parts, digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ReadRequest
+  const asked = { delivery: { sequence: 9, time } as never, parties: { originator: 'scout', subagent: 'audit' }, reading, full }
   return { state, prepare: async () => await prepare(context, asked) }
 }
 
@@ -82,3 +94,17 @@ describe('a child', () => {
     expect(begin.decide(NOW + 1_000)).toMatchObject({ kind: 'admit', control: { timeout_ms: 19_000 } })
   })
 })
+
+test.each([
+  [false, 'admit', 1, 1],
+  [true, 'refuse', 0, 0],
+] as const)(
+  'of what comes at the high-water mark (%s) nothing is stored or charged before it is refused',
+  async (full, kind, charged, stowed) => {
+    const parts = [{ name: 'context', data: new Uint8Array(2_000_000) }]
+    const { state, prepare } = begun({ parts, full })
+    state.full = false
+    const { decide } = await prepare()
+    expect([decide(NOW).kind, state.charged, state.stowed]).toEqual([kind, charged, stowed])
+  },
+)

@@ -5,11 +5,14 @@ import type { Context } from './context.js'
 import type { Answered } from './first-step.js'
 import { fits, stowParts } from './fit-parts.js'
 import type { Parties, ReadRequest } from './read-request.js'
+import { streamFull } from './refuse.js'
 
 export interface Asked {
   delivery: Delivery
   parties: Parties
   reading: ReadRequest
+  /** At the high-water mark: it gets no work, which would take the room of returns. */
+  full?: boolean
   /** What is made of it, where that is traced here. */
   span?: Span | undefined
 }
@@ -55,7 +58,7 @@ async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
   return begin
 }
 
-function beginOf(context: Context, { delivery, parties, reading, span }: Asked, { agents, parent }: Ground): Begin {
+function beginOf(context: Context, { delivery, parties, reading, span, full }: Asked, { agents, parent }: Ground): Begin {
   const { deps, options, counting } = context
   const { request, digest, session_id, reply_type } = reading
   const traceparent = reading.traceparent ?? span?.traceparent
@@ -84,7 +87,8 @@ function beginOf(context: Context, { delivery, parties, reading, span }: Asked, 
     // The server's time is known here to some ms: what was stored is no later than now, and a child has no more than its parent had left then.
     input.now = Math.max(now, delivery.time)
     input.counts = counting.for(key)
-    return admit(input)
+    const admission = admit(input)
+    return full && admission.kind === 'admit' ? { kind: 'refuse', error: streamFull() } : admission
   }
   const answered: Answered = {
     digest,

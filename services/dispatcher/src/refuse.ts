@@ -7,6 +7,7 @@ import type { Parties } from './read-request.js'
 
 /** The most bytes of a dead message that are kept for inspection. */
 const KEPT_BYTES = 512 * 1024
+const FULL_RETRY_AFTER_MS = 30_000
 
 /** A stored request that has no pass of its own: malformed, or about an id that is another request's. */
 export interface BadRequest {
@@ -24,6 +25,10 @@ export interface BadRequest {
 /** D8: the id is another request's, live or ended, which stays untouched. */
 export function idUsed(id: string): PassError {
   return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
+}
+
+export function streamFull(): PassError {
+  return passError('E014', 'the stream is full or nearly so', { retry_after_ms: FULL_RETRY_AFTER_MS })
 }
 
 /** What became of an answer that nobody else gives. */

@@ -13,8 +13,8 @@ const MORE_BYTES = 2_048
 const RETURN_BYTES = 1_024
 /** So much does no harm before the first look. */
 const UNLOOKED_BYTES = 262_144
-/** This part of the room is let through before it is looked again, and not at once: what others let through is to be seen then. */
-const SHARE = 4
+/** This part of the room is let through before it is looked again, and not at once: what others let through is to be seen then. So many may do it. */
+const SHARE = 16
 const AGAIN_MS = 50
 
 /**
@@ -33,11 +33,12 @@ export class WaterMark {
   /** Bytes below the mark at the last look, and how many more of them may be let through without another one: others store too. */
   #room = UNLOOKED_BYTES
   #share = UNLOOKED_BYTES
-  /** Bytes that were let through and are not stored yet, as far as is known; all that were stored; and both when the last look began. */
-  #onWay = 0
-  #stored = 0
-  #looked = { on_way: 0, stored: 0 }
+  /** All bytes that were let through, and of them those that are no more on their way; and both when the last look began. */
+  #through = 0
+  #over = 0
+  #looked = { through: 0, over: 0 }
   #looking: Promise<boolean> | undefined
+  #following: Promise<void> | undefined
 
   /** `open`: how many passes and requests have no return yet; undefined: that is not known here, and who does not know it opens nothing. */
   constructor(context: Pick<Context, 'deps' | 'options'>, open: () => number | undefined) {
@@ -52,24 +53,19 @@ export class WaterMark {
   takes(request_bytes: number): boolean | Promise<boolean> {
     const bytes = request_bytes + MORE_BYTES
     if (!this.#isShared(bytes)) return this.#takesLooking(bytes)
-    this.#onWay += bytes
+    this.#through += bytes
     return true
   }
 
   over(request_bytes: number): void {
-    this.#onWay -= request_bytes + MORE_BYTES
-    this.#stored += request_bytes + MORE_BYTES
+    this.#over += request_bytes + MORE_BYTES
   }
 
   #isShared(bytes: number): boolean {
-    const fresh = this.#onWay - this.#looked.on_way + this.#stored - this.#looked.stored
-    // One that is larger than the share may be the only one.
-    return (fresh + bytes <= this.#share || fresh <= 0) && this.#fits(bytes)
-  }
-
-  /** The last look cannot have seen what is on its way, or was stored since it began. */
-  #fits(bytes: number): boolean {
-    return this.#onWay + this.#stored - this.#looked.stored + bytes <= this.#room
+    // The last one may go beyond the share: what is larger would else wait for a look during which nothing else comes.
+    if (this.#through - this.#looked.through >= this.#share) return false
+    // The last look may not have seen what was on its way when it began.
+    return this.#through - this.#looked.over + bytes <= this.#room
   }
 
   async #takesLooking(bytes: number): Promise<boolean> {
@@ -77,10 +73,11 @@ export class WaterMark {
       // Where the server does not answer nothing is stored either.
       const seen = await this.#look()
       if (!seen || this.#isShared(bytes)) {
-        this.#onWay += bytes
+        this.#through += bytes
         return true
       }
-      if (!this.#fits(bytes) || this.#stopped) return false
+      // What is on its way may be in what was seen already: only a look after it is over says whether there is room beside it.
+      if (bytes > this.#room) return false
       await new Promise<void>((later) => this.#context.deps.clock.after(AGAIN_MS, later))
     }
   }
@@ -93,6 +90,7 @@ export class WaterMark {
     })
   }
 
+  /** Looks only where it is asked from now on: who drains still admits what fits. */
   stop(): void {
     this.#stopped = true
     this.#timer?.[Symbol.dispose]()
@@ -108,21 +106,29 @@ export class WaterMark {
 
   async #lookNow(): Promise<boolean> {
     const { bus, log } = this.#context.deps
-    const looked = { on_way: this.#onWay, stored: this.#stored }
+    const looked = { through: this.#through, over: this.#over }
     let usage: StreamUsage
     try {
       usage = await bus.usage()
     } catch (error) {
       log.warn({ err: error }, 'stream usage not read')
+      // Nobody waits for another answer while the room last seen is enough; the next look on time ends that.
+      this.#share = this.#room
       return false
     }
-    const { bytes, max_bytes } = usage
-    const promised = bytes + (this.#open() ?? 0) * RETURN_BYTES
+    const { bytes, max_bytes, requests } = usage
+    const open = this.#open()
+    const promised = bytes + (open ?? 0) * RETURN_BYTES
     this.#used = max_bytes === undefined ? 0 : promised / max_bytes
     this.#room = max_bytes === undefined ? Number.POSITIVE_INFINITY : HIGH * max_bytes - promised
+    // Who closed them may have known of returns for which nothing could be kept here.
+    if (requests === 'closed' && open === undefined) this.#room = 0
     this.#share = this.#room / SHARE
     this.#looked = looked
-    await this.#follow(usage)
+    // Nobody who asks for room waits for this.
+    this.#following ??= this.#follow(usage).finally(() => {
+      this.#following = undefined
+    })
     return true
   }
 
