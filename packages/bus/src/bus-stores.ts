@@ -71,7 +71,7 @@ export interface ObjectStore {
   delete(name: string, how?: 'overwrite'): Promise<void>
   /**
    * Overwrites what no object is made of: what deletions left that broke off, and writings that added nothing since `before` (server ms). Gives
-   * those that did: they may become objects yet.
+   * those that did: they may become objects yet. Throws where what replicas tell is not enough to say so.
    */
   sweep(before: number): Promise<string[]>
 }

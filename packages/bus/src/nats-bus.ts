@@ -15,7 +15,7 @@ import { followStream } from './follow.js'
 import { inspect, lackConsumers, returnsKept, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
-import { BucketObjects, paceOf } from './objects.js'
+import { BucketObjects, mannerOf } from './objects.js'
 import { Opened } from './opened.js'
 import { BucketPartStore } from './part-store.js'
 import { Publisher } from './publish.js'
@@ -175,7 +175,7 @@ export class NatsBus implements Bus {
   }
 
   async objects(bucket: string): Promise<ObjectStore> {
-    return new BucketObjects({ ...this.#context, bucket: this.subjects.bucket(bucket), pace: paceOf(bucket) })
+    return new BucketObjects({ ...this.#context, bucket: this.subjects.bucket(bucket), ...mannerOf(bucket) })
   }
 
   ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {

@@ -40,7 +40,10 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const start = await archivePosition(bus, manifest)
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
-  await sweepPieces(bus, objects)
+  // Each erasure does so before it is done.
+  await sweepPieces(bus, objects).catch((error: unknown) =>
+    log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
+  )
   const archive = new Archive(manifest, objects)
   const custody = await CustodyWatch.open({ bus, log, sealed: start.newest?.k ?? -1 })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
