@@ -2,9 +2,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ARCHIVE_BUCKET, folderArchive, SEGMENT_SIZE } from '@passover/archive'
-import type { Bus } from '@passover/bus'
+import { type Bus, decode, type Stored } from '@passover/bus'
 import type { Part } from '@passover/schemas'
-import { type Verdict, verifyArchive, verifyLive } from 'passover'
+import { type Verdict, verifyArchive, verifyLive, verifySaving } from 'passover'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
 import { Erasable } from '../support/erasing.js'
@@ -39,6 +39,10 @@ describe('verify while a session is erased', () => {
   }
   // A story's digest is none.
   const told = ({ shown, counts }: Verdict) => ({ faults: shown.filter(({ rule }) => rule !== 'digest'), erased: counts.erased })
+  const saysDone = ({ data }: Stored) => {
+    const read = decode(data)
+    return read.ok && (read.value as { kind?: unknown }).kind === 'done'
+  }
   const verified = async (through = bus) => told(await verifyLive(through, { id_window_ms: WINDOW_MS }))
 
   it('a segment that is written anew after the manifest was read is read as it stands then', async () => {
@@ -67,6 +71,25 @@ describe('verify while a session is erased', () => {
     const again = await verifyLive(bus, saving)
     expect([told(again), again.unsaved]).toEqual([told(meanwhile), undefined])
     expect(told(await verifyArchive(folderArchive(save), { id_window_ms: WINDOW_MS }))).toEqual(told(meanwhile))
+    await rm(save, { recursive: true })
+  }, 120_000)
+
+  it('while a session is being erased nothing is saved: that is said before anything is read, and it is read once', async () => {
+    const said: string[] = []
+    const through = replaced(bus, {
+      // At first, as it was before the erasure was done.
+      follow: (options: Parameters<Bus['follow']>[0], take: Parameters<Bus['follow']>[1]) =>
+        bus.follow(options, (stored, fact) => (said.length === 0 && saysDone(stored) ? undefined : take(stored, fact))),
+      bounds: () => {
+        said.push('reads')
+        return bus.bounds()
+      },
+    })
+    const save = await mkdtemp(join(tmpdir(), 'passover-saved-'))
+    const verdict = await verifySaving(through, { id_window_ms: WINDOW_MS, save, onUnsaved: (why) => void said.push(why) })
+    expect(said).toEqual(['a session is being erased', 'reads'])
+    expect({ ...told(verdict), unsaved: verdict.unsaved }).toEqual({ faults: [], erased: 9 + 3, unsaved: 'a session is being erased' })
+    expect(await readdir(save)).toEqual([])
     await rm(save, { recursive: true })
   }, 120_000)
 

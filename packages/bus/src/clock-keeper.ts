@@ -19,7 +19,7 @@ const QUICK_MS = 20
 const SAMPLES = 3
 const SERVICE_TIMEOUT_MS = 1_000
 
-/** Measures the server's clock now and every minute, sooner while nobody tells it. */
+/** Measures the server's clock now and every minute, sooner while nobody tells it, or the stream tells it slowly. */
 export class ClockKeeper {
   readonly clock: ServerClock
   readonly #timing: Timing
@@ -37,13 +37,18 @@ export class ClockKeeper {
   /** Measures, and goes on measuring until stopped. */
   async keep(): Promise<void> {
     this.#timer?.[Symbol.dispose]()
-    const known = await this.measure().catch(() => false)
+    const known = (await this.measure().catch(() => false)) || this.#spares
     this.#timer?.[Symbol.dispose]()
     if (!this.#stopped) this.#timer = this.#timing.after(known ? this.#rest_ms : AGAIN_MS, () => void this.keep())
   }
 
+  /** One service answers everybody: who has the time from it does not ask it the more for being slow. */
+  get #spares(): boolean {
+    return this.#from === 'service' && this.clock.measured
+  }
+
   get #rest_ms(): number {
-    return this.clock.uncertain_ms <= QUICK_MS / 2 ? EVERY_MS : SLOWLY_MS
+    return this.#spares || this.clock.uncertain_ms <= QUICK_MS / 2 ? EVERY_MS : SLOWLY_MS
   }
 
   stop(): void {
@@ -66,8 +71,9 @@ export class ClockKeeper {
   }
 
   async #take(tell: () => Promise<number>): Promise<boolean> {
+    const samples = this.#spares ? 1 : SAMPLES
     let known = false
-    for (let sample = 0; sample < SAMPLES; sample += 1) {
+    for (let sample = 0; sample < samples; sample += 1) {
       const asked = this.#timing.monotonic()
       const time: number = await (known ? tell().catch(() => Number.NaN) : tell())
       const answered = this.#timing.monotonic()

@@ -131,4 +131,36 @@ describe('the keeper of the clock', () => {
     expect(asked()).toBe(5)
     keeper.stop()
   })
+
+  // Fails where slow answers are a reason to ask: a service that is slow is asked the more by all.
+  it('asks a service, which answers everybody, once a minute as soon as it has the time, however slow the answers are', async () => {
+    let asked = 0
+    let takes = 100
+    const service = async () => {
+      asked += 1
+      await vi.advanceTimersByTimeAsync(takes)
+      return { now: Date.now() + 5_000 }
+    }
+    const keeper = new ClockKeeper({ stream: () => Promise.reject(new BusReadError('not allowed', 'permission')), service })
+    const askedIn = async (ms: number) => {
+      const before = asked
+      await vi.advanceTimersByTimeAsync(ms)
+      return asked - before
+    }
+    await keeper.keep()
+    expect(asked).toBe(3)
+    expect(keeper.clock.uncertain_ms).toBe(50)
+    expect(await askedIn(59_000)).toBe(0)
+    expect(await askedIn(2_000)).toBe(1)
+    // What is not to be believed at all says no more.
+    takes = 300
+    expect(await askedIn(300_000)).toBe(5)
+    expect(keeper.clock.uncertain_ms).toBe(50)
+    // What another server's clock says is not known yet.
+    keeper.clock.doubt()
+    const before = asked
+    await keeper.keep()
+    expect(asked - before).toBe(3)
+    keeper.stop()
+  })
 })

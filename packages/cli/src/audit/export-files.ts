@@ -1,13 +1,14 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { CSV_HEAD, csvLine } from './csv.js'
 import { monthOf, sessionFile } from './session-file.js'
 
 const JSONL = /^session-.*-passes\.jsonl$/
-const DRAFT = /\.\d+\.tmp$/
+/** Of the files that are written here alone: the folder is somebody's. */
+const DRAFT = /^(session-.*-passes\.jsonl|passes\.csv|audit-summary\.json)\.\d+\.tmp$/
 /** A draft is written in one go: who wrote one so long ago died at it. */
 const ABANDONED_MS = 3_600_000
 
@@ -17,6 +18,8 @@ const ABANDONED_MS = 3_600_000
  */
 export class ExportFiles implements AsyncDisposable {
   private readonly drafts = new Map<string, string>()
+  /** Folders that are there, without what exports that died left: a month has a file for each of its sessions. */
+  private readonly ready = new Set<string>()
 
   constructor(
     private readonly folder: string,
@@ -67,21 +70,26 @@ export class ExportFiles implements AsyncDisposable {
     const known = this.drafts.get(path)
     if (known) return known
     const draft = `${path}.${process.pid}.tmp`
-    await mkdir(dirname(path), { recursive: true })
-    await sweepDrafts(path)
+    await this.prepare(dirname(path))
     await rm(draft, { force: true })
     this.drafts.set(path, draft)
     await appendFile(draft, '')
     if (path.endsWith('.jsonl')) await keep(path, draft, this.kept_before)
     return draft
   }
+
+  private async prepare(folder: string): Promise<void> {
+    if (this.ready.has(folder)) return
+    this.ready.add(folder)
+    await mkdir(folder, { recursive: true })
+    await sweepDrafts(folder)
+  }
 }
 
-/** What exports that died left of this file. */
-async function sweepDrafts(path: string): Promise<void> {
-  const folder = dirname(path)
+/** What exports that died left. */
+async function sweepDrafts(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (!DRAFT.test(name) || name.replace(DRAFT, '') !== basename(path)) continue
+    if (!DRAFT.test(name)) continue
     const found = await stat(join(folder, name)).catch(() => undefined)
     if (found && Date.now() - found.mtimeMs > ABANDONED_MS) await rm(join(folder, name), { force: true })
   }

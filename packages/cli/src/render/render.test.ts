@@ -103,6 +103,15 @@ describe('one pass', () => {
     expect(text.length).toBeLessThan(3_000)
   })
 
+  it('shows a message to its originator alone to that one, and to nobody else', () => {
+    const message = { type: 'message', role: 'internal', content: 'between us', visibility: 'originator_only' } as const
+    const shownTo = (person: string) =>
+      renderPass(pass, { output: { status: 'completed', artifacts: [message] } }, { colors, columns: undefined, person, now: 5_000 })
+    expect(shownTo('alice')).toContain('between us')
+    expect(shownTo('maria')).toContain('(a message for its originator alone)')
+    expect(shownTo('maria')).not.toContain('between us')
+  })
+
   it('lists the passes below, oldest first', () => {
     const child = (id: string, more: Partial<PassRow>): PassRow => ({ ...row, originator: 'audit', subagent: 'scout', id, ...more })
     const below = [child('second-child', { status: 'timed_out', code: 'E010' }), child('first-child0', {})]

@@ -14,13 +14,14 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
   const { row } = pass
   const { bold } = view.colors
   const facts = renderFacts(pass, view)
+  const reader = view.person === row.originator ? { ...view, as: 'originator' as const } : view
   const sections = [`${bold(row.id)}  ${colorOf(row, view.colors)(standing(row))}`]
-  if (result && 'error' in result) sections.push(renderResult(result, view))
+  if (result && 'error' in result) sections.push(renderResult(result, reader))
   if (pass.due) sections.push(`${bold('Waits for a person')}\n${indent(renderItem(pass.due, view))}`)
   sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
   if (pass.history_left_out) sections.push(`(${pass.history_left_out} more entries in the middle are left out)`)
   if (pass.below && pass.below.length > 0) sections.push(`${bold('Passes below')}\n${renderBelow(pass, view)}`)
-  if (result && !('error' in result)) sections.push(`${bold('Result')}\n${indent(renderResult(result, view))}`)
+  if (result && !('error' in result)) sections.push(`${bold('Result')}\n${indent(renderResult(result, reader))}`)
   if (pass.decisions.length > 0) sections.push(`${bold('Decisions')}\n${renderDecisions(pass)}`)
   return sections.join('\n\n')
 }

@@ -49,9 +49,6 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   }
 }
 
-/** An erasure takes seconds as a rule; one that waits may take hours. */
-const SAVE_TRIES = 3
-
 /** That all holds together is no answer where there was nothing to look at. */
 function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: VerifyFlags): void {
   if (!ok || counts.messages > 0 || segments > 0 || (archive === undefined && since === undefined)) return
@@ -73,14 +70,17 @@ async function verifyFolder(
 }
 
 async function verifyHere(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
-  const { verifyLive } = await import('./live.js')
   await using bus = await connectPerson(context)
-  const id_window_ms = idWindow ?? (await rulesOf(bus)).id_window_ms
-  const saving = save === undefined ? {} : { save: resolve(context.directory, save) }
-  for (let tries = 1; ; tries++) {
-    const verdict = await verifyLive(bus, { ...options, id_window_ms, ...saving })
-    if (verdict.unsaved === undefined || tries === SAVE_TRIES) return verdict
+  const judged = { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms }
+  if (save === undefined) {
+    const { verifyLive } = await import('./live.js')
+    return await verifyLive(bus, judged)
   }
+  const { verifySaving } = await import('./saving.js')
+  const onUnsaved = (why: string) => {
+    if (context.terminal.mode === 'human') context.terminal.note(`Nothing will be saved: ${why}.`)
+  }
+  return await verifySaving(bus, { ...judged, save: resolve(context.directory, save), onUnsaved })
 }
 
 /** One pass, by what is stored of it and of the passes above it. */
