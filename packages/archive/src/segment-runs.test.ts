@@ -15,6 +15,12 @@ it('tells neighbours together, with the times of what is in them', () => {
   expect(runsOf([empty])).toMatchObject([{ entries: 0, first_time: 0, last_time: 0 }])
 })
 
+// Fails where the first one's first and the last one's last are taken: verify then says of what lies outside that it was of other times.
+it('has the earliest and the latest times, also where the clock of the server was set back', () => {
+  const all = [entry(2, [50, 90]), entry(3, [20, 30]), entry(4, [0, 0], 0), entry(5, [40, 60])]
+  expect(runsOf(all)).toMatchObject([{ from: 2, to: 5, first_time: 20, last_time: 90 }])
+})
+
 it('begins anew behind a gap, and where the chain does not go on', () => {
   const forked = { ...entry(3, [30, 39]), chain_before: 'other' }
   expect(runsOf([entry(2, [20, 29]), forked, entry(5, [50, 59])]).map(({ from, to }) => [from, to])).toEqual([

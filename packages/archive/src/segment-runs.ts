@@ -9,9 +9,12 @@ export function runsOf(entries: readonly ManifestEntry[]): SegmentRun[] {
     if (run?.to !== k - 1 || run.chain_after !== chain_before)
       runs.push({ from: k, to: k, entries: count, first_time, last_time, chain_before, chain_after })
     else {
-      // What was empty has no times.
-      if (run.entries === 0) run.first_time = first_time
-      if (count > 0) run.last_time = last_time
+      // What was empty has no times. The server's clock may have been set back between two of them.
+      if (run.entries === 0) Object.assign(run, { first_time, last_time })
+      else if (count > 0) {
+        run.first_time = Math.min(run.first_time, first_time)
+        run.last_time = Math.max(run.last_time, last_time)
+      }
       run.entries += count
       run.to = k
       run.chain_after = chain_after

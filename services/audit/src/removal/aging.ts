@@ -3,6 +3,7 @@ import type { Clock, Custody } from '@passover/core'
 import type { ArchiveRetention } from '../logging.js'
 import { Looking } from '../looking.js'
 import { Clearing, type ClearingDeps } from './clearing.js'
+import { Damaged } from './damaged.js'
 import { isHeld } from './held.js'
 import type { IdDeps } from './id-uses.js'
 import { Telling } from './telling.js'
@@ -36,6 +37,7 @@ export class Aging {
   private kept: Spanned[] | undefined
   private newest = -1
   private readonly again = new Map<number, number>()
+  private readonly damaged = new Damaged()
   private readonly looking: Looking
   private readonly telling: Telling
   private readonly clearing: Clearing
@@ -47,7 +49,7 @@ export class Aging {
     this.clearing = new Clearing(deps, this.telling)
     this.looking = new Looking(
       () => this.work(),
-      (error) => deps.log.warn({ err: error }, 'nothing removed from the archive'),
+      (error) => deps.log.warn({ err: error }, 'not all that is due leaves the archive'),
     )
   }
 
@@ -66,7 +68,12 @@ export class Aging {
   }
 
   private async work(): Promise<void> {
-    const { bus, archive, clock, watch } = this.deps
+    await this.age()
+    this.damaged.tell()
+  }
+
+  private async age(): Promise<void> {
+    const { bus, archive, watch } = this.deps
     if (!bus.clockMeasured || !(await this.telling.isBegun())) return
     const retention = this.deps.retention()
     if (retention === undefined) return
@@ -74,29 +81,39 @@ export class Aging {
     if (!archive.finder.complete) return
     await this.readNewer()
     const before = bus.now() - retention.days * DAY_MS
-    const due = this.agedBefore(before).filter(({ k }) => (this.again.get(k) ?? 0) <= clock.monotonic())
-    if (!this.isWorthIt(due, before, retention)) return
+    const due = this.dueBefore(before)
+    // What was told is finished.
+    const some = this.isWorthIt(due, before, retention) ? due : due.filter(({ k }) => watch.custody.toldOf(k))
+    if (some.length === 0) return
     const { position } = await watch.current()
-    const going = await this.thatMayGo(due.slice(0, BATCH), retention)
+    const told: ManifestEntry[] = []
     const untold: ManifestEntry[] = []
-    for (const entry of going) if (!(await this.telling.tells(entry.k))) untold.push(entry)
-    if (untold.length > 0 && !(await this.telling.tell(untold, retention, position))) return
-    for (const { k } of going) {
+    for (const entry of await this.thatMayGo(some.slice(0, BATCH), retention))
+      ((await this.telling.tells(entry.k)) ? told : untold).push(entry)
+    // What made it worth it may have to stay.
+    if (this.isWorthIt(untold, before, retention)) {
+      // That may have taken minutes: what is told is what is in force now.
+      if (!this.isInForce(retention) || !(await this.telling.tell(untold, retention, position))) return
+      told.push(...untold)
+    }
+    for (const { k } of told) {
       // One may take seconds: who asked meanwhile that more is kept is heard before the next.
       if (this.looking.stopped || this.deps.retention()?.days !== retention.days) return
-      if (await this.remove(k, retention.days)) this.done(k)
+      if (await this.damaged.unless(k, () => this.remove(k, retention.days))) this.done(k)
       else this.putOff(k, retention)
     }
   }
 
-  /** What is told stays in the stream for good: a few that are due wait for others, but not for long. What was told is finished. */
+  private isInForce({ days, policy }: ArchiveRetention): boolean {
+    const now = this.deps.retention()
+    return now?.days === days && now.policy === policy
+  }
+
+  /** What is told stays in the stream for good: a few that are due wait for others, but not for long. */
   private isWorthIt(due: readonly Spanned[], before: number, { days }: ArchiveRetention): boolean {
     const oldest = due.find(({ count }) => count > 0)
     const patience = Math.min(PATIENCE_MS, (days * DAY_MS) / 24)
-    return (
-      oldest !== undefined &&
-      (due.length >= BATCH || before - oldest.last_time >= patience || due.some(({ k }) => this.deps.watch.custody.toldOf(k)))
-    )
+    return due.length >= BATCH || (oldest !== undefined && before - oldest.last_time >= patience)
   }
 
   /** Of which nothing keeps them. */
@@ -104,15 +121,20 @@ export class Aging {
     const going: ManifestEntry[] = []
     for (const { k } of due) {
       if (this.looking.stopped) return []
-      const entry = await this.deps.manifest.entry(k)
-      if (entry && !entry.removed && (await this.mayGo(k))) going.push(entry)
-      else if (entry && !entry.removed) this.putOff(k, retention)
-      else {
-        if (entry) await this.clearing.clean(entry)
-        this.done(k)
-      }
+      const found = await this.damaged.unless(k, () => this.thatGoes(k))
+      if (found === 'gone') this.done(k)
+      else if (found) going.push(found)
+      else this.putOff(k, retention)
     }
     return going
+  }
+
+  /** Undefined: it may not go yet. */
+  private async thatGoes(k: number): Promise<ManifestEntry | 'gone' | undefined> {
+    const entry = await this.deps.manifest.entry(k)
+    if (entry && !entry.removed) return (await this.mayGo(k)) ? entry : undefined
+    if (entry) await this.clearing.clean(entry)
+    return 'gone'
   }
 
   private async mayGo(k: number): Promise<boolean> {
@@ -130,6 +152,12 @@ export class Aging {
     this.again.set(k, this.deps.clock.monotonic() + Math.min(AGAIN_MS, days * DAY_MS))
   }
 
+  private dueBefore(before: number): Spanned[] {
+    const aged = this.agedBefore(before)
+    this.damaged.keep(aged)
+    return aged.filter(({ k }) => (this.again.get(k) ?? 0) <= this.deps.clock.monotonic())
+  }
+
   /** An empty segment is as old as what comes after it. */
   private agedBefore(before: number): Spanned[] {
     const kept = this.kept ?? []
@@ -142,7 +170,7 @@ export class Aging {
     if (!this.kept) {
       const all = await manifest.all()
       await this.finish(all)
-      this.kept = all.filter(({ removed }) => !removed).map(spanOf)
+      this.kept = all.filter(({ k, removed }) => !removed || this.damaged.has(k)).map(spanOf)
       this.newest = all.at(-1)?.k ?? -1
     }
     const newest = (await manifest.newest())?.k ?? -1
@@ -157,7 +185,10 @@ export class Aging {
   /** What a crash left of segments that were removed. */
   private async finish(entries: readonly ManifestEntry[]): Promise<void> {
     const there = new Set(await this.deps.objects.list())
-    for (const entry of entries) if (entry.removed && (there.has(entry.object) || there.has(entry.index))) await this.clearing.clean(entry)
+    for (const entry of entries) {
+      if (entry.removed && (there.has(entry.object) || there.has(entry.index)))
+        await this.damaged.unless(entry.k, () => this.clearing.clean(entry))
+    }
   }
 
   /** False: it may not go yet. */

@@ -9,6 +9,7 @@ import { sweepOrphans, sweepPieces } from '../orphans.js'
 import { recordFilter } from '../records.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
+import { noneStandsRemoved } from './removed-standing.js'
 import { type RewriteDeps, rewriteSegment } from './rewrite.js'
 import { type SessionDeps, type SessionPass, sessionPasses } from './session-passes.js'
 import { batches, idsIn, inPasses } from './tombstones.js'
@@ -88,6 +89,7 @@ export class Erasing {
     if (isEnded(erasure)) return
     const { erase } = erasure
     this.again.delete(erase)
+    await noneStandsRemoved(this.deps.manifest, this.deps.objects)
     const before = await this.tombstones(erase)
     const passes = await this.unnamed(erasure, before)
     const refusal = before.length === 0 ? this.refusal(erasure, passes) : undefined

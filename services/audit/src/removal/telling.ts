@@ -42,6 +42,13 @@ export class Telling {
 
   /** Whether an event told of a segment of this very archive: one that was lost and sealed anew has another chain. */
   async tells(k: number): Promise<boolean> {
+    if (await this.knows(k)) return true
+    // Another audit may have told it just now.
+    await this.deps.watch.current()
+    return await this.knows(k)
+  }
+
+  private async knows(k: number): Promise<boolean> {
     const run = this.deps.watch.custody.toldOf(k)
     return run !== undefined && (await this.deps.manifest.entry(run.to))?.chain_after === run.chain_after
   }
