@@ -128,13 +128,6 @@ export class Manifest {
     return found.sort((a, b) => a.k - b.k)
   }
 
-  /** Which segments the archive keeps no longer. */
-  async removed(): Promise<Set<number>> {
-    const found = new Set<number>()
-    for await (const { value } of this.table.entries('segment.>')) if ('k' in value && value.removed) found.add(value.k)
-    return found
-  }
-
   /** Forgets every segment, so that all the stream holds is sealed anew: entries without objects, or after a gap, are no evidence. */
   async clear(): Promise<void> {
     const keys: string[] = []

@@ -17,11 +17,9 @@ export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Pr
     const k = name.split('.')[0] ?? ''
     byName.set(k, [...(byName.get(k) ?? []), name])
   }
-  // Of a removed one all that stands may be what another wrote of it.
-  const removed = await manifest.removed()
   let swept = 0
   for (const [k, names] of byName) {
-    if (names.length <= 2 && !removed.has(Number(k))) continue
+    if (names.length <= 2) continue
     const found = await manifest.standing(Number(k))
     if (!found) continue
     const { entry, revision } = found
