@@ -1,7 +1,7 @@
 import { encodeFrame, eventOf, segmentOf, segmentRange } from '@passover/archive'
-import { CONTENT_TYPE, decode, encode } from '@passover/bus'
+import { decode } from '@passover/bus'
 import { type Clock, entriesOf } from '@passover/core'
-import { type CustodyBody, type CustodyErasure, custodyBody, type ErasedPass, HEADER, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import { type CustodyErasure, custodyBody, type ErasedPass, HEADER, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { eachOf } from '../delete-segment.js'
 import { Looking } from '../looking.js'
@@ -11,6 +11,7 @@ import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
 import { noneStandsRemoved } from './removed-standing.js'
 import { type RewriteDeps, rewriteSegment } from './rewrite.js'
+import { type Said, say } from './say.js'
 import { type SessionDeps, type SessionPass, sessionPasses } from './session-passes.js'
 import { batches, idsIn, inPasses } from './tombstones.js'
 
@@ -26,9 +27,6 @@ const AT_ONCE = 16
 const WAIT_MS = 300_000
 /** One that failed, after this, and each time after twice as long: all indexes of the archive are looked through for it. */
 const AGAIN_MS = 5_000
-
-type Done = Extract<CustodyBody, { kind: 'erased' | 'refused' | 'done' }>
-type Says<T> = T extends unknown ? Omit<T, 'v'> : never
 
 /**
  * Does the erasures that people asked for (decision 87), one after the other: tombstones first, then all that they stand for, then `done`.
@@ -215,23 +213,9 @@ export class Erasing {
     if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')
   }
 
-  /**
-   * Says what was done; gives its sequence. Undefined: something was said about custody after `position`, and it is looked at again. Throws where
-   * it was not stored.
-   */
-  private async say(said: Says<Done>, position: number): Promise<number | undefined> {
-    const { bus, watch } = this.deps
-    const { subjects } = bus
-    const outcome = await bus.publish({
-      subject: subjects.custody(SYSTEM),
-      headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
-      data: encode({ v: WIRE_VERSION, ...said }),
-      guard: { subject: subjects.all('custody'), sequence: position },
-    })
-    if (outcome.kind === 'lost') return undefined
-    if (outcome.kind !== 'stored') throw new Error(`what was done about erasure ${said.erase} was not stored: ${outcome.kind}`)
-    await watch.current()
-    return outcome.sequence
+  /** Gives its sequence. Undefined: something was said about custody after `position`, and it is looked at again. */
+  private say(said: Extract<Said, { erase: number }>, position: number): Promise<number | undefined> {
+    return say(this.deps, said, { position, failure: `what was done about erasure ${said.erase} was not stored` })
   }
 }
 

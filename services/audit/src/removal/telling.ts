@@ -1,9 +1,9 @@
 import { type Manifest, type ManifestEntry, runsOf } from '@passover/archive'
-import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
-import { type CustodyBody, HEADER, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import type { Bus } from '@passover/bus'
 import type { Logger } from 'pino'
 import type { ArchiveRetention } from '../logging.js'
 import type { CustodyWatch } from './custody-watch.js'
+import { type Said, say } from './say.js'
 
 export interface TellingDeps {
   bus: Pick<Bus, 'publish' | 'subjects'>
@@ -11,9 +11,6 @@ export interface TellingDeps {
   manifest: Pick<Manifest, 'all' | 'entry' | 'newest'>
   watch: Pick<CustodyWatch, 'custody' | 'current'>
 }
-
-type Said = Extract<CustodyBody, { kind: 'removals' | 'removed' }>
-type Says<T> = T extends unknown ? Omit<T, 'v'> : never
 
 /** Of one event; more were removed in none but the strangest archive. */
 const MOST_RUNS = 2_000
@@ -62,18 +59,7 @@ export class Telling {
   }
 
   /** Throws where it is not known whether it was stored. */
-  private async say(said: Says<Said>, position: number): Promise<boolean> {
-    const { bus, watch } = this.deps
-    const { subjects } = bus
-    const outcome = await bus.publish({
-      subject: subjects.custody(SYSTEM),
-      headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
-      data: encode({ v: WIRE_VERSION, ...said }),
-      guard: { subject: subjects.all('custody'), sequence: position },
-    })
-    if (outcome.kind === 'lost') return false
-    if (outcome.kind !== 'stored') throw new Error(`what leaves the archive was not told: ${outcome.kind}`)
-    await watch.current()
-    return true
+  private async say(said: Said, position: number): Promise<boolean> {
+    return (await say(this.deps, said, { position, failure: 'what leaves the archive was not told' })) !== undefined
   }
 }
