@@ -23,27 +23,11 @@ test.concurrent.each(['own', 'loopback'] as const)(
   `no promise is broken under fire, network %s (PASSOVER_SEED=${seed})`,
   async (network) => {
     const dir = await mkdtemp(join(tmpdir(), 'passover-chaos-test-'))
-    const args = [
-      'chaos',
-      '--soak',
-      '--minutes',
-      String(MINUTES[network]),
-      '--seed',
-      String(seed),
-      '--slack',
-      SLACK,
-      '--network',
-      network,
-      '--report',
-      dir,
-      '--json',
-    ]
-    const { stdout, stderr } = await run(args)
-    const report = JSON.parse(stdout) as Omit<ChaosReport, 'report'> & { report: { markdown: string } }
+    const { report, stderr } = await aValidRun(network, dir)
     console.log(
-      `seed ${seed}, ${report.machine?.network}, ${report.seconds} s: ${JSON.stringify({ faults: report.faults, totals: report.verdict?.totals, P4: report.verdict?.promises.P4.counts })}`,
+      `seed ${report.seed}, ${report.machine?.network}, ${report.seconds} s: ${JSON.stringify({ faults: report.faults, totals: report.verdict?.totals, P4: report.verdict?.promises.P4.counts })}`,
     )
-    expect(report, stderr).toMatchObject({ ok: true, failures: [], verify: { ok: true, faults: [] } })
+    expect(report, stderr).toMatchObject({ ok: true, failures: [], voided: [], verify: { ok: true, faults: [] } })
     // What has the last word looked at all of it.
     expect(report.verify.counts.ended).toBe(report.verdict.totals.passes)
     expect(report.faults.seal).toBeGreaterThan(0)
@@ -56,8 +40,25 @@ test.concurrent.each(['own', 'loopback'] as const)(
     expect(await readFile(report.report.markdown, 'utf8')).toContain('no violation')
     await rm(dir, { recursive: true, force: true })
   },
-  LONGEST_MS,
+  2 * LONGEST_MS,
 )
+
+type Report = Omit<ChaosReport, 'report'> & { report: { markdown: string } }
+
+/** A run in which the server lost what it had acknowledged says nothing (decision 86): the next seed is tried, once. */
+async function aValidRun(network: 'own' | 'loopback', dir: string): Promise<{ report: Report; stderr: string }> {
+  const first = await chaos(network, dir, seed)
+  if (first.report.voided.length === 0) return first
+  console.log(`seed ${seed} says nothing: ${first.report.voided.join('; ')}`)
+  return chaos(network, dir, seed + 1)
+}
+
+async function chaos(network: 'own' | 'loopback', dir: string, of: number): Promise<{ report: Report; stderr: string }> {
+  const minutes = String(MINUTES[network])
+  const wanted = ['--soak', '--minutes', minutes, '--seed', String(of), '--slack', SLACK, '--network', network]
+  const { stdout, stderr } = await run(['chaos', ...wanted, '--report', dir, '--json'])
+  return { report: JSON.parse(stdout) as Report, stderr }
+}
 
 /** Of whom the soak mode has measures from first to last: of servers also connections, subscriptions, consumers and messages. */
 function watched({ soak }: Pick<ChaosReport, 'soak'>): string[] {

@@ -18,7 +18,7 @@ const MOST_FAULTS = 5
 export function reportText(report: ChaosReport): string {
   const { verdict, machine } = report
   const sections = [
-    `# Passover under fire: ${report.ok ? 'no violation' : 'NOT OK'}`,
+    `# Passover under fire: ${outcomeText(report)}`,
     `${report.started_at}, ${report.seconds} s in all, seed ${report.seed}, Passover ${report.passover}. Again: \`${report.again}\``,
     `Slack for a busy machine: ${report.options.slack_ms} ms beyond the bound of P2 (1 s while servers and a timekeeper are up, else 5 s after).`,
     `${machine.cpus} processors, ${machine.memory_mib} MiB, ${machine.platform}, Node ${machine.node}, nats-server ${machine.nats_server} × ${report.options.nodes} (R${report.options.nodes}, sync always), network: ${machine.network}, slow links by ${machine.slow_links}, full disk by ${machine.full_disk}.`,
@@ -55,15 +55,22 @@ export function reportText(report: ChaosReport): string {
   return `${sections.filter(Boolean).join('\n\n')}\n`
 }
 
+/** What a run says, in a word or two. */
+export function outcomeText({ ok, voided }: Pick<ChaosReport, 'ok' | 'voided'>): string {
+  if (voided.length > 0) return 'SAYS NOTHING'
+  return ok ? 'no violation' : 'NOT OK'
+}
+
 /** What `passover verify` said, in a line. */
 export function verifyText({ ok, segments, counts, faults, remarks }: Verified): string {
   const looked = `${segments} segments and the stream after them; ${countsText(counts)}; remarks ${remarks}`
   return `${ok ? 'everything holds together' : `NOT OK: ${faults.slice(0, MOST_FAULTS).join('; ')}`} (${looked})`
 }
 
-function violations({ verdict, failures }: ChaosReport): string[] {
+function violations({ verdict, failures, voided }: ChaosReport): string[] {
   const found = Object.entries(verdict.promises).flatMap(([name, { violations: all }]) => all.map((what) => `- ${name}: ${what}`))
   return [
+    ...(voided.length > 0 ? ['### Why the run says nothing, for or against a promise', voided.map((what) => `- ${what}`).join('\n')] : []),
     ...(found.length > 0 ? [`### ${found.length} violations`, found.slice(0, MOST_VIOLATIONS).join('\n')] : []),
     ...(failures.length > 0 ? ['### What failed in the run itself', failures.map((what) => `- ${what}`).join('\n')] : []),
   ]

@@ -39,6 +39,8 @@ export interface ChaosReport {
   verify: Verified
   /** What went wrong with the run itself: processes that crashed, faults that failed, who never answered. */
   failures: string[]
+  /** Why the run says nothing, for or against a promise: the server lost what it had acknowledged (decision 86). Empty: it is valid. */
+  voided: string[]
   soak?: SoakReport
   schedule: readonly PlannedFault[]
   done: readonly DoneFault[]

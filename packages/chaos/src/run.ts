@@ -59,7 +59,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
   const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
   const { dir, ...asked } = options
   return {
-    ok: verdict.ok && verify.ok && failures.length === 0,
+    ok: verdict.ok && verify.ok && failures.length === 0 && troublemaker.voided.length === 0,
     passover: home.passover,
     seed: options.seed,
     again: commandOf(options),
@@ -73,6 +73,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
     verdict,
     verify,
     failures,
+    voided: troublemaker.voided,
     ...(soak && { soak }),
     schedule,
     done: troublemaker.done,

@@ -1,5 +1,6 @@
 import type { Arena } from './arena.js'
 import type { Trouble } from './check/found.js'
+import { RunIsVoid } from './faults/fault.js'
 import { FAULT_OF } from './faults/index.js'
 import type { DoneFault } from './log.js'
 import { CLUSTER_FAULTS, type PlannedFault, PROCESS_FAULTS } from './schedule.js'
@@ -12,6 +13,8 @@ export class Troublemaker {
   readonly done: DoneFault[] = []
   /** Faults that could not be carried out, and servers that did not recover. */
   readonly failures: string[] = []
+  /** Why the run says nothing, for or against a promise. */
+  readonly voided: string[] = []
   readonly #arena: Arena
   readonly #stop: AbortSignal
   readonly #under = new Set<Promise<void>>()
@@ -75,7 +78,9 @@ export class Troublemaker {
       const how = 'done' in hurt ? { what: hurt.done } : { what: hurt.skipped, skipped: true as const }
       this.done.push({ ...planned, began, mended, recovered: Date.now(), ...how })
     } catch (error) {
-      this.failures.push(`${planned.fault} ${planned.target}: ${error instanceof Error ? error.message : String(error)}`)
+      const why = `${planned.fault} ${planned.target}: ${error instanceof Error ? error.message : String(error)}`
+      const list = error instanceof RunIsVoid ? this.voided : this.failures
+      list.push(why)
     }
   }
 

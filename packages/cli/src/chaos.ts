@@ -10,6 +10,7 @@ import {
   countsText,
   FAULTS,
   type FaultName,
+  outcomeText,
   PROMISE_TEXT,
   runChaos,
   verdictText,
@@ -27,7 +28,7 @@ import { VERSION } from './version.js'
 const LEAST_WINDOW_MS = 1_000
 const ITSELF = [process.execPath, fileURLToPath(new URL('../bin/passover.js', import.meta.url))]
 
-/** Runs it, writes the report, prints the verdict. 1 where a promise was broken or the run failed. */
+/** Runs it, writes the report, prints the verdict. 1 where a promise was broken, the run failed, or it says nothing. */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {
   const faults = faultsOf(flags.faults)
   if (flags.idWindow !== undefined && flags.idWindow < LEAST_WINDOW_MS) throw usage('--id-window takes at least 1s')
@@ -102,8 +103,9 @@ function summary(report: ChaosReport, { terminal, paths, kept }: Shown): string 
     `Faults: ${countsText(report.faults)}`,
     `${report.verify.ok ? green('✓') : red('✗')} passover verify: ${verifyText(report.verify)}`,
     ...report.failures.map((what) => red(`✗ ${what}`)),
+    ...report.voided.map((what) => red(`✗ says nothing, for or against a promise: ${what}`)),
     ...report.left_out.map((what) => dim(`left out: ${what}`)),
-    `${report.ok ? green('No violation') : red('NOT OK')} in ${report.seconds} s, seed ${report.seed}. Report: ${paths.markdown}`,
+    `${report.ok ? green('No violation') : red(outcomeText(report))} in ${report.seconds} s, seed ${report.seed}. Report: ${paths.markdown}`,
     ...(kept ? [`What it left: ${kept}`] : []),
     dim(`Again: ${report.again}`),
   ].join('\n')

@@ -6,3 +6,6 @@ export type Hurt = { done: string } | { skipped: string }
 
 /** Hurts, waits the planned time, and mends. It returns when the trouble itself is over, not when all have recovered. */
 export type Fault = (arena: Arena, planned: PlannedFault, stop: AbortSignal) => Promise<Hurt>
+
+/** The server lost what it had acknowledged, and a run in which that happened says nothing, for or against a promise (decision 86). */
+export class RunIsVoid extends Error {}

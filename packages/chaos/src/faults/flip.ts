@@ -2,26 +2,29 @@ import { open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BETWEEN, type Cluster, type Node } from '../cluster.js'
 import { seeded } from '../seeded.js'
-import { pause } from '../wait.js'
-import type { Fault } from './fault.js'
+import { eventually, pause } from '../wait.js'
+import { type Fault, RunIsVoid } from './fault.js'
 
 const MOST_BYTES = 8
+const RELIEVED_MS = 60_000
 
 /**
  * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
  * longer read, the rest of the block with it, and is not always mended by the others (decision 60). So after a while its copy is taken away and it
- * copies all anew, as whoever runs it must do.
+ * copies all anew, as whoever runs it must do. It is started when another one leads: back before that, it is as likely as any to be chosen.
  */
 export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   const node = arena.cluster.node(target)
   const chosen = seeded(salt)
   await node.kill()
   const blocks = await blocksIn(join(node.dir, 'jetstream'))
-  const block = blocks.length > 0 ? chosen.pick(blocks) : undefined
+  const isRelieved = await eventually(async () => isAnother(await arena.cluster.leader(), node), { deadline_ms: RELIEVED_MS })
+  const block = isRelieved && blocks.length > 0 ? chosen.pick(blocks) : undefined
   const bytes = chosen.between(1, MOST_BYTES)
   if (block) await turnOver(block, bytes, chosen.next())
   await node.start()
   await pause(for_ms, stop)
+  if (!isRelieved) return { skipped: `nobody led the stream ${RELIEVED_MS} ms after server ${target} was killed` }
   if (!block) return { skipped: `server ${target} has no blocks yet` }
   const damage = await damageOf(arena.cluster, node)
   await node.kill()
@@ -29,10 +32,14 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   await node.start()
   // What others were told by it is lost by the server, not by us: nothing is promised of a run in which that happened.
   if (damage.led && damage.missing > BETWEEN)
-    throw new Error(`the damaged replica led the stream, with ${damage.missing} messages missing: the run says nothing (decision 86)`)
+    throw new RunIsVoid(`the damaged replica led the stream, with ${damage.missing} messages missing (decision 86)`)
   return {
     done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${damage.missing} messages and copied all anew after ${for_ms} ms`,
   }
+}
+
+function isAnother(leader: Node | undefined, than: Node): boolean {
+  return leader !== undefined && leader !== than
 }
 
 /** How many messages less than the fullest replica it has, and whether it is the one that everybody is told by. */
