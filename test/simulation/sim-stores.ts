@@ -167,8 +167,10 @@ export class SimObjects implements ObjectStore {
 
   async put(name: string, data: ObjectData, meta: Record<string, string> = {}): Promise<void> {
     if (data instanceof ReadableStream) throw new TypeError('the simulation has no streams')
-    const whole = data instanceof Uint8Array ? data : Buffer.concat(data)
-    await this.#ask(() => Boolean(this.#objects.set(name, { data: whole, meta })))
+    const pieces: Uint8Array[] = []
+    if (data instanceof Uint8Array) pieces.push(data)
+    else for await (const piece of data) pieces.push(piece)
+    await this.#ask(() => Boolean(this.#objects.set(name, { data: Buffer.concat(pieces), meta })))
   }
   async get(name: string): Promise<Uint8Array | undefined> {
     return (await this.#ask(() => ({ found: this.#objects.get(name) }))).found?.data

@@ -29,7 +29,7 @@ export interface TableExtent {
 }
 
 /** What an object is made of: all of it, or pieces of any size. */
-export type ObjectData = Uint8Array | readonly Uint8Array[] | ReadableStream<Uint8Array>
+export type ObjectData = Uint8Array | readonly Uint8Array[] | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
 /** A typed key-value bucket. */
 export interface Table<T> {

@@ -33,7 +33,11 @@ function fold(): OpenPasses {
 function storeOf() {
   const objects = new Map<string, Uint8Array>()
   const store = {
-    put: async (name: string, data: ObjectData) => void objects.set(name, Buffer.concat([data].flat() as Uint8Array[])),
+    put: async (name: string, data: ObjectData) => {
+      const pieces: Uint8Array[] = []
+      for await (const piece of data as AsyncIterable<Uint8Array>) pieces.push(piece)
+      objects.set(name, Buffer.concat(pieces))
+    },
     get: async (name: string) => objects.get(name),
   } as unknown as ObjectStore
   const message = async (sequence: number) => ({ sequence, time: START }) as Stored
@@ -67,7 +71,7 @@ describe('a snapshot', () => {
     const bytes = packed.reduce((sum, { length }) => sum + length, 0)
     expect(Math.max(...packed.map(({ length }) => length)), 'nothing joins them').toBeLessThan(bytes / 5)
     const { store, bus } = storeOf()
-    expect(await storeSnapshot(store, 0, packed)).toBe(1)
+    expect(await storeSnapshot(store, 0, { packed, rest })).toBe(1)
     const found = await loadSnapshot(bus, store, RULES)
     expect(found).toMatchObject({ position: 2 * COUNT, decided: ['alice/audit/pass-00000001'], turn: 1 })
     expect(found?.open.snapshot()).toEqual(open.snapshot())
@@ -75,7 +79,7 @@ describe('a snapshot', () => {
 
   test('of nothing is one too', async () => {
     const { store, bus } = storeOf()
-    await storeSnapshot(store, 0, await packSnapshot(known(new OpenPasses(RULES))))
+    await storeSnapshot(store, 0, { packed: await packSnapshot(known(new OpenPasses(RULES))) })
     expect((await loadSnapshot(bus, store, RULES))?.open.size).toBe(0)
   })
 
@@ -85,7 +89,7 @@ describe('a snapshot', () => {
     if (!body.ok) throw new Error('not packed')
     const snapshot = body.value as { slices: Uint8Array[] }
     snapshot.slices[1] = Uint8Array.of(0xc1)
-    await storeSnapshot(store, 0, encode(snapshot, 'msgpack'))
+    await storeSnapshot(store, 0, { packed: [encode(snapshot, 'msgpack')] })
     expect(await loadSnapshot(bus, store, RULES)).toBeUndefined()
   })
 })

@@ -1,4 +1,4 @@
-import { type Bus, decode, encode, type ObjectData, type ObjectStore } from '@passover/bus'
+import { type Bus, decode, encode, type ObjectStore } from '@passover/bus'
 import { joinSlices, OpenPasses, type OpenRules, type OpenSnapshot } from '@passover/core'
 import type { AdvisoryFact } from '@passover/schemas'
 
@@ -9,6 +9,11 @@ const LIST = 0xdd
 const BYTES = 0xc6
 /** Passes packed at a time: about a millisecond, after which others have their turn. 100,000 at once would take half a second. */
 const SLICE = 200
+/** Bytes written at a time: a chunk of the object. */
+const WRITTEN = 128 * 1024
+
+/** Called after each slice and each chunk: when it settles, the next one is due. */
+export type Rest = () => Promise<void>
 
 /** What a timekeeper knows, at a position of the stream. */
 export interface Known {
@@ -45,7 +50,7 @@ interface Read {
  */
 export async function packSnapshot(
   known: Omit<Known, 'turn'>,
-  { at_a_time = SLICE, rest = others }: { at_a_time?: number; rest?: () => Promise<void> } = {},
+  { at_a_time = SLICE, rest = others }: { at_a_time?: number; rest?: Rest } = {},
 ): Promise<Uint8Array[]> {
   const { open, advisories, decided, position, time } = known
   const slices: Uint8Array[] = []
@@ -68,12 +73,28 @@ function sized(type: number, size: number): Uint8Array {
 }
 
 /**
- * Stores a snapshot in place of the older one; gives the turn of the next one.
+ * Stores a snapshot in place of the older one, and `rests` after each chunk; gives the turn of the next one.
  * Any timekeeper may go on from any one's: it is a pure fold of the stream.
  */
-export async function storeSnapshot(store: ObjectStore, turn: number, packed: ObjectData): Promise<number> {
-  await store.put(nameOf(turn), packed)
+export async function storeSnapshot(
+  store: Pick<ObjectStore, 'put'>,
+  turn: number,
+  { packed, rest = others }: { packed: readonly Uint8Array[]; rest?: Rest },
+): Promise<number> {
+  await store.put(nameOf(turn), resting(packed, rest))
   return turn + 1
+}
+
+async function* resting(pieces: readonly Uint8Array[], rest: Rest): AsyncGenerator<Uint8Array> {
+  let bytes = 0
+  for (const piece of pieces) {
+    if (bytes >= WRITTEN) {
+      bytes = 0
+      await rest()
+    }
+    bytes += piece.length
+    yield piece
+  }
 }
 
 /** The newest snapshot that is whole and fits the stream; undefined: the stream is to be read from its start. */

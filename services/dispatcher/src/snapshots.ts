@@ -2,10 +2,10 @@ import type { ObjectStore } from '@passover/bus'
 import type { Context } from './context.js'
 import { type Known, packSnapshot, storeSnapshot } from './snapshot.js'
 
-/** A snapshot may take this part of the time, half of which it rests: the more is open, the rarer they are. */
-const SHARE = 0.1
-/** After each millisecond of packing: others need the processor, too. */
-const REST_MS = 1
+/** So much of the time may be worked at snapshots: the more is open, the rarer they are. */
+const SHARE = 0.05
+/** After each millisecond of packing, and each chunk that is stored: whoever passes something over meanwhile waits for one of them, not for them all. */
+const REST_MS = 9
 
 /** Keeps what a timekeeper knows, now and then. */
 export class Snapshots {
@@ -16,6 +16,8 @@ export class Snapshots {
   #stopped = false
   #saved: number
   #turn: number
+  /** For how long the one that is being kept has rested. */
+  #rested = 0
   #saving: Promise<void> | undefined
 
   /** `known` gives undefined while nothing may be kept. */
@@ -31,11 +33,12 @@ export class Snapshots {
     const { clock, log } = this.#context.deps
     this.#timer = clock.after(ms, () => {
       const begun = clock.monotonic()
+      this.#rested = 0
       void this.save()
         .catch((error: unknown) => log.warn({ err: error }, 'snapshot not stored'))
         .finally(() => {
-          const rest = (clock.monotonic() - begun) / SHARE
-          if (!this.#stopped) this.schedule(Math.max(this.#context.options.snapshot_ms, rest))
+          const worked = clock.monotonic() - begun - this.#rested
+          if (!this.#stopped) this.schedule(Math.max(this.#context.options.snapshot_ms, worked / SHARE))
         })
     })
   }
@@ -53,9 +56,11 @@ export class Snapshots {
   }
 
   /** Not when it is the last one, which a stopping process waits for. */
-  #rest(): Promise<void> {
+  async #rest(): Promise<void> {
     const { clock } = this.#context.deps
-    return new Promise((resolve) => (this.#stopped ? setImmediate(resolve) : clock.after(REST_MS, resolve)))
+    const since = clock.monotonic()
+    await new Promise<void>((resolve) => (this.#stopped ? setImmediate(resolve) : clock.after(REST_MS, resolve)))
+    this.#rested += clock.monotonic() - since
   }
 
   async #save(): Promise<void> {
@@ -63,8 +68,9 @@ export class Snapshots {
     await faults?.at('snapshot:before-put')
     const known = this.#known()
     if (!known || known.position === this.#saved) return
-    const packed = await packSnapshot(known, { rest: () => this.#rest() })
-    this.#turn = await storeSnapshot(this.#store, this.#turn, packed)
+    const rest = () => this.#rest()
+    const packed = await packSnapshot(known, { rest })
+    this.#turn = await storeSnapshot(this.#store, this.#turn, { packed, rest })
     this.#saved = known.position
     await faults?.at('snapshot:after-put')
   }
