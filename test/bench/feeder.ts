@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setPriority } from 'node:os'
 import { type Bus, encode, type Following, openBus, splitContext } from '@passover/bus'
 import { admit, completeOutput, packControl, packOutput, packSequences, requestDigest, sessionToken } from '@passover/core'
 import {
@@ -167,7 +168,8 @@ class Feeder {
   }
 }
 
-await serveRole<{ servers: string }>(async ({ servers }) => {
+await serveRole<{ servers: string; niceness?: number }>(async ({ servers, niceness }) => {
+  setPriority(niceness ?? 0)
   const { feeder } = await Feeder.open(servers)
   return async (command) => {
     await feeder.feed(command as unknown as Feed)

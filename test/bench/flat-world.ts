@@ -51,17 +51,27 @@ export class FlatWorld implements AsyncDisposable {
     private readonly id_window_ms: number,
   ) {}
 
-  static async start({ id_window_ms, load }: { id_window_ms: number; load: FlatLoad }): Promise<FlatWorld> {
+  /** `niceness`, of the feeder: what it uses of these processors, which in earnest agents do not share, is not to be measured. */
+  static async start({ id_window_ms, load, niceness }: { id_window_ms: number; load: FlatLoad; niceness?: number }): Promise<FlatWorld> {
     process.env.PASSOVER_ID_WINDOW_MS = String(id_window_ms)
     const folder = mkdtempSync(join(tmpdir(), 'passover-flat-'))
     const server = await startServer({ dir: folder, config: { sync: SYNC } })
     const roles = new Map<string, Role>()
     for (const role of PARTS[load]) {
       const script = role === 'feeder' ? './feeder.js' : './product.js'
-      roles.set(role, await startRole(script, { role, servers: server.url }))
+      roles.set(role, await startRole(script, { role, servers: server.url, ...(role === 'feeder' && { niceness }) }))
     }
     const bus = await openBus({ servers: [server.url], identity: 'passover' })
     return new FlatWorld({ folder, server, bus }, roles, id_window_ms)
+  }
+
+  get url(): string {
+    return this.running.server.url
+  }
+
+  /** When the audit has everything. */
+  async settled(): Promise<void> {
+    await this.roles.get('audit')?.ask({ settle: true })
   }
 
   /** So many passes at this rate (a second): what saturates two processors says nothing about what is kept. */
