@@ -45,7 +45,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
   )
   const archive = new Archive(manifest, objects)
-  const custody = await CustodyWatch.open({ bus, log, sealed: start.newest?.k ?? -1 })
+  const custody = await CustodyWatch.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1 })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
   let dead: DeadLetters | undefined
   const allRead = forgetsErased(parts, { archive, dead: () => dead })

@@ -3,8 +3,8 @@ import { readHeaders, type Stored, Subjects } from '@passover/bus'
 import { expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './delete-segment.js'
 
-function message(sequence: number, time: number, subject = 'acknowledged.alice'): Stored {
-  const headers = readHeaders('NATS/1.0\r\n\r\n')
+function message(sequence: number, time: number, subject = 'acknowledged.alice', said = ''): Stored {
+  const headers = readHeaders(`NATS/1.0\r\n${said}\r\n`)
   return { sequence, time, subject, headers, data: new Uint8Array() }
 }
 
@@ -15,10 +15,12 @@ async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
   const deleted: number[] = []
   const journal = {
     message: async (sequence: number) => stored.find((one) => one.sequence === sequence),
+    last: async (subject: string) => stored.findLast((one) => one.subject === subject),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
-  const bus = { subjects: new Subjects(), journal }
-  const deps = { bus, clock, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  const bus = { subjects: new Subjects(), journal, now: () => 1_000_000 }
+  const [agents, isHeld] = [new Map(), async () => false]
+  const deps = { bus, clock, agents, isHeld, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
   await new SegmentDeleter(deps).run({ entry: { k: 0 } as ManifestEntry, messages: archived }, () => false)
   return deleted.sort((a, b) => a - b)
 }
@@ -34,6 +36,18 @@ it('deletes what was archived, what of it is gone already included', async () =>
 it('deletes nothing where the stream has something else at those sequences', async () => {
   const others = [...archived.slice(0, 2), message(3, 999)]
   await expect(gone(archived, others)).rejects.toThrow('sequence 3 of the stream is not what was archived')
+})
+
+// Found by the simulation (seed 2729): where its answer stands in a later segment, it went with the other pass, two windows too early.
+it('leaves a request that was refused under a name of its own to its answer', async () => {
+  const id = 'Passover-Id: given-id-1\r\n'
+  const [first, second] = [message(1, 100, 'request.audit.alice', id), message(2, 200, 'request.audit.alice', id)]
+  const guard = 'Nats-Expected-Last-Subject-Sequence: 0\r\nNats-Expected-Last-Subject-Sequence-Subject: *.alice.audit.given-id-1.*\r\n'
+  const ended = message(3, 300, 'return.alice.audit.given-id-1.passover', `${guard}Passover-Request: 1\r\nPassover-Code: E003\r\n`)
+  const pass = [first, second, ended]
+  expect(await gone(pass, pass)).toEqual([1, 2, 3])
+  const refusal = message(5_000, 400, 'return.alice.audit.bad-000000002.passover', 'Passover-Request: 2\r\n')
+  expect(await gone(pass, [...pass, refusal])).toEqual([1, 3])
 })
 
 // Fails where reads are as many as deletions: those may be some thousand, and the server works off one after the other.

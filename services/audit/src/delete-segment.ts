@@ -146,25 +146,33 @@ export class SegmentDeleter {
 
   /** Nothing but requests, and nothing that answered them: they wait for the timekeeper. */
   private async isUnanswered({ memory, facts }: Leaving): Promise<boolean> {
-    const { journal, subjects } = this.deps.bus
     const { key } = memory
     if (memory.journal.state !== 'none') return false
     for (const { type, sequence } of facts.values()) {
       if (type !== 'request') continue
-      const answer = await journal.last(subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM))
       // With its answer it goes; without one it is open.
-      if (answer || (await journal.message(sequence))) return true
+      if ((await this.isAnsweredApart(key, sequence)) || (await this.deps.bus.journal.message(sequence))) return true
     }
     return false
   }
 
+  /** A request that was refused under a name of its own goes with its answer, which is younger, and may stand in a later segment. */
+  private async isAnsweredApart(key: PassKey, sequence: number): Promise<boolean> {
+    const { journal, subjects } = this.deps.bus
+    return (await journal.last(subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM))) !== undefined
+  }
+
   private async deletePass({ memory, facts }: Leaving): Promise<void> {
+    const { key } = memory
+    const all = [...facts.values()]
+    const named = new Set(all.flatMap((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? []) : [])))
     const requests: number[] = []
-    for (const fact of facts.values()) {
-      const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
-      if (named !== undefined && !facts.has(named) && (await this.isRequestOf(memory.key, named))) requests.push(named)
-    }
-    for (const sequence of [...requests, ...deletionOrder([...facts.values()], this.deps.rules)]) await this.delete(sequence)
+    for (const sequence of named) if (!facts.has(sequence) && (await this.isRequestOf(key, sequence))) requests.push(sequence)
+    const apart = new Set<number>()
+    for (const { type, sequence } of all)
+      if (type === 'request' && !named.has(sequence) && (await this.isAnsweredApart(key, sequence))) apart.add(sequence)
+    const own = all.filter(({ sequence }) => !apart.has(sequence))
+    for (const sequence of [...requests, ...deletionOrder(own, this.deps.rules)]) await this.delete(sequence)
     this.passes++
   }
 

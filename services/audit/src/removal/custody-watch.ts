@@ -1,7 +1,7 @@
 import { type ErasedEntry, segmentOf } from '@passover/archive'
 import type { Bus, Following, Stored } from '@passover/bus'
 import { decode } from '@passover/bus'
-import { Custody, entriesOf } from '@passover/core'
+import { type Clock, Custody, entriesOf } from '@passover/core'
 import { type CustodyBody, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
 
@@ -20,11 +20,11 @@ export class CustodyWatch implements AsyncDisposable {
   private readonly going = new Map<number, Set<number>>()
   private reader: Following | undefined
 
-  private constructor(private readonly bus: Bus) {}
+  private constructor(private readonly deps: { bus: Bus; clock: Clock }) {}
 
   /** Settles when it knows all that was said before. `sealed`: the newest segment that is. */
-  static async open({ bus, log, sealed }: { bus: Bus; log: Logger; sealed: number }): Promise<CustodyWatch> {
-    const watch = new CustodyWatch(bus)
+  static async open({ bus, clock, log, sealed }: { bus: Bus; clock: Clock; log: Logger; sealed: number }): Promise<CustodyWatch> {
+    const watch = new CustodyWatch({ bus, clock })
     watch.sealed = sealed
     watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => watch.take(stored, log))
     await Promise.race([watch.reader.caughtUp, watch.reader.closed])
@@ -33,10 +33,11 @@ export class CustodyWatch implements AsyncDisposable {
 
   /** Settles when everything is known that is stored by now. Throws where that takes too long. */
   async current(): Promise<Custody> {
-    const newest = await this.bus.journal.newest(this.bus.subjects.all('custody'))
+    const { bus, clock } = this.deps
+    const newest = await bus.journal.newest(bus.subjects.all('custody'))
     for (let waited = 0; newest && this.custody.position < newest.sequence; waited += LOOK_MS) {
       if (waited >= MOST_MS) throw new Error(`what was said about custody at ${newest.sequence} is not read yet`)
-      await new Promise((done) => setTimeout(done, LOOK_MS))
+      await new Promise<void>((done) => clock.after(LOOK_MS, done))
     }
     return this.custody
   }
@@ -64,7 +65,7 @@ export class CustodyWatch implements AsyncDisposable {
   }
 
   private take({ sequence, time, subject, headers, data }: Stored, log: Logger): void {
-    const parsed = this.bus.subjects.parse(subject)
+    const parsed = this.deps.bus.subjects.parse(subject)
     if (parsed.kind !== 'custody' || sequence <= this.custody.position) return
     const body = decode(data, headers.get(HEADER.contentType))
     const counted = this.custody.take({ sequence, time, sender: parsed.person, body: body.ok ? body.value : undefined })
