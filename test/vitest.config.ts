@@ -61,7 +61,9 @@ export default defineConfig({
           include: ['test/chaos/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
+          // After all others, two at a time: each of them has a dozen processes.
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
         },
       },
     ],
