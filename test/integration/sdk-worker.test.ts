@@ -62,6 +62,35 @@ describe('a worker', () => {
     expect(first).toContain('low')
   })
 
+  // Found by `passover chaos` (decision 119): what is young is begun without a look at its journal.
+  it('does not begin what was ended before it came', async () => {
+    const alice = await world.agent('alice')
+    const engaged = await world.agent('engaged')
+    const begun: string[] = []
+    let release: () => void = () => undefined
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    await using _worker = await engaged.onPass(
+      async ({ reason }) => {
+        begun.push(reason)
+        if (reason === 'first') await released
+        return 'ok'
+      },
+      { concurrency: 1 },
+    )
+    const ask = (reason: string) => alice.passOver({ subagent: 'engaged', reason, work_context })
+    const first = ask('first')
+    await until(() => begun.length === 1, { what: 'the first one runs' })
+    const second = ask('second')
+    await until(async () => (await second.status()) === 'waiting_for_return', { what: 'the second one is dispatched' })
+    await second.cancel()
+    await expect(second).rejects.toMatchObject({ code: 'E043' })
+    release()
+    await Promise.all([first, ask('third')])
+    expect(begun).toEqual(['first', 'third'])
+  })
+
   it('finishes what runs when it is drained, and hands back what does not finish', async () => {
     const alice = await world.agent('alice')
     const first = await world.agent('drained')

@@ -2,6 +2,7 @@ import { type Delivery, type Heard, type Hearing, type Listed, Roster, type Work
 import { PassOverError } from '@passover/core'
 import type { HealthReport, PassKey, Slot } from '@passover/schemas'
 import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
+import { Endings } from './endings.js'
 import { type Disposal, execute } from './execute.js'
 import { viewRules } from './id-window.js'
 import { Leases } from './lease.js'
@@ -54,6 +55,7 @@ export class WorkerLoop implements Worker {
   readonly #leases: Leases
   readonly #health: WorkerHealth
   readonly #active = new Roster<Active>()
+  readonly #endings = new Endings()
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
@@ -116,9 +118,10 @@ export class WorkerLoop implements Worker {
     return this.drain()
   }
 
-  /** `passover` ended a pass of this subagent: whatever of it is here stops. */
+  /** `passover` ended a pass of this subagent: whatever of it is here stops, and what is delivered yet does not begin. */
   onEnding(heard: Heard): void {
     const { originator, id } = heard.key
+    this.#endings.note(heard.key, heard.stored.sequence)
     for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
       if (active.run) stopRun(active.run, 'ended', endingReason(heard))
@@ -143,6 +146,7 @@ export class WorkerLoop implements Worker {
     }
     const active: Active = { delivery, key, place: 0 }
     this.#active.add(active)
+    if (this.#endings.has(key, delivery.sequence)) active.over = 'ended'
     this.#leases.shorten(envelope.control.lease_ms)
     const { max_attempts, timeout_ms } = envelope.control
     const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce() }

@@ -32,14 +32,22 @@ export interface Loaded {
 export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<Loaded> {
   const { bus, archive } = deps
   const live = (await historyOf(bus, key, options.from ?? sequenceOfBad(key.id))).filter((stored) => stored.sequence <= options.up_to)
-  const asked = options.request
+  const steps = live.map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
+  const asked = options.request ?? refusedRequest(steps)
   const request = asked === undefined ? undefined : await bus.journal.message(asked)
-  const stream = merge([...live, ...(request ? [request] : [])].map((stored) => ({ stored, fact: bus.subjects.toFact(stored) })))
-  if (isWhole(stream)) return { memory: remember(deps, { key, asked }, stream), messages: stream, archived: false }
+  const stream = merge([...steps, ...(request ? [{ stored: request, fact: bus.subjects.toFact(request) }] : [])])
+  if (isWhole(stream) && (asked === undefined || request))
+    return { memory: remember(deps, { key, asked }, stream), messages: stream, archived: false }
   const sequences = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => sequence <= options.up_to)
   const older = (await archive.messages(sequences)).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
   const messages = withoutExpiry(merge([...older, ...stream]))
   return { memory: remember(deps, { key, asked }, messages), messages, archived: older.length > 0 }
+}
+
+/** Of a pass that was refused only its request says whose session it was, and what was wanted: a record without these would be another one. */
+function refusedRequest(messages: readonly Message[]): number | undefined {
+  const first = messages.find(({ fact }) => fact.type === 'step')?.fact as Step | undefined
+  return first?.kind === 'return' && isFirst(first) ? requestNamed(first)?.sequence : undefined
 }
 
 /** Nothing of a pass is older than the request that its steps name. */
