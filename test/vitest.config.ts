@@ -10,9 +10,11 @@ const common = {
 }
 
 const UNIT = ['{schemas,infra}/src/**/*.test.ts', '{packages,services}/*/src/**/*.test.ts', 'test/support/**/*.test.ts']
-const MOCKED = '{packages,services}/*/src/**/*.mocked.test.ts'
+const MOCKED = '{schemas,infra,packages,services,test}/**/src/**/*.mocked.test.ts'
 /** A property of many runs takes ten times as long on a machine that has other things to do. */
 const UNIT_MS = 60_000
+/** What a test puts in the place of something real is taken back after it. */
+const RESTORED = { restoreMocks: true, unstubEnvs: true, unstubGlobals: true }
 
 /**
  * Unit tests stand beside their file and do no I/O; everything under test/ uses a real server or real processes. Files of unit tests share the modules that
@@ -36,7 +38,15 @@ export default defineConfig({
     projects: [
       {
         ...source,
-        test: { ...common, name: 'unit', include: UNIT, exclude: [MOCKED, '**/node_modules/**'], isolate: false, testTimeout: UNIT_MS },
+        test: {
+          ...common,
+          name: 'unit',
+          include: UNIT,
+          exclude: [MOCKED, '**/node_modules/**'],
+          isolate: false,
+          testTimeout: UNIT_MS,
+          ...RESTORED,
+        },
       },
       { ...source, test: { ...common, name: 'mocked', include: [MOCKED], testTimeout: UNIT_MS } },
       {

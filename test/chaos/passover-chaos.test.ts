@@ -45,18 +45,21 @@ test.concurrent.each(['own', 'loopback'] as const)(
 
 type Report = Omit<ChaosReport, 'report'> & { report: { markdown: string } }
 
-/** A run in which the server lost what it had acknowledged says nothing (decision 86): the next seed is tried, once. */
+/** A run in which the server lost what it had acknowledged says nothing of what is stored (decision 86): the next seed is tried, once. */
 async function aValidRun(network: 'own' | 'loopback', dir: string): Promise<{ report: Report; stderr: string }> {
   const first = await chaos(network, dir, seed)
-  if (first.report.voided.length === 0) return first
+  if (!first.report.voided?.length) return first
   console.log(`seed ${seed} says nothing: ${first.report.voided.join('; ')}`)
+  // What lost messages excuse is no process that crashed, no server that never settled, and no handler that went on.
+  expect(first.report.failures, first.stderr).toEqual([])
+  expect([first.report.verdict.promises.P3, first.report.verdict.promises.P5]).toMatchObject([{ holds: true }, { holds: true }])
   return chaos(network, dir, seed + 1)
 }
 
 async function chaos(network: 'own' | 'loopback', dir: string, of: number): Promise<{ report: Report; stderr: string }> {
   const minutes = String(MINUTES[network])
   const wanted = ['--soak', '--minutes', minutes, '--seed', String(of), '--slack', SLACK, '--network', network]
-  const { stdout, stderr } = await run(['chaos', ...wanted, '--report', dir, '--json'])
+  const { stdout, stderr } = await run(['chaos', ...wanted, '--report', join(dir, String(of)), '--json'])
   return { report: JSON.parse(stdout) as Report, stderr }
 }
 

@@ -38,12 +38,14 @@ export class BucketObjects implements ObjectStore {
   }
 
   async put(name: string, data: ObjectData, meta?: Record<string, string>): Promise<void> {
-    const old = await this.#stream.meta(name)
     const id = nuid.next()
+    let old: ObjectMeta | undefined
     const size = Math.min(this.#chunk_bytes, this.#context.link.maxPayload - 4096)
     const hash = createHash('sha256')
     try {
       const { last, ...written } = await this.#putChunks(id, chunked(data, size), hash)
+      // Somebody else may have stored one of that name meanwhile: whoever comes last removes what it replaces.
+      old = await this.#stream.meta(name)
       const described = {
         name,
         bucket: this.#context.bucket,

@@ -73,12 +73,15 @@ describe('counting', () => {
     const counting = new Counting(() => undefined, HOUR_MS)
     for (let n = 1; n <= 9; n++) counting.take(key(n), n <= 3 ? 's' : `other ${n}`)
     counting.take(key(1), 's')
-    const looks = vi.spyOn(Map.prototype, 'values')
-    const counts = counting.for(key(99))
-    const told = [counts.session('s', 3), counts.session('s', 4), counts.session('other 5', 2)]
-    const looked = looks.mock.calls.length
-    looks.mockRestore()
-    expect([told, looked]).toEqual([[{ count: 3 }, undefined, undefined], 0])
+    let looked = 0
+    const tell = () => {
+      using looks = vi.spyOn(Map.prototype, 'values')
+      const counts = counting.for(key(99))
+      const told = [counts.session('s', 3), counts.session('s', 4), counts.session('other 5', 2)]
+      looked = looks.mock.calls.length
+      return told
+    }
+    expect([tell(), looked]).toEqual([[{ count: 3 }, undefined, undefined], 0])
   })
 
   it('where nobody folds it counts what it let through itself, rates not at all', () => {

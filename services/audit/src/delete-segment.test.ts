@@ -15,7 +15,9 @@ async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
   const deleted: number[] = []
   const journal = {
     message: async (sequence: number) => stored.find((one) => one.sequence === sequence),
-    last: async (subject: string) => stored.findLast((one) => one.subject === subject),
+    // A replica that lags.
+    last: async () => undefined,
+    newest: async (subject: string) => stored.findLast((one) => one.subject === subject),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
   const bus = { subjects: new Subjects(), journal, now: () => 1_000_000 }

@@ -159,7 +159,12 @@ export class SegmentDeleter {
   /** A request that was refused under a name of its own goes with its answer, which is younger, and may stand in a later segment. */
   private async isAnsweredApart(key: PassKey, sequence: number): Promise<boolean> {
     const { journal, subjects } = this.deps.bus
-    return (await journal.last(subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM))) !== undefined
+    const answer = subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM)
+    return this.reads.do(async () => {
+      this.goesOn()
+      // That there is none only the leader can say.
+      return (await journal.newest(answer)) !== undefined
+    })
   }
 
   private async deletePass({ memory, facts }: Leaving): Promise<void> {

@@ -11,18 +11,18 @@ const WRITTEN = 128 * 1024
 /** A chunk is over with the piece that makes it full. */
 const PIECE = 16 * 1024
 
-/** Time goes on when something is waited for, and by what somebody says that it took. */
-function timeOf() {
+/** Time goes on when something is waited for, by what somebody says that it took, and by `look_ms` with each look at it. */
+function timeOf(look_ms: number) {
   const due: { at: number; fn: () => void }[] = []
   const time = { now: 0, waits: [] as number[] }
   const clock: Clock = {
     now: () => START + time.now,
-    monotonic: () => time.now,
+    monotonic: () => (time.now += look_ms),
     after(ms, fn) {
       time.waits.push(ms)
       const one = { at: time.now + ms, fn }
       due.push(one)
-      return { [Symbol.dispose]: () => void due.splice(due.indexOf(one), 1) }
+      return { [Symbol.dispose]: () => void (due.includes(one) && due.splice(due.indexOf(one), 1)) }
     },
   }
   /** Until nothing but the next snapshot is waited for. */
@@ -32,7 +32,7 @@ function timeOf() {
       if (!next) throw new Error('nothing is waited for')
       time.now = Math.max(time.now, next.at)
       next.fn()
-      for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate)
+      for (let turns = 0; turns < 200; turns++) await new Promise(setImmediate)
     } while (due.some(({ at }) => at - time.now < 1_000))
   }
   return { clock, time, goOn }
@@ -49,9 +49,9 @@ function fold(): OpenPasses {
   return open
 }
 
-/** Snapshots of the same fold, each of a later position; storing a chunk takes `chunk_ms`. */
-function snapshotsOf(chunk_ms: number) {
-  const { clock, time, goOn } = timeOf()
+/** Snapshots of the same fold, each of a later position; a slice takes `slice_ms`, and storing a piece `piece_ms`. */
+function snapshotsOf({ slice_ms = 0, piece_ms = 0 }) {
+  const { clock, time, goOn } = timeOf(slice_ms)
   const open = fold()
   /** Of each snapshot, the bytes that were written between two rests. */
   const stored: number[][] = []
@@ -62,7 +62,7 @@ function snapshotsOf(chunk_ms: number) {
       if (time.waits.length > rests) chunks.push(0)
       rests = time.waits.length
       chunks.push((chunks.pop() ?? 0) + piece.length)
-      time.now += chunk_ms
+      time.now += piece_ms
     }
     stored.push(chunks)
   }
@@ -75,7 +75,7 @@ function snapshotsOf(chunk_ms: number) {
 }
 
 test('between two pieces of a snapshot others have nine times as long as a piece takes', async () => {
-  const { time, stored, goOn } = snapshotsOf(0)
+  const { time, stored, goOn } = snapshotsOf({ slice_ms: 1 })
   await goOn()
   expect(stored).toHaveLength(1)
   const [first, ...rests] = time.waits
@@ -93,19 +93,41 @@ test('between two pieces of a snapshot others have nine times as long as a piece
   expect(rests.length - 1, 'after each but the last').toBe(slices - 1 + chunks.length - 1)
 })
 
-test('the more is open, the rarer they are: they are worked at for a twentieth of the time', async () => {
-  const { time, stored, goOn } = snapshotsOf(50)
+test('what takes no time is not rested from', async () => {
+  const { time, stored, goOn } = snapshotsOf({})
+  await goOn()
+  expect(stored).toHaveLength(1)
+  expect(time.waits).toEqual([EVERY_MS, EVERY_MS])
+})
+
+test.each([
+  { piece_ms: 10, next: 'twenty times what was worked' },
+  { piece_ms: 1_000, next: 'a minute' },
+])('the more is open, the rarer they are: the next one begins after $next ($piece_ms ms a piece)', async ({ piece_ms }) => {
+  const { time, stored, goOn } = snapshotsOf({ piece_ms })
   await goOn()
   expect(stored).toHaveLength(1)
   const worked = time.now - EVERY_MS - 9 * (time.waits.length - 2)
   expect(worked).toBeGreaterThan(EVERY_MS / 20)
-  expect(time.waits.at(-1)).toBeCloseTo(worked * 20, 5)
+  expect(time.waits.at(-1)).toBe(Math.min(6 * EVERY_MS, 20 * worked))
 })
 
 test('the last one, which a stopping process waits for, rests no more', async () => {
-  const { snapshots, time, stored } = snapshotsOf(0)
+  const { snapshots, time, stored } = snapshotsOf({ slice_ms: 1 })
   snapshots.stop()
   await snapshots.save()
   expect(stored).toHaveLength(1)
   expect(time.waits).toEqual([EVERY_MS])
+})
+
+test('one that rests when the process is to stop ends its rest, and then goes on without', async () => {
+  const { snapshots, time, stored, goOn } = snapshotsOf({ slice_ms: 1 })
+  const saved = snapshots.save()
+  await new Promise(setImmediate)
+  snapshots.stop()
+  const last = snapshots.save()
+  await goOn()
+  await Promise.all([saved, last])
+  expect(stored).toHaveLength(2)
+  expect(time.waits, 'the first snapshot that was planned, and one rest').toEqual([EVERY_MS, 9])
 })

@@ -4,7 +4,10 @@ import { type Known, packSnapshot, storeSnapshot } from './snapshot.js'
 
 /** So much of the time may be worked at snapshots: the more is open, the rarer they are. */
 const SHARE = 0.05
-/** After each millisecond of packing, and each chunk that is stored: whoever passes something over meanwhile waits for one of them, not for them all. */
+/** And so much rarer at most: a server that was slow once must not keep a restart reading for minutes. */
+const RARER = 6
+/** After each millisecond of work, and each chunk that is stored: whoever passes something over meanwhile waits for one of them, not for them all. */
+const WORK_MS = 1
 const REST_MS = 9
 
 /** Keeps what a timekeeper knows, now and then. */
@@ -16,8 +19,9 @@ export class Snapshots {
   #stopped = false
   #saved: number
   #turn: number
-  /** For how long the one that is being kept has rested. */
+  /** For how long the one that is being kept has rested, and when it did last. */
   #rested = 0
+  #restedAt = 0
   #saving: Promise<void> | undefined
 
   /** `known` gives undefined while nothing may be kept. */
@@ -38,7 +42,8 @@ export class Snapshots {
         .catch((error: unknown) => log.warn({ err: error }, 'snapshot not stored'))
         .finally(() => {
           const worked = clock.monotonic() - begun - this.#rested
-          if (!this.#stopped) this.schedule(Math.max(this.#context.options.snapshot_ms, worked / SHARE))
+          const { snapshot_ms } = this.#context.options
+          if (!this.#stopped) this.schedule(Math.min(RARER * snapshot_ms, Math.max(snapshot_ms, worked / SHARE)))
         })
     })
   }
@@ -59,8 +64,11 @@ export class Snapshots {
   async #rest(): Promise<void> {
     const { clock } = this.#context.deps
     const since = clock.monotonic()
-    await new Promise<void>((resolve) => (this.#stopped ? setImmediate(resolve) : clock.after(REST_MS, resolve)))
-    this.#rested += clock.monotonic() - since
+    const rests = !this.#stopped && since - this.#restedAt >= WORK_MS
+    await new Promise<void>((resolve) => (rests ? clock.after(REST_MS, resolve) : setImmediate(resolve)))
+    if (!rests) return
+    this.#restedAt = clock.monotonic()
+    this.#rested += this.#restedAt - since
   }
 
   async #save(): Promise<void> {
@@ -68,6 +76,7 @@ export class Snapshots {
     await faults?.at('snapshot:before-put')
     const known = this.#known()
     if (!known || known.position === this.#saved) return
+    this.#restedAt = this.#context.deps.clock.monotonic()
     const rest = () => this.#rest()
     const packed = await packSnapshot(known, { rest })
     this.#turn = await storeSnapshot(this.#store, this.#turn, { packed, rest })

@@ -58,6 +58,25 @@ describe('what leaves the stream', () => {
     expect(found[0]).toMatch(what)
   })
 
+  it('is a request that was refused under a name of its own with its answer, not with the pass whose id it used', () => {
+    const refusal: Line = {
+      subject: 'return.alice.audit.bad-000000002.passover',
+      headers: { guard: 0, 'Passover-Request': 2 },
+      after: 30_000,
+    }
+    const work: Line = { subject: `work.alice.audit.${ID}.high`, headers: { guard: 0, 'Passover-Timeout': 5_000 } }
+    const returned: Line = { subject: `return.alice.audit.${ID}.audit`, headers: { guard: 3, 'Passover-Attempt': 1 }, after: 1_000 }
+    const lines = [asked, asked, work, returned, refusal]
+    const apart = { at: 71_000, sequences: [2, 5] }
+    expect(wrong(lines, [{ at: 45_000, sequences: [1, 3, 4] }, apart])).toEqual([])
+    expect(
+      wrong(lines, [
+        { at: 45_000, sequences: [1, 2, 3, 4] },
+        { at: 71_000, sequences: [5] },
+      ]),
+    ).toHaveLength(1)
+  })
+
   it('is nothing that an agent which asks for delivery was not given', () => {
     const gone = [{ at: 60_000, sequences: [1, 2, 3] }]
     const taken = (after: number): Line => ({ subject: 'acknowledged.alice', data: encode({ v: 1, returns: [1, 2] }), after })

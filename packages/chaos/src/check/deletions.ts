@@ -18,6 +18,8 @@ export interface DeletionRules {
   durable: readonly string[]
 }
 
+/** Names its request by its sequence. */
+const REFUSED = /^return\.[^.]+\.[^.]+\.(bad-\d{9,})\.passover$/
 const STEPS = ['held', 'work', 'fence', 'return']
 
 /** Retention (DESIGN §2, rule 4): what is open, undelivered or young stays; and of what goes the return goes last. */
@@ -44,8 +46,9 @@ class Deletions {
   constructor(records: readonly StoredMessage[], { passes }: Judgement, rules: DeletionRules) {
     this.#passes = passes
     this.#rules = rules
+    const refused = new Set(records.flatMap(({ subject }) => REFUSED.exec(subject)?.[1] ?? []))
     for (const record of records) {
-      const key = keyOf(record)
+      const key = keyOf(record, refused)
       if (key !== undefined) {
         this.#keyOf.set(record.sequence, key)
         this.#messages.set(key, [...(this.#messages.get(key) ?? []), record])
@@ -106,10 +109,12 @@ class Deletions {
   }
 }
 
-/** The pass that a message is about. */
-function keyOf(record: StoredMessage): string | undefined {
+/** The pass that a message is about; a request that was refused under a name of its own goes with that. */
+function keyOf(record: StoredMessage, refused: ReadonlySet<string>): string | undefined {
   const [kind = '', a = '', b = '', id = '', ...rest] = record.subject.split('.')
   if (kind === 'request') {
+    const apart = `bad-${String(record.sequence).padStart(9, '0')}`
+    if (refused.has(apart)) return `${b}/${a}/${apart}`
     const named = record.header('Passover-Id') ?? idInBody(record.data)
     return named === undefined ? undefined : `${b}/${a}/${named}`
   }

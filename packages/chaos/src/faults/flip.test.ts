@@ -25,6 +25,8 @@ function arenaOf(leaders: (string | undefined)[]): { arena: Arena; did: string[]
 test('a damaged server is started only when another one leads: before that it may be chosen, with messages missing', async () => {
   const { arena, did } = arenaOf([undefined, 'n1', 'n2'])
   const planned = { at_ms: 0, fault: 'flip', target: 'n1', for_ms: 0, salt: 1 } as const
-  expect(await flip(arena, planned, new AbortController().signal)).toEqual({ skipped: 'server n1 has no blocks yet' })
+  expect(await flip(arena, planned, new AbortController().signal)).toEqual({
+    done: 'kill -9 server n1, which has no blocks yet: nothing was flipped',
+  })
   expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1'])
 })

@@ -18,14 +18,17 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   const chosen = seeded(salt)
   await node.kill()
   const blocks = await blocksIn(join(node.dir, 'jetstream'))
-  const isRelieved = await eventually(async () => isAnother(await arena.cluster.leader(), node), { deadline_ms: RELIEVED_MS })
+  const isRelieved = await eventually(async () => stop.aborted || isAnother(await arena.cluster.leader(), node), {
+    deadline_ms: RELIEVED_MS,
+  })
   const block = isRelieved && blocks.length > 0 ? chosen.pick(blocks) : undefined
   const bytes = chosen.between(1, MOST_BYTES)
   if (block) await turnOver(block, bytes, chosen.next())
   await node.start()
   await pause(for_ms, stop)
-  if (!isRelieved) return { skipped: `nobody led the stream ${RELIEVED_MS} ms after server ${target} was killed` }
-  if (!block) return { skipped: `server ${target} has no blocks yet` }
+  // It was away all the same.
+  if (!isRelieved) return { done: `kill -9 server ${target}, after which nobody led the stream for ${RELIEVED_MS} ms: nothing was flipped` }
+  if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
   const damage = await damageOf(arena.cluster, node)
   await node.kill()
   await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })

@@ -1,0 +1,40 @@
+import { readHeaders, type Stored, Subjects } from '@passover/bus'
+import { expect, test } from 'vitest'
+import { CustodyWatch } from './custody-watch.js'
+
+/** A server of which the newest word about custody is not read yet, and a clock that is moved by hand. */
+async function watching() {
+  const subjects = new Subjects()
+  const word: Stored = {
+    sequence: 9,
+    time: 1,
+    subject: subjects.custody('pat'),
+    headers: readHeaders('NATS/1.0\r\n\r\n'),
+    data: new Uint8Array(),
+  }
+  const due: (() => void)[] = []
+  const bus = { subjects, follow: async () => ({ caughtUp: Promise.resolve() }), journal: { newest: async () => word } }
+  const clock = { after: (_: number, fn: () => void) => void due.push(fn) }
+  const watch = await CustodyWatch.open({ bus, clock, log: { warn: () => undefined }, sealed: -1 } as never)
+  const tick = async () => {
+    for (const fn of due.splice(0)) fn()
+    await new Promise(setImmediate)
+  }
+  return { watch, tick, due }
+}
+
+// The simulation moves no other clock: what waited by the process's own stood still there (decision 119).
+test('waits by the clock that it is given until it knows what was said, and not for ever', async () => {
+  const { watch, tick, due } = await watching()
+  let why = ''
+  const current = watch.current().catch((error: Error) => {
+    why = error.message
+  })
+  await new Promise(setImmediate)
+  for (let ticks = 0; ticks < 500; ticks++) {
+    expect([due.length, why]).toEqual([1, ''])
+    await tick()
+  }
+  await current
+  expect(why).toBe('what was said about custody at 9 is not read yet')
+})
