@@ -34,10 +34,11 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
   const live = (await historyOf(bus, key, options.from ?? sequenceOfBad(key.id))).filter((stored) => stored.sequence <= options.up_to)
   const steps = live.map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
   const asked = options.request ?? refusedRequest(steps)
-  const request = asked === undefined ? undefined : await bus.journal.message(asked)
+  // A history has the request that its steps name, where the stream has it.
+  const isThere = asked === undefined || live.some(({ sequence }) => sequence === asked)
+  const request = isThere ? undefined : await bus.journal.message(asked)
   const stream = merge([...steps, ...(request ? [{ stored: request, fact: bus.subjects.toFact(request) }] : [])])
-  if (isWhole(stream) && (asked === undefined || request))
-    return { memory: remember(deps, { key, asked }, stream), messages: stream, archived: false }
+  if (isWhole(stream) && (isThere || request)) return { memory: remember(deps, { key, asked }, stream), messages: stream, archived: false }
   const sequences = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => sequence <= options.up_to)
   const older = (await archive.messages(sequences)).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
   const messages = withoutExpiry(merge([...older, ...stream]))
