@@ -11,6 +11,8 @@ const RUNNER = new URL('../dist/roles/runner.js', import.meta.url)
 
 export interface ChaosHooks {
   say: (progress: string) => void
+  /** How often it says how far it is. */
+  say_every_ms: number
   /** Ends load and trouble; what was asked for until then is waited for and checked. */
   stop: AbortSignal
   /** The version that is under fire. */
@@ -23,12 +25,15 @@ export interface ChaosHooks {
  * Runs real servers and processes under load and trouble, and checks what they left. The runner is a process of its own: in network and
  * mount namespaces of its own where those are allowed, and in no process group that Ctrl-C reaches.
  */
-export async function runChaos(options: ChaosOptions, { say, stop, passover, command: itself }: ChaosHooks): Promise<ChaosReport> {
+export async function runChaos(
+  options: ChaosOptions,
+  { say, say_every_ms, stop, passover, command: itself }: ChaosHooks,
+): Promise<ChaosReport> {
   await mkdir(options.dir, { recursive: true })
   const { path, version } = await resolveServerBinary({ progress: say })
   const world = await ownWorld()
   const prefix = options.network === 'own' ? world.prefix : []
-  const told = JSON.stringify({ options, world, server: { path, version }, passover, command: itself })
+  const told = JSON.stringify({ options, world, server: { path, version }, passover, command: itself, say_every_ms })
   const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER), told]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true })
   const onStop = () => child.connected && child.send({ stop: true }, () => undefined)

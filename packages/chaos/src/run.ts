@@ -18,7 +18,6 @@ import { pause } from './wait.js'
 const ANSWER_MS = 180_000
 /** The deleter of an audit that was killed is relieved after 30 s. */
 const DELETED_MS = 40_000
-const SAY_EVERY_MS = 2_000
 
 /** What a run is given besides its options. */
 export interface RunHome {
@@ -28,6 +27,8 @@ export interface RunHome {
   /** The command `passover`: what a run leaves is verified by it. */
   command: readonly string[]
   say: (progress: string) => void
+  /** How often it says how far it is. */
+  say_every_ms: number
   /** Ends load and trouble; it is checked all the same. */
   stop: AbortSignal
 }
@@ -103,7 +104,7 @@ async function underFire(
   const answered = new AbortController()
   const looking = retention.watch(answered.signal)
   const watching = soak?.watch(over)
-  const telling = tell(arena, { troublemaker, options, over, say: home.say })
+  const telling = tell(arena, { troublemaker, options, over, home })
   await Promise.all([troublemaker.run(schedule), pause(options.length_ms, over)])
   await Promise.all([telling, watching])
   home.say('load is over: waiting for what was asked for')
@@ -163,15 +164,15 @@ export function scheduleOf({ seed, length_ms, faults }: ChaosOptions, servers: r
 /** Says how it goes, until it is over. */
 async function tell(
   arena: Arena,
-  how: { troublemaker: Troublemaker; options: ChaosOptions; over: AbortSignal; say: (progress: string) => void },
+  how: { troublemaker: Troublemaker; options: ChaosOptions; over: AbortSignal; home: RunHome },
 ): Promise<void> {
   const started = performance.now()
   while (!how.over.aborted) {
     const left = Math.max(0, Math.round((how.options.length_ms - (performance.now() - started)) / 1_000))
     const last = how.troublemaker.done.at(-1)
     const trouble = arena.crashes.length > 0 ? `, ${arena.crashes.length} processes crashed` : ''
-    how.say(`${how.troublemaker.done.length} faults, ${left} s left${trouble}${last ? `; last: ${last.what}` : ''}`)
-    await pause(SAY_EVERY_MS, how.over)
+    how.home.say(`${how.troublemaker.done.length} faults, ${left} s left${trouble}${last ? `; last: ${last.what}` : ''}`)
+    await pause(how.home.say_every_ms, how.over)
   }
 }
 

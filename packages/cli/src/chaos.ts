@@ -24,6 +24,8 @@ import { stopSignals } from './signals.js'
 import type { Terminal } from './terminal.js'
 import { VERSION } from './version.js'
 
+/** How often a run says how far it is, where that replaces what was said before, and where each time is a line. */
+const SAY_EVERY_MS = { live: 2_000, lines: 30_000 }
 /** No service takes a shorter one. */
 const LEAST_WINDOW_MS = 1_000
 const ITSELF = [process.execPath, fileURLToPath(new URL('../bin/passover.js', import.meta.url))]
@@ -65,7 +67,13 @@ async function carriedOut(terminal: Terminal, options: ChaosOptions): Promise<Ch
   )
   void signals.first.then(() => terminal.note('Ending load and trouble; what was asked for is checked. Ctrl-C again stops at once.'))
   try {
-    return await runChaos(options, { say: (text) => progress.say(text), stop: signals.signal, passover: VERSION, command: ITSELF })
+    return await runChaos(options, {
+      say: (text) => progress.say(text),
+      say_every_ms: progress.live ? SAY_EVERY_MS.live : SAY_EVERY_MS.lines,
+      stop: signals.signal,
+      passover: VERSION,
+      command: ITSELF,
+    })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new CliFailure('E011', `the run failed: ${why.split('\n')[0]}`, { hint: `what it left is in ${options.dir}`, exit: 1 })

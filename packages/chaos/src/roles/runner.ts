@@ -10,6 +10,7 @@ const { options, ...home } = told<{
   server: { path: string; version: string }
   passover: string
   command: string[]
+  say_every_ms: number
 }>()
 const stop = new AbortController()
 process.on('message', (message) => {
