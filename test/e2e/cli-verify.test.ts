@@ -215,7 +215,9 @@ describe('passover replay', () => {
         differences: [expect.objectContaining({ field: 'can_receive_passes', path: expect.stringContaining('audit') })],
       }),
     ])
-    expect((await run(['replay', '--what-if', 'strict.json'], { cwd })).stdout).toContain('admitted → E001')
+    const { stdout } = await run(['replay', '--what-if', 'strict.json'], { cwd })
+    expect(stdout).toContain('admitted → E001')
+    expect(stdout).toMatch(/can_receive_passes: true → refused \(E001\) {2}\(.*audit/)
   })
 
   it('asks for nothing in another namespace unless it is told to, and never in its own', async () => {

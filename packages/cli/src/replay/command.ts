@@ -207,13 +207,19 @@ export function whatIfText(counts: WhatIfCounts, kept: readonly Otherwise[]): st
       '',
       `${oneLine(keyText(key))}  ${before === after ? `${before}, otherwise` : `${before} → ${after}`}${why ? `: ${oneLine(why)}` : ''}`,
     )
-    lines.push(...differences.map((difference) => `    ${differenceText(difference)}`))
+    lines.push(...differences.map((difference) => `    ${differenceText(difference, { before, after })}`))
   }
   if (otherwise > kept.length) lines.push('', `${otherwise - kept.length} more are left out: --limit, or --jsonl for all.`)
   return lines.join('\n')
 }
 
-function differenceText({ field, before, after, level, path }: FieldDifference): string {
+function differenceText({ field, before, after, level, path }: FieldDifference, verdict: { before: string; after: string }): string {
   const where = path ?? level
-  return `${field}: ${JSON.stringify(before) ?? 'absent'} → ${JSON.stringify(after) ?? 'absent'}${where ? `  (${where})` : ''}`
+  return `${field}: ${valueText(before, verdict.before)} → ${valueText(after, verdict.after)}${where ? `  (${where})` : ''}`
+}
+
+/** Of a field that refuses, the verdict stands in place of a value. */
+function valueText(value: unknown, verdict: string): string {
+  if (value !== verdict) return JSON.stringify(value) ?? 'absent'
+  return /^E\d/.test(verdict) ? `refused (${verdict})` : verdict
 }

@@ -9,7 +9,7 @@ import { errorIn } from './bodies.js'
 import { type Beginning, isOfTheMoment, parentNamed } from './judge-begin.js'
 import { decideAgain, type GoodReading, isSame } from './recompute.js'
 
-/** One field that another policy would have set otherwise, and where that policy says so. */
+/** One field that another policy would have set otherwise, and where that policy says so. Of one that refuses, the verdict stands in place of a value. */
 export interface FieldDifference {
   field: string
   before: unknown
@@ -82,7 +82,7 @@ function differencesOf(ground: Ground, error: PassError | undefined, again: Admi
   const { control } = ground.begin.pass
   if (again.kind === 'refuse') return error?.code === again.error.code ? [] : refusedBy(again.error, control)
   if (again.kind === 'later') return []
-  if (!control) return error ? [{ field: fieldOf(error), before: error.code, after: 'let through', path: pathOf(error) }] : []
+  if (!control) return error ? [{ field: fieldOf(error), before: error.code, after: nameOf(again), path: pathOf(error) }] : []
   const sources = sourcesOf(ground)
   const fields = Object.keys(POLICY_FIELDS) as PolicyFieldName[]
   const found = fields
