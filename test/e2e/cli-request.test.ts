@@ -184,6 +184,14 @@ describe('list and show', () => {
     for (const args of [['list'], ['show', output.work_id]]) expect((await run(args, { cwd })).stdout).not.toContain('\u001b')
   })
 
+  it('say why there may be nothing to watch', async () => {
+    const { document: output } = await json<WorkOutput>(['request', '--to', 'echo', '--objective', 'over'], { cwd })
+    await using ended = cli(['watch', output.work_id], { cwd })
+    await using unknown = cli(['watch', 'no-such-pass'], { cwd })
+    await ended.printed(`${output.work_id} has already ended: `, 'stderr')
+    await unknown.printed('No pass no-such-pass is known yet', 'stderr')
+  })
+
   it('end quietly when the pipe is closed', async () => {
     const watching = cli(['watch', '--all', '--jsonl'], { cwd })
     await watching.printed('request')

@@ -1,10 +1,11 @@
 import type { Bus } from '@passover/bus'
 import type { JournalRules } from '@passover/core'
 import type { Notice, Step } from '@passover/schemas'
-import { type Happening, happeningOf } from '@passover/sdk/people'
+import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { clock } from './duration.js'
+import { usage } from './failure.js'
 import { rulesOf } from './id-window.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
@@ -25,6 +26,7 @@ const SUMMARY_SHOWN = 160
 
 /** Follows the stream until Ctrl-C, or until so many were seen. */
 export async function runWatch(context: Context, request: WatchRequest): Promise<number> {
+  if (request.id === '') throw usage('the id is empty', '`passover watch` alone follows everything')
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
   const { terminal } = context
@@ -43,9 +45,20 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
     for (const notice of await noticesFor({ bus, rules }, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
+  if (request.id !== undefined && !request.all && terminal.mode === 'human') await noteSilence(context, bus, { ...request, id: request.id })
   const why = await Promise.race([signals.first, shown.enough, bus.closed])
   if (terminal.mode === 'json') terminal.show(shown.seen, () => '')
   return why instanceof Error ? 5 : 0
+}
+
+/** Of a pass that is over, or that nobody knows, there may never be anything to see: silence would not say so. */
+async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; from?: string; to?: string }): Promise<void> {
+  try {
+    const { row } = await findPass(bus, ref)
+    if (!isOpen(row)) terminal.note(`${row.id} has already ended: ${standing(row)}. What is stored of it: passover watch --all ${row.id}`)
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'E041') terminal.note(`No pass ${ref.id} is known yet; waiting for it. Ctrl-C ends it.`)
+  }
 }
 
 /** What was shown so far, up to as many as were asked for. */

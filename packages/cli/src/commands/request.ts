@@ -34,7 +34,7 @@ export function requestCommand(): Command {
     .option('--file <path...>', 'files to pass along, binary ones as base64 (several, or several times)', repeated)
     .option(
       '--timeout <time>',
-      'how long it may take in all: 500ms, 30s, 5m (at most 24h; default: the policy’s, 30s)',
+      'how long it may take in all, a hold not counted: 500ms, 30s, 5m (at most 24h; default: the policy’s, 30s)',
       durationOption('--timeout', MOST_MS),
     )
     .addOption(new Option('--priority <slot>', 'how urgent').choices(['high', 'medium', 'low']).default('medium'))

@@ -29,7 +29,7 @@ export function watchCommand(): Command {
     .action(
       action<WatchOptions, [string | undefined]>(async (context, options, id) => {
         const { runWatch } = await import('../watch.js')
-        return runWatch(context, { ...options, ...(id ? { id } : {}) })
+        return runWatch(context, { ...options, ...(id === undefined ? {} : { id }) })
       }),
     )
 }
