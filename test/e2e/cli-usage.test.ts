@@ -31,10 +31,20 @@ describe('the command line', () => {
 
   it('says mistakes as one JSON document with --json, wherever the flag stands', async () => {
     using folder = new Folder()
-    for (const args of [['--json', 'lst'], ['request', '--to', 'echo'], ['list', '--limit', '0'], ['show'], ['work', 'echo']]) {
+    for (const args of [
+      ['--json', 'lst'],
+      ['request', '--to', 'echo'],
+      ['list', '--limit', '0'],
+      ['show'],
+      ['work', 'echo'],
+      ['dlq'],
+      ['help', 'bogus'],
+      ['watch', ''],
+    ]) {
       const { code, document, stderr } = await json<{ error: { code: string; message: string; hint: string } }>(args, { cwd: folder.path })
       expect({ code, stderr }, args.join(' ')).toEqual({ code: 2, stderr: '' })
       expect(document.error).toMatchObject({ code: 'E042', message: expect.any(String), hint: expect.any(String) })
+      expect(document.error.message).not.toContain('outputHelp')
     }
   })
 

@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { type Described, describeFailure, type FailureDocument, Finished } from './failure.js'
+import { missingCommand } from './no-command.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal.js'
 import { oneLine, typed } from './text.js'
@@ -27,7 +28,10 @@ export async function run(argv: string[]): Promise<number> {
     if (error instanceof Finished) return error.exit
     if (error instanceof CommanderError && error.exitCode === 0) return 0
     if (process.env.PASSOVER_DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
-    const described: Described = error instanceof CommanderError ? usageFailure(error) : await describeFailure(error)
+    const described: Described =
+      error instanceof CommanderError
+        ? usageFailure({ message: missingCommand(error, program) ?? error.message })
+        : await describeFailure(error)
     print(described, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
     return described.exit
   }

@@ -1,0 +1,19 @@
+import type { Command } from 'commander'
+
+/** Commander's word for a line that names no command to run; where it ends with help, this is an error all the same. */
+const NO_COMMAND = 'commander.help'
+
+/** What is missing in a line that names no command, as commander would say what is wrong; undefined: another fault. */
+export function missingCommand(error: { code: string }, program: Command): string | undefined {
+  if (error.code !== NO_COMMAND) return undefined
+  const words = program.args.filter((word) => !word.startsWith('-'))
+  if (words[0] === 'help') words.shift()
+  let command = program
+  for (const word of words) {
+    const found = command.commands.find((child) => child.name() === word || child.aliases().includes(word))
+    if (!found) return `unknown command '${word}'`
+    command = found
+  }
+  const name = command === program ? program.name() : `${program.name()} ${words.join(' ')}`
+  return `${name} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
+}
