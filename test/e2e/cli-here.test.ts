@@ -112,6 +112,11 @@ describe('the commands, from within', () => {
       value: { error: { code: 'E001', hint: expect.stringContaining('passover show') } },
     })
     expect(await document('show', 'nothing-like-it')).toMatchObject({ code: 3, value: { error: { code: 'E041' } } })
+    for (const command of ['show', 'cancel', 'approve', 'evidence'])
+      expect(await document(command, ''), command).toMatchObject({
+        code: 2,
+        value: { error: { code: 'E042', message: 'the id is empty' } },
+      })
     expect(await document('lst')).toMatchObject({ code: 2, value: { error: { code: 'E042' } } })
     expect(await here('list', '--server', 'nats://127.0.0.1:1')).toMatchObject({ code: 5 })
     expect(await here('doctor', '--server', 'nats://127.0.0.1:1')).toMatchObject({ code: 5, stdout: expect.stringContaining('✗ server') })

@@ -96,9 +96,16 @@ export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): 
   }
 }
 
-/** The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists. */
+/** Of an id that is asked for, before it is taken for the beginning of one: nothing is the beginning of all. Failure E042 (exit 2). */
+export function isWholeId({ id }: PassRef): boolean {
+  if (id === '') throw new Failure('E042', 'the id is empty', { hint: '`passover list` shows the passes', exit: 2 })
+  return WHOLE_ID.test(id)
+}
+
+/** The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists, or no id at all. */
 export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass> {
-  const exact = WHOLE_ID.test(ref.id) ? await askPasses(bus, ref, wants) : []
+  const isWhole = isWholeId(ref)
+  const exact = isWhole ? await askPasses(bus, ref, wants) : []
   if (exact.length === 1 && exact[0]) return exact[0]
   if (exact.length > 1)
     throw severalPasses(
@@ -115,7 +122,7 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): P
   const [only] = close
   const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, wants) : []
   if (found[0]) return found[0]
-  const erased = WHOLE_ID.test(ref.id) ? await erasedAs(bus, ref) : undefined
+  const erased = isWhole ? await erasedAs(bus, ref) : undefined
   if (erased) throw erased
   throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { type DeadLetter, type DeadLetterDetail, deadLetterAnswer, deadLettersAnswer, type Question } from '@passover/schemas'
-import { ask, type PassRef, severalPasses } from './ask.js'
+import { ask, isWholeId, type PassRef, severalPasses } from './ask.js'
 import { Failure } from './failure.js'
 
 export type LetterFilter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op'>
@@ -24,9 +24,9 @@ export async function everyLetter(bus: Bus, filter: LetterFilter, most: number):
   }
 }
 
-/** The one dead letter that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several. */
+/** The one dead letter that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, or no id at all. */
 export async function findLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDetail> {
-  const found = await lettersOf(bus, ref)
+  const found = isWholeId(ref) ? await lettersOf(bus, ref) : []
   const close = found.length > 0 ? [] : await lettersLike(bus, ref)
   const rows = found.length > 0 ? found.map(({ letter }) => letter) : close
   if (rows.length > 1) throw several(ref.id, rows)
