@@ -206,6 +206,21 @@ describe('a set that cannot be finished is put back as a whole', () => {
     ])
   })
 
+  it('where somebody changes a file just after it was: it stays theirs, and what stood there before is kept and told', async () => {
+    const done = await apply(
+      three,
+      before(2, async () => {
+        await writeFile(place.in('a'), 'mine')
+        await writeFile(place.in('b'), 'mine too')
+      }),
+    )
+    const kept = /; a \(what stood there before: (\S+)\), b was changed/.exec(done.conflicts[0]?.why ?? '')?.[1] ?? ''
+    expect([await readFile(place.in('a'), 'utf8'), await readFile(place.in('b'), 'utf8')]).toEqual(['mine', 'mine too'])
+    expect([await readFile(place.in(kept), 'utf8'), kept]).toEqual(['a', expect.stringMatching(/before-0$/)])
+    // Nothing was written into b.
+    expect(await readdir(place.in(kept, '..'))).toEqual(expect.not.arrayContaining(['before-1']))
+  })
+
   it('a read-only file is refused, also where root could write it', async () => {
     await chmod(place.in('a'), 0o444)
     expect((await apply(three)).conflicts).toMatchObject([{ path: 'a', kind: 'refused', why: 'it is read-only' }])

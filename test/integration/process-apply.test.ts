@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { decode } from '@passover/bus'
 import { type AppliedBody, HEADER, type PassKey } from '@passover/schemas'
 import type { Agent, Applied } from '@passover/sdk'
@@ -116,6 +116,30 @@ describe('kill -9 between approval and application', () => {
       false,
     ])
     expect(await events(key)).toEqual([])
+  })
+
+  it('what a killed process took away of a file that somebody changed since is kept, and told until it is no longer wanted', async () => {
+    await writeFile(place.in('a'), 'a')
+    await writeFile(place.in('b'), 'b')
+    const { alice, output, key } = await outputWith(world, [change('a', 'a', 'A'), change('b', 'b', 'B'), change('c', '', 'C')])
+    await decideApply(world.world.bus, output)
+    await using dying = applier('apply:before-file#3')
+    await dying.heard('ready')
+    dying.tell({ do: 'apply', id: key.id, directory: place.directory })
+    await dying.exited
+    await writeFile(place.in('a'), 'mine')
+    const again = () => alice.apply(output, { directory: place.directory })
+    const settled = [{ id: key.id, kind: 'apply', outcome: 'put_back', left: [{ path: 'a', kept: expect.any(String) }] }]
+    const first = await again()
+    expect(first).toMatchObject({ applied: [], conflicts: [{ path: 'a' }], settled })
+    const kept = first.settled[0]?.left?.[0]?.kept ?? ''
+    expect(await readFile(place.in(kept), 'utf8')).toBe('a')
+    // Of what was put back nothing is kept.
+    expect((await readdir(place.in(kept, '..'))).filter((name) => name.startsWith('before-'))).toEqual(['before-0'])
+    expect((await again()).settled).toEqual(settled)
+    await rename(place.in(kept), place.in('a'))
+    expect(await again()).toMatchObject({ applied: ['a', 'b', 'c'], settled: [] })
+    expect(await readdir(place.in('.passover', 'apply', key.id))).toHaveLength(1)
   })
 })
 

@@ -84,6 +84,15 @@ describe('what was done', () => {
     expect(say({ settled })).toMatch(/an application of old had been interrupted and was finished\n.*an undo of older .* put back/)
   })
 
+  it('tells what a killed process had changed and could not be put back, and where its original is', () => {
+    const kept = '.passover/apply/old/n/before-0'
+    const settled: Applied['settled'] = [{ id: 'old', kind: 'apply', outcome: 'put_back', left: [{ path: 'a', kept }, { path: 'new' }] }]
+    const told = `put back, but for what was changed since: a (what stood there before: ${kept}; delete it when you are done with it), new`
+    expect(say({ settled })).toContain(told)
+    const key = { originator: 'alice', subagent: 'audit', id: 'the-pass' }
+    expect(renderUndone({ key, undone: ['one'], conflicts: [], recorded: true, settled }, colors)).toContain(told)
+  })
+
   it('tells what was put back, and what was not', () => {
     const key = { originator: 'alice', subagent: 'audit', id: 'the-pass' }
     const undone = { key, undone: ['one'], conflicts: [{ path: 'two', why: 'it was changed since' }], recorded: false, settled: [] }

@@ -43,17 +43,26 @@ function renderSides(path: string, { old_content, current, new_content, encoding
   return `${colors.dim('What is proposed:')}\n${proposed}\n${colors.dim('What was changed since the subagent saw it:')}\n${meanwhile}`
 }
 
-function saySettled({ id, kind, outcome }: Applied['settled'][number]): string {
+function renderSettled(settled: Applied['settled'], colors: Terminal['colors']): string[] {
+  return settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`)
+}
+
+function saySettled({ id, kind, outcome, left = [] }: Applied['settled'][number]): string {
   if (outcome === 'ignored') return `.passover/apply has a record of ${plain(id)} that you did not make here: it is ignored (delete it)`
   const what = kind === 'undo' ? 'an undo' : 'an application'
-  return `${what} of ${id} had been interrupted and was ${outcome === 'finished' ? 'finished' : 'put back'}`
+  const sentence = `${what} of ${id} had been interrupted and was ${outcome === 'finished' ? 'finished' : 'put back'}`
+  if (left.length === 0) return sentence
+  const files = left.map(({ path, kept }) =>
+    kept === undefined ? plain(path) : `${plain(path)} (what stood there before: ${plain(kept)}; delete it when you are done with it)`,
+  )
+  return `${sentence}, but for what was changed since: ${files.join(', ')}`
 }
 
 /** What was done. */
 export function renderApplied(applied: Applied, view: View & { id: string }): string {
   const { colors } = view
   const lines = [
-    ...applied.settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`),
+    ...renderSettled(applied.settled, colors),
     ...applied.applied.map((path) => `${colors.green('✓')} ${plain(path)}`),
     ...applied.already.map((path) => `${colors.dim('=')} ${plain(path)} was so already`),
     ...applied.conflicts.map((conflict) => renderConflict(conflict, colors)),
@@ -77,8 +86,9 @@ function sentenceOf({ applied, conflicts, applied_by }: Applied, id: string): st
 }
 
 /** What was put back. */
-export function renderUndone({ undone, conflicts, recorded }: Undone, colors: Terminal['colors']): string {
+export function renderUndone({ undone, conflicts, recorded, settled }: Undone, colors: Terminal['colors']): string {
   const lines = [
+    ...renderSettled(settled, colors),
     ...undone.map((path) => `${colors.green('✓')} ${plain(path)} is as it was`),
     ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${plain(path)}: ${plain(why)}`),
   ]

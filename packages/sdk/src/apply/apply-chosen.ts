@@ -3,6 +3,7 @@ import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import { inApplySpan } from './apply-trace.js'
 import { codeOf, type Folder } from './folder.js'
 import { openHome } from './journal.js'
+import { sayLeft } from './left.js'
 import { lockDirectory } from './lock.js'
 import { type Plan, type Planned, pathsOf, planChanges, type Sides } from './plan.js'
 import { runSet, type SetDone } from './set.js'
@@ -132,8 +133,7 @@ function notApplied(item: Planned): NotApplied[] {
 
 function failure({ items }: Plan, { path, kind, why, left }: Extract<SetDone, { ok: false }>): NotApplied {
   const number = items.find((item) => item.path === path)?.number ?? 0
-  const rest = left.length === 0 ? '' : `; ${left.join(', ')} was changed by somebody else meanwhile and left alone`
-  return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${rest}` }
+  return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${sayLeft(left)}` }
 }
 
 /** Nothing can be written here at all. That somebody else is at it passes. */

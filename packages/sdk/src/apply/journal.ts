@@ -49,11 +49,13 @@ export interface StoredSet {
   applied: boolean
   /** Its event is stored. */
   told: boolean
+  /** It was put back, but for files that somebody changed since: only what stood in those is kept. */
+  left: boolean
 }
 
 /** Its seal in the first line, then JSON. */
 const INTENT = 'intent'
-export type Mark = 'applied' | 'told'
+export type Mark = 'applied' | 'told' | 'left'
 
 /** The folder of what was applied in a directory; undefined: none yet. Throws where it cannot be made or is not to be trusted. */
 export async function openHome(directory: string, make: 'make' | 'only_look'): Promise<Folder | undefined> {
@@ -101,7 +103,8 @@ async function readSet(directory: string, { id, nonce }: { id: string; nonce: st
   const parsed = seal === undefined || foreign ? undefined : intent.parse(JSON.parse(text))
   if (parsed && (parsed.nonce !== nonce || parsed.key.id !== id))
     throw new Error(`the record in .passover/apply/${id} is of something else`)
-  return { id, nonce, intent: parsed, foreign, applied: names.includes('applied'), told: names.includes('told') }
+  const has = (mark: Mark) => names.includes(mark)
+  return { id, nonce, intent: parsed, foreign, applied: has('applied'), told: has('told'), left: has('left') }
 }
 
 /** What another user wrote here is theirs alone to read: it has no seal of this one. */
@@ -130,10 +133,19 @@ export function markSet(folder: Folder, mark: Mark): Promise<void> {
   return writeDurably(folder, mark, Buffer.alloc(0))
 }
 
-/** The bytes that stood there before a set: nobody wants them back. */
-export async function removeBytes(directory: string, set: { id: string; nonce: string }): Promise<void> {
+const bytesName = (index: number): string => `before-${index}`
+
+/** Where the bytes stand that were in a file before a set, below the directory. */
+export function pathOfBytes({ id, nonce }: { id: string; nonce: string }, index: number): string {
+  return [...HOME, id, nonce, bytesName(index)].join('/')
+}
+
+/** The bytes that stood there before a set: nobody wants them back, but those of some files. */
+export async function removeBytes(directory: string, set: { id: string; nonce: string }, but: readonly number[] = []): Promise<void> {
   await using folder = await openSet(directory, set)
-  for (const name of await folder.names()) if (name.startsWith('before-')) await rm(folder.at(name), { force: true })
+  const kept = but.map(bytesName)
+  for (const name of await folder.names())
+    if (name.startsWith('before-') && !kept.includes(name)) await rm(folder.at(name), { force: true })
 }
 
 /** Forgets a set: its intent first, so that a half-removed one is no longer anything to finish. */

@@ -4,6 +4,7 @@ import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { codeOf, Folder } from './folder.js'
 import { type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './journal.js'
+import { forgetBut, type Left, stillLeft } from './left.js'
 import type { Change } from './plan.js'
 import { makeFolders, NotSwapped, removeFolders, type Swap, stage, stateOf, swapIn, unstage } from './swap.js'
 import { ownerOf } from './view.js'
@@ -22,7 +23,7 @@ export interface SetToDo {
 export type SetDone =
   | { ok: true; set: StoredSet }
   /** Every file is as it was before, but those named in `left`: somebody else wrote there meanwhile. */
-  | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: string[] }
+  | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: Left[] }
 
 /**
  * Changes files all together (DESIGN §3 Apply): the intent with the old bytes is on disk before the first change; a failure puts everything
@@ -36,7 +37,8 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
   if ('ok' in begun) return begun
   const { intent } = begun
   await deps.faults?.at('apply:after-intent', key)
-  const set: StoredSet = { id: key.id, nonce: todo.nonce, intent, foreign: false, applied: false, told: false }
+  const set: StoredSet = { id: key.id, nonce: todo.nonce, intent, foreign: false, applied: false, told: false, left: false }
+  let swapped = 0
   try {
     await makeFolders(directory, intent.made)
     const swaps = todo.changes.map((change, index) => forward(directory, intent, { change, index }))
@@ -44,11 +46,12 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
     for (const swap of swaps) {
       await deps.faults?.at('apply:before-file', key)
       await swapIn(swap)
+      swapped += 1
     }
     await deps.faults?.at('apply:after-files', key)
     return { ok: true, set: await markApplied(directory, set) }
   } catch (error) {
-    const left = await rollBack(directory, set, intent)
+    const left = await rollBack(directory, set, { intent, swapped })
     if (!(error instanceof NotSwapped)) throw error
     return { ok: false, path: fileOf(intent, error.path), kind: error.kind, why: error.message, left }
   }
@@ -56,22 +59,23 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
 
 /**
  * Brings a set to its end that a killed process left: it counts as applied when every file is in place, and is put back else.
- * Undefined: it was put back, or had changed nothing.
+ * `whole` undefined: it was put back but for what is `left`, or had changed nothing.
  */
-export async function settleSet(directory: string, set: StoredSet): Promise<StoredSet | undefined> {
+export async function settleSet(directory: string, set: StoredSet): Promise<{ whole: StoredSet | undefined; left: Left[] }> {
   const { intent } = set
   if (!intent) {
     await removeSet(directory, set)
-    return undefined
+    return { whole: undefined, left: [] }
   }
-  if (set.applied) return set
+  if (set.applied) return { whole: set, left: [] }
+  if (set.left) return { whole: undefined, left: await stillLeft(directory, set) }
   const states = await Promise.all(intent.files.map((file) => stateOf(directory, file)))
   if (states.length > 0 && states.every((state) => state === 'after')) {
     await unstageAll(directory, intent)
-    return markApplied(directory, set)
+    return { whole: await markApplied(directory, set), left: [] }
   }
-  await rollBack(directory, set, intent)
-  return undefined
+  // How far it came is not known.
+  return { whole: undefined, left: await rollBack(directory, set, { intent, swapped: intent.files.length }) }
 }
 
 /** The bytes that stood in a file before a set. */
@@ -143,20 +147,24 @@ async function markApplied(directory: string, set: StoredSet): Promise<StoredSet
   return { ...set, applied: true }
 }
 
-/** Puts back what the set changed and nobody changed after it. Gives the paths that were left alone. */
-async function rollBack(directory: string, set: StoredSet, intent: Intent): Promise<string[]> {
-  const left: string[] = []
+/**
+ * Puts back what the set changed and nobody changed after it. Gives what was left alone; of the first `swapped` files, whose old content
+ * this set may have taken away, that is kept.
+ */
+async function rollBack(directory: string, set: StoredSet, { intent, swapped }: { intent: Intent; swapped: number }): Promise<Left[]> {
+  const left: number[] = []
   await unstageAll(directory, intent)
   for (const [index, file] of intent.files.entries()) {
     const state = await stateOf(directory, file)
     if (state === 'before') continue
     const back = state === 'after' && (await putBack(directory, set, { intent, index }))
-    if (!back) left.push(file.path)
+    if (!back) left.push(index)
   }
   await unstageAll(directory, intent)
   await removeFolders(directory, intent.made)
-  await removeSet(directory, set)
-  return left
+  const lost = left.filter((index) => index < swapped)
+  const kept = await forgetBut(directory, set, lost)
+  return left.map((index) => ({ path: intent.files[index]?.path ?? '', ...(kept.has(index) && { kept: kept.get(index) }) }))
 }
 
 /** False: somebody else wrote there just now. Throws NotSwapped when it cannot be written: the set stays to be settled later. */

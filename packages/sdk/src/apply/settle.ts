@@ -6,6 +6,7 @@ import { publishPlain } from '../publish-request.js'
 import { storedTrace } from './apply-trace.js'
 import type { Folder } from './folder.js'
 import { listSets, markSet, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
+import type { Left } from './left.js'
 import { settleSet } from './set.js'
 
 /** Where changes are made, and as whom they are told. */
@@ -23,6 +24,8 @@ export interface Settled {
   kind: 'apply' | 'undo'
   /** `ignored`: this user did not write it for this directory, whoever did. */
   outcome: 'finished' | 'put_back' | 'ignored'
+  /** Files that were not put back. They are told each time for as long as what stood in them is kept. */
+  left?: Left[]
 }
 
 /** An applied set that can be undone is kept for so long; what the output says of it stays in the archive. */
@@ -40,9 +43,10 @@ export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<
       settled.push({ id: set.id, kind: 'apply', outcome: 'ignored' })
       continue
     }
-    const whole = await settleOne(directory, set)
-    if (set.intent && !set.applied)
-      settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? ('finished' as const) : ('put_back' as const) })
+    const { whole, left } = await settleOne(directory, set)
+    const isNews = !set.applied && (!set.left || left.length > 0)
+    if (set.intent && isNews)
+      settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? 'finished' : 'put_back', ...(left.length > 0 && { left }) })
     if (!whole?.intent) continue
     if (!whole.told && mayTell(home, whole.intent.key)) await tellSet(home, whole)
     else if (whole.told) await tidy(home, whole)
@@ -50,7 +54,7 @@ export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<
   return settled
 }
 
-async function settleOne(directory: string, set: StoredSet): Promise<StoredSet | undefined> {
+async function settleOne(directory: string, set: StoredSet): Promise<Awaited<ReturnType<typeof settleSet>>> {
   try {
     return await settleSet(directory, set)
   } catch (error) {

@@ -1,6 +1,7 @@
 import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import { type Intent, listSets, openHome, type StoredSet } from './journal.js'
+import { sayLeft } from './left.js'
 import { lockDirectory } from './lock.js'
 import type { Change } from './plan.js'
 import { bytesBefore, runSet } from './set.js'
@@ -85,7 +86,7 @@ async function undoSet(
   const event: AppliedBody = { ...said, undone: true, ...(digests && { digests }) }
   const done = await runSet(home, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
   if (!done.ok) {
-    result.conflicts.push({ path: done.path, why: done.why })
+    result.conflicts.push({ path: done.path, why: `${done.why}${sayLeft(done.left)}` })
     return
   }
   await removeFolders(directory, intent.made)
