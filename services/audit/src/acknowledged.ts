@@ -33,6 +33,7 @@ export class Acknowledged {
   private dirty = new Map<string, Dirty>()
   private writing = new Map<string, Dirty>()
   private flushing: Promise<void> | undefined
+  private next: Promise<void> | undefined
   private flushedAt = 0
   private stopped = false
 
@@ -82,17 +83,15 @@ export class Acknowledged {
     if (this.clock.monotonic() - this.flushedAt >= FLUSH_MS) void this.flush()
   }
 
-  /** Settles when everything taken until now is written, or could not be. */
-  async flush(): Promise<void> {
-    await this.flushing
-    if (this.dirty.size === 0 || this.stopped) return
-    this.flushedAt = this.clock.monotonic()
-    this.writing = this.dirty
-    this.dirty = new Map()
-    this.flushing = Promise.all([...this.writing].map(([key, dirty]) => this.write(key, dirty))).then(() => {
-      this.flushing = undefined
+  /** Settles when everything taken until now is written, or could not be. One at a time: who asks while one runs shares the next. */
+  flush(): Promise<void> {
+    if (this.next) return this.next
+    if (!this.flushing) return this.writeAll()
+    this.next = this.flushing.then(() => {
+      this.next = undefined
+      return this.writeAll()
     })
-    await this.flushing
+    return this.next
   }
 
   /** A promise when the reader must wait for some to be written. */
@@ -127,6 +126,17 @@ export class Acknowledged {
     const whole = known ? merged(known, chunk) : chunk
     this.known.set(key, whole)
     return whole
+  }
+
+  private async writeAll(): Promise<void> {
+    if (this.dirty.size === 0 || this.stopped) return
+    this.flushedAt = this.clock.monotonic()
+    this.writing = this.dirty
+    this.dirty = new Map()
+    this.flushing = Promise.all([...this.writing].map(([key, dirty]) => this.write(key, dirty))).then(() => {
+      this.flushing = undefined
+    })
+    await this.flushing
   }
 
   /** By compare-and-set: a replica may have bits that are not in ours, whoever is ahead. */
