@@ -39,7 +39,7 @@ export interface Agent extends AsyncDisposable {
   handle(id: string, subagent: string): PassHandle
   /**
    * Calls back for each return of a pass that this agent asks for from now on, in this process, as far as its policy wants that told
-   * (notify_on_return), also where nobody awaits its handle. Gives what ends that.
+   * (notify_on_return), also where nobody awaits its handle. Gives what ends that. Closing waits 10 s at most for a listener.
    */
   onReturn(listener: ReturnListener): () => void
   /**
@@ -187,7 +187,7 @@ class ConnectedAgent implements Agent {
     const waiting = [...this.#waiting].map((one) => one[Symbol.asyncDispose]())
     await this.#origin.returns[Symbol.asyncDispose]()
     await Promise.all(waiting)
-    await this.#notices.settled()
+    await this.#notices.drain()
     await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()
     await this.#deps.tracing?.[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-import { type PassOverError, shouldNotify } from '@passover/core'
+import { type PassOverError, shouldNotify, within } from '@passover/core'
 import { keyText, type PassKey, type WorkOutput } from '@passover/schemas'
 import type { Settled } from './awaited.js'
 import { Terms } from './control-of.js'
@@ -11,6 +11,8 @@ export type ReturnedPass =
 
 export type ReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
+/** How long a closing agent waits for its listeners, ms: as long as for handlers, unless a worker says otherwise. */
+const DRAIN_MS = 10_000
 /** Several handles of one pass make one notice, as far as so many are remembered. */
 const REMEMBERED = 10_000
 
@@ -43,8 +45,15 @@ export class ReturnNotices {
     this.#telling.add(telling)
   }
 
-  /** Settles when every listener was told what was to be told. */
-  async settled(): Promise<void> {
+  /** Waits until every listener was told what was to be told, at most so long: one that does not settle keeps no agent from closing. */
+  async drain(): Promise<void> {
+    if (this.#telling.size === 0) return
+    await within(this.#deps.clock, DRAIN_MS, this.#settled())
+    const left = this.#telling.size
+    if (left > 0) this.#deps.say?.(`the agent closes, though after ${DRAIN_MS} ms its listeners are not done with ${left} of their returns`)
+  }
+
+  async #settled(): Promise<void> {
     while (this.#telling.size > 0) await Promise.all(this.#telling)
   }
 
