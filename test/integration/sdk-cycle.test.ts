@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { passAnswer, type WorkOutput } from '@passover/schemas'
 import { PassOverError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -141,6 +142,33 @@ describe('one pass, from originator to subagent and back', () => {
     stop.abort()
     await expect(second).rejects.toMatchObject({ code: 'E043' })
     await until(() => [first, second].every(({ id }) => heard.includes(id)), { what: 'the worker heard both cancels' })
+  })
+
+  it('listens to the signal of a pass whose return nobody wants until that has ended, and no longer', async () => {
+    const alice = await world.agent('alice')
+    const unwanted = await world.agent('unwanted')
+    let finish: (output: string) => void = () => undefined
+    const begun: string[] = []
+    await using _worker = await unwanted.onPass(
+      (pass) =>
+        new Promise<string>((resolve) => {
+          finish = resolve
+          pass.signal.addEventListener('abort', () => resolve('stopped'))
+          begun.push(pass.id)
+        }),
+    )
+    const stop = new AbortController()
+    const listeners = () => getEventListeners(stop.signal, 'abort').length
+    const options = { subagent: 'unwanted', reason: 'x', work_context: context, return_required: false, signal: stop.signal }
+    const first = alice.passOver(options)
+    await until(() => begun.includes(first.id), { what: 'the first runs' })
+    expect(listeners()).toBe(1)
+    finish('done')
+    await until(() => listeners() === 0, { what: 'the signal is listened to no longer' })
+    const other = alice.passOver(options)
+    await until(() => begun.includes(other.id), { what: 'the other runs' })
+    stop.abort()
+    await expect(other).rejects.toMatchObject({ code: 'E043' })
   })
 
   it('returns early by returnFromPassOver and tells progress', async () => {

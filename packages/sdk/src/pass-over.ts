@@ -24,12 +24,14 @@ export function passOver(origin: Origin, options: PassOverOptions, scope: Scope 
   const traced = deps.tracing || scope || options.traceparent ? traceRequest(deps, about) : undefined
   drafted.value.traceparent = traced?.traceparent
   const wanted = drafted.value.request.return_required || origin.notices?.listening === true
-  const waiting = wanted ? begin(origin, drafted.value) : undefined
-  const stored = waiting?.stored ?? sendDraft(origin, drafted.value)
+  // With a signal it is followed to its end, also where nobody wants its return: until then the signal is listened to, and no longer.
+  const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
+  const waiting = wanted ? followed : undefined
+  const stored = followed?.stored ?? sendDraft(origin, drafted.value)
   stored.catch(() => undefined)
   if (traced?.span) endRequest(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
   const abort = options.signal && watch(origin, key, options.signal)
-  if (abort) waiting?.result.then(abort, abort)
+  if (abort) followed?.result.then(abort, abort)
   return makeHandle({
     id,
     subagent: key.subagent,
@@ -58,15 +60,17 @@ interface Waiting {
   result: Promise<WorkOutput>
 }
 
-/** Waits for the return, and unless it is only to wait sends the request first. */
-function begin(origin: Origin, drafted: Draft | Pick<Draft, 'key' | 'digest'>, only?: 'only_wait'): Waiting {
+/** Waits for the return, and unless it is only to wait sends the request first. What is only followed has nobody who takes its return. */
+function begin(origin: Origin, drafted: Draft | Pick<Draft, 'key' | 'digest'>, how?: 'only_wait' | 'only_follow'): Waiting {
   const { returns } = origin
+  const only = how === 'only_wait' ? how : undefined
+  const quiet = how === 'only_follow' || undefined
   const own_id = !only && drafted.digest === undefined
   let awaited: Awaited | undefined
   const result = new Promise<WorkOutput>((resolve, reject) => {
     const settle = (outcome: Settled): void => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
-    const traceparent = 'traceparent' in drafted ? drafted.traceparent : undefined
-    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id, traceparent }, settle)
+    const traceparent = !quiet && 'traceparent' in drafted ? drafted.traceparent : undefined
+    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id, quiet, traceparent }, settle)
   })
   // A caller may look at the result later: it must not be lost on nobody before.
   result.catch(() => undefined)
