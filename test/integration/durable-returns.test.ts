@@ -69,8 +69,13 @@ describe('a return whose originator is away', () => {
     const since = performance.now()
     await using back = await durable(all, 'alice')
     const heard = listener()
+    const noticed = listener()
+    const stop = back.agent.onReturn(noticed.hears)
     await back.agent.onWaitingReturn(heard.hears)
     await until(() => heard.told.length >= 2, { what: 'both are told', ...wait })
+    // An earlier process asked for them: they are told to one of the two.
+    expect(noticed.told).toEqual([])
+    stop()
     console.log(`two returns that waited were told ${Math.round(performance.now() - since)} ms after their originator began to come back`)
     expect(heard.ids()).toEqual([made.id, id].sort())
     expect(heard.told.find(({ pass }) => pass.id === id)?.output?.output).toBe(`for ${id}`)

@@ -65,6 +65,21 @@ describe('onReturn', () => {
     expect(told.some(({ pass }) => pass.id === silent.id)).toBe(false)
   })
 
+  it('tells only of what was asked for while it listens, not of a pass that another process or an earlier call asked for', async () => {
+    const again = await world.agent('alice')
+    const told: string[] = []
+    const before = again.passOver({ subagent: 'judge', reason: 'x', work_context: { objective: 'fine' } })
+    const stop = again.onReturn(({ pass }) => void told.push(pass.id))
+    const others = ask('fine')
+    await Promise.all([before, others])
+    await again.handle(others.id, 'judge')
+    await again.handle(before.id, 'judge')
+    const own = again.passOver({ subagent: 'judge', reason: 'x', work_context: { objective: 'fine' } })
+    await until(() => told.includes(own.id), { what: 'its own is told' })
+    expect(told).toEqual([own.id])
+    stop()
+  })
+
   it('tells once, however many wait, and a listener that throws harms nobody', async () => {
     const told: string[] = []
     const stops = [

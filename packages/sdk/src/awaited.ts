@@ -37,6 +37,8 @@ export interface Awaited {
   traceparent: string | undefined
   /** What it settles with is acknowledged by who waits, later than that. */
   readonly quiet: boolean
+  /** Listeners are told of its return. */
+  readonly noticed: boolean
   readonly settle: (outcome: Settled) => void
 }
 

@@ -70,7 +70,8 @@ function begin(origin: Origin, drafted: Draft | Pick<Draft, 'key' | 'digest'>, h
   const result = new Promise<WorkOutput>((resolve, reject) => {
     const settle = (outcome: Settled): void => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
     const traceparent = !quiet && 'traceparent' in drafted ? drafted.traceparent : undefined
-    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id, quiet, traceparent }, settle)
+    const noticed = how === undefined && origin.notices?.listening === true
+    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id, quiet, noticed, traceparent }, settle)
   })
   // A caller may look at the result later: it must not be lost on nobody before.
   result.catch(() => undefined)

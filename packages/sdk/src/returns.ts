@@ -26,6 +26,8 @@ export interface Expectation {
   own_id: boolean
   /** Who waits says by itself that it has the return. */
   quiet?: true | undefined
+  /** It was asked for here and now, and somebody listened to returns. */
+  noticed?: boolean | undefined
   /** Of its request, where that is traced. */
   traceparent?: string | undefined
 }
@@ -95,7 +97,10 @@ export class Returns implements AsyncDisposable {
   expect(expectation: Expectation, settle: (outcome: Settled) => void): Awaited {
     const { key, digest, own_id, traceparent } = expectation
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
-    const awaited = this.#waiting.add({ key, digest, epoch, quiet: expectation.quiet === true, traceparent }, settle)
+    const awaited = this.#waiting.add(
+      { key, digest, epoch, quiet: expectation.quiet === true, noticed: expectation.noticed, traceparent },
+      settle,
+    )
     this.#reading.begin()
     return awaited
   }
@@ -187,10 +192,8 @@ export class Returns implements AsyncDisposable {
         return
       }
       // It could not be read to its end: wait for it again.
-      const again = this.expect(
-        { key: awaited.key, digest: awaited.digest, own_id: false, quiet: awaited.quiet || undefined, traceparent: awaited.traceparent },
-        awaited.settle,
-      )
+      const { key, digest, quiet, noticed, traceparent } = awaited
+      const again = this.expect({ key, digest, own_id: false, quiet: quiet || undefined, noticed, traceparent }, awaited.settle)
       Object.assign(again, {
         published: awaited.published,
         give_up_at: awaited.give_up_at,
@@ -199,10 +202,10 @@ export class Returns implements AsyncDisposable {
     })
   }
 
-  /** Told of, where somebody listens, as well as settled. */
+  /** Told of, where somebody listens, as well as settled. What was only asked after again, or waited while the agent was away, is not. */
   #noticed(awaited: Awaited): Awaited {
     const notices = this.#notices
-    if (!notices?.listening) return awaited
+    if (!notices || !awaited.noticed) return awaited
     const settle = (outcome: Settled): void => {
       notices.tell(awaited.key, outcome)
       awaited.settle(outcome)

@@ -24,7 +24,7 @@ export class Waiting {
   }
 
   add(
-    pass: Pick<Awaited, 'key' | 'digest' | 'epoch' | 'quiet'> & { traceparent?: string | undefined },
+    pass: Pick<Awaited, 'key' | 'digest' | 'epoch' | 'quiet'> & { noticed?: boolean | undefined; traceparent?: string | undefined },
     settle: (outcome: Settled) => void,
   ): Awaited {
     const awaited: Awaited = {
@@ -43,6 +43,7 @@ export class Waiting {
       returned_at: 0,
       traceparent: pass.traceparent,
       quiet: pass.quiet,
+      noticed: pass.noticed === true,
       settle,
     }
     const same = this.#awaited.get(pass.key.id)
