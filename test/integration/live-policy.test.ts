@@ -1,5 +1,7 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
 import { encode } from '@passover/bus'
-import { HEADER, type PassKey, type PassOverPreferences, policyDigest, type WorkControl } from '@passover/schemas'
+import { HEADER, type PassKey, type PassOverPreferences, type PolicyVersion, policyDigest, type WorkControl } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { World } from '../support/dispatch.js'
 import { admittedPasses, publishPolicy, storeOf } from '../support/policies.js'
@@ -93,6 +95,41 @@ describe('a policy version', () => {
     await eventAlone(world, 2, { defaults: { timeout_ms: 14_000 } })
     expect(await admittedUnder(world, 2)).toMatchObject({ policy: { timeout_ms: 14_000 } })
     expect((await (await storeOf(world)).versions()).map(({ version }) => version)).toEqual([2, 1])
+  })
+})
+
+/** As an operator does who has a backup of its beginning: events that were stored since are gone. */
+async function restoreStream(world: World, first: PolicyVersion): Promise<void> {
+  const stored = await world.bus.journal.message(first.sequence)
+  if (!stored) throw new Error('nothing to restore')
+  const nc = await connect({ servers: world.nats.servers })
+  const manager = await jetstreamManager(nc)
+  const { config } = await manager.streams.info('PASSOVER')
+  await manager.streams.delete('PASSOVER')
+  await manager.streams.add(config)
+  await nc.close()
+  const headers = Object.fromEntries(stored.headers.pairs().filter(([name]) => !name.startsWith('Nats-')))
+  const again = await world.bus.publish({ subject: stored.subject, data: stored.data, headers })
+  expect(again).toMatchObject({ kind: 'stored', sequence: first.sequence })
+  await world.bus.ensureTopology()
+}
+
+describe('a stream that lost the version in force', () => {
+  test('is believed by running dispatchers as by those that start: the version that it has, and then the next one', async () => {
+    await using world = await World.start({ dispatchers: [{ policy_ms: 50, consumers_ms: 200 }] })
+    const first = await publishPolicy(world, { defaults: { timeout_ms: 11_000 } })
+    await world.agent('audit')
+    await publishPolicy(world, { defaults: { timeout_ms: 12_000 } })
+    await publishPolicy(world, { defaults: { timeout_ms: 13_000 } })
+    await admittedUnder(world, 3)
+    await restoreStream(world, first)
+    expect(await admittedUnder(world, 1)).toMatchObject({ policy: { timeout_ms: 11_000 } })
+    // The bucket still names the lost one, which an author replaces.
+    expect(await publishPolicy(world, { defaults: { timeout_ms: 9_000 } })).toMatchObject({ version: 2 })
+    expect(await admittedUnder(world, 2)).toMatchObject({ policy: { timeout_ms: 9_000 } })
+    await world.dispatchers[0]!.drain()
+    await world.dispatcher()
+    expect(await world.work(await world.ask())).toMatchObject({ policy_version: 2, policy: { timeout_ms: 9_000 } })
   })
 })
 

@@ -83,6 +83,17 @@ export class PolicyStore {
     return versions.sort((a, b) => b.version - a.version)
   }
 
+  /** Whether the stream lost this version, as its leader says now: it went back to before it, or is another one. */
+  async isLost({ version, digest, sequence }: PolicyVersion): Promise<boolean> {
+    const stored = await this.#bus.journal.message(sequence)
+    const said = stored && this.#read(stored)
+    if (said?.version === version && said.digest === digest) return false
+    // An event that somebody deleted changes nothing.
+    if (!stored && (await this.#bus.bounds()).last >= sequence) return false
+    this.#said = undefined
+    return true
+  }
+
   /** Puts into force what was published and is not; gives what is in force then. An invalid `current` is made anew from the stream. */
   async rollForward(): Promise<PolicyVersion | undefined> {
     const backoff = new Backoff(this.#timing)

@@ -15,15 +15,19 @@ export interface PolicyInForce {
 
 /**
  * The policy in force, as the bucket `policy` has it: watched, read again every `refresh_ms` and after each reconnect, since
- * a watch may be silent after a restart of the server. Only a valid, newer version replaces the one before.
+ * a watch may be silent after a restart of the server. Only a valid, newer version replaces the one before, unless the stream lost
+ * that one: then all is read as at a start, so that running dispatchers and new ones go by the same version.
  */
 export class LivePolicy implements AsyncDisposable {
   readonly #deps: DispatcherDeps
   readonly #store: PolicyStore
   readonly #refresh_ms: number
+  /** What holds while no version is in force. */
+  readonly #fallback: PolicyInForce
   #current: PolicyInForce
-  /** Stream sequence of the version in force; of the newest version that was heard of, and when; of the newest that was looked into. */
-  #sequence = 0
+  /** The version in force as it was published; undefined: none is. */
+  #published: PolicyVersion | undefined
+  /** Stream sequence of the newest version that was heard of, and when; of the newest that was looked into. */
   #heard = { sequence: 0, at: 0 }
   #settled = 0
   #complaint = ''
@@ -38,6 +42,7 @@ export class LivePolicy implements AsyncDisposable {
     this.#deps = deps
     this.#store = store
     this.#refresh_ms = refresh_ms
+    this.#fallback = fallback
     this.#current = fallback
   }
 
@@ -79,15 +84,8 @@ export class LivePolicy implements AsyncDisposable {
 
   async #begin(): Promise<void> {
     const { bus } = this.#deps
-    const stand = await this.#store.stand()
-    if (stand.kind === 'invalid') {
-      this.#take(stand)
-      const [newest] = await this.#store.versions()
-      if (newest) this.#accept(newest)
-    } else {
-      const value = await this.#store.rollForward()
-      if (value) this.#accept(value)
-    }
+    const value = await this.#find()
+    if (value) this.#accept(value)
     const watch = await this.#store.watch((changed) => this.#take(changed))
     this.#opened.push(watch)
     await watch.ready
@@ -101,6 +99,30 @@ export class LivePolicy implements AsyncDisposable {
     this.#opened.push({ [Symbol.asyncDispose]: async () => off() })
     this.#readAt = this.#deps.clock.monotonic()
     this.#tick()
+  }
+
+  get #sequence(): number {
+    return this.#published?.sequence ?? 0
+  }
+
+  /** What a dispatcher that starts now takes; undefined: the fallback. */
+  async #find(): Promise<PolicyVersion | undefined> {
+    const stand = await this.#store.stand()
+    if (stand.kind !== 'invalid') return this.#store.rollForward()
+    this.#take(stand)
+    const [newest] = await this.#store.versions()
+    return newest
+  }
+
+  /** The stream lost the version in force: no other can be held against it. Until what is there now is found, it stays in force. */
+  async #startOver({ version }: PolicyVersion): Promise<void> {
+    this.#deps.log.warn({ version }, 'the stream lost the version in force: the policy is read anew')
+    this.#heard = { sequence: 0, at: 0 }
+    this.#settled = 0
+    const value = await this.#find()
+    this.#published = undefined
+    this.#current = this.#fallback
+    if (value) this.#accept(value)
   }
 
   #tick(): void {
@@ -120,6 +142,7 @@ export class LivePolicy implements AsyncDisposable {
   }
 
   async #look(): Promise<void> {
+    if (this.#published && (await this.#store.isLost(this.#published))) await this.#startOver(this.#published)
     const stand = await this.#store.stand()
     this.#take(stand)
     const { sequence, at } = this.#heard
@@ -143,11 +166,12 @@ export class LivePolicy implements AsyncDisposable {
   }
 
   /** A copy that lags behind may show an older version than one that was seen before. */
-  #accept({ version, document, by, sequence, reason }: PolicyVersion): void {
+  #accept(published: PolicyVersion): void {
+    const { version, document, by, reason } = published
     this.#complaint = ''
     if (version <= this.#current.version) return
     this.#current = { version, document }
-    this.#sequence = sequence
+    this.#published = published
     this.#deps.log.info({ version, by, reason }, 'policy in force')
   }
 }
