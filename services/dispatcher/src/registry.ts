@@ -18,6 +18,8 @@ export class Registry implements AsyncDisposable {
   /** Names that are not registered, until when (server ms). */
   readonly #unknown = new Map<string, number>()
   readonly #loading = new Map<string, Promise<AgentRecord | undefined>>()
+  /** Names that are being loaded and of which the watch told meanwhile. */
+  readonly #told = new Set<string>()
   readonly #now: () => number
   readonly #log: Logger
   #onAgent: OnAgent = () => undefined
@@ -93,21 +95,31 @@ export class Registry implements AsyncDisposable {
   }
 
   async #load(name: string): Promise<AgentRecord | undefined> {
+    this.#told.delete(name)
     const entry = await this.table.get(name)
+    // What is read may come from a copy that lags behind: what the watch told stands.
+    if (this.#told.delete(name)) return this.#records.get(name)
     if (entry && entry.value.name === name) {
       this.#records.set(name, entry.value)
       return entry.value
     }
+    this.#leaveOut(name)
+    return undefined
+  }
+
+  #leaveOut(name: string): void {
     if (this.#unknown.size >= MOST_UNKNOWN) this.#unknown.clear()
     this.#unknown.set(name, this.#now() + UNKNOWN_MS)
-    return undefined
   }
 
   #changed(name: string, record: AgentRecord | undefined): void {
     this.#unknown.delete(name)
+    if (this.#loading.has(name)) this.#told.add(name)
     if (this.#records.get(name)?.durable_returns && !record?.durable_returns) this.#onReturnsLeft(name)
     if (!record) {
       this.#records.delete(name)
+      // A copy that lags behind may still have it.
+      this.#leaveOut(name)
       return
     }
     if (record.name !== name || !agentName.safeParse(name).success) {
