@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import { Pool } from './pool.js'
 
@@ -43,6 +45,31 @@ describe('Pool', () => {
     first.open()
     await pool.idle()
     expect(ran).toBe(false)
+  })
+
+  test('lets go of what ran, also while something always waits', async () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const pool = new Pool(1)
+    const jobs: WeakRef<() => Promise<void>>[] = []
+    let finish: () => void = () => undefined
+    const add = () => {
+      const job = () =>
+        new Promise<void>((resolve) => {
+          finish = resolve
+        })
+      jobs.push(new WeakRef(job))
+      pool.add(job)
+    }
+    for (let n = 0; n < 10; n++) add()
+    for (let n = 0; n < 500; n++) {
+      add()
+      finish()
+      await new Promise(setImmediate)
+    }
+    expect(pool.waiting).toBe(9)
+    collect()
+    expect(jobs.filter((one) => one.deref()).length).toBeLessThan(50)
   })
 
   test('is idle at once when nothing was added', async () => {

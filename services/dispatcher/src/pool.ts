@@ -37,12 +37,21 @@ export class Pool {
 
   #pump(): void {
     while (this.#running < this.#width && this.waiting > 0) {
-      const job = this.#queue[this.#next++]
-      if (this.#next === this.#queue.length) this.clear()
+      const job = this.#take()
       if (!job) continue
       this.#running++
       void job().finally(() => this.#done())
     }
+  }
+
+  /** What has begun is let go whenever it is half of the queue, which may never run empty; one by one would move the rest each time. */
+  #take(): (() => Promise<void>) | undefined {
+    const job = this.#queue[this.#next++]
+    if (2 * this.#next >= this.#queue.length) {
+      this.#queue.splice(0, this.#next)
+      this.#next = 0
+    }
+    return job
   }
 
   #done(): void {
