@@ -21,7 +21,8 @@ const RETRY_MS = 1_000
 
 /**
  * Ends what nobody else ends (I4): a fold over the headers of the stream, one timer for whatever is due next.
- * It acts only once it has read everything that was stored when it began, so that a restart ends nothing twice.
+ * It acts only once it has read everything that was stored when it began, or began anew since the stream went back, so that a restart
+ * ends nothing twice.
  */
 export class Timekeeper implements AsyncDisposable {
   readonly #keeper: Keeper
@@ -29,8 +30,8 @@ export class Timekeeper implements AsyncDisposable {
   readonly #decided: DecidedPasses
   readonly #endings: Pool
   readonly #looks = new Pool(LOOKS)
-  /** Passes and requests that are being ended or read. */
-  readonly #busy = new Set<string>()
+  /** Passes and requests that are being ended or read: of this reading of the stream. */
+  #busy = new Set<string>()
   readonly #advisories = new Map<number, AdvisoryFact>()
   readonly #reading: Reading
   #timer: { at: number; handle: Disposable } | undefined
@@ -147,6 +148,9 @@ export class Timekeeper implements AsyncDisposable {
   #forgetAll(): void {
     const { rules, options } = this.#keeper
     this.#acting = false
+    this.#timer?.handle[Symbol.dispose]()
+    this.#timer = undefined
+    this.#busy = new Set()
     this.#keeper.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
     this.#keeper.counting.clear()
     this.#advisories.clear()
@@ -162,8 +166,9 @@ export class Timekeeper implements AsyncDisposable {
   }
 
   #arm(): void {
+    if (!this.#acting || this.#stopped) return
     const at = this.#keeper.open.nextAt()
-    if (at === undefined || this.#stopped || (this.#timer && this.#timer.at <= at)) return
+    if (at === undefined || (this.#timer && this.#timer.at <= at)) return
     this.#timer?.handle[Symbol.dispose]()
     const { clock } = this.#keeper.deps
     this.#timer = { at, handle: clock.after(Math.min(LONGEST_MS, Math.max(0, at - clock.now())), () => this.#sweep()) }
@@ -193,18 +198,19 @@ export class Timekeeper implements AsyncDisposable {
     if (this.#keeper.open.awaits(request.sequence)) await look(this.#keeper, request)
   }
 
-  /** What fails comes up again: the fold gives out what is due until it has ended. */
+  /** What fails comes up again: the fold gives out what is due until it has ended. What waits when the stream goes back is not begun. */
   #run(pool: Pool, name: string, job: () => Promise<void>): void {
-    if (this.#busy.has(name)) return
-    this.#busy.add(name)
+    const busy = this.#busy
+    if (!this.#acting || busy.has(name)) return
+    busy.add(name)
     pool.add(async () => {
       try {
-        if (!this.#stopped) await job()
+        if (!this.#stopped && busy === this.#busy) await job()
       } catch (error) {
         this.#keeper.deps.log.error({ err: error, name }, 'ending failed')
       } finally {
-        this.#busy.delete(name)
-        if (!this.#stopped) this.#arm()
+        busy.delete(name)
+        this.#arm()
       }
     })
   }
@@ -214,14 +220,20 @@ export class Timekeeper implements AsyncDisposable {
     if (this.#acting) this.#settleAdvisory(fact)
   }
 
+  /** False: the stream went back since. */
+  #isKnown(fact: AdvisoryFact): boolean {
+    return this.#advisories.get(fact.sequence) === fact
+  }
+
   #settleAdvisory(fact: AdvisoryFact): void {
+    if (!this.#isKnown(fact)) return
     this.#run(this.#endings, `advisory ${fact.sequence}`, async () => {
       let settled = false
       try {
         settled = await handleAdvisory(this.#keeper, fact)
       } finally {
-        if (settled) this.#advisories.delete(fact.sequence)
-        else this.#keeper.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
+        if (!settled) this.#keeper.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
+        else if (this.#isKnown(fact)) this.#advisories.delete(fact.sequence)
       }
     })
   }
