@@ -1,8 +1,8 @@
-import { type BudgetLedger, budgetLedger, type PassKey } from '@passover/schemas'
+import { type BudgetLedger, budgetLedger, keyText, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { checkOf, deleteStreams } from '../support/breaking.js'
 import { decided } from '../support/decided.js'
-import { type Ask, World } from '../support/dispatch.js'
+import { type Ask, CONTEXT, sequenceOf, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
 async function proofOf(world: World, key: PassKey) {
@@ -94,6 +94,74 @@ describe('budgets', () => {
     const root = await world.ask()
     expect((await children(world, root, 2)).open).toHaveLength(2)
     expect(await ledger(world, root)).toBeUndefined()
+  })
+})
+
+/** Faults by which the next pass that takes from a budget waits then, until it may go on. */
+function stalling() {
+  let goOn: () => void = () => undefined
+  let stalled: Promise<void> | undefined
+  let arrived = false
+  const at = async (point: string) => {
+    if (point !== 'admission:after-charge' || !stalled || arrived) return
+    arrived = true
+    await stalled
+  }
+  const stall = () => {
+    stalled = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+  }
+  return { faults: { at }, stall, goOn: () => goOn(), took: () => until(() => arrived, { what: 'it took its pass' }) }
+}
+
+describe('another request of an id whose first one took from a budget, and has not begun', () => {
+  /** A tree of a budget with two passes below it that have some of their own, and one below the first that took and waits. */
+  async function stalled() {
+    const { faults, stall, goOn, took } = stalling()
+    const world = await World.start({ faults })
+    await agents(world)
+    const root = await world.ask({ budget: { passes: 9, tokens: 100_000 } })
+    const [left, right] = (await children(world, root, 2, { timeout_ms: 25_000, budget: { passes: 3 } })).open
+    if (!left || !right) throw new Error('no parents')
+    const ask = { from: 'scout', to: 'fixer', timeout_ms: 20_000 }
+    const [below, beside] = [await proofOf(world, left), await proofOf(world, right)]
+    stall()
+    const first = await world.ask({ ...ask, parent: below })
+    await took()
+    /** Asks for something else under its id; gives the key of the answer if the id is the first one's. */
+    const again = async (what: Ask): Promise<PassKey> => {
+      const { key, ...message } = world.request({ ...ask, id: first.id, reason: 'other', ...what })
+      return { ...key, id: world.bus.subjects.badId(sequenceOf(await world.bus.publish(message))) }
+    }
+    return { world, root, left, right, below, beside, first, again, goOn }
+  }
+
+  test('takes what it asks for beyond that, and may begin', async () => {
+    const { world, root, left, below, first, again, goOn } = await stalled()
+    await using _ = world
+    const before = (await ledger(world, root))?.accounts[keyText(root)]?.tokens ?? 0
+    const small = (await ledger(world, root))?.charges[keyText(first)]?.tokens ?? 0
+    await again({ parent: below, work_context: { ...CONTEXT, objective: 'x'.repeat(40_000) } })
+    const { context_bytes, parent } = await world.work(first)
+    goOn()
+    expect(parent).toMatchObject({ id: left.id })
+    expect(context_bytes).toBeGreaterThan(40_000)
+    const after = (await ledger(world, root))?.accounts[keyText(root)]?.tokens
+    expect(after).toBe(before - small + Math.ceil(context_bytes / 4))
+  })
+
+  test('does not begin below another parent, and is told so when the first one has', async () => {
+    const { world, root, left, right, beside, first, again, goOn } = await stalled()
+    await using _ = world
+    const refused = await again({ parent: beside })
+    await until(() => world.dispatchers[0]!.stats().retried > 0, { what: 'it is tried later' })
+    expect((await world.journal(first)).state).toBe('none')
+    goOn()
+    expect(await world.work(first)).toMatchObject({ parent: { id: left.id } })
+    expect((await world.end(refused)).error).toMatchObject({ code: 'E005', details: { reason: 'id_used' } })
+    expect((await ledger(world, root))?.accounts[keyText(left)]).toMatchObject({ passes: 1 })
+    expect((await ledger(world, root))?.accounts[keyText(right)]).toBeUndefined()
   })
 })
 

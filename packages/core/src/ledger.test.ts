@@ -39,6 +39,43 @@ describe('a ledger of budgets', () => {
     expect(ledger.charge(ask('third', 'root', { passes: 3 }))).toMatchObject({ ok: true })
   })
 
+  describe('another request of an id', () => {
+    const used = (ledger: Ledger, pass = 'root') => ledger.data().accounts[pass]
+
+    it('that asks for more tokens takes the rest of them, once, as long as either may begin', () => {
+      const ledger = new Ledger()
+      const budget = { passes: 1, tokens: 50 }
+      ledger.charge(ask('a', 'root', budget))
+      for (const tokens of [40, 40, 5]) {
+        expect(ledger.charge(ask('a', 'root', budget, { tokens }))).toEqual({
+          ok: true,
+          grant: { time_ms: 1_000, rest: { passes: 0, tokens: 10 } },
+        })
+        expect(used(ledger)).toMatchObject({ passes: 1, tokens: 40, time_ms: 1_000 })
+      }
+      expect(ledger.charge(ask('a', 'root', budget, { tokens: 51 }))).toEqual({
+        ok: false,
+        used_up: { field: 'budget.tokens', limit: 50, count: 40 },
+      })
+      ledger.settle('a')
+      expect(ledger.charge(ask('a', 'root', budget, { tokens: 51 }))).toMatchObject({ ok: true })
+      expect(used(ledger)).toMatchObject({ tokens: 40 })
+      ledger.release('a')
+      expect(used(ledger)).toMatchObject({ passes: 0, tokens: 0, time_ms: 0 })
+    })
+
+    it('below another parent takes nothing while the first one may begin', () => {
+      const ledger = new Ledger()
+      for (const parent of ['left', 'right']) ledger.charge(ask(parent, 'root', { passes: 5 }))
+      ledger.charge(ask('a', 'left', { passes: 2 }))
+      expect(ledger.charge(ask('a', 'right', { passes: 0 }))).toBe('taken')
+      ledger.settle('a')
+      expect(ledger.charge(ask('a', 'right', { passes: 0 }))).toMatchObject({ ok: true })
+      ledger.release('a')
+      expect(ledger.charge(ask('a', 'right', { passes: 0 }))).toMatchObject({ ok: false, used_up: { field: 'budget.passes' } })
+    })
+  })
+
   it('is bounded in size', () => {
     const ledger = new Ledger()
     const longest = (n: number) => String(n).padStart(64 * 3 + 2, 'n')
@@ -65,28 +102,32 @@ describe('a ledger of budgets', () => {
         let ledger = new Ledger()
         /** What each live pass may grant. */
         const grants = new Map<string, Budget>([['root', top]])
-        const live = new Map<string, { parent: string; tokens: number; time_ms: number }>()
+        const live = new Map<string, { parent: string; tokens: number; time_ms: number; sure: boolean }>()
         for (const { what, pass, parent, tokens, time_ms } of ops) {
           ledger = new Ledger(JSON.parse(JSON.stringify(ledger.data())))
           const held = grants.get(parent)
           if (what === 'charge' && held && !grants.has(pass)) {
             const charged = ledger.charge(ask(pass, parent, held, { tokens, time_ms }))
-            if (charged.ok) {
+            if (charged !== 'taken' && charged.ok) {
               grants.set(pass, charged.grant.rest)
-              live.set(pass, { parent, tokens, time_ms: charged.grant.time_ms })
+              live.set(pass, { parent, tokens, time_ms: charged.grant.time_ms, sure: false })
             }
           }
           const known = live.get(pass)
           if (what === 'again' && known) {
             // Its accounts are the ledger's own: what they were is copied.
             const before = structuredClone(ledger.data())
-            expect(ledger.charge(ask(pass, known.parent, {}, { tokens, time_ms }))).toMatchObject({
-              ok: true,
-              grant: { time_ms: known.time_ms },
-            })
-            expect(ledger.data()).toEqual(before)
+            const charged = ledger.charge(ask(pass, known.parent, {}, { tokens, time_ms }))
+            const grows = tokens > known.tokens && !known.sure
+            if (charged !== 'taken' && charged.ok) expect(charged).toMatchObject({ grant: { time_ms: known.time_ms } })
+            else expect(charged).toMatchObject({ used_up: { field: grows ? 'budget.tokens' : 'nothing' } })
+            if (grows && charged !== 'taken' && charged.ok) known.tokens = tokens
+            else expect(ledger.data()).toEqual(before)
           }
-          if (what === 'settle') ledger.settle(pass)
+          if (what === 'settle') {
+            ledger.settle(pass)
+            if (known) known.sure = true
+          }
           const hasChildren = [...live.values()].some((one) => one.parent === pass)
           if (what === 'release' && known && !hasChildren) {
             ledger.release(pass)

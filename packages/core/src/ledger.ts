@@ -33,7 +33,7 @@ export interface Grant {
 
 /**
  * The ledger of one tree (DESIGN §6). A pass takes one pass, its context's tokens and its timeout from its parent's account
- * and from every one above, all or nothing; charging it again changes nothing, and releasing it undoes exactly that.
+ * and from every one above, all or nothing; charging the same again changes nothing, and releasing it undoes exactly that.
  */
 export class Ledger {
   readonly #accounts: Map<string, Account>
@@ -58,10 +58,10 @@ export class Ledger {
     return [...this.#charges].flatMap(([pass, { sure, at }]) => (sure ? [] : [{ pass, at }]))
   }
 
-  charge(asking: Asking): Charged {
+  charge(asking: Asking): Charged | 'taken' {
     const { pass, parent, tokens, at } = asking
     const present = this.#charges.get(pass)
-    if (present) return { ok: true, grant: { time_ms: present.time_ms, rest: this.#rest(present.under) } }
+    if (present) return this.#chargeAgain(present, asking)
     const above = this.#above(parent.pass, parent.budget)
     const used_up = this.#charges.size >= LEDGER_PASSES ? full() : usedUp(above, tokens)
     if (used_up) return { ok: false, used_up }
@@ -71,6 +71,25 @@ export class Ledger {
     for (const account of above) add(account, { tokens, time_ms, passes: 1 })
     this.#changed = true
     return { ok: true, grant: { time_ms, rest: this.#rest(parent.pass) } }
+  }
+
+  /**
+   * Until its work step is known, a request of the same id that asks for more may be the one that begins: the most that is asked for is taken.
+   * Where one below another parent may begin, it is `taken`.
+   */
+  #chargeAgain(present: Charge, { pass, parent, tokens }: Asking): Charged | 'taken' {
+    const { under, time_ms, sure } = present
+    if (!sure && under !== parent.pass) return 'taken'
+    const more = tokens - present.tokens
+    if (!sure && more > 0) {
+      const above = this.#above(under)
+      const used_up = tokensUsedUp(above, more)
+      if (used_up) return { ok: false, used_up }
+      for (const account of above) add(account, { tokens: more, time_ms: 0, passes: 0 })
+      this.#charges.set(pass, { ...present, tokens })
+      this.#changed = true
+    }
+    return { ok: true, grant: { time_ms, rest: this.#rest(under) } }
   }
 
   /** No work followed: what it took is there again. */
@@ -106,14 +125,21 @@ export class Ledger {
 }
 
 function usedUp(accounts: readonly Account[], tokens: number): UsedUp | undefined {
-  for (const { limit, ...used } of accounts) {
+  for (const account of accounts) {
+    const { limit, ...used } = account
     if (limit.passes !== undefined && used.passes >= limit.passes)
       return { field: 'budget.passes', limit: limit.passes, count: used.passes }
-    if (limit.tokens !== undefined && used.tokens + tokens > limit.tokens)
-      return { field: 'budget.tokens', limit: limit.tokens, count: used.tokens }
+    const used_up = tokensUsedUp([account], tokens)
+    if (used_up) return used_up
     if (limit.time_ms !== undefined && used.time_ms >= limit.time_ms)
       return { field: 'budget.time_ms', limit: limit.time_ms, count: used.time_ms }
   }
+  return undefined
+}
+
+function tokensUsedUp(accounts: readonly Account[], tokens: number): UsedUp | undefined {
+  for (const { limit, tokens: count } of accounts)
+    if (limit.tokens !== undefined && count + tokens > limit.tokens) return { field: 'budget.tokens', limit: limit.tokens, count }
   return undefined
 }
 

@@ -39,7 +39,7 @@ async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
     const prepared = prepare(context, fits ? asked : { ...asked, full: true })
     begin = prepared instanceof Promise ? await prepared : prepared
     if (deps.faults) await deps.faults.at('admission:before-publish')
-    const tried = await advance(context, begin, begin.decide)
+    const tried = await advance(context, begin, begin.decide, begin.known)
     stand = isTooMuch(tried) ? await publishSmaller(context, begin, tried) : tried
   } finally {
     if (fits) water.over(bytes)

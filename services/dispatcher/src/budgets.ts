@@ -42,15 +42,18 @@ export class Budgets {
     return budgets
   }
 
-  /** Takes what a pass asks for from every budget above it, or tells which has nothing left. Throws where the bucket cannot be written. */
-  async charge(root: PassKey, asking: Asking): Promise<Charged> {
+  /**
+   * Takes what a pass asks for from every budget above it, or tells which has nothing left. `taken`: another request of its id did, below another
+   * parent. Throws where the bucket cannot be written.
+   */
+  async charge(root: PassKey, asking: Asking): Promise<Charged | 'taken'> {
     if (await this.#isLost(root)) return { ok: false, lost: true }
-    let charged: Charged | undefined
+    let charged: Charged | 'taken' | undefined
     await this.#change(root, (ledger) => {
       charged = ledger.charge(asking)
     })
     if (!charged) throw new TypeError('a change that was made was not run')
-    if (charged.ok) this.#unsure.set(keyText(root), root)
+    if (charged !== 'taken' && charged.ok) this.#unsure.set(keyText(root), root)
     return charged
   }
 

@@ -1,11 +1,12 @@
 import type { Delivery } from '@passover/bus'
 import { type Admission, type AdmitInput, admit, type Span, tokensOf } from '@passover/core'
-import { type Budget, keyText, type Part, type PassKey, traceIdOf, type WorkControl } from '@passover/schemas'
+import { type Budget, keyText, type Part, type PassKey, type Step, traceIdOf, type WorkControl } from '@passover/schemas'
 import type { Context } from './context.js'
 import type { Answered } from './first-step.js'
 import { fits, stowParts } from './fit-parts.js'
 import type { Parties, ReadRequest } from './read-request.js'
 import { streamFull } from './refuse.js'
+import { stepsOf } from './unanswered.js'
 
 export interface Asked {
   delivery: Delivery
@@ -24,6 +25,8 @@ export interface Begin {
   parts: Part[]
   input: AdmitInput
   decide: (now: number) => Admission
+  /** Steps of its journal, where that had to be read first. */
+  known?: Step[]
   span: Span | undefined
 }
 
@@ -120,8 +123,16 @@ async function chargeBudget(context: Context, begin: Begin, { parent, budget }: 
     time_ms: timeout_ms,
     at,
   }
-  begin.input.charged = await context.budgets.charge(root, asking)
+  const charged = await context.budgets.charge(root, asking)
+  if (charged === 'taken') return waitForOther(context, begin)
+  begin.input.charged = charged
   await context.deps.faults?.at('admission:after-charge')
+}
+
+/** Another request of its id took from other budgets, and may begin: this one has lost if it did, and is tried later while that is not known. */
+async function waitForOther({ deps }: Context, begin: Begin): Promise<void> {
+  begin.decide = () => ({ kind: 'later' })
+  begin.known = await stepsOf(deps.bus, begin.key)
 }
 
 function unlessBegun(admission: Admission): Admission {
