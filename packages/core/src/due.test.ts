@@ -2,8 +2,6 @@ import type { Fact, Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { asked, CHILD, cancel, child, end, ends, fold } from '../testing/open-facts.js'
 import { KEY, step, T0, WINDOW } from '../testing/samples.js'
-import type { DueEnd } from './due.js'
-import { endingError } from './ending.js'
 
 describe('settle', () => {
   const now = T0 + 40_000
@@ -142,50 +140,6 @@ describe('settle', () => {
     expect(open.settle(due, [child('held', 11, 10), child('work', 12, 10)], T0 + 20)).toMatchObject({
       kind: 'again',
       due: { code: 'E043', why: 'parent ended', guard: 12 },
-    })
-  })
-})
-
-describe('endingError', () => {
-  it.each<[string, Fact[], number, object]>([
-    [
-      'E010',
-      [step('work', 10, { timeout_ms: 500 }), step('fence', 11)],
-      T0 + 600,
-      { code: 'E010', message: 'audit did not return within 500 ms', details: { attempt: 2, timeout_ms: 500, server_time: T0 + 600 } },
-    ],
-    [
-      'E010 of an unknown timeout',
-      [step('work', 10, { timeout_ms: undefined })],
-      T0 + 40_000,
-      { code: 'E010', message: 'audit did not return within its timeout' },
-    ],
-    ['E013', [step('held', 10, { expires_ms: 5 })], T0 + 20, { code: 'E013', details: { approval: 'expired', why: 'approval expired' } }],
-    ['E013 with its parent', [step('work', 9, { timeout_ms: 99_000 }), child('held', 10, 9)], T0 + 100_000, { code: 'E010' }],
-    ['E043', [step('work', 10), cancel(11)], T0 + 20, { code: 'E043', message: 'Cancelled' }],
-    ['E043 of a child', [child('work', 10, 9)], T0 + 20, { code: 'E043', message: 'The pass that it belongs to has ended' }],
-    [
-      'E043 of an attempt',
-      [step('work', 9), child('work', 10, 8)],
-      T0 + 20,
-      { code: 'E043', message: expect.stringContaining('earlier attempt') },
-    ],
-    ['E005', [asked(3), cancel(4)], T0 + 2 * WINDOW, { code: 'E005', details: { expired: true } }],
-  ])('tells %s', (_, facts, now, expected) => {
-    const [due] = fold(...facts).due(now)
-    if (due?.kind !== 'end') throw new Error('nothing due')
-    expect(endingError(due, now)).toMatchObject(expected)
-  })
-
-  it("tells a held child's end and one that nobody admitted", () => {
-    const open = fold(step('work', 9, { timeout_ms: 99_000 }), child('held', 10, 9))
-    const held = open.due(T0 + 100_000).find((due) => due.kind === 'end' && due.code === 'E013') as DueEnd
-    expect(endingError(held, T0).details).toMatchObject({ approval: 'expired', why: "parent's deadline passed" })
-    const never = fold(asked(3))
-    never.learn(3, { key: KEY, timeout_ms: 10 })
-    expect(endingError(end(never, T0 + 20), T0 + 20)).toMatchObject({
-      code: 'E010',
-      message: 'No dispatcher admitted it within its timeout',
     })
   })
 })

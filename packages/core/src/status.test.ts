@@ -1,38 +1,55 @@
-import { PASS_STATUSES, type PassStatus } from '@passover/schemas'
+import { PASS_STATUSES, type PassStatus, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { RULES, step } from '../testing/samples.js'
 import { foldJournal } from './lifecycle.js'
-import { passStatus, type StatusEvent, transition } from './status.js'
+import { type Delivery, passStatus } from './status.js'
 
-const EVENTS: StatusEvent[] = ['hold', 'admit', 'refuse', 'return', 'time_out', 'cancel', 'await_release', 'expire', 'process']
+/** DESIGN §3: what a status leads to. What is not here is impossible. */
+const LEADS: Record<PassStatus, PassStatus[]> = {
+  requested: ['held', 'waiting_for_return', 'refused', 'timed_out', 'cancelled'],
+  held: ['waiting_for_return', 'refused', 'timed_out', 'cancelled'],
+  waiting_for_return: ['returned', 'timed_out', 'cancelled'],
+  returned: ['awaiting_release', 'processed'],
+  awaiting_release: ['processed', 'expired'],
+  processed: [],
+  expired: [],
+  refused: [],
+  timed_out: [],
+  cancelled: [],
+}
 
-/** DESIGN §3, written out. */
-const POSSIBLE: [PassStatus, StatusEvent, PassStatus][] = [
-  ['requested', 'hold', 'held'],
-  ['requested', 'admit', 'waiting_for_return'],
-  ['requested', 'refuse', 'refused'],
-  ['requested', 'time_out', 'timed_out'],
-  ['requested', 'cancel', 'cancelled'],
-  ['held', 'admit', 'waiting_for_return'],
-  ['held', 'refuse', 'refused'],
-  ['held', 'time_out', 'timed_out'],
-  ['held', 'cancel', 'cancelled'],
-  ['waiting_for_return', 'return', 'returned'],
-  ['waiting_for_return', 'time_out', 'timed_out'],
-  ['waiting_for_return', 'cancel', 'cancelled'],
-  ['returned', 'await_release', 'awaiting_release'],
-  ['returned', 'process', 'processed'],
-  ['awaiting_release', 'process', 'processed'],
-  ['awaiting_release', 'expire', 'expired'],
+const STEPS: Partial<Step>[] = [
+  { kind: 'held' },
+  { kind: 'work' },
+  { kind: 'fence' },
+  { kind: 'return' },
+  ...(['E003', 'E010', 'E011', 'E013', 'E043'] as const).map((code) => ({ kind: 'return' as const, by: 'passover', attempt: 0, code })),
 ]
 
-describe('transition', () => {
-  it.each(PASS_STATUSES.flatMap((from) => EVENTS.map((event) => [from, event] as const)))('from %s by %s', (from, event) => {
-    const to = POSSIBLE.find(([a, b]) => a === from && b === event)?.[2]
-    const result = transition(from, event)
-    if (to) expect(result).toEqual({ ok: true, status: to })
-    else expect(result).toEqual({ ok: false, why: expect.stringContaining(from) })
-  })
+/** Every journal of so many steps, whether they are possible or not. */
+function journals(length: number): Step[][] {
+  if (length === 0) return [[]]
+  return journals(length - 1).flatMap((steps) => STEPS.map(({ kind = 'work', ...more }) => [...steps, step(kind, length, more)]))
+}
+
+const awaiting: Delivery = { awaiting_release: true }
+/** How a delivery goes on. */
+const DELIVERIES: [Delivery, Delivery][] = [
+  [{}, awaiting],
+  [{}, { processed: true }],
+  [awaiting, { ...awaiting, processed: true }],
+  [awaiting, { ...awaiting, expired: true }],
+]
+
+it('a status leads to those of the table and to no others, whatever steps are stored and however delivery goes on', () => {
+  const moves = new Set<string>()
+  const note = (from: PassStatus, to: PassStatus) => from !== to && moves.add(`${from} → ${to}`)
+  for (const steps of [1, 2, 3, 4].flatMap(journals)) {
+    const { journal } = foldJournal(steps, RULES)
+    note(passStatus(foldJournal(steps.slice(0, -1), RULES).journal), passStatus(journal))
+    for (const [before, after] of DELIVERIES) note(passStatus(journal, before), passStatus(journal, after))
+  }
+  expect([...moves].sort()).toEqual(PASS_STATUSES.flatMap((from) => LEADS[from].map((to) => `${from} → ${to}`)).sort())
 })
 
 describe('passStatus', () => {

@@ -1,31 +1,6 @@
 import { type PassStatus, SYSTEM } from '@passover/schemas'
 import type { JournalState } from './lifecycle.js'
 
-/** What can happen to a pass, as its status sees it. */
-export type StatusEvent = 'hold' | 'admit' | 'refuse' | 'return' | 'time_out' | 'cancel' | 'await_release' | 'expire' | 'process'
-
-/** The transition table of DESIGN §3. What is not in it is impossible. */
-const TRANSITIONS: Record<PassStatus, Partial<Record<StatusEvent, PassStatus>>> = {
-  requested: { hold: 'held', admit: 'waiting_for_return', refuse: 'refused', time_out: 'timed_out', cancel: 'cancelled' },
-  held: { admit: 'waiting_for_return', refuse: 'refused', time_out: 'timed_out', cancel: 'cancelled' },
-  waiting_for_return: { return: 'returned', time_out: 'timed_out', cancel: 'cancelled' },
-  returned: { await_release: 'awaiting_release', process: 'processed' },
-  awaiting_release: { process: 'processed', expire: 'expired' },
-  processed: {},
-  expired: {},
-  refused: {},
-  timed_out: {},
-  cancelled: {},
-}
-
-export type Transition = { ok: true; status: PassStatus } | { ok: false; why: string }
-
-/** The status after an event; an impossible one is a value, not an exception. */
-export function transition(from: PassStatus, event: StatusEvent): Transition {
-  const status = TRANSITIONS[from][event]
-  return status ? { ok: true, status } : { ok: false, why: `a pass that is ${from} cannot ${event.replace('_', ' ')}` }
-}
-
 export interface Delivery {
   /** The output waits for a person (spec 0 §4.2). */
   awaiting_release?: boolean
@@ -35,7 +10,7 @@ export interface Delivery {
   processed?: boolean
 }
 
-/** The status of a pass: its journal's, and for a return how far its delivery is. */
+/** The status of a pass (DESIGN §3): its journal's, and for a return how far its delivery is. */
 export function passStatus(journal: JournalState, delivery: Delivery = {}): PassStatus {
   if (journal.state === 'none') return 'requested'
   if (journal.state === 'held') return 'held'
