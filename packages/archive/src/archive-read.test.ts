@@ -1,7 +1,7 @@
 import { BusReadError, ObjectError, type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { type Fact, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { Archive } from './archive-read.js'
+import { Archive, EARLIER_MS } from './archive-read.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 import { encodeFrame, SEGMENT_SIZE } from './segment.js'
 import { eventOf } from './segment-buffer.js'
@@ -57,10 +57,24 @@ describe('Archive.sequencesOf', () => {
   const work = message(10 * SEGMENT_SIZE + 5, subjects.work(KEY, 'medium'), `${HEADER.request}: ${8 * SEGMENT_SIZE}\r\n`)
   const back = message(50 * SEGMENT_SIZE + 7, subjects.return(KEY, KEY.subagent))
 
-  it('finds a pass in segments far apart, and looks no further down than its request', async () => {
-    const { archive, read } = archiveOf(55, [work, back])
-    expect(await archive.sequencesOf(KEY, requestIn)).toEqual([work.stored.sequence, back.stored.sequence])
-    expect(read.filter((name) => name.endsWith('.index')).at(-1)).toBe('8.index')
+  it('finds a pass in segments far apart, and looks no further down than what may be older than its request', async () => {
+    const later = message(30 * SEGMENT_SIZE + 5, subjects.work(KEY, 'medium'), `${HEADER.request}: ${28 * SEGMENT_SIZE}\r\n`)
+    const { archive, read } = archiveOf(55, [later, back])
+    expect(await archive.sequencesOf(KEY, requestIn)).toEqual([later.stored.sequence, back.stored.sequence])
+    const deepest = Number(
+      read
+        .filter((name) => name.endsWith('.index'))
+        .at(-1)
+        ?.split('.')[0],
+    )
+    expect(deepest).toBe(Math.floor((30 * SEGMENT_SIZE - EARLIER_MS) / SEGMENT_SIZE) - 1)
+  })
+
+  // Found by an hour of chaos: a cancel was stored while its request was being sent again.
+  it('finds what is older than the request that its steps name', async () => {
+    const cancel = message(7 * SEGMENT_SIZE, subjects.event(KEY, 'cancel', KEY.originator))
+    const { archive } = archiveOf(55, [cancel, work, back])
+    expect(await archive.sequencesOf(KEY, requestIn)).toEqual([cancel.stored.sequence, work.stored.sequence, back.stored.sequence])
   })
 
   it('looks no further down than the time in the id', async () => {

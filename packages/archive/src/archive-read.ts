@@ -16,6 +16,11 @@ const KEPT_INDEXES = 16
 const MAX_INDEXES_SEARCHED = 512
 /** An id's time is its maker's: admission lets it be ahead by less. */
 const ID_AHEAD_MS = 3_600_000
+/**
+ * So long before the request that its steps name something may be stored of a pass: a cancel, where the request had to be sent again; another
+ * request for its id, where the dispatcher that was handed it stood still.
+ */
+export const EARLIER_MS = 45_000
 
 interface Index {
   passes: Map<string, IndexedPass>
@@ -55,20 +60,24 @@ export class Archive {
   }
 
   /**
-   * Sequences of a pass by the indexes, newest segments first, down to the one that holds the request which its steps name
-   * (`requestIn`), or that is older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
+   * Sequences of a pass by the indexes, newest segments first, down to what is older than the request which its steps name
+   * (`requestIn`) by `EARLIER_MS`, or older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
    */
   async sequencesOf(key: PassKey, requestIn: (stored: Stored) => number | undefined = () => undefined): Promise<number[]> {
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
     const found: number[] = []
     let lowest = 0
+    let oldest = Number.POSITIVE_INFINITY
     for (const k of await this.segmentsOf(key.id)) {
-      if (k < segmentOf(lowest)) break
       const { passes, last_time, damage } = await this.index(k)
+      if (k < segmentOf(lowest) && last_time < oldest - EARLIER_MS) break
       const pass = passes.get(keyText(key))
       if (pass) {
         found.unshift(...pass.sequences)
-        for (const stored of await this.messages(pass.sequences)) lowest = Math.max(lowest, requestIn(stored) ?? 0)
+        for (const stored of await this.messages(pass.sequences)) {
+          lowest = Math.max(lowest, requestIn(stored) ?? 0)
+          oldest = Math.min(oldest, stored.time)
+        }
       } else if (last_time < since) break
       else if (damage) throw damage
     }

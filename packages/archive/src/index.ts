@@ -8,7 +8,7 @@
  * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
-export { Archive, checkFrames, framesIn, readSegment, readStanding, type Verified, verifyChain } from './archive-read.js'
+export { Archive, checkFrames, EARLIER_MS, framesIn, readSegment, readStanding, type Verified, verifyChain } from './archive-read.js'
 export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes } from './examine.js'
 export { IdFinder } from './id-finder.js'
 export { IdPages } from './id-pages.js'

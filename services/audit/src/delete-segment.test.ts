@@ -1,4 +1,4 @@
-import type { ManifestEntry } from '@passover/archive'
+import { EARLIER_MS, type ManifestEntry } from '@passover/archive'
 import { readHeaders, type Stored, Subjects } from '@passover/bus'
 import { expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './delete-segment.js'
@@ -10,21 +10,27 @@ function message(sequence: number, time: number, subject = 'acknowledged.alice',
 
 const clock = { monotonic: () => 0 }
 
-/** Goes through a segment of which the stream has what it has; gives what was deleted. */
-async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
+/** Goes through a segment of which the stream has what it has; gives what was deleted, in that order. */
+async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], stored: Stored[]): Promise<number[]> {
   const deleted: number[] = []
   const journal = {
     message: async (sequence: number) => stored.find((one) => one.sequence === sequence),
     // A replica that lags.
     last: async () => undefined,
+    history: async () => stored,
     newest: async (subject: string) => stored.findLast((one) => one.subject === subject),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
   const bus = { subjects: new Subjects(), journal, now: () => 1_000_000 }
   const [agents, isHeld] = [new Map(), async () => false]
-  const deps = { bus, clock, agents, isHeld, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
-  await new SegmentDeleter(deps).run({ entry: { k: 0 } as ManifestEntry, messages: archived }, () => false)
-  return deleted.sort((a, b) => a - b)
+  const archive = { sequencesOf: async () => archived.map(({ sequence }) => sequence), messages: async () => [] }
+  const deps = { bus, clock, agents, isHeld, archive, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  await new SegmentDeleter(deps).run({ entry: entry as ManifestEntry, messages: archived }, () => false)
+  return deleted
+}
+
+async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
+  return (await deletedFrom({ k: 0 }, archived, stored)).sort((a, b) => a - b)
 }
 
 const archived = [1, 2, 3].map((sequence) => message(sequence, 100 + sequence))
@@ -50,6 +56,19 @@ it('leaves a request that was refused under a name of its own to its answer', as
   expect(await gone(pass, pass)).toEqual([1, 2, 3])
   const refusal = message(5_000, 400, 'return.alice.audit.bad-000000002.passover', 'Passover-Request: 2\r\n')
   expect(await gone(pass, [...pass, refusal])).toEqual([1, 3])
+})
+
+// Found by an hour of chaos: a cancel stood in the segment before, where an audit had read it that was killed.
+it('takes along what is older than the request, of a segment that it did not read', async () => {
+  const key = 'alice.audit.given-id-1'
+  const cancel = message(1, 100, `event.${key}.cancel.alice`)
+  const asked = message(5, 500, 'request.audit.alice', 'Passover-Id: given-id-1\r\n')
+  const guard = (last: number) =>
+    `Nats-Expected-Last-Subject-Sequence: ${last}\r\nNats-Expected-Last-Subject-Sequence-Subject: *.${key}.*\r\n`
+  const ended = message(6, 600, `return.${key}.passover`, `${guard(0)}Passover-Request: 5\r\nPassover-Code: E003\r\n`)
+  expect(await deletedFrom({ k: 3, first_time: 400 }, [asked, ended], [cancel, asked, ended])).toEqual([5, 1, 6])
+  // What was asked for so much later can have nothing older.
+  expect(await deletedFrom({ k: 3, first_time: 400 - EARLIER_MS }, [asked, ended], [cancel, asked, ended])).toEqual([5, 6])
 })
 
 // Fails where reads are as many as deletions: those may be some thousand, and the server works off one after the other.

@@ -42,6 +42,7 @@ export class SegmentDeleter {
   private readonly known = new LRUCache<string, Leaving>({
     maxSize: KNOWN_BYTES,
     sizeCalculation: ({ memory, facts }) => LEAVING_BYTES + memory.bytes + facts.size * FACT_BYTES,
+    dispose: ({ facts }, _text, reason) => reason === 'evict' && this.forget(facts),
   })
   /** Messages deleted, and passes. */
   deleted = 0
@@ -49,6 +50,8 @@ export class SegmentDeleter {
   /** Passes at a time; of one pass, one message after the other (rule 4). */
   readonly pace = new DeletionPace()
   private readonly reads = new AtMost(READS)
+  /** Server ms since which it has read every segment. */
+  private since: number | undefined
   private stopped = false
 
   constructor(private readonly deps: DeletionDeps) {}
@@ -61,11 +64,12 @@ export class SegmentDeleter {
   /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
   async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
     const { bus, rules, clock } = this.deps
+    this.since ??= entry.k === 0 ? Number.NEGATIVE_INFINITY : entry.first_time
     const width = () => this.pace.width
     const begun = clock.monotonic()
     await this.compare(messages)
     if (messages.length > 0) this.pace.took(clock.monotonic() - begun)
-    const { contents, add } = sortContents({ bus, rules, known: (text) => this.known.get(text) })
+    const { contents, add } = sortContents({ bus, rules, since: this.since, known: (text) => this.known.get(text) })
     await inTurns(messages, clock, add)
     const left: Waiting = { passes: [], advisories: [] }
     await eachOf([...contents.passes], width, async ([text, leaving]) => {
@@ -135,12 +139,18 @@ export class SegmentDeleter {
     if (this.stopped) throw new Error('it was stopped')
   }
 
+  /** What is asked for soon after these may be of a pass of which no more is known than that. */
+  private forget(facts: Leaving['facts']): void {
+    for (const { time } of facts.values()) this.since = Math.max(this.since ?? time, time)
+  }
+
   /** With requests for it that no step names, and progress: a history has not all of these. */
   private async completed(leaving: Leaving): Promise<Leaving> {
     const { bus, archive, rules } = this.deps
     const { memory, facts } = leaving
     const others = (await archive.sequencesOf(memory.key, (stored) => requestIn(bus, stored))).filter((sequence) => !facts.has(sequence))
-    for (const stored of await archive.messages(others)) addTo(leaving, { stored, fact: bus.subjects.toFact(stored) }, rules)
+    const how = { rules, since: Number.NEGATIVE_INFINITY }
+    for (const stored of await archive.messages(others)) addTo(leaving, { stored, fact: bus.subjects.toFact(stored) }, how)
     return leaving
   }
 

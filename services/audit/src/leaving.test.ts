@@ -1,3 +1,4 @@
+import { EARLIER_MS } from '@passover/archive'
 import { type Bus, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
@@ -21,8 +22,10 @@ function first(sequence: number, key: PassKey, how: { subject: string; request: 
   return message(sequence, how.subject, { [HEADER.request]: how.request, [guard]: 0, [`${guard}-Subject`]: subjects.journal(key) })
 }
 
-function sorted(messages: Stored[], known: (text: string) => Leaving | undefined = () => undefined) {
-  const { contents, add } = sortContents({ bus, rules, known })
+const ALL = Number.NEGATIVE_INFINITY
+
+function sorted(messages: Stored[], known: (text: string) => Leaving | undefined = () => undefined, since = ALL) {
+  const { contents, add } = sortContents({ bus, rules, known, since })
   for (const one of messages) add(one)
   return contents.passes
 }
@@ -41,6 +44,12 @@ it('a first step without the request that it names is not all of a pass: what el
   expect(sorted([work]).get(keyText(KEY))?.whole).toBe(false)
   expect(sorted([request(5), work]).get(keyText(KEY))?.whole).toBe(true)
   const before = beginLeaving(KEY)
-  addTo(before, { stored: request(5), fact: subjects.toFact(request(5)) }, rules)
+  addTo(before, { stored: request(5), fact: subjects.toFact(request(5)) }, { rules, since: ALL })
   expect(sorted([work], () => before).get(keyText(KEY))?.whole).toBe(true)
+})
+
+it('one that was asked for soon after the first segment that was read is not all of a pass: its cancel may be older', () => {
+  const messages = [request(50_000), first(50_001, KEY, { subject: subjects.work(KEY, 'medium'), request: 50_000 })]
+  const isWhole = (since: number) => sorted(messages, undefined, since).get(keyText(KEY))?.whole
+  expect([isWhole(50_000 - EARLIER_MS), isWhole(50_001 - EARLIER_MS)]).toEqual([true, false])
 })

@@ -1,4 +1,4 @@
-import { isFirst } from '@passover/archive'
+import { EARLIER_MS, isFirst } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, keyText, type PassKey } from '@passover/schemas'
@@ -9,7 +9,7 @@ import { requestId } from './request-notes.js'
 export interface Leaving {
   readonly memory: PassMemory
   readonly facts: Map<number, Fact>
-  /** Its first step is among them, and the request that this names. */
+  /** Its first step is among them, the request that this names, and whatever may be older than that. */
   whole: boolean
 }
 
@@ -27,6 +27,8 @@ interface Reading {
   rules: JournalRules
   /** Of earlier segments: passes that go on. */
   known: (text: string) => Leaving | undefined
+  /** Server ms since which all segments were read: something of a pass that was asked for soon after it may be older. */
+  since: number
 }
 
 export function beginLeaving(key: PassKey): Leaving {
@@ -34,18 +36,19 @@ export function beginLeaving(key: PassKey): Leaving {
 }
 
 /** Takes the next message of a pass. */
-export function addTo(leaving: Leaving, message: { stored: Stored; fact: Fact }, rules: JournalRules): void {
+export function addTo(leaving: Leaving, message: { stored: Stored; fact: Fact }, { rules, since }: Pick<Reading, 'rules' | 'since'>): void {
   const { stored, fact } = message
   leaving.facts.set(fact.sequence, fact)
   if (isRecorded(fact)) leaving.memory.add(stored, fact, rules)
-  leaving.whole ||= hasBegun(fact, leaving.facts)
+  leaving.whole ||= hasBegun(fact, leaving.facts, since)
 }
 
-/** Where the request stands in an earlier segment that this process did not read, others for the same id may, too. */
-function hasBegun(fact: Fact, facts: Leaving['facts']): boolean {
+/** Where the request stands in an earlier segment that this process did not read, others for the same id may, too; and so may a cancel. */
+function hasBegun(fact: Fact, facts: Leaving['facts'], since: number): boolean {
   if (fact.type !== 'step' || !isFirst(fact)) return false
   const named = requestNamed(fact)?.sequence
-  return named === undefined || facts.has(named)
+  const begun = named === undefined ? fact : facts.get(named)
+  return begun !== undefined && begun.time >= since + EARLIER_MS
 }
 
 /** Sorts a segment's messages by the pass that they are about; each is added in order. */
@@ -57,7 +60,7 @@ export function sortContents(reading: Reading): { contents: Contents; add: (stor
 
 function sort(stored: Stored, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {
   const { contents, requests, reading } = into
-  const { bus, rules } = reading
+  const { bus, since } = reading
   const fact = bus.subjects.toFact(stored)
   if (fact.type === 'advisory') {
     contents.advisories.push(stored)
@@ -70,13 +73,13 @@ function sort(stored: Stored, into: { contents: Contents; requests: Map<number, 
   }
   if (fact.type === 'request') requests.set(fact.sequence, key)
   const leaving = leavingOf(key, contents, reading)
-  addTo(leaving, { stored, fact }, rules)
+  addTo(leaving, { stored, fact }, reading)
   const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
   const asked = named === undefined ? undefined : requests.get(named)
   // Refused as malformed, or since another has its id: the answer has a name of its own, and takes the request with it.
   if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked)) {
     move(named, { from: asked, to: leaving, contents })
-    leaving.whole ||= hasBegun(fact, leaving.facts)
+    leaving.whole ||= hasBegun(fact, leaving.facts, since)
   }
 }
 

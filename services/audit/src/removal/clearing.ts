@@ -78,7 +78,7 @@ export class Clearing {
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
     // The bucket keeps the newest only.
     if (entry.last_time < first_time) return
-    const { contents, add } = sortContents({ bus, rules, known: () => undefined })
+    const { contents, add } = sortContents({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
     for (const frame of frames) if (frame.kind === 'event') add({ ...frame.event, headers: readHeaders(frame.event.headers) })
     const keys: string[] = []
     for (const { memory, whole } of contents.passes.values()) {
