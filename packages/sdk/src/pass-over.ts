@@ -106,7 +106,7 @@ async function prepare(
 ): Promise<void> {
   const { drafted, awaited, only } = of
   if (only || drafted.digest !== undefined) {
-    const found = await origin.returns.adopt(awaited)
+    const found = await origin.returns.adopt(awaited, only ? undefined : 'send')
     if (only || found !== 'nothing') return
   } else if (!origin.returns.listening) await origin.returns.listen()
   if (!('request' in drafted)) return

@@ -1,4 +1,5 @@
 import type { Bus } from '@passover/bus'
+import { passError } from '@passover/core'
 import type { PassKey, Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { Settled } from './awaited.js'
@@ -40,6 +41,8 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
   const bus = {
     connected: true,
     journal: { glimpse },
+    hearReturns: async () => ({ [Symbol.asyncDispose]: async () => undefined }),
+    ask: async () => ({ ok: false, error: passError('E041', 'no such pass') }),
     onReconnect(listener: () => void) {
       reconnect = listener
       return () => undefined
@@ -55,7 +58,14 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
       made.published(awaited, timeout_ms)
     }
   }
-  return { clock, wait, outcomes, reconnect: () => reconnect() }
+  const adopt = (then?: 'send') => {
+    const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+    return made.adopt(
+      made.expect({ key, digest: 'of-its-request', own_id: false }, (outcome) => outcomes.push(outcome)),
+      then,
+    )
+  }
+  return { clock, wait, adopt, outcomes, reconnect: () => reconnect() }
 }
 
 describe('Returns', () => {
@@ -81,5 +91,22 @@ describe('Returns', () => {
     await clock.advance(2_000)
     expect(outcomes).toHaveLength(200)
     expect(outcomes.every((outcome) => !outcome.ok && outcome.error.code === 'E040')).toBe(true)
+  })
+
+  it('says soon that nobody knows a pass that was asked for elsewhere', async () => {
+    const { clock, adopt, outcomes } = returns(async () => [])
+    expect(await adopt()).toBe('nothing')
+    await clock.advance(8_000)
+    expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E041' } }])
+  })
+
+  // Found by an hour of chaos: the servers were away for longer than that, and the request was stored as soon as they were back.
+  it('does not give up what it is about to send, however long that takes', async () => {
+    const { clock, adopt, outcomes, reconnect } = returns(async () => [])
+    expect(await adopt('send')).toBe('nothing')
+    await clock.advance(8_000)
+    reconnect()
+    await clock.advance(1_000)
+    expect(outcomes).toEqual([])
   })
 })

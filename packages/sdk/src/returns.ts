@@ -113,19 +113,27 @@ export class Returns implements AsyncDisposable {
     awaited.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
   }
 
-  /** Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. */
-  async adopt(awaited: Awaited): Promise<'settled' | 'begun' | 'nothing'> {
+  /**
+   * Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. Of one that nobody knows it is soon
+   * said so, unless its request is about to be sent: that is given up by who sends it.
+   */
+  async adopt(awaited: Awaited, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
     const also = { onSuspect: this.#suspect, isWaited: this.holds }
     const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, also).catch((error: unknown) => {
       throw unheard(error)
     })
     if (awaited.over) await hearing[Symbol.asyncDispose]()
     else awaited.hearing = hearing
-    awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
+    if (!then) this.#giveUpSoon(awaited)
     const found = await this.#reading.first(awaited)
+    if (then && found.kind === 'unclear') this.#giveUpSoon(awaited)
     awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic() + SOON_MS)
     if (awaited.over || found.kind === 'return' || found.kind === 'other_request') return 'settled'
     return found.kind === 'nothing' ? 'nothing' : 'begun'
+  }
+
+  #giveUpSoon(awaited: Awaited): void {
+    awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
   }
 
   /** Whether a return is waited for here, is being handed over, or was and that is not said yet. */
