@@ -1,5 +1,5 @@
 import { type Bus, encode } from '@passover/bus'
-import { type DeadLetter, HEADER, type PassKey } from '@passover/schemas'
+import { type DeadLetter, type DeadLetterAnswer, type DeadLetterDetail, HEADER, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { sequenceOf, type World } from '../support/dispatch.js'
@@ -115,6 +115,34 @@ describe('who is told of dead letters, and who settles them', () => {
       { what: 'its record tells it' },
     )
     expect(record).toMatchObject({ action: 'drop', by: 'ann' })
+  })
+
+  // Fails where the answer to a subagent holds the request: what the policy kept from it (P5), and all of what was never admitted.
+  test('a subagent is told of the work that it lost, but of no request: the originator has both', async () => {
+    const document = { ...POLICY.document, subagents: { audit: { pass_files: false } } }
+    await using made = await AgentWorld.start({ dispatchers: [{ policy: { version: 1, document } }], audit: { open: true } })
+    const { world } = made
+    await register(world, 'audit')
+    const [alice, audit] = [made.buses.get(await made.agent('alice')), made.buses.get(await made.agent('audit'))]
+    if (!alice || !audit) throw new Error('no connection')
+    await world.agentRecord('alice', { originates: 'always' })
+    const bad = await world.send(Buffer.from('nonsense'))
+    const key = await world.ask()
+    await world.state(key, 'open')
+    await giveUp(world, key)
+    await letterOf(world.bus, key, 'open')
+    await letterOf(world.bus, bad, 'open')
+    const ids = async (bus: Bus) => (await letters(bus)).map(({ id }) => id)
+    await until(async () => (await ids(audit)).length === 1, { what: 'the subagent is known for an agent' })
+    expect([await ids(audit), await ids(alice)]).toEqual([[key.id], [key.id, bad.id]])
+    const whole = async (bus: Bus, { id }: PassKey) => (await bus.ask({ op: 'dead_letter', id })) as Partial<DeadLetterAnswer>
+    expect(await whole(audit, bad)).toMatchObject({ ok: false, error: { code: 'E041' } })
+    const asked = (await whole(audit, key)) as { letters: DeadLetterDetail[] }
+    expect(asked.letters).toMatchObject([{ letter: { what: 'work' }, error: { code: 'E011' } }])
+    expect(Object.keys(asked.letters[0] ?? {}).sort()).toEqual(['error', 'letter'])
+    const own = (await whole(alice, key)) as { letters: DeadLetterDetail[] }
+    expect(Buffer.from(own.letters[0]?.request?.data ?? []).toString()).toContain('let a = 1')
+    expect(await whole(alice, bad)).toMatchObject({ letters: [{ data: expect.anything(), request: expect.anything() }] })
   })
 
   test('a notice that nobody took hides no dead letter of its pass', async () => {

@@ -39,7 +39,7 @@ export async function answerDeadLetters(
 ): Promise<DeadLettersAnswer> {
   const { limit = DEFAULT_LIMIT, before, ...filter } = asked
   await deps.dead.caughtUp
-  const mine = deps.dead.newest().filter(({ key }) => mayBeTold(deps, asker, key))
+  const mine = deps.dead.newest().filter(({ key, what }) => mayBeTold(deps, asker, { ...key, what }))
   const known = mine.map((letter) => told(deps, letter))
   const pending = filter.state === undefined || filter.state === 'pending' ? await pendingLetters(deps) : []
   const all = [...pending, ...known].filter((letter) => mayBeTold(deps, asker, letter) && fits(letter, { ...filter, before }))
@@ -60,7 +60,7 @@ export async function answerDeadLetter(
   const found: DeadLetterDetail[] = []
   let left = MOST_BYTES
   for (const key of (await keysOf(deps, asked)).slice(0, MOST_PASSES)) {
-    const detail = mayBeTold(deps, asker, key) ? await detailOf(deps, key, left) : undefined
+    const detail = seesRequests(deps, asker, key) || key.subagent === asker ? await detailOf(deps, { asker, key }, left) : undefined
     if (!detail) continue
     found.push(detail)
     left -= (detail.data?.length ?? 0) + (detail.request?.data.length ?? 0)
@@ -82,18 +82,24 @@ async function keysOf({ dead, query }: DeadLetterDeps, asked: Extract<Question, 
 }
 
 /** With no more bytes than are `left`. */
-async function detailOf(deps: DeadLetterDeps, key: PassKey, left: number): Promise<DeadLetterDetail | undefined> {
+async function detailOf(
+  deps: DeadLetterDeps,
+  { asker, key }: { asker: string; key: PassKey },
+  left: number,
+): Promise<DeadLetterDetail | undefined> {
   const { last } = await deps.bus.bounds()
   const { messages, memory } = await loadPass(deps, key, { up_to: last })
   const events = messages.filter(({ fact }) => fact.type === 'event' && fact.kind === 'dead_letter')
   const letters = events.flatMap(({ stored }) => {
     const letter = letterOf(key, stored)
-    return letter ? [{ letter, stored }] : []
+    return letter && mayBeTold(deps, asker, { ...key, what: letter.what }) ? [{ letter, stored }] : []
   })
   const newest = letters.findLast(({ letter }) => letter.what !== 'notice') ?? letters.at(-1)
   if (!newest) return undefined
   const bytes = letterBody(newest.stored)?.bytes?.subarray(0, Math.min(SHOWN_BYTES, left))
-  const request = await requestOf(deps, { sequence: memory.request?.sequence ?? sequenceIn(newest.letter, messages), messages })
+  const request =
+    seesRequests(deps, asker, key) &&
+    (await requestOf(deps, { sequence: memory.request?.sequence ?? sequenceIn(newest.letter, messages), messages }))
   return {
     letter: told(deps, newest.letter),
     error: newest.letter.error,
@@ -122,8 +128,13 @@ async function requestOf(
   return { sequence, ...(content_type === undefined ? {} : { content_type }), data: here.data }
 }
 
-function mayBeTold(deps: DeadLetterDeps, asker: string, { originator, subagent }: Pick<DeadLetter, 'originator' | 'subagent'>): boolean {
-  return deps.seesAll(asker) || originator === asker || subagent === asker
+function mayBeTold(deps: DeadLetterDeps, asker: string, letter: Pick<DeadLetter, 'originator' | 'subagent' | 'what'>): boolean {
+  return seesRequests(deps, asker, letter) || (letter.subagent === asker && letter.what === 'work')
+}
+
+/** A subagent does not: a request has what the policy kept from it, and before it was admitted all of it is kept (P5). */
+function seesRequests({ seesAll }: DeadLetterDeps, asker: string, { originator }: Pick<PassKey, 'originator'>): boolean {
+  return seesAll(asker) || originator === asker
 }
 
 function fits(letter: DeadLetter, { originator, subagent, state, before }: Filter): boolean {
