@@ -56,7 +56,7 @@ export class Archiver {
   private waiting = 0
   private readonly full = new Set<SegmentBuffer>()
   private stopped = false
-  /** A segment was given up when the process ended: those after it would not continue its chain. */
+  /** A segment was given up when the process ended, or what it was made of is lost: those after it would not continue its chain. */
   private broken = false
   private last: ManifestEntry | undefined
   /** Who sealed the last one seals the next at once, the others when it does not: what they wrote would be for nothing. */
@@ -132,6 +132,12 @@ export class Archiver {
     while (this.current.k < segmentOf(sequence + 1)) void this.seal()
   }
 
+  /** What was read is no longer what the stream holds: nothing is sealed of it. */
+  abandon(): void {
+    this.stopped = true
+    this.broken = true
+  }
+
   /** Waits for the segments that are being sealed; the open one stays in the stream. */
   async drain(): Promise<void> {
     this.stopped = true
@@ -192,6 +198,7 @@ export class Archiver {
       await objects.delete(index, 'overwrite')
       throw new Error('entries of it were erased meanwhile')
     }
+    if (this.broken) throw new Error('the stream lost what it was made of')
     const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
     const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
@@ -234,13 +241,24 @@ export class Archiver {
   }
 }
 
+const WHAT_TO_DO =
+  'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
+
 /** Where an archiver goes on: after the newest sealed segment, or where the stream begins. Throws where the stream is not the archived one. */
 export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ newest: ManifestEntry | undefined; from: number }> {
   const newest = await manifest.newest()
   const { first, last } = await bus.bounds()
   if (!newest) return { newest, from: segmentRange(segmentOf(Math.max(1, first))).first }
-  if (last < newest.last) throw new Error(`the archive holds sequence ${newest.last}, but the stream ends at ${last}: it is another stream`)
+  const why = await differs(bus, newest, last)
+  if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
   return { newest, from: nextAfter(newest) }
+}
+
+/** Undefined: the stream is the one that was archived, as far as its newest archived message says. */
+async function differs(bus: Bus, { last: archived, last_time }: ManifestEntry, last: number): Promise<string | undefined> {
+  if (last < archived) return `the archive holds sequence ${archived}, but the stream ends at ${last}`
+  const stored = archived > 0 ? await bus.journal.message(archived) : undefined
+  return stored && stored.time !== last_time ? `at sequence ${archived} the stream has another message than the archive` : undefined
 }
 
 /** A request from a shell has no headers: its id is in its body, and the index must have it. */

@@ -19,6 +19,7 @@ import { forgetsErased, openRemoval } from './removal/removal.js'
 import { RunningAudit } from './running.js'
 import { isEmpty, projectionStart, seed } from './start.js'
 import { watchAgents } from './watch-agents.js'
+import { WentBack } from './went-back.js'
 
 /**
  * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
@@ -45,7 +46,8 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
     log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
   )
   const archive = new Archive(manifest, objects)
-  const custody = await CustodyWatch.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1 })
+  const back = new WentBack(deps)
+  const custody = await CustodyWatch.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1, back })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
   let dead: DeadLetters | undefined
   const allRead = forgetsErased(parts, { archive, dead: () => dead })
@@ -58,15 +60,19 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
   void parts.undelivered.scan(from)
   parts.projector.position = from - 1
-  const behind = await catchUp(bus, parts.archiver)
-  const reader = await bus.follow({ from, in_gulps: true }, takes(parts, behind))
+  back.watch(parts.archiver)
+  const behind = await catchUp(bus, parts.archiver, back)
+  const take = takes(parts, behind)
+  const reader = await bus.follow({ from, in_gulps: true, onWentBack: back.onWentBack }, (stored, fact) =>
+    back.taking(() => take(stored, fact)),
+  )
   const indexed = parts.indexing.prepare(archive.finder)
-  dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name)) : undefined
+  dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onWentBack) : undefined
   void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
   const answering = dead && (await openAnswers(parts, { archive, dead, seeded }))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
   const removal = options.deletes ? openRemoval(parts, { archive, objects }) : undefined
   const { finder } = archive
-  return new RunningAudit(parts, { reader, behind, answering, watch, dead, deleter, removal, finder, rebuild: rebuild || !built })
+  return new RunningAudit(parts, { reader, behind, back, answering, watch, dead, deleter, removal, finder, rebuild: rebuild || !built })
 }

@@ -4,6 +4,7 @@ import type { Fact } from '@passover/schemas'
 import type { Archiver } from './archive.js'
 import type { Parts } from './parts.js'
 import { sessionOf } from './session.js'
+import type { WentBack } from './went-back.js'
 
 export interface CatchingUp extends AsyncDisposable {
   /** The last sequence that it takes; 0: there is nothing to catch up with. */
@@ -16,13 +17,13 @@ export interface CatchingUp extends AsyncDisposable {
  * Archives what fills whole segments already, by a reader of its own: the archive must not wait for the projection, which at a start reads much
  * again, and whose process may be killed before it is through.
  */
-export async function catchUp(bus: Bus, archiver: Archiver): Promise<CatchingUp> {
+export async function catchUp(bus: Bus, archiver: Archiver, back: WentBack): Promise<CatchingUp> {
   const { last } = await bus.bounds()
   const { from } = archiver
   const to = segmentRange(segmentOf(last + 1)).first - 1
   if (from > to) return { to: 0, whole: undefined, [Symbol.asyncDispose]: async () => undefined }
-  const reader = await bus.follow({ from }, (stored, fact) =>
-    stored.sequence <= to ? archiver.take(stored, fact, sessionOf(stored, fact)) : undefined,
+  const reader = await bus.follow({ from, onWentBack: back.onWentBack }, (stored, fact) =>
+    stored.sequence <= to ? back.taking(() => archiver.take(stored, fact, sessionOf(stored, fact))) : undefined,
   )
   const ended = Promise.race([reader.caughtUp.then(() => true), reader.closed.then(() => false)])
   const running: { to: number; whole: Promise<boolean> | undefined } & AsyncDisposable = {

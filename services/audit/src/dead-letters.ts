@@ -62,11 +62,10 @@ export class DeadLetters implements AsyncDisposable {
     private readonly most = MOST,
   ) {}
 
-  static async start(bus: Bus, isAgent: (name: string) => boolean): Promise<DeadLetters> {
+  static async start(bus: Bus, isAgent: (name: string) => boolean, onWentBack: (last: number) => void): Promise<DeadLetters> {
     const letters = new DeadLetters(isAgent)
     const { subjects } = bus
     const filters = [subjects.allEvents('dead_letter'), subjects.allEvents('settled'), subjects.advisories()]
-    const onWentBack = () => letters.#clear()
     letters.#following = await bus.follow({ filters, onWentBack }, (stored, fact) => letters.take(stored, fact))
     return letters
   }
@@ -190,14 +189,6 @@ export class DeadLetters implements AsyncDisposable {
     })
     const oldest = this.#advised.size > MOST_ADVISED ? this.#advised.keys().next().value : undefined
     if (oldest !== undefined) this.#advised.delete(oldest)
-  }
-
-  #clear(): void {
-    this.#letters.clear()
-    this.#of.clear()
-    this.#settled.clear()
-    this.#advised.clear()
-    this.complete = true
   }
 }
 

@@ -40,6 +40,8 @@ class HealingAudit implements AuditRunning {
   /** Why it does not run now. */
   private trouble: string | undefined
   private readonly renewed = new Set<string>()
+  /** What the stream lost of what was read, and that is not begun anew yet. */
+  private lost: string | undefined
 
   constructor(
     private readonly deps: AuditDeps,
@@ -114,6 +116,15 @@ class HealingAudit implements AuditRunning {
     void inner.closed.then(() => {
       if (this.inner === inner) void this.drain(0)
     })
+    void inner.wentBack.then((what) => this.onWentBack(inner, what))
+  }
+
+  /** What was made of it rests on what is no longer there, as if it were another stream. */
+  private onWentBack(inner: RunningAudit, what: string): void {
+    if (this.inner !== inner) return
+    this.deps.log.error({ what }, 'the stream went back: the audit begins anew')
+    this.lost = what
+    this.onRenewed(['stream'])
   }
 
   private onRenewed(names: readonly string[]): void {
@@ -137,7 +148,8 @@ class HealingAudit implements AuditRunning {
         if (renewed.some((name) => ARCHIVES.includes(name))) await (await Manifest.open(deps.bus)).clear()
         const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
         this.take(begun)
-        this.health_.did('reading', `began anew, since another was found of: ${renewed.join(', ')}`)
+        this.health_.did('reading', `began anew, since ${this.lost ?? `another was found of: ${renewed.join(', ')}`}`)
+        this.lost = undefined
         if (this.renewed.size === 0) {
           this.trouble = undefined
           return

@@ -7,6 +7,7 @@ import type { Deleter } from './deleter.js'
 import { auditMetrics } from './metrics.js'
 import type { Parts } from './parts.js'
 import type { Removal } from './removal/removal.js'
+import type { WentBack } from './went-back.js'
 
 export interface AuditStats {
   /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
@@ -61,6 +62,7 @@ export class RunningAudit {
       reader: Following
       /** Archives what was full at the start. */
       behind: CatchingUp
+      back: WentBack
       answering: Consumption | undefined
       watch: AsyncDisposable
       dead: AsyncDisposable | undefined
@@ -86,6 +88,11 @@ export class RunningAudit {
       this.caughtUp = true
     })
     if (opened.rebuild) void opened.reader.caughtUp.then(() => this.endRebuild())
+  }
+
+  /** Settles when the stream has lost what was read of it, with what that is: it must be begun anew. */
+  get wentBack(): Promise<string> {
+    return this.opened.back.found
   }
 
   /** Why what is stored now would not be told; undefined: it would. */
@@ -149,6 +156,7 @@ export class RunningAudit {
   private async stop(ms: number): Promise<void> {
     const { opened, parts } = this
     for (const timer of this.timers) timer[Symbol.dispose]()
+    opened.back[Symbol.dispose]()
     await opened.answering?.drain(ms)
     await Promise.all([
       opened.reader[Symbol.asyncDispose](),

@@ -13,14 +13,22 @@ async function watching() {
     data: new Uint8Array(),
   }
   const due: (() => void)[] = []
-  const bus = { subjects, follow: async () => ({ caughtUp: Promise.resolve() }), journal: { newest: async () => word } }
+  const heard: ((stored: Stored) => void)[] = []
+  const follow = async (_: unknown, hear: (stored: Stored) => void) => {
+    heard.push(hear)
+    return { caughtUp: Promise.resolve() }
+  }
+  const bus = { subjects, follow, journal: { newest: async () => word } }
   const clock = { after: (_: number, fn: () => void) => void due.push(fn) }
-  const watch = await CustodyWatch.open({ bus, clock, log: { warn: () => undefined }, sealed: -1 } as never)
+  const lost: string[] = []
+  const back = { onWentBack: () => undefined, lose: (what: string) => void lost.push(what) }
+  const watch = await CustodyWatch.open({ bus, clock, log: { warn: () => undefined }, sealed: -1, back } as never)
   const tick = async () => {
     for (const fn of due.splice(0)) fn()
     await new Promise(setImmediate)
   }
-  return { watch, tick, due }
+  const hear = (sequence: number) => heard[0]?.({ ...word, sequence })
+  return { watch, tick, due, hear, lost }
 }
 
 // The simulation moves no other clock: what waited by the process's own stood still there (decision 119).
@@ -37,4 +45,16 @@ test('waits by the clock that it is given until it knows what was said, and not 
   }
   await current
   expect(why).toBe('what was said about custody at 9 is not read yet')
+})
+
+// Fails where only what comes after what was read counts: a hold that was stored since, below it, would not be heard, and what is held be removed.
+test('what was said and is no longer in the stream makes it know nothing', async () => {
+  const { watch, hear, lost } = await watching()
+  hear(9)
+  expect((await watch.current()).position).toBe(9)
+  expect(lost).toEqual([])
+  hear(12)
+  const why = 'what was said about custody at sequence 12 is no longer in the stream'
+  await expect(watch.current()).rejects.toThrow(why)
+  expect(lost).toEqual([why])
 })

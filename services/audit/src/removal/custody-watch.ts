@@ -4,9 +4,17 @@ import { decode } from '@passover/bus'
 import { type Clock, Custody, entriesOf } from '@passover/core'
 import { type CustodyBody, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
+import type { WentBack } from '../went-back.js'
 
 const LOOK_MS = 20
 const MOST_MS = 10_000
+
+interface CustodyWatchDeps {
+  bus: Bus
+  clock: Clock
+  /** Told where what was read is no longer in the stream: all of it must be read anew. */
+  back: Pick<WentBack, 'onWentBack' | 'lose'>
+}
 
 /** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
 export class CustodyWatch implements AsyncDisposable {
@@ -20,21 +28,31 @@ export class CustodyWatch implements AsyncDisposable {
   private readonly going = new Map<number, Set<number>>()
   private reader: Following | undefined
 
-  private constructor(private readonly deps: { bus: Bus; clock: Clock }) {}
+  private constructor(private readonly deps: CustodyWatchDeps) {}
 
   /** Settles when it knows all that was said before. `sealed`: the newest segment that is. */
-  static async open({ bus, clock, log, sealed }: { bus: Bus; clock: Clock; log: Logger; sealed: number }): Promise<CustodyWatch> {
-    const watch = new CustodyWatch({ bus, clock })
+  static async open({ log, sealed, ...deps }: CustodyWatchDeps & { log: Logger; sealed: number }): Promise<CustodyWatch> {
+    const { bus, back } = deps
+    const watch = new CustodyWatch(deps)
     watch.sealed = sealed
-    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => watch.take(stored, log))
+    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')], onWentBack: back.onWentBack }, (stored) =>
+      watch.take(stored, log),
+    )
     await Promise.race([watch.reader.caughtUp, watch.reader.closed])
     return watch
   }
 
-  /** Settles when everything is known that is stored by now. Throws where that takes too long. */
+  /** Settles when everything is known that is stored by now. Throws where that takes too long, or something else is known. */
   async current(): Promise<Custody> {
     const { bus, clock } = this.deps
+    const { position } = this.custody
     const newest = await bus.journal.newest(bus.subjects.all('custody'))
+    // Such events never leave the stream: by what it lost, something may be held that is not known to be.
+    if ((newest?.sequence ?? 0) < position) {
+      const what = `what was said about custody at sequence ${position} is no longer in the stream`
+      this.deps.back.lose(what)
+      throw new Error(what)
+    }
     for (let waited = 0; newest && this.custody.position < newest.sequence; waited += LOOK_MS) {
       if (waited >= MOST_MS) throw new Error(`what was said about custody at ${newest.sequence} is not read yet`)
       await new Promise<void>((done) => clock.after(LOOK_MS, done))

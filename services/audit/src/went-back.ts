@@ -1,0 +1,93 @@
+import type { AuditDeps } from './parts.js'
+
+const RETRY_MS = 1_000
+
+/** What reads the stream and could not be mended: the last message it took, and an end to what it makes of it. */
+interface Taker {
+  readonly position: number
+  readonly time: number
+  abandon(): void
+}
+
+/**
+ * Sees that the stream lost what was read of it: it was restored as it had been, or a server that has less of it came to lead. From then on
+ * nothing more is taken, since what is stored now does not follow on what was read (decision 121).
+ */
+export class WentBack implements Disposable {
+  /** Settles with what is lost, as a sentence. */
+  readonly found: Promise<string>
+  private resolve: (what: string) => void = () => undefined
+  private lost = false
+  private over = false
+  private comparing: Promise<void> | undefined
+  private unlisten: () => void = () => undefined
+  private taker: Taker | undefined
+
+  constructor(private readonly deps: Pick<AuditDeps, 'bus' | 'clock' | 'log'>) {
+    this.found = new Promise((resolve) => {
+      this.resolve = resolve
+    })
+  }
+
+  /** Looks after each reconnect: by then the stream may have gone back, and on again, further than what was read. */
+  watch(taker: Taker): void {
+    this.taker = taker
+    this.unlisten = this.deps.bus.onReconnect(() => this.compare())
+  }
+
+  [Symbol.dispose](): void {
+    this.over = true
+    this.unlisten()
+  }
+
+  /** For readers: where the stream ends now. */
+  readonly onWentBack = (last: number): void => {
+    const read = this.taker?.position ?? 0
+    const gone = read > last ? `${last + 1} to ${read} of it were read` : 'more of it was read'
+    this.lose(`the stream lost its end: it went back to sequence ${last}, and ${gone}`)
+  }
+
+  /** Takes a message, unless it follows on what is lost. */
+  taking(take: () => void | Promise<void>): void | Promise<void> {
+    if (this.lost) return undefined
+    return this.comparing ? this.comparing.then(() => (this.lost ? undefined : take())) : take()
+  }
+
+  /** Only the first is told. */
+  lose(what: string): void {
+    if (this.lost || this.over) return
+    this.lost = true
+    this.taker?.abandon()
+    this.resolve(what)
+  }
+
+  private compare(): void {
+    const comparing = this.look().finally(() => {
+      if (this.comparing === comparing) this.comparing = undefined
+    })
+    this.comparing = comparing
+  }
+
+  private async look(): Promise<void> {
+    const { clock, log } = this.deps
+    const { position = 0, time = 0 } = this.taker ?? {}
+    while (time > 0 && !this.over && !this.lost) {
+      try {
+        return await this.lookAt(position, time)
+      } catch (error) {
+        log.warn({ err: error }, 'what was read cannot be compared with the stream yet')
+        await new Promise<void>((done) => clock.after(RETRY_MS, done))
+      }
+    }
+  }
+
+  private async lookAt(position: number, time: number): Promise<void> {
+    const { bus } = this.deps
+    const stored = await bus.journal.message(position)
+    if (stored && stored.time !== time) {
+      return this.lose(`the stream lost its end and went on: at sequence ${position} it has another message than was read`)
+    }
+    const { last } = await bus.bounds()
+    if (last < position) this.onWentBack(last)
+  }
+}
