@@ -96,7 +96,8 @@ describe('who is told of dead letters, and who settles them', () => {
     await letterOf(world.bus, bad, 'open')
     const own = async () => (asked ? await letters(asked) : [])
     await until(async () => (await own()).length === 0, { what: 'mallory is known for an agent' })
-    expect(await asked?.ask({ op: 'dead_letter', id: bad.id })).toMatchObject({ ok: false, error: { code: 'E041' } })
+    for (const id of [bad.id, 'not an id', '*'])
+      expect(await asked?.ask({ op: 'dead_letter', id }), id).toMatchObject({ ok: false, error: { code: 'E041' } })
     const forged = await settle(world.bus, bad, { by: 'mallory', after: 0 })
     const seen = await until(async () => (await letters(world.bus)).find(({ settled_sequence }) => settled_sequence === forged), {
       what: 'it is read',

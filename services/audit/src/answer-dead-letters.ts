@@ -8,6 +8,7 @@ import {
   HEADER,
   type PassKey,
   type Question,
+  storedId,
 } from '@passover/schemas'
 import { type Advised, type DeadLetters, type Letter, letterBody, letterOf } from './dead-letters.js'
 import { type LoadDeps, loadPass } from './load.js'
@@ -56,6 +57,9 @@ export async function answerDeadLetter(
   asker: string,
   asked: Extract<Question, { op: 'dead_letter' }>,
 ): Promise<DeadLetterAnswer> {
+  const none: DeadLetterAnswer = { ok: false, error: passError('E041', `No dead letter ${asked.id} is known`) }
+  // What is no id names nothing, and must not become a filter.
+  if (!storedId.safeParse(asked.id).success) return none
   await deps.dead.caughtUp
   const found: DeadLetterDetail[] = []
   let left = MOST_BYTES
@@ -70,8 +74,7 @@ export async function answerDeadLetter(
     const { code, message } = letter
     if (mayBeTold(deps, asker, letter)) found.push({ letter, error: passError(code as 'E011', message) })
   }
-  if (found.length > 0) return { ok: true, letters: found }
-  return { ok: false, error: passError('E041', `No dead letter ${asked.id} is known`) }
+  return found.length > 0 ? { ok: true, letters: found } : none
 }
 
 async function keysOf({ dead, query }: DeadLetterDeps, asked: Extract<Question, { op: 'dead_letter' }>): Promise<PassKey[]> {
