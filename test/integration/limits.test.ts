@@ -52,9 +52,13 @@ describe('the loop breaker', () => {
       alice.passOver({ subagent: 'scout', reason: 'more', work_context: { objective: 'more', session_id } }).result()
     await expect(more('session-of-test')).rejects.toMatchObject({
       code: 'E014',
-      recoverable: true,
-      context: { field: 'max_passes_per_session', scope: 'session', limit, count: limit },
+      recoverable: false,
+      context: { field: 'max_passes_per_session', scope: 'session', limit, count: limit, mend: expect.stringContaining('another session') },
     })
+    // Nobody waits for what never comes.
+    const spent = { subagent: 'scout', reason: 'more', work_context: { objective: 'more', session_id: 'session-of-test' } }
+    const unbearable = { retry_delay_ms: 3_600_000 }
+    await expect(alice.passOverWithRetry(spent, unbearable)).rejects.toMatchObject({ code: 'E014' })
     expect((await more('another')).status).toBe('completed')
   })
 })
@@ -67,7 +71,7 @@ describe('rates and active passes', () => {
     expect(mine.open.length + bobs.open.length).toBe(10)
     for (const error of [...mine.errors, ...bobs.errors]) {
       expect(error).toMatchObject({ code: 'E014', details: { field: 'max_active', scope: 'subagent', limit: 10, count: 10 } })
-      expect(error?.details).not.toHaveProperty('retry_after_ms')
+      expect(error?.details?.retry_after_ms).toBe(1_000)
     }
     await finish(world, [...mine.open, ...bobs.open][0]!)
     await until(async () => (await ask(world, 1)).open.length === 1, { what: 'there is room for one more' })

@@ -39,6 +39,17 @@ describe('a failure', () => {
     expect((await describeFailure(refused)).document.error.hint).toBe('passover agents add alice --originates always.')
   })
 
+  it('of a limit that frees itself says how long to wait, where that is told', async () => {
+    const { document } = await describeFailure(new PassOverError('E014', 'too many', { retry_after_ms: 23_934 }))
+    expect(document.error).toEqual({ code: 'E014', message: 'too many', hint: 'Try again after 23.9 s.', retry_after_ms: 23_934 })
+    const spent = new PassOverError('E014', 'spent', { recoverable: false, mend: 'pass it over in another session' })
+    expect((await describeFailure(spent)).document.error).toEqual({
+      code: 'E014',
+      message: 'spent',
+      hint: 'pass it over in another session.',
+    })
+  })
+
   it('of the server or of what it keeps is no fault of passover', async () => {
     expect(await describeFailure(new BusReadError('nobody answers', 'timeout'))).toMatchObject({
       document: { error: { code: 'E040' } },

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '@passover/schemas'
 import { Failure as CliFailure, usage } from '@passover/sdk/failure'
+import { duration } from './duration.js'
 import { oneLine } from './text.js'
 
 export { CliFailure, usage }
@@ -15,7 +16,7 @@ export interface Rule {
 
 /** The document that `--json` prints for an error (UX.md). */
 export interface FailureDocument {
-  error: { code: string; message: string; hint?: string; faults?: Record<string, unknown>[]; rule?: Rule }
+  error: { code: string; message: string; hint?: string; retry_after_ms?: number; faults?: Record<string, unknown>[]; rule?: Rule }
 }
 
 /** The command ends with this exit code and has said all there is to say. */
@@ -85,6 +86,17 @@ function mendIn(context: Coded['context']): string | undefined {
   return typeof context?.mend === 'string' ? `${oneLine(context.mend, 300)}.` : undefined
 }
 
+/** How long to wait, of a limit that frees itself. */
+function waitIn({ code, context }: Coded): number | undefined {
+  const wait = context?.retry_after_ms
+  return code === 'E014' && typeof wait === 'number' && wait >= 0 ? wait : undefined
+}
+
+function hintOf(error: Coded, action: string): string {
+  const wait = waitIn(error)
+  return error.mend ?? mendIn(error.context) ?? (wait === undefined ? action : `Try again after ${duration(wait)}.`)
+}
+
 /** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
 export async function describeFailure(error: unknown): Promise<Described> {
   if (error instanceof CliFailure && error.exit !== undefined) {
@@ -93,11 +105,13 @@ export async function describeFailure(error: unknown): Promise<Described> {
   if (isCoded(error)) {
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
-    const hint = error instanceof CliFailure ? error.hint : (error.mend ?? mendIn(error.context) ?? ERRORS[error.code].action) + lookUp
+    const hint = error instanceof CliFailure ? error.hint : hintOf(error, ERRORS[error.code].action) + lookUp
     const { error: said } = failureDocument(error.code, error.message, hint)
     const { faults, lines } = error instanceof CliFailure ? error : {}
     const rule = ruleOf(error)
-    const document = { error: { ...said, ...(faults ? { faults } : {}), ...(rule ? { rule } : {}) } }
+    const retry_after_ms = waitIn(error)
+    const waits = retry_after_ms === undefined ? {} : { retry_after_ms }
+    const document = { error: { ...said, ...waits, ...(faults ? { faults } : {}), ...(rule ? { rule } : {}) } }
     const exit = exitCode({ code: error.code, details: error.context })
     const told = lines ?? (rule ? [ruleText(rule)] : undefined)
     return { document, exit, ...(told ? { lines: told } : {}) }

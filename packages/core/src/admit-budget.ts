@@ -3,6 +3,8 @@ import { passError } from './errors.js'
 import type { Charged } from './ledger.js'
 import { smallerBudget } from './narrow.js'
 
+const ANOTHER_TREE = 'pass it over outside of this tree of passes, or begin the tree anew with a larger budget'
+
 /** What bounds a pass by budget: its own allowance, and what those below it are granted. */
 export interface Budgeted {
   /** The smallest of what policy, request and parent say. */
@@ -31,16 +33,20 @@ export function budgetFault({ allowance }: Budgeted, charged: Charged | undefine
   if (charged?.ok === false && 'lost' in charged) {
     const message =
       'What its tree took of its budget is not known any more (the bucket of budgets was lost), so nothing more is granted of it'
-    return passError('E014', message, { field: 'budget', lost: true })
+    return spent(message, { field: 'budget', lost: true })
   }
   if (charged?.ok === false) {
     const { field, limit, count } = charged.used_up
-    return passError('E014', `The ${field} of ${limit} has not enough left for it (${count} taken)`, { field, limit, count })
+    return spent(`The ${field} of ${limit} has not enough left for it (${count} taken)`, { field, limit, count })
   }
-  if (allowance?.passes !== undefined && allowance.passes < 0)
-    return passError('E014', 'The budget of passes is used up', { field: 'budget.passes' })
-  if (allowance?.time_ms === 0) return passError('E014', 'The budget of time is used up', { field: 'budget.time_ms' })
+  if (allowance?.passes !== undefined && allowance.passes < 0) return spent('The budget of passes is used up', { field: 'budget.passes' })
+  if (allowance?.time_ms === 0) return spent('The budget of time is used up', { field: 'budget.time_ms' })
   return undefined
+}
+
+/** What a tree took stays taken: to ask again below the same pass gives the same answer. */
+function spent(message: string, details: Record<string, unknown>): PassError {
+  return passError('E014', message, { ...details, recoverable: false, mend: ANOTHER_TREE })
 }
 
 /** What a parent's budget leaves a child at most; the ledger counts siblings, this bounds depth. */

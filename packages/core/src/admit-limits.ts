@@ -5,6 +5,7 @@ import type { Limits } from './policy-base.js'
 import type { RateScope } from './tally.js'
 
 const FIELDS = ['max_passes_per_minute', 'max_active'] as const
+const ANOTHER_SESSION = 'pass it over in another session, or raise max_passes_per_session'
 const SCOPES = ['pair', 'subagent'] as const
 
 /** What a pass is counted by. */
@@ -38,7 +39,9 @@ export function limitFault({ counts, limits, policy, key, session, now }: Limite
   const reached = counts.session(session(), limit)
   if (!reached) return undefined
   const message = `The session had ${reached.count} passes already; at most ${limit} may be made in one (max_passes_per_session)`
-  return passError('E014', message, { field: 'max_passes_per_session', scope: 'session', limit, count: reached.count })
+  const details = { field: 'max_passes_per_session', scope: 'session', limit, count: reached.count }
+  // Waiting never helps: a session that goes on keeps its count.
+  return passError('E014', message, { ...details, recoverable: false, mend: ANOTHER_SESSION })
 }
 
 function rateError(key: PassKey, at: { scope: RateScope; field: RateField; limit: number }, reached: Reached): PassError {

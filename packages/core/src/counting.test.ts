@@ -30,7 +30,8 @@ describe('counting', () => {
             const next = key(sequence)
             const active = counting.for(next).rate('pair', 'max_active', limit, T0)
             const session = counting.for(next).session('s', limit * 2)
-            expect(active).toEqual(unread.length + live.length < limit ? undefined : { count: unread.length + live.length })
+            const count = unread.length + live.length
+            expect(active).toEqual(count < limit ? undefined : { count, retry_after_ms: 1_000 })
             expect(session).toEqual(begun < limit * 2 ? undefined : { count: begun })
             if (active || session) continue
             counting.take(next, 's')
@@ -135,7 +136,7 @@ describe('counts over restarts', () => {
       const again = OpenPasses.restore(JSON.parse(JSON.stringify(snapshot)), RULES)
       const counting = countingOf(again!)
       const counts = counting.for(key(99))
-      expect(counts.rate('subagent', 'max_active', 1, T0 + 30)).toEqual({ count: 19 })
+      expect(counts.rate('subagent', 'max_active', 1, T0 + 30)).toEqual({ count: 19, retry_after_ms: 1_000 })
       expect(counts.rate('pair', 'max_passes_per_minute', 1, T0 + 30)).toMatchObject({ count: 20 })
       expect(counts.session('odd', 1)).toEqual({ count: 10 })
       expect(again?.snapshot()).toEqual(open.snapshot())

@@ -5,13 +5,15 @@ import { Sessions } from './sessions.js'
 import type { RateScope, Tallies, Tally } from './tally.js'
 
 const MINUTE_MS = 61_000
+/** Nobody knows when one of the active passes ends. */
+const LOOK_AGAIN_MS = 1_000
 
 export type RateField = 'max_passes_per_minute' | 'max_active'
 
 /** A limit that is reached, with what was counted. */
 export interface Reached {
   count: number
-  /** When the minute has room again; only for a rate. */
+  /** When there may be room again; of a session never. */
   retry_after_ms?: number
 }
 
@@ -102,7 +104,7 @@ export class Counting {
         const underway = this.#ofPair(scope, key)
         const count = read + underway
         if (count < limit) return undefined
-        if (field === 'max_active') return { count }
+        if (field === 'max_active') return { count, retry_after_ms: LOOK_AGAIN_MS }
         // What is under way began just now.
         const retry_after_ms = tally && underway < limit ? tally.minute.freesIn(limit - underway, now) : MINUTE_MS
         return { count, retry_after_ms }

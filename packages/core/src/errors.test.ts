@@ -53,6 +53,8 @@ describe('PassOverError', () => {
     const error = new PassOverError('E014', 'full', { retry_after_ms: 5 })
     expect(error).toMatchObject({ name: 'PassOverError', code: 'E014', message: 'full', recoverable: true, context: { retry_after_ms: 5 } })
     expect(error.suggestedAction).toBe(ERRORS.E014.action)
+    expect(new PassOverError('E014', 'spent', { recoverable: false }).recoverable).toBe(false)
+    expect(new PassOverError('E013', 'no', { recoverable: true }).recoverable).toBe(false)
     expect(error.toWire()).toEqual({ code: 'E014', message: 'full', details: { retry_after_ms: 5 } })
     expect(PassOverError.from(error.toWire())).toEqual(error)
     expect(error).toBeInstanceOf(Error)

@@ -96,7 +96,7 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E014: {
     name: 'RESOURCE_EXHAUSTED',
     recoverable: true,
-    action: 'Wait as long as retry_after_ms says, then try again.',
+    action: 'Try again after retry_after_ms where that is told; else raise or free what the message names.',
     sentence: 'A limit of memory, disk, rate or budget is reached.',
     http: 503,
     exit: 1,
@@ -177,6 +177,11 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
 
 const DENIED_EXIT = 6
 
+/** Whether asking again can help: what the table says of its code, unless the error itself says that it never will (decision 122). */
+export function isRecoverable({ code, details }: { code: ErrorCode; details?: Record<string, unknown> | undefined }): boolean {
+  return ERRORS[code].recoverable && details?.recoverable !== false
+}
+
 /** A failed pass, or a failed call, with a code of the table (spec 0 §9.1). */
 export class PassOverError extends Error {
   override readonly name = 'PassOverError'
@@ -190,7 +195,7 @@ export class PassOverError extends Error {
     super(message)
     this.code = code
     if (context) this.context = context
-    this.recoverable = ERRORS[code].recoverable
+    this.recoverable = isRecoverable({ code, details: context })
     this.suggestedAction = ERRORS[code].action
   }
 

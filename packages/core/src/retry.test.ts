@@ -56,6 +56,14 @@ describe('planRetry', () => {
     })
   })
 
+  it('does not ask again where the error itself says that it never helps', () => {
+    const spent = { code: 'E014' as const, details: { recoverable: false } }
+    expect(planRetry({ error: spent, attempts_before: 0, retries: 0 })).toMatchObject({ retry: false, why: 'not recoverable' })
+    // It narrows the table, and never widens it.
+    const widened = { code: 'E013' as const, details: { recoverable: true } }
+    expect(planRetry({ error: widened, attempts_before: 0, retries: 0 })).toMatchObject({ retry: false })
+  })
+
   it('takes options', () => {
     const options = { max_retries: 1, retry_delay_ms: 10, backoff_multiplier: 5 }
     expect(run([E010, E010], options)).toEqual([

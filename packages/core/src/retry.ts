@@ -1,5 +1,5 @@
 import type { ErrorCode } from '@passover/schemas'
-import { ERRORS } from './errors.js'
+import { isRecoverable } from './errors.js'
 
 /** How `passOverWithRetry` asks again (spec 0 §9.2). */
 export interface RetryOptions {
@@ -28,7 +28,7 @@ export type Retry =
 export function planRetry(input: RetryInput): Retry {
   const options = { ...RETRY_DEFAULTS, ...input.options }
   const attempts_made = input.attempts_before + attemptsOf(input.error)
-  if (!ERRORS[input.error.code].recoverable) return { retry: false, attempts_made, why: 'not recoverable' }
+  if (!isRecoverable(input.error)) return { retry: false, attempts_made, why: 'not recoverable' }
   if (attempts_made > options.max_retries || input.retries >= options.max_retries) {
     return { retry: false, attempts_made, why: 'attempts used up' }
   }

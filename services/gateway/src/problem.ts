@@ -3,6 +3,7 @@ import { ERRORS, PassOverError } from '@passover/core'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
 import { Failure } from '@passover/sdk/people'
+import { oneLine } from '@passover/sdk/words'
 import { TokenFileFailed } from './token-file-failed.js'
 
 /** An answer that is no success, thrown where it is found. */
@@ -46,7 +47,9 @@ export function problemOf(error: unknown): { problem: Problem; headers: Record<s
 }
 
 function answered(problem: Problem): { problem: Problem; headers: Record<string, string> } {
-  const waits = problem.status === 503 && problem.retry_after_ms === undefined ? { ...problem, retry_after_ms: RETRY_MS } : problem
+  // What asking again never helps gets no time to do so.
+  const untold = problem.status === 503 && problem.retry_after_ms === undefined && problem.details?.recoverable !== false
+  const waits = untold ? { ...problem, retry_after_ms: RETRY_MS } : problem
   return { problem: waits, headers: retryAfter(waits) }
 }
 
@@ -61,7 +64,7 @@ function ofFailure({ code, message, hint, faults }: Failure): Problem {
 }
 
 function ofPassError({ code, message, context }: PassOverError): Problem {
-  return { ...problemOfCode(code, message), ...(context ? { details: context, ...retryIn(context) } : {}) }
+  return { ...problemOfCode(code, message), ...(context ? { details: context, ...retryIn(context), ...hintIn(context) } : {}) }
 }
 
 /** As the error table has it. */
@@ -71,4 +74,9 @@ export function problemOfCode(code: ErrorCode, detail: string): Problem {
 
 function retryIn({ retry_after_ms }: Record<string, unknown>): { retry_after_ms?: number } {
   return typeof retry_after_ms === 'number' && retry_after_ms >= 0 ? { retry_after_ms } : {}
+}
+
+/** What whoever refused it knows better than the table. */
+function hintIn({ mend }: Record<string, unknown>): { hint?: string } {
+  return typeof mend === 'string' ? { hint: oneLine(mend, 300) } : {}
 }
