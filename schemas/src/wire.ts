@@ -19,10 +19,10 @@ export const WIRE_VERSION = 1
 export const PART_INLINE_BYTES = 256 * 1024
 export const PARTS_INLINE_BYTES = 512 * 1024
 
-/** `context`, `messages`, `tool_results`, `file:<path>`, `artifact:<n>`. */
+/** `context`, `messages`, `tool_results`, `file:<path>`, `artifact:<n>`, `output`. */
 export const part = z.object({
   name: filled(LIMITS.path + 76),
-  /** SHA-256 (hex) of the raw bytes of a file's content, of the RFC 8785 form of anything else. */
+  /** SHA-256 (hex) of the raw bytes of a file's content and of an output's text, of the RFC 8785 form of anything else. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   size: z
     .int()
@@ -134,7 +134,7 @@ const members = record(z.string(), z.unknown(), LIMITS.keys)
 /**
  * Body of a return: a worker's output, or the error that ended the pass. `brief` is an output without what the return's subject and
  * headers and the rest of it imply, all that `base` (absent: 1) stands for. In either a large artifact is replaced by `{ part: "artifact:<n>" }`, its bytes (RFC 8785
- * JSON) are in `parts`.
+ * JSON) are in `parts`; a large text by `{ part: "output", begins }`.
  */
 export const returnEnvelope = message(
   z.union([

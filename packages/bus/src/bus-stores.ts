@@ -3,8 +3,8 @@ import type { Outcome } from './bus-messages.js'
 
 /** Large parts by content hash in the object buckets `parts_<agent>`. */
 export interface PartStore {
-  /** Moves what is too large to inline into the owner's bucket; returns parts that fit a message. */
-  stow(owner: string, parts: Part[]): Promise<Part[]>
+  /** Moves what is too large to inline into the owner's bucket, or what `moved` says; returns parts that fit a message. */
+  stow(owner: string, parts: Part[], moved?: ReadonlySet<Part>): Promise<Part[]>
   /** The bytes of a part, checked against its hash. Throws PartError when they are gone or differ. */
   fetch(part: Part): Promise<Uint8Array>
   /** Deletes a stored part, by its hash or by the token under which it lies. Not for agents. */

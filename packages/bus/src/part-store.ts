@@ -1,5 +1,5 @@
 import type { Part } from '@passover/schemas'
-import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, sha256 } from '@passover/schemas'
+import { sha256 } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
 import { jsonOf } from './api.js'
 import type { Outgoing } from './bus-messages.js'
@@ -10,6 +10,7 @@ import type { LoadedPart } from './parts.js'
 import type { Publisher } from './publish.js'
 import { type Seal, sealOf } from './seal.js'
 import type { Subjects } from './subjects.js'
+import { tooLarge } from './too-large.js'
 
 const CHUNK_BYTES = 512 * 1024
 const AT_ONCE = 8
@@ -38,8 +39,7 @@ export class BucketPartStore implements PartStore {
     this.#subjects = context.subjects
   }
 
-  async stow(owner: string, parts: Part[]): Promise<Part[]> {
-    const moved = tooLarge(parts)
+  async stow(owner: string, parts: Part[], moved: ReadonlySet<Part> = tooLarge(parts.filter(isHere))): Promise<Part[]> {
     return Promise.all(parts.map((part) => (moved.has(part) ? this.#move(owner, part) : part)))
   }
 
@@ -117,18 +117,8 @@ export async function loadParts(store: PartStore, parts: Part[]): Promise<Loaded
   })
 }
 
-/** Which parts cannot stay in the message: those over the limit, then the largest until the rest fits. */
-function tooLarge(parts: Part[]): Set<Part> {
-  const inline = parts.filter((part) => part.data !== undefined)
-  const moved = new Set(inline.filter((part) => part.size > PART_INLINE_BYTES))
-  let total = inline.reduce((sum, part) => (moved.has(part) ? sum : sum + part.size), 0)
-  for (const part of [...inline].sort((a, b) => b.size - a.size)) {
-    if (total <= PARTS_INLINE_BYTES) break
-    if (moved.has(part)) continue
-    moved.add(part)
-    total -= part.size
-  }
-  return moved
+function isHere({ data }: Part): boolean {
+  return data !== undefined
 }
 
 /** Runs `work` for 0 … count-1, a bounded number at once; results in order. */

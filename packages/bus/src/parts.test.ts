@@ -1,5 +1,5 @@
 import type { WorkContext, WorkOutput } from '@passover/schemas'
-import { canonicalJson, PART_INLINE_BYTES, sha256 } from '@passover/schemas'
+import { canonicalJson, PART_INLINE_BYTES, PARTS_INLINE_BYTES, sha256 } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { joinContext, joinOutput, type LoadedPart, splitContext, splitOutput } from './parts.js'
@@ -98,6 +98,30 @@ describe('output parts', () => {
     expect(parts.map((part) => part.name)).toEqual(['artifact:1', 'artifact:3'])
     expect(cut.artifacts).toMatchObject([{ type: 'finding' }, { part: 'artifact:1' }, { type: 'finding' }, { part: 'artifact:3' }])
     expect(joinOutput(cut, load(parts))).toEqual({ ok: true, value: given })
+  })
+
+  it('are the largest until what stays is within the limit of all, whatever each is', () => {
+    const given = { ...output(...Array<number>(8).fill(200_000)), output: 't'.repeat(210_000) } as WorkOutput
+    const { output: cut, parts } = splitOutput(given)
+    expect(parts.map(({ name }) => name).sort()).toEqual([...[0, 1, 2, 3, 4, 5].map((n) => `artifact:${n}`), 'output'])
+    expect(JSON.stringify(cut).length).toBeLessThanOrEqual(PARTS_INLINE_BYTES)
+    expect(joinOutput(cut, load(parts))).toEqual({ ok: true, value: given })
+  })
+
+  it('leave room for what cannot travel apart', () => {
+    const summary = { findings: ['f'.repeat(400_000)] }
+    const given = { ...output(100_000, 100_001), summary } as unknown as WorkOutput
+    expect(splitOutput(given).parts.map(({ name }) => name)).toEqual(['artifact:1'])
+  })
+
+  it('are a large text too, of which the beginning stays', () => {
+    const text = `${'\u0000'.repeat(1_999)}😀${'x'.repeat(1_100_000)}`
+    const given = { ...output(10), output: text } as WorkOutput
+    const { output: cut, parts } = splitOutput(given)
+    expect(cut).toMatchObject({ artifacts: given.artifacts, output: { part: 'output', begins: `${'\u0000'.repeat(1_999)}\uFFFD` } })
+    expect(parts).toMatchObject([{ name: 'output', hash: sha256(text) }])
+    expect(joinOutput(cut, load(parts))).toEqual({ ok: true, value: given })
+    expect(joinOutput(cut, [])).toEqual({ ok: false, error: 'the part "output" is missing' })
   })
 
   it('leave a small output as it is', () => {

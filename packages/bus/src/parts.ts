@@ -1,5 +1,6 @@
-import type { Part, WorkContext, WorkOutput } from '@passover/schemas'
+import type { Part, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
 import { canonicalJson, PART_INLINE_BYTES, sha256 } from '@passover/schemas'
+import { tooLarge } from './too-large.js'
 
 /** A part whose bytes are here. */
 export interface LoadedPart {
@@ -12,6 +13,11 @@ export type Joined<T> = { ok: true; value: T } | { ok: false; error: string }
 
 const FILE = 'file:'
 const ARTIFACT = 'artifact:'
+const OUTPUT_TEXT = 'output'
+/** JSON makes at most six bytes of a character: no shorter text is too large by itself. */
+const SHORT_TEXT = PART_INLINE_BYTES / 6
+/** Of a text that travels apart, so that who does not fetch it can tell what it is about. */
+const TEXT_BEGINS = 2_000
 const TEXT = new TextDecoder('utf-8', { fatal: true })
 /** A file's mark of its byte order is part of its content. */
 const CONTENT_TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -80,7 +86,7 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
 
 const APART = new Set(['messages', 'tool_results', 'files'])
 const CONTENT = new Set(['content'])
-const ARTIFACTS = new Set(['artifacts'])
+const OUTPUT_APART = new Set(['artifacts', 'output'])
 
 function entryOf(file: WorkContext['files'][number]): Json {
   return without(file, CONTENT, file.content === null ? { content: null } : {})
@@ -102,41 +108,83 @@ function groupByName(parts: LoadedPart[]): Map<string, LoadedPart[]> {
   return named
 }
 
-/**
- * Takes artifacts over 256 KiB out of an output; `{ part: "artifact:<n>", kind }` stands in their place (of a finding also its
- * `severity`), so that who does not fetch them knows what a person may have to decide about.
- */
-export function splitOutput(output: WorkOutput): { output: Json; parts: Part[] } {
-  const parts: Part[] = []
-  if (output.artifacts.length === 0) return { output: output as unknown as Json, parts }
-  const artifacts = output.artifacts.map((artifact, index): unknown => {
-    const part = jsonPart(ARTIFACT + index, artifact)
-    if (part.size <= PART_INLINE_BYTES) return artifact
-    parts.push(part)
-    return artifact.type === 'finding'
-      ? { part: part.name, kind: artifact.type, severity: artifact.severity }
-      : { part: part.name, kind: artifact.type }
-  })
-  return { output: without(output, ARTIFACTS, { artifacts }), parts }
+/** Something of an output that can travel apart: what it takes up in a message, and its part if it is moved. */
+interface Piece {
+  size: number
+  part: () => Part
+  /** What stands in its place. */
+  reference: Json
 }
 
-/** Puts the artifacts back. The output's form is not checked. */
+/**
+ * Takes out of an output what a message cannot hold: artifacts and a text over 256 KiB, and then the largest until no more than 512 KiB
+ * stay. `{ part: "artifact:<n>", kind }` stands in an artifact's place (of a finding also its `severity`), so that who does not fetch
+ * them knows what a person may have to decide about; `{ part: "output", begins }` in the text's. All parts given belong into the store.
+ */
+export function splitOutput(output: WorkOutput): { output: Json; parts: Part[] } {
+  const { artifacts, output: text = '' } = output
+  const whole = output as unknown as Json
+  if (artifacts.length === 0 && text.length <= SHORT_TEXT) return { output: whole, parts: [] }
+  const pieces = artifacts.map(artifactPiece)
+  const said = textPiece(text)
+  const rest = without(output, OUTPUT_APART, {})
+  const moved = tooLarge([...pieces, said], sizeOf(rest))
+  if (moved.size === 0) return { output: whole, parts: [] }
+  rest.artifacts = pieces.map((piece, index) => (moved.has(piece) ? piece.reference : artifacts[index]))
+  if (output.output !== undefined) rest.output = moved.has(said) ? said.reference : text
+  return { output: rest, parts: [...pieces, said].flatMap((piece) => (moved.has(piece) ? [piece.part()] : [])) }
+}
+
+function artifactPiece(artifact: WorkArtifact, index: number): Piece {
+  const name = ARTIFACT + index
+  const data = utf8(canonicalJson(artifact))
+  const kind = artifact.type
+  const reference = kind === 'finding' ? { part: name, kind, severity: artifact.severity } : { part: name, kind }
+  return { size: data.length, part: () => partOf(name, data), reference }
+}
+
+function textPiece(text: string): Piece {
+  return {
+    size: sizeOf(text),
+    part: () => partOf(OUTPUT_TEXT, utf8(text)),
+    reference: { part: OUTPUT_TEXT, begins: wellFormed(text.slice(0, TEXT_BEGINS)) },
+  }
+}
+
+function sizeOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
+}
+
+/** A cut may leave half of a surrogate pair. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString()
+}
+
+/** Puts the artifacts and the text back. The output's form is not checked. */
 export function joinOutput(output: Json, parts: LoadedPart[]): Joined<Json> {
-  const artifacts = output.artifacts
-  if (!Array.isArray(artifacts)) return { ok: true, value: output }
   const named = new Map(parts.map((part) => [part.name, part.data]))
+  const take = (name: string) => {
+    const data = named.get(name)
+    if (!data) throw new Error(`the part "${name}" is missing`)
+    return data
+  }
   try {
-    const joined = artifacts.map((artifact: unknown) => {
-      const name = partName(artifact)
-      if (name === undefined) return artifact
-      const data = named.get(name)
-      if (!data) throw new Error(`the part "${name}" is missing`)
-      return jsonOf(data)
-    })
-    return { ok: true, value: { ...output, artifacts: joined } }
+    const joined = { ...output }
+    if (Array.isArray(output.artifacts)) joined.artifacts = output.artifacts.map((artifact: unknown) => joinArtifact(artifact, take))
+    if (isTextReference(output.output)) joined.output = CONTENT_TEXT.decode(take(OUTPUT_TEXT))
+    return { ok: true, value: joined }
   } catch (error) {
     return { ok: false, error: error instanceof Error ? error.message : String(error) }
   }
+}
+
+function joinArtifact(artifact: unknown, take: (name: string) => Uint8Array): unknown {
+  const name = partName(artifact)
+  return name === undefined ? artifact : jsonOf(take(name))
+}
+
+function isTextReference(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && (value as { part?: unknown }).part === OUTPUT_TEXT
 }
 
 function partName(artifact: unknown): string | undefined {

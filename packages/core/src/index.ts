@@ -74,7 +74,7 @@ export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersEr
 export { deliveredStatus, type Sent, sendStatus } from './send-status.js'
 export { sessionToken } from './sessions.js'
 export { settlementOf } from './settlement.js'
-export { isReference, withStandIns } from './stand-ins.js'
+export { withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus } from './status.js'
 export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
 export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './trace.js'

@@ -1,24 +1,37 @@
-/** Stands in an output for an artifact that travels as a part of its own (bus/parts), for readers that do not fetch parts. */
+/** Stands in an output for an artifact, or its text, that travels as a part of its own (bus/parts), for readers that do not fetch parts. */
 export interface Reference {
   part: string
   kind?: unknown
   severity?: unknown
+  begins?: unknown
 }
 
 const OTHER = { type: 'message', role: 'internal', content: '', visibility: 'originator_only' }
 const CHANGE = { type: 'file_modification', path: '?', old_content: '', new_content: '', reason: '', confidence: 'low' }
 const FINDING = { type: 'finding', severity: 'error', category: '?', message: '?' }
 
-/** The output with an empty artifact of its kind in the place of each that travels apart: it counts as one, and the rest can be checked. */
+/**
+ * The output with an empty artifact of its kind in the place of each that travels apart, and of a text that does its beginning: it counts
+ * as one, and the rest can be checked.
+ */
 export function withStandIns(output: Record<string, unknown>): Record<string, unknown> {
   // Copied only where something is to be put in: nearly all outputs are small and whole.
-  if (!Array.isArray(output.artifacts) || !output.artifacts.some(isReference)) return output
-  return { ...output, artifacts: output.artifacts.map((artifact: unknown) => (isReference(artifact) ? standIn(artifact) : artifact)) }
+  if (!hasReferences(output)) return output
+  const filled = { ...output }
+  const { artifacts, output: text } = output
+  if (Array.isArray(artifacts)) filled.artifacts = artifacts.map((one: unknown) => (isReference(one) ? standIn(one) : one))
+  if (isReference(text)) filled.output = typeof text.begins === 'string' ? text.begins : ''
+  return filled
 }
 
-export function isReference(artifact: unknown): artifact is Reference {
-  if (typeof artifact !== 'object' || artifact === null) return false
-  const { type, part } = artifact as { type?: unknown; part?: unknown }
+/** Whether something of the output travels apart. */
+export function hasReferences({ artifacts, output }: Record<string, unknown>): boolean {
+  return (Array.isArray(artifacts) && artifacts.some(isReference)) || isReference(output)
+}
+
+function isReference(value: unknown): value is Reference {
+  if (typeof value !== 'object' || value === null) return false
+  const { type, part } = value as { type?: unknown; part?: unknown }
   return type === undefined && typeof part === 'string'
 }
 

@@ -12,12 +12,14 @@ import {
 } from '@passover/core'
 import { type HandlerResult, handlerResult, LIMITS, type PassError, type WorkOutput } from '@passover/schemas'
 import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
+import { overlarge } from './overlarge.js'
 import type { Run } from './run.js'
 import { flushProgress, hasUntold } from './tell.js'
 import { WorkError } from './work-error.js'
 
 const STACK_END = 2_000
 const FAULTS_SHOWN = 3
+const AS_FILES = 'return a shorter text, or what it says as file modifications'
 
 /** Gives back the one answer of a run; a second call gets the first one's outcome. */
 export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
@@ -29,6 +31,11 @@ export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<Given
 export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
   const faulty = faultOf(given)
   if (faulty) return { error: passError('E021', faulty), raw_output: given }
+  const text = typeof given === 'string' ? given : given.output
+  if (typeof text === 'string' && text.length > LIMITS.text) {
+    const error = overlarge(`the output's text has ${text.length} characters; at most ${LIMITS.text} may be returned`, AS_FILES)
+    return { error, raw_output: given }
+  }
   const { control } = run
   const output = completeOutput(given, {
     control,
@@ -44,7 +51,7 @@ export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answ
     return termsOf(output, control, check).then((terms) => accepted(run, { given, output }, terms))
   }
   // All but the text is the system's own.
-  if (typeof given === 'string' && given.length <= LIMITS.text) return { output }
+  if (typeof given === 'string') return { output }
   return accepted(run, { given, output }, control)
 }
 

@@ -2,9 +2,10 @@ import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
 import { packOutput } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
+import { overlarge } from './overlarge.js'
 import type { Run } from './run.js'
 import { inReturnSpan, passTrace, traceHeaders } from './run-trace.js'
-import { stowParts } from './stow.js'
+import { stowAll } from './stow.js'
 import { type ViewRules, viewJournal } from './view.js'
 
 /** What became of a return. `lost`: a newer attempt began. `gave_up`: the server did not say for 15 s. */
@@ -24,6 +25,7 @@ const PATIENCE_MS = 15_000
 const FULL_WAIT_MS = 500
 /** An error that does not fit a message is cut to this. */
 const RAW_TEXT = 65_536
+const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
 
 /**
  * Publishes the one return of this attempt after its last step (DESIGN §2). Refused by the guard, it reads who was faster;
@@ -68,8 +70,8 @@ async function giveSlowly(
     }
     const { outcome } = advanced
     if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in answer) {
-      const error: PassError = { code: 'E014', message: `the output is larger than a message may be: ${outcome.description}` }
-      return giveBack(giver, run, { error })
+      const error = overlarge(`the output is larger than a message may be: ${outcome.description}`, SAY_LESS)
+      return giveBack(giver, run, { error, raw_output: answer.output })
     }
     if (outcome.kind !== 'refused' || outcome.reason !== 'full' || deps.clock.monotonic() >= until) return 'gave_up'
     await pause(deps.clock, FULL_WAIT_MS)
@@ -110,7 +112,7 @@ function bodyOf(giver: Giver, run: Run, { answer, type }: { answer: Answer; type
   if ('error' in answer) return errorBody(answer, type)
   const { output, parts } = splitOutput(answer.output)
   const body = returnBody(output, run.key, type)
-  if (parts.length > 0) return stowParts(giver.deps, giver.agent, parts).then((stowed) => encode({ ...body, parts: stowed }, type))
+  if (parts.length > 0) return stowAll(giver.deps, giver.agent, parts).then((stowed) => encode({ ...body, parts: stowed }, type))
   return encode(body, type)
 }
 

@@ -11,10 +11,18 @@ const AGAIN_MS = 250
  * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E040: nobody made one.
  */
 export async function stowParts(deps: Deps, owner: string, parts: Part[]): Promise<Part[]> {
-  if (fits(parts)) return parts
+  return fits(parts) ? parts : stowing(deps, () => deps.bus.parts.stow(owner, parts))
+}
+
+/** The same for parts of which none stays in the message. */
+export function stowAll(deps: Deps, owner: string, parts: Part[]): Promise<Part[]> {
+  return stowing(deps, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
+}
+
+async function stowing(deps: Deps, stow: () => Promise<Part[]>): Promise<Part[]> {
   for (let tries = 1; ; tries++) {
     try {
-      return await deps.bus.parts.stow(owner, parts)
+      return await stow()
     } catch (error) {
       if (!(error instanceof BusReadError) || tries === TRIES) throw error
       await askForBucket(deps)

@@ -63,6 +63,7 @@ describe('the output rule of `passover work`', () => {
 
   it('refuses what was too much', () => {
     expect(failed({ overflowed: true, stdout: '{"status":"completed"}' })).toMatchObject({ code: 'E014' })
+    expect(decideWorkOutput(said({ overflowed: true }))).toMatchObject({ error: { recoverable: false } })
   })
 })
 

@@ -14,6 +14,7 @@ type Said = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'overflowed
 const STDERR_SHOWN = 2_000
 const RAW_SHOWN = 65_536
 const FAULTS_SHOWN = 3
+const WRITE_LESS = 'let the command write less to stdout, or return what it made as file modifications'
 
 /**
  * The output rule of `passover work`: exit 0 with WorkOutput JSON is that output, with other text a completed one that carries
@@ -21,7 +22,7 @@ const FAULTS_SHOWN = 3
  * E011 with the end of stderr. As from a handler, the fields that the system knows may be left out.
  */
 export function decideWorkOutput(said: Said): CommandOutcome {
-  if (said.overflowed) return failed('E014', 'the command wrote more than may be kept')
+  if (said.overflowed) return failed('E014', 'the command wrote more than may be kept', { recoverable: false, mend: WRITE_LESS })
   const claimed = claimedOutput(said.stdout)
   const parsed = claimed === undefined ? undefined : handlerResult.safeParse(claimed)
   if (parsed?.success) return { kind: 'output', output: parsed.data }

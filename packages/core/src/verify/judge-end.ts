@@ -1,7 +1,7 @@
 import { type PassError, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { outputIn } from '../output-frame.js'
 import { acceptError, acceptReturn } from '../return.js'
-import { isReference, withStandIns } from '../stand-ins.js'
+import { hasReferences, withStandIns } from '../stand-ins.js'
 import { bodyOf, CLOCK_SKEW_MS, errorIn } from './bodies.js'
 import { deniedBy } from './judge-approval.js'
 import type { PassTold, Recorded } from './recorded.js'
@@ -25,7 +25,7 @@ export function judgeReturn(recorded: Recorded, step: Step, pass: PassTold): Ret
   }
   const output = outputIn(body, step.key)
   const accepted = acceptReturn(withStandIns(output), step.key, { rights: pass.control?.rights })
-  const whole = !(Array.isArray(output.artifacts) && output.artifacts.some(isReference))
+  const whole = !hasReferences(output)
   if (!accepted.ok) return { whole, remark: `reads as ${accepted.error.code}: ${accepted.error.message}` }
   return { whole, output: accepted.output }
 }
