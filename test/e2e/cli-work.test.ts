@@ -240,6 +240,14 @@ describe('a command as a subagent', () => {
     expect(both.map(({ document }) => document.output)).toEqual(['met\n', 'met\n'])
   })
 
+  it('is told and counted as its pass ended, not as it did itself', async () => {
+    const started = cli(['work', 'wordy', '--json', '--', 'bash', '-c', 'head -c 3000000 /dev/zero | tr "\\0" x'], { cwd })
+    await started.printed('Working as wordy', 'stderr')
+    expect(await ask('wordy', 'x')).toMatchObject({ code: 1, document: { error: { code: 'E014' } } })
+    started.kill('SIGINT')
+    expect(JSON.parse((await started.ended).stdout)).toEqual({ agent: 'wordy', passes: 1, completed: 0, failed: 1, discarded: 0 })
+  })
+
   it('is spoken of in JSON lines on request', async () => {
     const started = cli(['work', 'liner', '--jsonl', '--', 'cat'], { cwd })
     await started.printed('Working', 'stderr')

@@ -1,5 +1,5 @@
 import type { PassKey } from '@passover/schemas'
-import type { FaultPoint, Faults, Pass } from '@passover/sdk'
+import type { FaultPoint, Faults, Pass, WorkerEvent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { sequenceOf } from '../support/dispatch.js'
@@ -14,6 +14,12 @@ afterAll(async () => {
 })
 
 const work_context = { objective: 'do it' }
+/** A worker's log, of which what became of attempts is kept. */
+function attemptsTold(): { log: (event: WorkerEvent) => void; told: WorkerEvent[] } {
+  const told: WorkerEvent[] = []
+  return { told, log: (event) => void ('attempt' in event && told.push(event)) }
+}
+
 const never = new Promise<void>(() => undefined)
 
 /** Stops a worker for ever at a point: what a crash there leaves behind, as far as the stream can see. */
@@ -93,11 +99,13 @@ describe('what a stale or dishonest worker tries', () => {
     const stale = await world.agent('stale')
     const { bus } = world.world
     let wake: (text: string) => void = () => undefined
+    const { log, told } = attemptsTold()
     await using _worker = await stale.onPass(
       () =>
         new Promise<string>((resolve) => {
           wake = resolve
         }),
+      { log },
     )
     const handle = alice.passOver({ subagent: 'stale', reason: 'x', work_context })
     const key: PassKey = { originator: 'alice', subagent: 'stale', id: handle.id }
@@ -108,6 +116,8 @@ describe('what a stale or dishonest worker tries', () => {
     wake('too late')
     await until(() => bus.journal.last(bus.subjects.event(key, 'late', 'stale')), { what: 'the late output' })
     expect((await world.world.journal(key)).state).toBe('open')
+    const text = `stale: ${handle.id} from alice, attempt 1: discarded, another attempt answers`
+    expect(told).toEqual([{ kind: 'discarded', pass: key, attempt: 1, why: 'lost', text }])
     await world.world.step('return', key, { attempt: 2, guard: fence })
     await expect(handle).rejects.toMatchObject({ code: 'E021' })
   })
@@ -141,6 +151,48 @@ describe('what a stale or dishonest worker tries', () => {
     await world.world.state(key, 'done').catch(() => undefined)
     await handle.catch(() => undefined)
     expect(settled).toBe(true)
+  })
+})
+
+describe('what a worker says of an attempt is what its pass ended with', () => {
+  it('an output that is too large for a message failed, whoever thought it complete', async () => {
+    const alice = await world.agent('alice')
+    const wordy = await world.agent('wordy')
+    const { log, told } = attemptsTold()
+    await using _worker = await wordy.onPass((pass) => (pass.reason === 'much' ? 'x'.repeat(3 << 20) : 'little'), { log })
+    await expect(alice.passOver({ subagent: 'wordy', reason: 'much', work_context })).rejects.toMatchObject({ code: 'E014' })
+    await alice.passOver({ subagent: 'wordy', reason: 'little', work_context })
+    await until(() => told.length === 2, { what: 'both are told' })
+    expect(told).toMatchObject([
+      { kind: 'failed', error: { code: 'E014' } },
+      { kind: 'returned', status: 'completed' },
+    ])
+  })
+
+  it('a cancelled one is discarded, with the code of the pass; one that a drain broke off was handed back', async () => {
+    const alice = await world.agent('alice')
+    const slow = await world.agent('slow')
+    const { log, told } = attemptsTold()
+    let began = 0
+    const handler = (pass: Pass) => {
+      began += 1
+      return new Promise<string>((_, reject) => pass.signal.addEventListener('abort', () => reject(pass.signal.reason)))
+    }
+    const worker = await slow.onPass(handler, { log })
+    const cancelled = alice.passOver({ subagent: 'slow', reason: 'x', work_context })
+    await until(() => began === 1, { what: 'it runs' })
+    await cancelled.cancel('no more')
+    await expect(cancelled).rejects.toMatchObject({ code: 'E043' })
+    await until(() => told.length === 1, { what: 'its end is told' })
+    const kept = alice.passOver({ subagent: 'slow', reason: 'x', work_context })
+    await until(() => began === 2, { what: 'the next one runs' })
+    await worker.drain(0)
+    expect(told).toMatchObject([
+      { kind: 'discarded', why: 'ended', error: { code: 'E043' }, pass: { id: cancelled.id } },
+      { kind: 'discarded', why: 'handed_back', pass: { id: kept.id } },
+    ])
+    await kept.cancel()
+    await expect(kept).rejects.toMatchObject({ code: 'E043' })
   })
 })
 

@@ -74,6 +74,7 @@ describe('a worker says what happens to it', () => {
     await expect(asked).rejects.toMatchObject({ code: 'E011' })
     // That it cannot be seen may be told at any time.
     const seen = () => events.filter(({ kind }) => kind !== 'unseen')
+    await until(() => seen().length > 1, { what: 'it says how the pass failed' })
     expect(seen()[1]).toMatchObject({
       kind: 'failed',
       attempt: 1,

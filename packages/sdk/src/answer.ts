@@ -23,7 +23,9 @@ const AS_FILES = 'return a shorter text, or what it says as file modifications'
 
 /** Gives back the one answer of a run; a second call gets the first one's outcome. */
 export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
-  run.answer ??= hasUntold(run) ? flushProgress(giver, run).then(() => giveBack(giver, run, answer)) : giveBack(giver, run, answer)
+  if (run.answer) return run.answer
+  run.answered = answer
+  run.answer = hasUntold(run) ? flushProgress(giver, run).then(() => giveBack(giver, run, answer)) : giveBack(giver, run, answer)
   return run.answer
 }
 

@@ -1,6 +1,6 @@
 import { joinContext, type LoadedPart, loadParts } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
-import type { HandlerResult, PassError, WorkContext } from '@passover/schemas'
+import type { HandlerResult, WorkContext } from '@passover/schemas'
 import { answerRun, failureOf, outputAnswer } from './answer.js'
 import { type Answer, type GivenBack, publishLate } from './give-back.js'
 import type { Handler } from './pass.js'
@@ -8,8 +8,8 @@ import { PassOfRun } from './pass-of-run.js'
 import type { Run } from './run.js'
 import { inWorkSpan } from './run-trace.js'
 import { inScope } from './scope.js'
+import { tellEnd } from './tell-end.js'
 import type { WorkerContext } from './worker-context.js'
-import { failureText } from './worker-log.js'
 
 /** What came of a handler. */
 type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' } | { kind: 'threw'; error: unknown }
@@ -17,7 +17,7 @@ type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' } |
 /** What to do with the delivery of a run that is over (rule 7). */
 export type Disposal = 'ack' | 'hand_back' | 'leave'
 
-/** Runs the handler of an attempt, gives back what it made, and says what becomes of the delivery. Never throws. */
+/** Runs the handler of an attempt, gives back what it made, tells what became of it, and says what becomes of the delivery. */
 export function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
   return worker.deps.tracing?.on
     ? inWorkSpan(worker.deps.tracing, worker.deps, { run, work: () => executeRun(worker, run, handler) })
@@ -31,23 +31,19 @@ async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Pr
   const produced = producing instanceof Promise ? await producing : producing
   if (faults) await faults.at('worker:after-run', run.key)
   if (run.answer) return afterAnswer(worker, run, { given: await run.answer, produced: run.stop === 'compute_time' ? produced : undefined })
-  if (run.stop === 'drain') return 'hand_back'
+  if (run.stop === 'drain') {
+    tellEnd(worker, run, { end: 'handed_back' })
+    return 'hand_back'
+  }
   if (run.stop === 'ended' || run.stop === 'lost') {
+    tellEnd(worker, run, { end: run.stop })
     await keepLate(worker, run, produced)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
   const made = answerOf(worker, run, produced)
   const answer = made instanceof Promise ? await made : made
-  if ('error' in answer) tellFailure(worker, run, { error: answer.error, produced })
   const given = await answerRun(worker, run, answer)
   return afterAnswer(worker, run, { given, produced })
-}
-
-function tellFailure(worker: WorkerContext, run: Run, { error, produced }: { error: PassError; produced: Produced }): void {
-  run.failed = error.code
-  const thrown = produced.kind === 'threw' ? { thrown: produced.error } : {}
-  const failed = { pass: run.key, attempt: run.attempt, error, ...thrown }
-  worker.told({ kind: 'failed', ...failed, text: failureText({ subagent: worker.agent, ...failed }) })
 }
 
 function afterAnswer(
@@ -55,6 +51,7 @@ function afterAnswer(
   run: Run,
   { given, produced }: { given: GivenBack; produced: Produced | undefined },
 ): Disposal | Promise<Disposal> {
+  tellEnd(worker, run, { end: given, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
   const disposal = given === 'returned' || given === 'ended' ? 'ack' : 'leave'
   const isLate = given !== 'returned' || run.stop === 'compute_time'
   return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal

@@ -3,7 +3,7 @@ import { packOutput } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 import { overlarge } from './overlarge.js'
-import type { Run } from './run.js'
+import { endOf, type Run } from './run.js'
 import { inReturnSpan, passTrace, traceHeaders } from './run-trace.js'
 import { stowAll } from './stow.js'
 import { type ViewRules, viewJournal } from './view.js'
@@ -71,7 +71,8 @@ async function giveSlowly(
     const { outcome } = advanced
     if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in answer) {
       const error = overlarge(`the output is larger than a message may be: ${outcome.description}`, SAY_LESS)
-      return giveBack(giver, run, { error, raw_output: answer.output })
+      run.answered = { error, raw_output: answer.output }
+      return giveBack(giver, run, run.answered)
     }
     if (outcome.kind !== 'refused' || outcome.reason !== 'full' || deps.clock.monotonic() >= until) return 'gave_up'
     await pause(deps.clock, FULL_WAIT_MS)
@@ -83,7 +84,9 @@ function judge(giver: Giver, run: Run, steps: Step[]): GivenBack | undefined {
   const view = viewJournal(steps, giver.rules)
   if (view.ending.kind === 'return') {
     const { step } = view.ending
-    return step.by === giver.agent && step.nonce === run.nonce ? 'returned' : 'ended'
+    if (step.by === giver.agent && step.nonce === run.nonce) return 'returned'
+    run.ended ??= endOf(step)
+    return 'ended'
   }
   return view.last > run.guard ? 'lost' : undefined
 }

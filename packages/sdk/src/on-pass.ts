@@ -29,7 +29,10 @@ export interface WorkerOptions extends Describes {
   concurrency?: number | undefined
   /** How long a drain waits for running handlers before it aborts them and hands their work back, ms (default 10,000). */
   drain_ms?: number | undefined
-  /** Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, a pass failed. */
+  /**
+   * Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, and what became of each attempt at a
+   * pass, once the server has said so: returned, failed, discarded.
+   */
   log?: Told | undefined
 }
 

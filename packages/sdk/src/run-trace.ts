@@ -35,8 +35,12 @@ export async function inWorkSpan<T>(
     return await work()
   } finally {
     if (run.stop !== undefined) run.span?.note({ stopped: run.stop })
-    run.span?.end(clock.now(), run.failed ?? run.stop)
+    run.span?.end(clock.now(), failedWith(run) ?? run.stop)
   }
+}
+
+function failedWith({ answered }: Run): string | undefined {
+  return answered && 'error' in answered ? answered.error.code : undefined
 }
 
 /** From the answer to the server's word on it. */

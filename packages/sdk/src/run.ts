@@ -1,9 +1,9 @@
 import type { Delivery } from '@passover/bus'
-import type { Span } from '@passover/core'
-import type { Part, PassKey, WorkControl } from '@passover/schemas'
+import { passError, type Span } from '@passover/core'
+import type { Part, PassError, PassKey, Step, WorkControl } from '@passover/schemas'
 import { LazyAbort } from './abort.js'
 import type { Begun } from './begin.js'
-import type { GivenBack } from './give-back.js'
+import type { Answer, GivenBack } from './give-back.js'
 import type { Work } from './work-message.js'
 
 /** Why a running handler was told to stop. */
@@ -49,8 +49,12 @@ export interface Run {
   progress_at: number
   /** Where it is traced in this process. */
   span: Span | undefined
-  /** What its own answer failed with. */
-  failed: string | undefined
+  /** What its return says. */
+  answered: Answer | undefined
+  /** Who else ended the pass, and with what, once that was heard or read. */
+  ended: { by: string; error: PassError | undefined } | undefined
+  /** What became of it was told. */
+  told_end: boolean
 }
 
 /** Tells the handler to stop, once. */
@@ -58,6 +62,11 @@ export function stopRun(run: Run, why: StopReason, reason: Error): void {
   if (run.stop !== undefined) return
   run.stop = why
   run.abort.abort(reason)
+}
+
+/** How somebody else's return ended the pass. */
+export function endOf({ by, code }: Step): Run['ended'] {
+  return { by, error: code && passError(code, 'the pass had ended') }
 }
 
 export interface RunStart {
@@ -94,6 +103,8 @@ export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart
     telling: undefined,
     progress_at: 0,
     span: undefined,
-    failed: undefined,
+    answered: undefined,
+    ended: undefined,
+    told_end: false,
   }
 }

@@ -1,9 +1,11 @@
+import type { Heard } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import { answerRun } from './answer.js'
 import type { Leases } from './lease.js'
-import { type Run, stopRun } from './run.js'
+import { endOf, type Run, stopRun } from './run.js'
 import { tellProgress } from './tell.js'
 import { viewJournal } from './view.js'
+import { endingError, endingReason } from './work-message.js'
 import type { WorkerContext } from './worker-context.js'
 
 /** From the worker's sweep: stops a run whose time is over, and tells how far it is. */
@@ -19,12 +21,21 @@ export async function lookWhetherLost(context: WorkerContext, run: Run, leases: 
   const view = viewJournal(steps, context.rules)
   // Nothing was read: it is looked at again, and not renewed until then.
   if (view.last === 0) return
-  if (view.ending.kind === 'return') stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
-  else if (view.last > run.guard) {
+  if (view.ending.kind === 'return') {
+    run.ended ??= endOf(view.ending.step)
+    stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
+  } else if (view.last > run.guard) {
     // However long its handler goes on: the lease is the newer attempt's.
     leases.release(run.delivery)
     stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
   } else leases.renew(run.delivery)
+}
+
+/** `passover` ended the pass. */
+export function endRun(run: Run, heard: Heard): void {
+  const error = endingError(heard)
+  run.ended ??= { by: heard.by, error }
+  stopRun(run, 'ended', endingReason(error))
 }
 
 function endAtComputeTime(context: WorkerContext, run: Run): void {

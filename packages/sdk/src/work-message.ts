@@ -1,6 +1,15 @@
 import { type Delivery, decode, decodeTrusted, HeaderIndex, type Heard } from '@passover/bus'
-import { type FramedStep, openControl, PassOverError } from '@passover/core'
-import { HEADER, type Part, type PassKey, parseKey, type Slot, type WorkControl, type WorkEnvelope } from '@passover/schemas'
+import { acceptError, type FramedStep, openControl, PassOverError } from '@passover/core'
+import {
+  HEADER,
+  type Part,
+  type PassError,
+  type PassKey,
+  parseKey,
+  type Slot,
+  type WorkControl,
+  type WorkEnvelope,
+} from '@passover/schemas'
 
 /** What a work step brings its worker. */
 export interface Work {
@@ -47,10 +56,14 @@ function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): 
   }
 }
 
+/** The error that a pass was ended with. */
+export function endingError({ by, stored }: Heard): PassError {
+  const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+  return acceptError(decoded.ok ? (decoded.value as { error?: unknown } | undefined)?.error : undefined, by).error
+}
+
 /** Why a handler whose pass was ended has to stop. */
-export function endingReason(heard: Heard): Error {
-  const decoded = decode(heard.stored.data, heard.stored.headers.get(HEADER.contentType))
-  const error = decoded.ok ? (decoded.value as { error?: { code?: string; message?: string } }).error : undefined
-  if (error?.code === 'E010') return new PassOverError('E010', error.message ?? 'the deadline passed')
-  return new PassOverError('E043', error?.message ?? 'the pass has ended')
+export function endingReason(error: PassError): Error {
+  if (error.code === 'E010') return new PassOverError('E010', error.message)
+  return new PassOverError('E043', error.message)
 }

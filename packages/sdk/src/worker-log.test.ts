@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { failureText, serversText, toldTo, type WorkerEvent } from './worker-log.js'
+import { attemptText, serversText, toldTo, type WorkerEvent } from './worker-log.js'
 
 const pass = { originator: 'alice', subagent: 'greeter', id: 'some-given-id' }
-const error = { code: 'E011', message: 'no such \u001b[31mtable' } as const
+const what = 'E011 no such \u001b[31mtable'
 
 describe('what a worker says', () => {
   it('tells pass, code and stack, without control characters', () => {
-    const text = failureText({ subagent: 'greeter', pass, attempt: 2, error, thrown: new Error('no such table') })
+    const text = attemptText({ pass, attempt: 2, what, thrown: new Error('no such table') })
     expect(text).toMatch(/^greeter: some-given-id from alice, attempt 2: E011 no such \[31mtable\nError: no such table\n +at /)
-    expect(failureText({ subagent: 'greeter', pass, attempt: 2, error, thrown: 'text' })).not.toContain('\n')
+    expect(attemptText({ pass, attempt: 2, what, thrown: 'text' })).not.toContain('\n')
   })
 
   it('shows no credentials of a server', () => {
@@ -27,5 +27,14 @@ describe('what a worker says', () => {
       throw new Error('bug')
     })(event)
     expect([lines, events]).toEqual([['lost'], [event]])
+  })
+
+  it('tells of passes that went well only whom it was given', () => {
+    const event: WorkerEvent = { kind: 'returned', text: 'returned', pass, attempt: 1, status: 'completed' }
+    const lines: string[] = []
+    const events: WorkerEvent[] = []
+    toldTo({ say: (line) => void lines.push(line) }, undefined)(event)
+    toldTo({}, (one) => void events.push(one))(event)
+    expect([lines, events]).toEqual([[], [event]])
   })
 })

@@ -1,12 +1,19 @@
-import type { PassError, PassKey } from '@passover/schemas'
+import type { PassError, PassKey, WorkOutput } from '@passover/schemas'
 import type { Deps } from './deps.js'
 
 /** What a worker tells whoever runs it. `text` is for people, and names the worker. */
 export type WorkerEvent =
   /** It begins to take work; the server is lost; it is found again; nobody can be told that it is up; how it is has changed. */
   | { kind: 'waits' | 'lost' | 'found' | 'unseen' | 'health'; text: string }
-  /** A pass ends with this error; `thrown` is what its handler threw, if that is why. */
+  /** A pass ended with what its handler returned. Not said on stderr. */
+  | { kind: 'returned'; text: string; pass: PassKey; attempt: number; status: WorkOutput['status'] }
+  /** A pass ended with this error; `thrown` is what its handler threw, if that is why. */
   | { kind: 'failed'; text: string; pass: PassKey; attempt: number; error: PassError; thrown?: unknown }
+  /** What an attempt made does not count; `error` is what the pass ended with, where that is known. */
+  | { kind: 'discarded'; text: string; pass: PassKey; attempt: number; why: Discarded; error?: PassError }
+
+/** Somebody else ended the pass; another attempt answers; the server did not take the return; the worker shut down and handed the work back. */
+export type Discarded = 'ended' | 'lost' | 'gave_up' | 'handed_back'
 
 export type Told = (event: WorkerEvent) => void
 
@@ -14,7 +21,7 @@ const STACK_LINES = 20
 
 /** Where a worker's events go: to whom it was given, else as lines to where the process says things. It never throws. */
 export function toldTo({ say }: Pick<Deps, 'say'>, given: Told | undefined): Told {
-  const told: Told | undefined = given ?? (say && (({ text }) => say(text)))
+  const told: Told | undefined = given ?? (say && ((event) => (event.kind === 'returned' ? undefined : say(event.text))))
   return (event) => {
     try {
       told?.(event)
@@ -24,13 +31,12 @@ export function toldTo({ say }: Pick<Deps, 'say'>, given: Told | undefined): Tol
   }
 }
 
-/** The end of a pass in words: one line, and below it the stack of what was thrown. */
-export function failureText(failed: { subagent: string; pass: PassKey; attempt: number; error: PassError; thrown?: unknown }): string {
-  const { subagent, pass, attempt, error, thrown } = failed
+/** What became of an attempt in words: one line, and below it the stack of what was thrown. */
+export function attemptText(attempt: { pass: PassKey; attempt: number; what: string; thrown?: unknown }): string {
+  const { pass, thrown, what } = attempt
   const stack = thrown instanceof Error ? thrown.stack : undefined
   const below = stack === undefined ? '' : `\n${stack.split('\n').slice(0, STACK_LINES).join('\n')}`
-  const line = `${subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt}: ${error.code} ${error.message}`
-  return printable(line + below)
+  return printable(`${pass.subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt.attempt}: ${what}${below}`)
 }
 
 /** Addresses of servers without what signs in there. */

@@ -11,8 +11,9 @@ import type { Worker, WorkerHome } from './on-pass.js'
 import type { Handler } from './pass.js'
 import type { Presence } from './presence.js'
 import { makeRun, type Run, stopRun } from './run.js'
-import { lookWhetherLost, watchRun } from './watch-run.js'
-import { endingReason, type Work, workOf } from './work-message.js'
+import { tellEnd } from './tell-end.js'
+import { endRun, lookWhetherLost, watchRun } from './watch-run.js'
+import { type Work, workOf } from './work-message.js'
 import { WorkPull } from './work-pull.js'
 import type { WorkerContext } from './worker-context.js'
 import { WorkerHealth } from './worker-health.js'
@@ -124,7 +125,7 @@ export class WorkerLoop implements Worker {
     this.#endings.note(heard.key, heard.stored.sequence)
     for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
-      if (active.run) stopRun(active.run, 'ended', endingReason(heard))
+      if (active.run) endRun(active.run, heard)
       else active.over = 'ended'
     }
     for (const delivery of this.#pull.held) {
@@ -168,9 +169,10 @@ export class WorkerLoop implements Worker {
         disposal = await execute(this.#context, active.run, this.#options.handler)
       }
       if (faults && disposal === 'ack') await faults.at('worker:before-ack', active.key)
-    } catch {
-      // A fault that was put in, or a bug: the lease lapses and another attempt begins.
+    } catch (error) {
+      // Its output could not be stored, a fault that was put in, or a bug: the lease lapses and another attempt begins.
       disposal = 'leave'
+      if (active.run) tellEnd(this.#context, active.run, { end: 'gave_up', thrown: error })
     }
     this.#leases.release(active.delivery)
     if (disposal === 'ack') active.delivery.ack()

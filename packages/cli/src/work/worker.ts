@@ -3,19 +3,18 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { serveHealth } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import type { HandlerResult, HealthReport } from '@passover/schemas'
-import type { Pass, WorkerEvent } from '@passover/sdk'
+import type { Pass } from '@passover/sdk'
 import { connectAgent } from '../agent.js'
 import type { Context } from '../context.js'
-import { duration } from '../duration.js'
 import { usage } from '../failure.js'
 import { askedPort } from '../health.js'
 import { stopSignals } from '../signals.js'
-import type { Terminal } from '../terminal.js'
-import { count, oneLine } from '../text.js'
+import { count } from '../text.js'
 import { killAllGroups } from './child.js'
 import { decideWorkOutput, readOnlyHint } from './decide.js'
 import { passEnvironment } from './environment.js'
 import { HeldRuns } from './held-run.js'
+import { WorkLog } from './work-log.js'
 
 export interface WorkerRequest {
   agent: string
@@ -81,19 +80,7 @@ interface Work extends WorkerRequest {
 
 /** One pass: the command's end is its end. Throws PassOverError (E011, E013, E014, E021). */
 async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
-  const began = performance.now()
   log.began(pass)
-  try {
-    const outcome = await outcomeOf(pass, work, log)
-    log.ended(pass, performance.now() - began, typeof outcome === 'string' ? 'completed' : (outcome.status ?? 'completed'))
-    return outcome
-  } catch (error) {
-    log.ended(pass, performance.now() - began, error instanceof PassOverError ? `${error.code} ${error.message}` : String(error))
-    throw error
-  }
-}
-
-async function outcomeOf(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
   const { rights, limits } = pass
   const { end, broke, enforced } = await work.runs.run(
     {
@@ -132,44 +119,6 @@ function requestOf(pass: Pass): Record<string, unknown> {
     rights: pass.rights,
     ...(pass.expected_output_type === undefined ? {} : { expected_output_type: pass.expected_output_type }),
     work_context: pass.context,
-  }
-}
-
-/** What the worker tells on stderr (people) or stdout (--jsonl). */
-class WorkLog {
-  readonly sums = { passes: 0, completed: 0, failed: 0 }
-  readonly #terminal: Terminal
-
-  constructor(terminal: Terminal) {
-    this.#terminal = terminal
-  }
-
-  began(pass: Pass): void {
-    const { id, originator, reason, attempt } = pass
-    this.#tell(
-      { event: 'began', id, originator, reason, attempt },
-      `→ ${id}  from ${originator}: ${oneLine(reason, 80)}${attempt > 1 ? ` (attempt ${attempt})` : ''}`,
-    )
-  }
-
-  said(pass: Pass, line: string): void {
-    if (this.#terminal.mode === 'human') this.#terminal.note(`  ${pass.id.slice(-6)} | ${oneLine(line)}`)
-  }
-
-  /** Of the worker itself: that it waits, and how passes end, is told here already. */
-  happened({ kind, text }: WorkerEvent): void {
-    if (kind === 'lost' || kind === 'found' || kind === 'health') this.#tell({ event: kind }, oneLine(text))
-  }
-
-  ended(pass: Pass, ms: number, how: string): void {
-    this.sums.passes += 1
-    this.sums[how === 'completed' || how === 'partial' ? 'completed' : 'failed'] += 1
-    this.#tell({ event: 'ended', id: pass.id, duration_ms: Math.round(ms), how }, `← ${pass.id}  ${oneLine(how, 200)} in ${duration(ms)}`)
-  }
-
-  #tell(document: object, text: string): void {
-    if (this.#terminal.mode === 'jsonl') this.#terminal.stream(document, () => undefined)
-    if (this.#terminal.mode === 'human') this.#terminal.note(text)
   }
 }
 
