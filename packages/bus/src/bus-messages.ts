@@ -30,6 +30,8 @@ export interface Outgoing {
   headers?: Partial<Record<string, string>>
   data?: Uint8Array
   guard?: Guard
+  /** How long its acknowledgment is waited for before its outcome is not known; else as long as the connection's other answers. */
+  answer_ms?: number
 }
 
 /** The last message on `subject` (a filter) must be `sequence`; 0: there is none. */

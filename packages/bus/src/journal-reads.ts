@@ -42,6 +42,8 @@ const MAX_STEPS = 64
 /** Of one pass, read one by one. */
 const MAX_EVENTS = 200
 const EMPTY = new Uint8Array(0)
+/** A question to a stream without a leader is answered by nobody, also when it has one again: then it is asked anew. */
+const READ_MS = 2_000
 
 /** Reads journals, and what else is stored of a pass. */
 export class JournalReads {
@@ -163,7 +165,7 @@ export function isOver({ deadline, signal, timing }: Until): boolean {
 }
 
 function timeLeft(until: Until | undefined): number | undefined {
-  return until && Math.max(1, until.deadline - until.timing.monotonic())
+  return until && Math.min(READ_MS, Math.max(1, until.deadline - until.timing.monotonic()))
 }
 
 function inOrder(found: (Stored | undefined)[]): Stored[] {

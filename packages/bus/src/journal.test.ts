@@ -47,6 +47,13 @@ describe('an advance', () => {
     expect(performance.now() - begun).toBeLessThan(8_000)
   })
 
+  // Fails where a read waits for as long as other answers: what ends passes was late by that after a cluster had a leader again (an hour of chaos).
+  it('asks again soon for an answer that does not come', async () => {
+    const { journal, reads } = slowServer(60_000)
+    expect(await journal.advance(KEY, plan, { read: 'leader', deadline_ms: 9_000 })).toEqual({ ok: false, outcome: lost })
+    expect(reads()).toBeGreaterThan(3)
+  })
+
   it('does not go on reading a journal beyond its deadline', async () => {
     const { journal, reads } = slowServer(100)
     expect(await journal.advance(KEY, plan, { read: 'leader', deadline_ms: 1_000 })).toEqual({ ok: false, outcome: lost })

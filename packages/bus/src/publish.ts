@@ -45,7 +45,7 @@ export class Publisher {
       settle({ kind: 'refused', reason: 'too_large', description: `${size} bytes, the server takes ${limit}` })
       return
     }
-    const question = { subject, data, headers, timeout_ms: this.#timeout }
+    const question = { subject, data, headers, timeout_ms: Math.min(message.answer_ms ?? this.#timeout, this.#timeout) }
     this.#replies.send(question, (reply) => settle('none' in reply ? unanswered(reply.none, subject) : outcomeOf(reply.message.data)))
   }
 }

@@ -75,7 +75,7 @@ async function end(reads: Step[][], known: Step[] = [step('work', 2)]) {
   const [due] = keeper.open.due(START + 5_000)
   if (due?.kind !== 'end') throw new Error('nothing is due')
   const ended = await endPass(keeper, due)
-  return { ended, guards: published.map(({ guard }) => guard) }
+  return { ended, guards: published.map(({ guard }) => guard), waits: published.map(({ answer_ms }) => answer_ms) }
 }
 
 const fence = (n: number) => step('fence', n + 1, { attempt: n })
@@ -86,6 +86,11 @@ describe('endPass', () => {
     const { ended, guards } = await end([])
     expect(ended).toEqual({ kind: 'mine' })
     expect(guards).toEqual([{ subject: '*.alice.audit.pass-00000001.*', sequence: 2 }])
+  })
+
+  // Half of what P2 allows once the servers are back: what a stream without a leader was told is told again.
+  test('waits for no acknowledgment for longer than two seconds', async () => {
+    expect((await end([[step('work', 2)]])).waits).toEqual([2_000, 2_000])
   })
 
   test('stops where the journal has its return, or was closed and deleted', async () => {

@@ -4,6 +4,9 @@ import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
 import { type Answered, systemReturn } from './first-step.js'
 import type { Keeper } from './keeper.js'
 
+/** What a stream without a leader was told is lost. Passes are to have ended soon after it has one again (P2), so that it is told anew. */
+const ANSWER_MS = 2_000
+
 /** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
 export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }
 
@@ -14,7 +17,7 @@ export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'fail
 export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered): Promise<Ended> {
   const { deps, options, open } = keeper
   let current = due
-  const publish = (message: Outgoing): Plan<Ended> => ({ publish: message, stored: () => ({ kind: 'mine' }) })
+  const publish = (message: Outgoing): Plan<Ended> => ({ publish: { ...message, answer_ms: ANSWER_MS }, stored: () => ({ kind: 'mine' }) })
   const plan = (steps: Step[], tries: number): Plan<Ended> => {
     if (tries > 0) {
       const settled = open.settle(current, steps, deps.clock.now())
