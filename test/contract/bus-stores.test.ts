@@ -61,6 +61,9 @@ describe.each(Object.entries(BUS_MAKERS))('what a bus over %s keeps', (_, make) 
     expect(Buffer.from(read.get(names[0] as string) ?? [])).toEqual(Buffer.from(bytes?.data ?? [1]))
     expect(read.size).toBe((await table.extent()).entries)
     expect((await table.extent()).last).toBe(revision)
+    await table.delete(names[0] as string)
+    expect(await table.bytesOf(names[0] as string)).toEqual({ data: undefined, revision: revision + 1 })
+    expect(await table.bytesOf('none')).toBeUndefined()
   })
 
   test('objects are kept whole', async () => {

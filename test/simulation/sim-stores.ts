@@ -87,9 +87,9 @@ export class SimTableClient<T> implements Table<T> {
     return undefined
   }
 
-  async bytesOf(key: string): Promise<{ data: Uint8Array; revision: number } | undefined> {
+  async bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number } | undefined> {
     const { row } = this.#must(await this.#bus.line.request(() => ({ row: this.#table.rows.get(key) }), TIMEOUT_MS))
-    return row?.data ? { data: row.data, revision: row.revision } : undefined
+    return row && { data: row.data, revision: row.revision }
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0]): Promise<void> {

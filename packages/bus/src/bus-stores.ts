@@ -51,8 +51,11 @@ export interface Table<T> {
   newest(count: number): AsyncIterable<Entry<T>>
   /** The entry that was written with this revision; undefined: it was written over, or is gone. Asks any replica. */
   at(revision: number): Promise<Entry<T> | undefined>
-  /** What stands under a key as its bytes, whatever they say. */
-  bytesOf(key: string): Promise<{ data: Uint8Array; revision: number } | undefined>
+  /**
+   * What stands under a key as its bytes, whatever they say; without any: the mark that it was deleted. Asks any replica, which may be behind:
+   * that it finds nothing is no proof.
+   */
+  bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number } | undefined>
   /** Hands on every entry as its bytes, in the order of writing and without keeping them: for who reads a large bucket. Ends early when `signal` says so. */
   read(onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>, signal?: AbortSignal): Promise<void>
   /** Lowest and highest revision there, how many entries there are and may be (undefined: any number), and when the oldest was written (ms). */

@@ -113,9 +113,9 @@ export class KvTable<T> implements Table<T> {
     return stored && value !== undefined ? { key: stored.subject.slice(this.#base.length), value, revision } : undefined
   }
 
-  async bytesOf(key: string): Promise<{ data: Uint8Array; revision: number } | undefined> {
+  async bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number } | undefined> {
     const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
-    return stored && !isDeleted(stored) ? { data: stored.data, revision: stored.sequence } : undefined
+    return stored && { data: isDeleted(stored) ? undefined : stored.data, revision: stored.sequence }
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal): Promise<void> {

@@ -37,6 +37,13 @@ export const storedRecord: z.ZodType<PassRecord> = z.discriminatedUnion('v', [pa
   return z.NEVER
 })
 
+/** The record that these bytes are; undefined: none. */
+export function recordIn(data: Uint8Array): PassRecord | undefined {
+  const decoded = decode(data)
+  const record = decoded.ok ? storedRecord.safeParse(decoded.value) : undefined
+  return record?.success ? record.data : undefined
+}
+
 /** Beyond it the record itself is hardly longer. */
 const MAX_BYTES = 1_024
 const MAX_WORD = 64

@@ -3,7 +3,7 @@ import { encode, type Table, TableError } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
-import type { StoredRecord } from './brief.js'
+import { recordIn, type StoredRecord } from './brief.js'
 import { MAX_TRIES, mayPass } from './failures.js'
 
 /** KV bucket of the projection (DESIGN §4). */
@@ -116,14 +116,14 @@ export class Records {
     for (const waiter of this.waiters.splice(0)) waiter()
   }
 
-  private attempt(writing: Writing, over: number | 'anything' = writing.slot.revision ?? 0): void {
+  private attempt(writing: Writing): void {
     const { slot, record } = writing
     if (slot.sequence !== undefined && slot.sequence >= record.sequences.last) {
       this.end(writing, true)
       return
     }
     try {
-      this.table.send(slot.key, encode(record), over === 'anything' ? undefined : over, (outcome) => {
+      this.table.send(slot.key, encode(record), slot.revision ?? 0, (outcome) => {
         if (outcome.kind === 'stored') this.onStored(writing, outcome.sequence)
         else if (outcome.kind === 'lost') void this.onLost(writing)
         else this.onFailed(writing, new TableError(`${slot.key} was not written: ${outcome.kind}`, outcome))
@@ -144,13 +144,16 @@ export class Records {
   /** Something stands there already, or stood: of the two the one that knows more is to. */
   private async onLost(writing: Writing): Promise<void> {
     const { slot, record } = writing
+    const over = slot.revision
     try {
-      const found = await this.table.get(slot.key)
-      // There is one, but none that can be read: nothing is lost by writing over it.
-      if (!found && slot.revision === undefined) return this.attempt(writing, 'anything')
+      const found = await this.table.bytesOf(slot.key)
+      // Where nothing can be read, nothing is lost by writing over it.
+      const standing = found?.data && recordIn(found.data)
       slot.revision = found?.revision
-      slot.sequence = found?.value.sequences.last
-      if (found && !supersedes(record, found.value)) return this.end(writing, true)
+      slot.sequence = standing?.sequences.last
+      if (standing && !supersedes(record, standing)) return this.end(writing, true)
+      // What was faster is on its way yet, or the replica that was asked is behind: it may know more.
+      if (slot.revision === over) throw new TableError(`${slot.key} was not written: what was faster is not found yet`, { kind: 'lost' })
       this.attempt(writing)
     } catch (error) {
       this.onFailed(writing, error)

@@ -2,7 +2,7 @@ import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import { type Bus, decode, encode, type Table, TableError } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
-import { briefOf, type StoredRecord, storedRecord } from '../brief.js'
+import { briefOf, recordIn, type StoredRecord, storedRecord } from '../brief.js'
 import { createdAt, describeChecked } from '../describe.js'
 import { loadPass } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
@@ -132,12 +132,12 @@ class Rebuild {
     const begun = memory.request?.time ?? memory.begun
     if (!memory.ended && bus.now() - begun < OPEN_MS) return undefined
     this.told.passes++
-    const standing = await table.bytesOf(key)
+    const standing = (await table.bytesOf(key))?.data
     if (!standing && !this.deps.logged.at(memory.last)) {
       this.told.unlogged++
       return undefined
     }
-    if (!standing || Buffer.compare(standing.data, encode(stored)) !== 0) return { key: memory.key, asked: askedOf(memory) }
+    if (!standing || Buffer.compare(standing, encode(stored)) !== 0) return { key: memory.key, asked: askedOf(memory) }
     this.told.unchanged++
     return undefined
   }
@@ -151,14 +151,14 @@ class Rebuild {
       const wanted = await recordOf(memory, rules, this.options.check)
       const standing = await table.bytesOf(wanted.key)
       const bytes = encode(wanted.stored)
-      if (standing && Buffer.compare(standing.data, bytes) === 0) {
+      if (standing?.data && Buffer.compare(standing.data, bytes) === 0) {
         this.told.unchanged++
         return
       }
-      const known = standing && parsed(standing.data)?.sequences.last
+      const known = standing?.data && recordIn(standing.data)?.sequences.last
       // An audit may have read on meanwhile.
       if (known !== undefined && known > last && known <= (await bus.bounds()).last) continue
-      if (!(await written(table, { key: wanted.key, bytes, revision: standing?.revision }))) continue
+      if (!(await written(table, { key: wanted.key, bytes, revision: standing?.revision ?? 0 }))) continue
       this.told.rewritten++
       return
     }
@@ -174,7 +174,7 @@ class Rebuild {
     }
     await this.deps.table.read(({ key, data }) => {
       if (this.seen.has(key)) return undefined
-      const record = parsed(data)
+      const record = recordIn(data)
       if (!record || firstSequence(record.sequences) >= oldest) return keys.push(key) < KEYS_A_BLOCK ? undefined : keep()
       this.told.kept++
       return undefined
@@ -188,8 +188,8 @@ class Rebuild {
 
   private async judge(key: string): Promise<void> {
     const { table } = this.deps
-    const standing = await table.bytesOf(key)
-    const record = standing && parsed(standing.data)
+    const standing = (await table.bytesOf(key))?.data
+    const record = standing && recordIn(standing)
     const real = record && (await this.keyNow(record))
     if (record && real === key) return await this.mend({ key: record.key, asked: record.sequences.requests[0] })
     if (!standing) return
@@ -214,14 +214,12 @@ function askedOf({ journal, request }: PassMemory): number | undefined {
 
 function written(
   table: Table<PassRecord>,
-  { key, bytes, revision }: { key: string; bytes: Uint8Array; revision: number | undefined },
+  { key, bytes, revision }: { key: string; bytes: Uint8Array; revision: number },
 ): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    table.send(key, bytes, revision ?? 0, (outcome) => {
+    table.send(key, bytes, revision, (outcome) => {
       if (outcome.kind === 'stored') resolve(true)
-      else if (outcome.kind === 'lost' && revision !== undefined) resolve(false)
-      // What was deleted there has a revision, too.
-      else if (outcome.kind === 'lost') table.send(key, bytes, undefined, (again) => resolve(again.kind === 'stored'))
+      else if (outcome.kind === 'lost') resolve(false)
       else reject(new TableError(`${key} was not written: ${outcome.kind}`, outcome))
     })
   })
@@ -234,10 +232,4 @@ async function recordOf(
 ): Promise<{ key: string; stored: StoredRecord }> {
   const { record } = await describeChecked(memory, rules, check)
   return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: briefOf(memory)?.stored ?? record }
-}
-
-function parsed(data: Uint8Array): PassRecord | undefined {
-  const decoded = decode(data)
-  const record = decoded.ok ? storedRecord.safeParse(decoded.value) : undefined
-  return record?.success ? record.data : undefined
 }
