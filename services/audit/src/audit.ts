@@ -36,9 +36,10 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   ])
   const inbox = new Inbox(waiting, deps.clock, log)
   const built = await inbox.load()
+  // Before anything is opened that would be left open: it may refuse for as long as nobody decides.
+  const start = await archivePosition(bus, manifest)
   const { agents, watch } = await watchAgents(bus)
   const logging = await Logging.open(bus, options.log_all_passes)
-  const start = await archivePosition(bus, manifest)
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
   // Each erasure does so before it is done.

@@ -132,6 +132,8 @@ class HealingAudit implements AuditRunning {
     if (this.renewed.size === 0 || this.draining) return
     this.restarting ??= this.restart().finally(() => {
       this.restarting = undefined
+      // What was lost just when it had begun anew.
+      this.onRenewed([])
     })
   }
 
