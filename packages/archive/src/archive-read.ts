@@ -70,7 +70,8 @@ export class Archive {
     let oldest = Number.POSITIVE_INFINITY
     for (const k of await this.segmentsOf(key.id)) {
       const { passes, last_time, damage } = await this.index(k)
-      if (k < segmentOf(lowest) && last_time < oldest - EARLIER_MS) break
+      // One that holds nothing says nothing of when.
+      if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLIER_MS) break
       const pass = passes.get(keyText(key))
       if (pass) {
         found.unshift(...pass.sequences)

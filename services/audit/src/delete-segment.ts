@@ -64,12 +64,19 @@ export class SegmentDeleter {
   /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
   async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
     const { bus, rules, clock } = this.deps
-    this.since ??= entry.k === 0 ? Number.NEGATIVE_INFINITY : entry.first_time
+    if (entry.k === 0) this.since = Number.NEGATIVE_INFINITY
+    // One that holds nothing says nothing of when.
+    else if (messages.length > 0) this.since ??= entry.first_time
     const width = () => this.pace.width
     const begun = clock.monotonic()
     await this.compare(messages)
     if (messages.length > 0) this.pace.took(clock.monotonic() - begun)
-    const { contents, add } = sortContents({ bus, rules, since: this.since, known: (text) => this.known.get(text) })
+    const { contents, add } = sortContents({
+      bus,
+      rules,
+      since: this.since ?? Number.POSITIVE_INFINITY,
+      known: (text) => this.known.get(text),
+    })
     await inTurns(messages, clock, add)
     const left: Waiting = { passes: [], advisories: [] }
     await eachOf([...contents.passes], width, async ([text, leaving]) => {
