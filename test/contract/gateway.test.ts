@@ -111,7 +111,8 @@ describe('the gateway keeps its document', () => {
       Object.fromEntries(Object.entries(headers).filter(([, value]) => /^[!-~]+$/.test(String(value)))),
     )
     return fc.record({
-      path: members('path'),
+      // No client can ask for a path with such a segment: it is taken out of the address.
+      path: members('path').filter((path) => Object.values(path).every((value) => value !== '.' && value !== '..')),
       query: members('query'),
       header,
       body: schema ? arbitraryOf(schema, resolve) : fc.constant(undefined),
