@@ -241,7 +241,8 @@ describe('a command as a subagent', () => {
   })
 
   it('is told and counted as its pass ended, not as it did itself', async () => {
-    const started = cli(['work', 'wordy', '--json', '--', 'bash', '-c', 'head -c 3000000 /dev/zero | tr "\\0" x'], { cwd })
+    const much = `JSON.stringify({ status: 'completed', summary: { findings: Array(40).fill('x'.repeat(60_000)) } })`
+    const started = cli(['work', 'wordy', '--json', '--', process.execPath, '-e', `process.stdout.write(${much})`], { cwd })
     await started.printed('Working as wordy', 'stderr')
     expect(await ask('wordy', 'x')).toMatchObject({ code: 1, document: { error: { code: 'E014' } } })
     started.kill('SIGINT')

@@ -159,7 +159,9 @@ describe('what a worker says of an attempt is what its pass ended with', () => {
     const alice = await world.agent('alice')
     const wordy = await world.agent('wordy')
     const { log, told } = attemptsTold()
-    await using _worker = await wordy.onPass((pass) => (pass.reason === 'much' ? 'x'.repeat(3 << 20) : 'little'), { log })
+    // A summary does not travel apart, as text and artifacts do.
+    const much = { status: 'completed' as const, summary: { findings: Array(40).fill('x'.repeat(60_000)) } }
+    await using _worker = await wordy.onPass((pass) => (pass.reason === 'much' ? much : 'little'), { log })
     await expect(alice.passOver({ subagent: 'wordy', reason: 'much', work_context })).rejects.toMatchObject({ code: 'E014' })
     await alice.passOver({ subagent: 'wordy', reason: 'little', work_context })
     await until(() => told.length === 2, { what: 'both are told' })
