@@ -34,7 +34,8 @@ PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS; PASSOVER_ENFORCED names what 
   read_only          its directory is read-only, unless the policy lets the subagent modify files (can_modify_files);
                      where that cannot be made so, a command that changes files there ends its pass with E013
   no_external_calls  it has no network, not even to this server: it cannot pass over then
-A policy's max_memory_mb (E014) and max_compute_time_ms (E010) bind the command with all that it starts.
+A policy's max_memory_mb (E014) and max_compute_time_ms (E010) bind the command with all that it starts; its end,
+however it comes, reaches its process group: what it put into a session of its own (setsid, a daemon) goes on.
 Ctrl-C finishes what runs and stops; a second one stops at once.
 
 Examples:
