@@ -57,8 +57,8 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'retention',
     breaks: 'P4',
     file: 'services/audit/dist/records.js',
-    find: 'if (found && !supersedes(record, found.value))',
-    put: 'if (found)',
+    find: 'if (standing && !supersedes(record, standing))',
+    put: 'if (standing)',
   },
   record_of_before: {
     config: 'deleted_untimed',
