@@ -47,7 +47,7 @@ export class Terms {
   }
 
   /** The control frame of a pass: it stands in its work step; where that was deleted, the audit knows it. */
-  async #look(key: PassKey): Promise<Judging | undefined> {
+  async #look(key: PassKey): Promise<Judging> {
     const known: Known = this.#known.get(key.subagent) ?? { at: Number.NEGATIVE_INFINITY, schema: undefined, looking: undefined }
     this.#known.set(key.subagent, known)
     const reading = this.control(key)
@@ -57,24 +57,25 @@ export class Terms {
         known.looking = undefined
       })
     const control = await reading
-    if (control) {
-      known.at = this.#deps.clock.monotonic()
-      known.schema = schemaToCheck(control) !== undefined
-    }
+    known.at = this.#deps.clock.monotonic()
+    known.schema = schemaToCheck(control) !== undefined
     return control
   }
 
-  /** The same, whether it is needed or not. */
-  async control(key: PassKey): Promise<Judging | undefined> {
+  /** The same, whether it is needed or not. E040: they cannot be read now. */
+  async control(key: PassKey): Promise<Judging> {
     const { bus } = this.#deps
     const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work')
     const stored = work && (await bus.journal.last(bus.subjects.step('work', key, work.by)))
     const decoded = stored && decode(stored.data, stored.headers.get(HEADER.contentType))
     const frame = decoded?.ok ? (decoded.value as Partial<WorkEnvelope> | null)?.control : undefined
     const step = stored && bus.subjects.toFact(stored)
-    if (frame?.policy && step?.type === 'step') return openControl(frame, step)
+    const opened = frame?.policy && step?.type === 'step' ? openControl(frame, step) : undefined
+    if (opened) return opened
     const asked = await ask(bus, key)
-    if (asked.kind === 'unanswered') throw new PassOverError('E040', 'the policy of the pass cannot be read')
-    return asked.kind === 'pass' ? (asked.pass.control as Judging | undefined) : undefined
+    const control = asked.kind === 'pass' ? (asked.pass.control as Judging | undefined) : undefined
+    // What was returned ran under some: an audit that begins anew may not know them yet, and nothing is handed out unjudged meanwhile.
+    if (!control) throw new PassOverError('E040', 'the policy of the pass cannot be read')
+    return control
   }
 }

@@ -77,12 +77,11 @@ export class Delivering implements AsyncDisposable {
     if (!opened.ok) return this.#refuse(awaited, found, opened.error)
     const give = (): void => this.#give(awaited, opened.output)
     if (releaseOf(opened.output, STRICTEST, false).deliver) return give
-    const policy = (terms ?? (await this.#terms.control(awaited.key)))?.policy
-    if (!policy || releaseOf(opened.output, policy, false).deliver) return give
+    const { policy } = terms ?? (await this.#terms.control(awaited.key))
     const release = releaseOf(opened.output, policy, false)
-    const why = release.deliver ? '' : release.why
+    if (release.deliver) return give
     const refuse = (error: PassOverError): void => this.#settle(awaited, { ok: false, error })
-    const held = { key: awaited.key, why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
+    const held = { key: awaited.key, why: release.why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
     return () => this.#releases.wait(held)
   }
 
@@ -100,11 +99,10 @@ export class Delivering implements AsyncDisposable {
       const asked = await ask(this.#deps.bus, awaited.key)
       const older = asked.kind === 'pass' && asked.pass.digest === awaited.digest ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
-        const read = await openReturn(this.#deps.bus, awaited.key, older)
-        const { opened } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read }
         awaited.returned = older.sequence
-        if (opened.ok) return () => this.#give(awaited, opened.output)
-        return () => this.#settle(awaited, { ok: false, error: PassOverError.from(opened.error) })
+        awaited.returned_at = older.time
+        // Judged like any other: what nobody released is not handed out because it is old.
+        return this.#slowly(awaited, older, openReturn(this.#deps.bus, awaited.key, older))
       }
     }
     return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })
