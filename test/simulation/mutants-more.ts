@@ -79,7 +79,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'release',
     breaks: 'releases',
     file: 'packages/sdk/dist/deliver.js',
-    find: 'if (!policy || releaseOf(opened.output, policy, false).deliver)',
+    find: 'if (release.deliver)',
     put: 'if (true)',
   },
   release_any_digest: {
