@@ -98,7 +98,8 @@ describe('kill -9 between approval and application', () => {
     expect(await applied()).toMatchObject({ applied: true, applied_by: 'maria' })
   })
 
-  it('a file that somebody changed after the kill stays theirs; the rest is put back', async () => {
+  /** Of three changes two were made when the process that applied them was killed. */
+  async function killedBeforeTheThird() {
     await writeFile(place.in('a'), 'a')
     await writeFile(place.in('b'), 'b')
     const { alice, output, key } = await outputWith(world, [change('a', 'a', 'A'), change('b', 'b', 'B'), change('c', '', 'C')])
@@ -107,6 +108,11 @@ describe('kill -9 between approval and application', () => {
     await dying.heard('ready')
     dying.tell({ do: 'apply', id: key.id, directory: place.directory })
     await dying.exited
+    return { alice, output, key }
+  }
+
+  it('a file that somebody changed after the kill stays theirs; the rest is put back', async () => {
+    const { alice, key } = await killedBeforeTheThird()
     expect(await readFile(place.in('a'), 'utf8')).toBe('A')
     await writeFile(place.in('a'), 'mine')
     await settle(alice)
@@ -119,14 +125,7 @@ describe('kill -9 between approval and application', () => {
   })
 
   it('what a killed process took away of a file that somebody changed since is kept, and told until it is no longer wanted', async () => {
-    await writeFile(place.in('a'), 'a')
-    await writeFile(place.in('b'), 'b')
-    const { alice, output, key } = await outputWith(world, [change('a', 'a', 'A'), change('b', 'b', 'B'), change('c', '', 'C')])
-    await decideApply(world.world.bus, output)
-    await using dying = applier('apply:before-file#3')
-    await dying.heard('ready')
-    dying.tell({ do: 'apply', id: key.id, directory: place.directory })
-    await dying.exited
+    const { alice, output, key } = await killedBeforeTheThird()
     await writeFile(place.in('a'), 'mine')
     const again = () => alice.apply(output, { directory: place.directory })
     const settled = [{ id: key.id, kind: 'apply', outcome: 'put_back', left: [{ path: 'a', kept: expect.any(String) }] }]

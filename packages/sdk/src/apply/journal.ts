@@ -133,7 +133,8 @@ export function markSet(folder: Folder, mark: Mark): Promise<void> {
   return writeDurably(folder, mark, Buffer.alloc(0))
 }
 
-const bytesName = (index: number): string => `before-${index}`
+/** What the bytes are called in their set's folder. */
+export const bytesName = (index: number): string => `before-${index}`
 
 /** Where the bytes stand that were in a file before a set, below the directory. */
 export function pathOfBytes({ id, nonce }: { id: string; nonce: string }, index: number): string {

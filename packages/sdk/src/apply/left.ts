@@ -1,4 +1,4 @@
-import { markSet, openSet, pathOfBytes, removeBytes, removeSet, type StoredSet } from './journal.js'
+import { bytesName, markSet, openSet, pathOfBytes, removeBytes, removeSet, type StoredSet } from './journal.js'
 import { stateOf } from './swap.js'
 
 /** A file that was not put back: somebody changed it after its set had. */
@@ -35,7 +35,7 @@ export async function stillLeft(directory: string, set: StoredSet): Promise<Left
 
 async function hasBytes(directory: string, set: StoredSet, index: number): Promise<boolean> {
   await using folder = await openSet(directory, set)
-  return (await folder.names()).includes(`before-${index}`)
+  return (await folder.names()).includes(bytesName(index))
 }
 
 /** Added to why a set could not be finished. */

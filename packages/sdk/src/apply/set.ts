@@ -3,7 +3,7 @@ import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { codeOf, Folder } from './folder.js'
-import { type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './journal.js'
+import { bytesName, type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './journal.js'
 import { forgetBut, type Left, stillLeft } from './left.js'
 import type { Change } from './plan.js'
 import { makeFolders, NotSwapped, removeFolders, type Swap, stage, stateOf, swapIn, unstage } from './swap.js'
@@ -81,7 +81,7 @@ export async function settleSet(directory: string, set: StoredSet): Promise<{ wh
 /** The bytes that stood in a file before a set. */
 export async function bytesBefore(directory: string, set: StoredSet, index: number): Promise<Buffer> {
   await using folder = await openSet(directory, set)
-  const bytes = await readFile(folder.at(`before-${index}`))
+  const bytes = await readFile(folder.at(bytesName(index)))
   if (sha256(bytes) !== set.intent?.files[index]?.before?.hash) throw new Error(`what was kept of ${set.id} is damaged`)
   return bytes
 }
@@ -114,7 +114,7 @@ async function writeDown(directory: string, todo: SetToDo): Promise<Intent> {
   await using folder = await openSet(directory, { id: key.id, nonce }, 'make')
   const files: Intent['files'] = []
   for (const [index, { path, before, after }] of changes.entries()) {
-    if (before) await writeDurably(folder, `before-${index}`, before.bytes)
+    if (before) await writeDurably(folder, bytesName(index), before.bytes)
     files.push({
       path,
       ...(before && { before: { hash: sha256(before.bytes), mode: before.mode ?? 0o644, owner: await ownerOf(directory, path) } }),
