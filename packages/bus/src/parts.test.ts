@@ -18,7 +18,7 @@ const context = fc
       session_id: fc.string(),
       directory: fc.string(),
       objective: fc.string({ unit: 'binary' }),
-      files: fc.array(file, { maxLength: 5 }),
+      files: fc.uniqueArray(file, { maxLength: 5, selector: ({ path }) => path }),
       messages: fc.array(
         fc.record({ id: fc.string(), role: fc.constant('user'), parts: fc.constant([]), timestamp: fc.nat() }, { noNullPrototype: true }),
       ),

@@ -59,8 +59,8 @@ export function splitContext(context: WorkContext): { parts: Part[] } {
 
 /** Puts a context together from the parts that are there: what was dropped is absent, messages are then none. Its form is not checked. */
 export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
-  const named = groupByName(parts)
-  const take = (name: string) => named.get(name)?.shift()?.data
+  const named = byName(parts)
+  const take = (name: string) => named.get(name)
   const context = take('context')
   if (!context) return { ok: false, error: 'the part "context" is missing' }
   try {
@@ -98,14 +98,9 @@ function without(from: object, left_out: ReadonlySet<string>, into: Json): Json 
   return into
 }
 
-function groupByName(parts: LoadedPart[]): Map<string, LoadedPart[]> {
-  const named = new Map<string, LoadedPart[]>()
-  for (const part of parts) {
-    const same = named.get(part.name)
-    if (same) same.push(part)
-    else named.set(part.name, [part])
-  }
-  return named
+/** A name stands once: a context names each file once, and a request that gives a name twice is refused. */
+function byName(parts: LoadedPart[]): Map<string, Uint8Array> {
+  return new Map(parts.map(({ name, data }) => [name, data]))
 }
 
 /** Something of an output that can travel apart: what it takes up in a message, and its part if it is moved. */
@@ -162,7 +157,7 @@ function wellFormed(text: string): string {
 
 /** Puts the artifacts and the text back. The output's form is not checked. */
 export function joinOutput(output: Json, parts: LoadedPart[]): Joined<Json> {
-  const named = new Map(parts.map((part) => [part.name, part.data]))
+  const named = byName(parts)
   const take = (name: string) => {
     const data = named.get(name)
     if (!data) throw new Error(`the part "${name}" is missing`)
