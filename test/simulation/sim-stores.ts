@@ -70,8 +70,8 @@ export class SimTableClient<T> implements Table<T> {
     return true
   }
 
-  async delete(key: string): Promise<void> {
-    this.#written(await this.#write(key, undefined))
+  async delete(key: string, revision?: number): Promise<boolean> {
+    return this.#written(await this.#write(key, undefined, revision)) !== undefined
   }
 
   async *entries(filter = '>'): AsyncIterable<Entry<T>> {

@@ -1,4 +1,4 @@
-import type { Bus, Table } from '@passover/bus'
+import type { Bus, Entry, ObjectStore, Table } from '@passover/bus'
 import { z } from 'zod'
 import { SEGMENT_SIZE, segmentName } from './segment.js'
 
@@ -128,16 +128,50 @@ export class Manifest {
     return found.sort((a, b) => a.k - b.k)
   }
 
-  /** Forgets every segment, so that all the stream holds is sealed anew: entries without objects, or after a gap, are no evidence. */
-  async clear(): Promise<void> {
-    const keys: string[] = []
-    for await (const { key } of this.table.entries()) if (key !== REBUILD) keys.push(key)
-    await Promise.all(keys.map((key) => this.table.delete(key)))
+  /**
+   * Where a bucket was lost, forgets what is no evidence: segments whose objects are gone, and what follows a gap, so that all the stream holds is
+   * sealed anew. `first`: the first segment of which it holds something. By revision: another audit may have begun to seal them, and its entries stay.
+   */
+  async keepWhole(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
+    const found: Entry<z.infer<typeof tableEntry>>[] = []
+    for await (const entry of this.table.entries()) found.push(entry)
+    // Asked later: an object is there before its entry.
+    const there = new Set(await objects.list())
+    const standing = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value] : [])).sort((a, b) => a.k - b.k)
+    const run = unbroken(gapless(standing, first))
+    // Of what is between it and the stream's beginning nothing is left.
+    const whole = (run.at(-1)?.k ?? -1) + 1 < first ? [] : run
+    const kept = new Set(whole.map(({ k }) => keyOf(k)))
+    const newest = whole.at(-1)
+    await Promise.all(
+      found.map(({ key, value, revision }) => {
+        if (key === REBUILD || kept.has(key) || (newest && 'retention' in value)) return undefined
+        return newest && key === HEAD ? this.table.update(HEAD, { v: 1, head: newest.k }, revision) : this.table.delete(key, revision)
+      }),
+    )
   }
 
   private async highest(): Promise<ManifestEntry | undefined> {
     return (await this.all()).at(-1)
   }
+}
+
+/** Of a sorted list what comes before its first gap; nothing where it begins after `first`. */
+export function gapless(entries: readonly ManifestEntry[], first: number): ManifestEntry[] {
+  const begin = entries[0]?.k ?? 0
+  const gap = entries.findIndex(({ k }, index) => k !== begin + index)
+  return begin > first ? [] : entries.slice(0, gap === -1 ? undefined : gap)
+}
+
+/** As far as each goes on from the one before. */
+function unbroken(entries: readonly ManifestEntry[]): ManifestEntry[] {
+  const broken = entries.findIndex(({ chain_before }, index) => index > 0 && chain_before !== entries[index - 1]?.chain_after)
+  return entries.slice(0, broken === -1 ? undefined : broken)
+}
+
+function isThere({ object, index, removed }: ManifestEntry, objects: ReadonlySet<string>): boolean {
+  if (!removed) return objects.has(object) && objects.has(index)
+  return removed.kept === undefined || objects.has(removed.kept.object)
 }
 
 /** The first sequence that no sealed segment holds. */

@@ -42,7 +42,8 @@ export interface Table<T> {
   update(key: string, value: T, revision: number): Promise<number | undefined>
   /** `update`, with revision 0 `create`, without one `put`, for who writes many: encoded already, without a promise, and told how it went as it went. */
   send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void
-  delete(key: string): Promise<void>
+  /** With a revision compare-and-set; false: someone was faster. */
+  delete(key: string, revision?: number): Promise<boolean>
   /** Takes an entry out without a trace of its key, its bytes on disk overwritten; false: the bucket forbids that, and they lie there until the server compacts. */
   erase(key: string): Promise<boolean>
   /** Entries whose key matches the filter (default all), newest value each. */

@@ -82,8 +82,13 @@ export class KvTable<T> implements Table<T> {
     this.#context.publisher.send(message, settle)
   }
 
-  async delete(key: string): Promise<void> {
-    this.#must(key, await this.#context.publisher.publish({ subject: this.#subject(key), headers: { [OPERATION]: 'DEL' } }))
+  async delete(key: string, revision?: number): Promise<boolean> {
+    const subject = this.#subject(key)
+    const guard = revision === undefined ? {} : { guard: { subject, sequence: revision } }
+    const outcome = await this.#context.publisher.publish({ subject, headers: { [OPERATION]: 'DEL' }, ...guard })
+    if (outcome.kind === 'lost') return false
+    this.#must(key, outcome)
+    return true
   }
 
   async erase(key: string): Promise<boolean> {

@@ -1,8 +1,10 @@
 import {
+  ARCHIVE_BUCKET,
   type Compression,
   GENESIS,
+  gapless,
   type IndexedPass,
-  type Manifest,
+  Manifest,
   type ManifestEntry,
   nextAfter,
   packBuffered,
@@ -244,14 +246,25 @@ export class Archiver {
 const WHAT_TO_DO =
   'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
 
-/** Where an archiver goes on: after the newest sealed segment, or where the stream begins. Throws where the stream is not the archived one. */
+/**
+ * Where an archiver goes on: at the first segment that is not sealed, or where the stream begins. Segments after a gap (the audit that began to fill it
+ * ended) are met again on the way. Throws where the stream is not the archived one.
+ */
 export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ newest: ManifestEntry | undefined; from: number }> {
-  const newest = await manifest.newest()
+  const entries = await manifest.all()
   const { first, last } = await bus.bounds()
-  if (!newest) return { newest, from: segmentRange(segmentOf(Math.max(1, first))).first }
-  const why = await differs(bus, newest, last)
+  const archived = entries.at(-1)
+  const why = archived && (await differs(bus, archived, last))
   if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
-  return { newest, from: nextAfter(newest) }
+  const begin = segmentOf(Math.max(1, first))
+  const newest = gapless(entries, begin).at(-1)
+  return { newest, from: newest ? nextAfter(newest) : segmentRange(begin).first }
+}
+
+/** Where the archive is another one: of its list stays what it has, see `Manifest.keepWhole`. */
+export async function keepWholeArchive(bus: Bus): Promise<void> {
+  const [manifest, objects, { first }] = await Promise.all([Manifest.open(bus), bus.objects(ARCHIVE_BUCKET), bus.bounds()])
+  await manifest.keepWhole(segmentOf(Math.max(1, first)), objects)
 }
 
 /** Undefined: the stream is the one that was archived, as far as its newest archived message says. */
