@@ -1,5 +1,5 @@
-import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
-import { type AgentBody, type AgentRecord, agentRecord, HEADER, type PassRow, WIRE_VERSION } from '@passover/schemas'
+import { type Bus, keepAgent, type Outcome, removeAgent, tellAgent } from '@passover/bus'
+import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { askList, requireCompiling } from '@passover/sdk/people'
 import { type AgentChange, changedRecord } from './agents-record.js'
 import { CliFailure } from './failure.js'
@@ -25,16 +25,14 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
   })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
-  await publish(bus, { v: WIRE_VERSION, name: record.name, record })
-  const revision = present ? await table.update(record.name, record, present.revision) : await table.create(record.name, record)
-  if (revision === undefined) throw notStored('somebody else changed it at the same time')
+  stored(await tellAgent(bus, record.name, record))
+  if (!(await keepAgent(bus, table, record, present?.revision))) throw notStored('somebody else changed it at the same time')
   return { record, before: present?.value }
 }
 
-/** Takes an agent out of the registry: passes to it are refused from then on. Event first. */
-export async function removeAgent(bus: Bus, name: string): Promise<void> {
-  await publish(bus, { v: WIRE_VERSION, name })
-  await (await bus.table('agents', agentRecord)).delete(name)
+/** Takes an agent out of the registry: passes to it are refused from then on. */
+export async function takeOut(bus: Bus, name: string): Promise<void> {
+  stored(await removeAgent(bus, await bus.table('agents', agentRecord), name))
 }
 
 /** Open passes to an agent; `more`: there are more than are told. */
@@ -43,13 +41,9 @@ export async function openPassesTo(bus: Bus, name: string): Promise<{ passes: Pa
   return { passes: lists.flatMap(({ passes }) => passes), more: lists.some(({ more }) => more) }
 }
 
-async function publish(bus: Bus, body: AgentBody): Promise<void> {
-  const outcome = await bus.publish({
-    subject: bus.subjects.agent(bus.identity),
-    headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
-    data: encode(body),
-  })
-  if (outcome.kind !== 'stored') throw notStored(outcome.kind === 'lost' ? 'refused' : outcome.description)
+function stored(outcome: Outcome): void {
+  if (outcome.kind === 'lost') throw notStored('somebody else goes on changing it')
+  if (outcome.kind !== 'stored') throw notStored(outcome.description)
 }
 
 function notStored(why: string): CliFailure {

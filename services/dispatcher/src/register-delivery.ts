@@ -1,3 +1,4 @@
+import { keepAgent } from '@passover/bus'
 import { passError } from '@passover/core'
 import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
@@ -26,9 +27,8 @@ export async function registerDelivery(context: Context, name: string): Promise<
     }
     const record = asking(name, entry?.value, { from: (await deps.bus.bounds()).last + 1, now: deps.clock.now() })
     if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
-    // Undefined: somebody else was faster, with the same or something else that stands.
-    if (entry) await registry.table.update(name, record, entry.revision)
-    else await registry.table.create(name, record)
+    // Somebody else may have been faster, with the same or something else that stands.
+    await keepAgent(deps.bus, registry.table, record, entry?.revision)
   }
   return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }

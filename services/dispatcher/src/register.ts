@@ -1,3 +1,4 @@
+import { keepAgent } from '@passover/bus'
 import { passError } from '@passover/core'
 import {
   type AgentRecord,
@@ -50,9 +51,8 @@ export async function register(
   const told = await tell(deps, record)
   if (!told) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
   await deps.faults?.at('register:before-record')
-  // Undefined: another dispatcher was faster, with the same record or a person's.
-  if (entry) await registry.table.update(record.name, record, entry.revision)
-  else await registry.table.create(record.name, record)
+  // Another dispatcher may have been faster, with the same record or a person's.
+  await keepAgent(deps.bus, registry.table, record, entry?.revision)
   await deps.faults?.at('register:before-consumers')
   await consumers.make(record)
   deps.log.info({ agent: record.name }, 'agent registered itself')
@@ -95,7 +95,7 @@ async function describe({ deps, registry }: Context, { name }: AgentRecord, ques
   if (canonicalJson(made) === canonicalJson(entry.value)) return { ok: true }
   const record = { ...made, updated_at: deps.clock.now() }
   if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
-  // Undefined: somebody else was faster; a person's word stands, another worker says the same.
-  await registry.table.update(name, record, entry.revision)
+  // Somebody else may have been faster; a person's word stands, another worker says the same.
+  await keepAgent(deps.bus, registry.table, record, entry.revision)
   return { ok: true }
 }

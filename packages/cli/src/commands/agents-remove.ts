@@ -23,7 +23,7 @@ export function removeCommand(): Command {
 
 async function remove(context: Context, options: RemoveOptions, name: string): Promise<number> {
   const { connectPerson } = await import('../client.js')
-  const { openPassesTo, readAgent, removeAgent } = await import('../agents-write.js')
+  const { openPassesTo, readAgent, takeOut } = await import('../agents-write.js')
   const { readPresence } = await import('@passover/sdk/people')
   await using bus = await connectPerson(context)
   await readAgent(bus, name)
@@ -40,7 +40,7 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
       hint: `passover list --to ${name} shows them; --yes removes it all the same`,
     })
   }
-  await removeAgent(bus, name)
+  await takeOut(bus, name)
   context.terminal.show({ name, removed: true, open: passes.length, workers: up }, () =>
     [`Removed ${name}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`, ...stillUp(name, up)].join('\n'),
   )
