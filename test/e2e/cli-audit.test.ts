@@ -122,6 +122,12 @@ describe('passover audit', () => {
     await writeFile(file, `${JSON.stringify(old)}\n`)
     await run(['audit', 'export', '--out', 'part', '--since', '1h'], at())
     expect(await readFile(file, 'utf8')).toBe(`${JSON.stringify(old)}\n${whole}`)
+    await writeFile(file, `${JSON.stringify(old)}\nnot a line of ours\n`)
+    expect(await run(['audit', 'export', '--out', 'part', '--since', '1h'], at())).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/session-abc123-passes\.jsonl:2 is no line of an export.*another folder with --out/s),
+    })
+    expect(await readFile(file, 'utf8')).toContain('not a line of ours')
     await rm(out, { recursive: true })
   })
 

@@ -1,9 +1,12 @@
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { ARCHIVE_BUCKET, Manifest, runsOf, SEGMENT_SIZE, verifyChain } from '@passover/archive'
 import type { AuditRunning, AuditSettings } from '@passover/audit'
 import { type Bus, encode, PolicyStore } from '@passover/bus'
-import { PART_INLINE_BYTES, type Part, passAnswer, sha256 } from '@passover/schemas'
+import { PART_INLINE_BYTES, type Part, type PassOverAuditEntry, passAnswer, sha256 } from '@passover/schemas'
 import { verifyLive } from 'passover'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Folder, run } from '../e2e/cli-harness.js'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { Story, type StoryOptions } from '../support/story.js'
 import { fillTo } from '../support/stream.js'
@@ -108,6 +111,46 @@ describe('audit: archive retention', () => {
     for (const hold of holds) await says({ kind: 'release', hold })
     await until(async () => (await removed()).length === 1, { what: 'it is released, and gone', deadline_ms: 60_000 })
     expect(await Promise.all([pass, refused, session].map(there))).toEqual([false, false, false])
+  }, 180_000)
+
+  // Fails where an export takes all for there as soon as the oldest segment is: the line of what went between is lost.
+  it('an export keeps the lines of what went, between those of what holds keep', async () => {
+    await says({ kind: 'hold', scope: { session: 'disputed' }, reason: 'dispute 17' })
+    const audit = await start()
+    using folder = new Folder()
+    const lines = async (session: string) => {
+      expect(await run(['audit', 'export', '--out', 'logs', '--csv'], at)).toMatchObject({ code: 0 })
+      const path = join(folder.path, 'logs', new Date().toISOString().slice(0, 7), `session-${session}-passes.jsonl`)
+      return (await readFile(path, 'utf8')).trim().split('\n')
+    }
+    const idsOf = (found: string[]) => found.map((line) => (JSON.parse(line) as PassOverAuditEntry).pass_over_id)
+    const at = { cwd: folder.path, env: { PASSOVER_SERVER: fixture.nats.url } }
+    const held = [await story('held', { session_id: 'disputed' }).whole()]
+    const beside = await story('beside').whole()
+    await fillTo(bus, SEGMENT_SIZE)
+    const gone = await story('gone').whole()
+    await fillTo(bus, 2 * SEGMENT_SIZE)
+    held.push(await story('held', { session_id: 'disputed' }).whole())
+    const later = await story('later').whole()
+    await audit.settled()
+    const [all, disputed] = [await lines('session-1'), await lines('disputed')]
+    expect(idsOf(all)).toEqual([beside, gone, later].map(({ key }) => key.id))
+    await doneTo(audit, 2)
+    await keeps(1_000 / DAY_MS)
+    await until(async () => (await removed()).length === 1, { what: 'what nobody holds is removed', deadline_ms: 60_000 })
+    expect(await removed()).toEqual([1])
+    const newest = await story('newest').whole()
+    await audit.settled()
+    const again = await lines('session-1')
+    expect(again.slice(0, -1)).toEqual(all)
+    expect(idsOf(again).at(-1)).toBe(newest.key.id)
+    expect(await lines('disputed')).toEqual(disputed)
+    expect(idsOf(disputed)).toEqual(held.map(({ key }) => key.id))
+    const summary = JSON.parse(await readFile(join(folder.path, 'logs', 'audit-summary.json'), 'utf8')) as Record<string, unknown>
+    expect(summary).toMatchObject({ passes: 3, counted_since: expect.any(Number) })
+    // Where nothing was exported before, what is left whole is told.
+    await rm(join(folder.path, 'logs'), { recursive: true })
+    expect(idsOf(await lines('session-1'))).toEqual([beside, later, newest].map(({ key }) => key.id))
   }, 180_000)
 
   it('a removal that broke off is finished by the next audit: objects, records, and the parts that nothing younger refers to', async () => {

@@ -3,6 +3,7 @@ import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/prom
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { PassOverAuditEntry } from '@passover/schemas'
+import { CliFailure } from '../failure.js'
 import { CSV_HEAD, csvLine } from './csv.js'
 import { monthOf, sessionFile } from './session-file.js'
 
@@ -11,19 +12,33 @@ const JSONL = /^session-.*-passes\.jsonl$/
 const DRAFT = /^(session-.*-passes\.jsonl|passes\.csv|audit-summary\.json)\.\d+\.tmp$/
 /** A draft is written in one go: who wrote one so long ago died at it. */
 const ABANDONED_MS = 3_600_000
+/** Lines that are held in memory. */
+const AT_ONCE = 1_000
 
-/**
- * Files that are written beside what they replace and renamed as a whole: a crash leaves the old one or the new one. Of a file that is there
- * the lines of passes that were asked for before `kept_before` stay: those are older than what is exported now.
- */
+/** What stays of files that are there. */
+export interface KeptLines {
+  /** Lines of passes that were asked for before that. */
+  before: number
+  /** Those of them that are written again. */
+  isAgain: (entry: PassOverAuditEntry) => boolean
+}
+
+const NONE_KEPT: KeptLines = { before: Number.NEGATIVE_INFINITY, isAgain: () => false }
+
+interface Draft {
+  path: string
+  former: FormerLines
+}
+
+/** Files that are written beside what they replace and renamed as a whole: a crash leaves the old one or the new one. */
 export class ExportFiles implements AsyncDisposable {
-  private readonly drafts = new Map<string, string>()
+  private readonly drafts = new Map<string, Draft>()
   /** Folders that are there, without what exports that died left: a month has a file for each of its sessions. */
   private readonly ready = new Set<string>()
 
   constructor(
     private readonly folder: string,
-    private readonly kept_before: number,
+    private readonly kept: KeptLines = NONE_KEPT,
   ) {}
 
   /** Files begun. */
@@ -31,20 +46,21 @@ export class ExportFiles implements AsyncDisposable {
     return this.drafts.size
   }
 
-  /** Appends entries, oldest first, to the files of their months and sessions. */
+  /** Appends entries, oldest first, to the files of their months and sessions, between the lines that stay there. */
   async add(entries: readonly PassOverAuditEntry[]): Promise<void> {
-    const lines = new Map<string, string[]>()
+    const byPath = new Map<string, PassOverAuditEntry[]>()
     for (const entry of entries) {
       const path = join(this.folder, monthOf(entry.timestamp), sessionFile(entry.session_id))
-      const known = lines.get(path) ?? []
-      known.push(`${JSON.stringify(entry)}\n`)
-      lines.set(path, known)
+      const known = byPath.get(path) ?? []
+      known.push(entry)
+      byPath.set(path, known)
     }
-    for (const [path, text] of lines) await appendFile(await this.draft(path), text.join(''))
+    for (const [path, added] of byPath) await this.append(await this.draft(path), added)
   }
 
   async write(name: string, text: string): Promise<void> {
-    await appendFile(await this.draft(join(this.folder, name)), text)
+    const draft = await this.draft(join(this.folder, name))
+    await appendFile(draft.path, text)
   }
 
   /** Puts the new files where the old ones are; returns their paths. */
@@ -53,28 +69,43 @@ export class ExportFiles implements AsyncDisposable {
     for (const path of paths) {
       const draft = this.drafts.get(path)
       if (draft === undefined) continue
-      const file = await open(draft, 'r+')
+      for await (const lines of draft.former.upTo(Number.POSITIVE_INFINITY)) await appendFile(draft.path, lines)
+      const file = await open(draft.path, 'r+')
       await file.sync()
       await file.close()
-      await rename(draft, path)
+      await rename(draft.path, path)
       this.drafts.delete(path)
     }
     return paths
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const draft of this.drafts.values()) await rm(draft, { force: true })
+    for (const { path, former } of this.drafts.values()) {
+      await former.close()
+      await rm(path, { force: true })
+    }
   }
 
-  private async draft(path: string): Promise<string> {
+  private async append({ path, former }: Draft, entries: readonly PassOverAuditEntry[]): Promise<void> {
+    let text = ''
+    for (const entry of entries) {
+      for await (const lines of former.upTo(entry.timestamp)) {
+        await appendFile(path, text + lines)
+        text = ''
+      }
+      text += lineOf(entry)
+    }
+    await appendFile(path, text)
+  }
+
+  private async draft(path: string): Promise<Draft> {
     const known = this.drafts.get(path)
     if (known) return known
-    const draft = `${path}.${process.pid}.tmp`
     await this.prepare(dirname(path))
-    await rm(draft, { force: true })
+    const draft = { path: `${path}.${process.pid}.tmp`, former: new FormerLines(path, this.kept) }
+    await rm(draft.path, { force: true })
     this.drafts.set(path, draft)
-    await appendFile(draft, '')
-    if (path.endsWith('.jsonl')) await keep(path, draft, this.kept_before)
+    await appendFile(draft.path, '')
     return draft
   }
 
@@ -95,29 +126,75 @@ async function sweepDrafts(folder: string): Promise<void> {
   }
 }
 
-async function keep(path: string, draft: string, before: number): Promise<void> {
-  if (!existsSync(path) || !Number.isFinite(before)) return
-  for await (const entry of entriesIn(path)) if (entry.timestamp < before) await appendFile(draft, `${JSON.stringify(entry)}\n`)
+/** The lines of a file that stay, in their order, read as far as they are asked for. */
+class FormerLines {
+  private readonly entries: AsyncGenerator<PassOverAuditEntry> | undefined
+  private next: IteratorResult<PassOverAuditEntry, unknown> | undefined
+
+  constructor(
+    path: string,
+    private readonly kept: KeptLines,
+  ) {
+    if (path.endsWith('.jsonl') && Number.isFinite(kept.before) && existsSync(path)) this.entries = entriesIn(path)
+  }
+
+  /** Those that were asked for up to then, some at a time. */
+  async *upTo(time: number): AsyncGenerator<string> {
+    if (!this.entries) return
+    let lines: string[] = []
+    for (;;) {
+      this.next ??= await this.entries.next()
+      if (this.next.done || this.next.value.timestamp > time) break
+      const entry = this.next.value
+      this.next = undefined
+      if (entry.timestamp < this.kept.before && !this.kept.isAgain(entry)) lines.push(lineOf(entry))
+      if (lines.length < AT_ONCE) continue
+      yield lines.join('')
+      lines = []
+    }
+    if (lines.length > 0) yield lines.join('')
+  }
+
+  async close(): Promise<void> {
+    await this.entries?.return(undefined)
+  }
+}
+
+function lineOf(entry: PassOverAuditEntry): string {
+  return `${JSON.stringify(entry)}\n`
 }
 
 async function* entriesIn(path: string): AsyncGenerator<PassOverAuditEntry> {
+  let number = 0
   for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
-    if (line === '') continue
-    yield JSON.parse(line) as PassOverAuditEntry
+    number++
+    if (line !== '') yield entryOf(line, `${path}:${number}`)
   }
+}
+
+function entryOf(line: string, place: string): PassOverAuditEntry {
+  try {
+    const entry = JSON.parse(line) as PassOverAuditEntry
+    if (typeof entry.timestamp === 'number') return entry
+  } catch {
+    // Told below.
+  }
+  throw new CliFailure('E005', `${place} is no line of an export, and older lines of that file are to stay`, {
+    hint: 'mend that line, move the file away, or export to another folder with --out',
+  })
 }
 
 /** Writes `passes.csv` of a month anew from its sessions' files. */
 export async function writeCsv(folder: string, month: string): Promise<string> {
   const path = join(folder, month, 'passes.csv')
-  await using files = new ExportFiles(folder, Number.NEGATIVE_INFINITY)
+  await using files = new ExportFiles(folder)
   const name = join(month, 'passes.csv')
   await files.write(name, CSV_HEAD)
   for (const session of (await readdir(join(folder, month))).filter((one) => JSONL.test(one)).sort()) {
     let lines: string[] = []
     for await (const entry of entriesIn(join(folder, month, session))) {
       lines.push(csvLine(entry))
-      if (lines.length < 1_000) continue
+      if (lines.length < AT_ONCE) continue
       await files.write(name, lines.join(''))
       lines = []
     }

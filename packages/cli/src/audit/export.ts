@@ -1,9 +1,9 @@
 import { relative, resolve } from 'node:path'
-import { ARCHIVE_BUCKET, Manifest } from '@passover/archive'
+import { ARCHIVE_BUCKET, Manifest, type ManifestEntry, segmentOf } from '@passover/archive'
 import { createdAt, describeChecked, Logged, Spool, type Walked, walkPasses } from '@passover/audit'
 import type { Bus } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
-import type { PassRecord } from '@passover/schemas'
+import type { PassOverAuditEntry, PassRecord } from '@passover/schemas'
 import { inForce, policyOn } from '@passover/sdk/people'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../client.js'
@@ -13,7 +13,7 @@ import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
 import type { ExportFlags } from './export-command.js'
-import { ExportFiles, writeCsv } from './export-files.js'
+import { ExportFiles, type KeptLines, writeCsv } from './export-files.js'
 import { monthOf } from './session-file.js'
 import { type AuditSummary, type ExportedPass, Summing } from './summary.js'
 
@@ -80,24 +80,58 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
   let oldest: Walked | undefined
   const rules = await rulesOf(bus)
   const logged = await Logged.read(bus, wanted.log_all_passes)
+  const manifest = await Manifest.open(bus)
+  const removed = new Removed(await manifest.all())
+  const again = new Set<string>()
   const told = { passes: 0, unlogged: 0 }
-  for await (const walked of everyPass(bus, rules)) {
+  for await (const walked of everyPass(bus, manifest, rules)) {
     oldest = walked
     const found = await exported(walked, { session: wanted.session, since, check, rules })
-    const passes = found.filter(({ sequences }) => sequences.some((sequence) => logged.at(sequence)))
+    const noted = found.filter(({ sequences }) => sequences.some((sequence) => logged.at(sequence)))
+    const passes: Found[] = []
+    for (const one of noted) if (one.entry.timestamp >= removed.before || (await removed.leftWhole(bus, one))) passes.push(one)
+    for (const { entry } of passes) if (entry.timestamp < removed.before) again.add(lineKey(entry))
     told.passes += passes.length
-    told.unlogged += found.length - passes.length
+    told.unlogged += found.length - noted.length
     if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes)))
     say(`${count(told.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
     if (walked.time !== undefined && walked.time < since) break
   }
   // What is older than the archive itself stays as it was exported when it was there.
   const lost = oldest && oldest.sequence > 0 ? (oldest.time ?? 0) : Number.NEGATIVE_INFINITY
-  return { ...(await written(spool, wanted, Math.max(since, lost))), unlogged: told.unlogged }
+  const kept = {
+    before: Math.max(since, lost, removed.before),
+    isAgain: (entry: PassOverAuditEntry) => again.size > 0 && again.has(lineKey(entry)),
+  }
+  return { ...(await written(spool, wanted, kept)), unlogged: told.unlogged }
 }
 
-async function* everyPass(bus: Bus, rules: JournalRules): AsyncGenerator<Walked> {
-  const manifest = await Manifest.open(bus)
+/** What retention took out of the archive: holds and open passes keep segments that are older. */
+class Removed {
+  /** Of what was asked for before that some is gone; after it all is there. */
+  readonly before: number
+  private readonly segments: number[]
+
+  constructor(entries: readonly ManifestEntry[]) {
+    const gone = entries.filter(({ removed }) => removed)
+    this.segments = gone.map(({ k }) => k)
+    const times = gone.map(({ count, last_time }) => (count > 0 ? last_time + 1 : Number.NEGATIVE_INFINITY))
+    this.before = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY)
+  }
+
+  /** Whether nothing of a pass can have stood in it. Of what the stream still holds nothing did. */
+  async leftWhole(bus: Bus, { asked, sequences }: Found): Promise<boolean> {
+    const last = sequences.at(-1) ?? 0
+    if (asked !== undefined && !this.segments.some((k) => segmentOf(asked) <= k && k <= segmentOf(last))) return true
+    return (await bus.journal.message(last)) !== undefined
+  }
+}
+
+function lineKey({ originating_agent, subagent, pass_over_id, timestamp }: PassOverAuditEntry): string {
+  return JSON.stringify([originating_agent, subagent, pass_over_id, timestamp])
+}
+
+async function* everyPass(bus: Bus, manifest: Manifest, rules: JournalRules): AsyncGenerator<Walked> {
   const objects = await bus.objects(ARCHIVE_BUCKET)
   yield* walkPasses({ bus, manifest, objects, rules }, 'archive', (await bus.bounds()).last)
 }
@@ -109,8 +143,8 @@ interface Narrowed {
   rules: JournalRules
 }
 
-/** `sequences`: where it had ended, and its last message. Who logged at one of them made a record of it. */
-type Found = ExportedPass & { sequences: number[] }
+/** `asked`: its request; `sequences`: where it had ended, and its last message. Who logged at one of them made a record of it. */
+type Found = ExportedPass & { asked: number | undefined; sequences: number[] }
 
 async function exported({ passes }: Walked, { since, session, check, rules }: Narrowed): Promise<Found[]> {
   const found: Found[] = []
@@ -122,6 +156,7 @@ async function exported({ passes }: Walked, { since, session, check, rules }: Na
       entry,
       code: record.error?.code,
       wall_ms: wallOf(record),
+      asked: sequences.requests[0],
       sequences: [sequences.return ?? sequences.last, sequences.last],
     })
   }
@@ -132,20 +167,20 @@ function wallOf(record: PassRecord): number | undefined {
   return record.ended_at === undefined ? undefined : Math.max(0, record.ended_at - createdAt(record))
 }
 
-async function written(spool: Spool, wanted: ExportWanted, kept_before: number): Promise<Omit<Exported, 'unlogged'>> {
+async function written(spool: Spool, wanted: ExportWanted, kept: KeptLines): Promise<Omit<Exported, 'unlogged'>> {
   const { folder } = wanted
   const summing = new Summing()
-  await using files = new ExportFiles(folder, kept_before)
+  await using files = new ExportFiles(folder, kept)
   const months = new Set<string>()
   for await (const block of spool.backwards()) {
-    const passes = (JSON.parse(block.toString('utf8')) as ExportedPass[]).filter(({ entry }) => entry.timestamp >= kept_before)
-    for (const pass of passes) {
-      summing.add(pass)
-      months.add(monthOf(pass.entry.timestamp))
-    }
-    await files.add(passes.map(({ entry }) => entry))
+    const passes = JSON.parse(block.toString('utf8')) as ExportedPass[]
+    const counted = passes.filter(({ entry }) => entry.timestamp >= kept.before)
+    for (const pass of counted) summing.add(pass)
+    const shown = passes.filter((pass) => pass.entry.timestamp >= kept.before || kept.isAgain(pass.entry)).map(({ entry }) => entry)
+    for (const { timestamp } of shown) months.add(monthOf(timestamp))
+    await files.add(shown)
   }
-  const summary = { ...summing.told(), ...(Number.isFinite(kept_before) ? { counted_since: kept_before } : {}) }
+  const summary = { ...summing.told(), ...(Number.isFinite(kept.before) ? { counted_since: kept.before } : {}) }
   if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`)
   const paths = await files.finish()
   if (wanted.csv) for (const month of [...months].sort()) paths.push(await writeCsv(folder, month))
