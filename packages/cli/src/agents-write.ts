@@ -1,4 +1,4 @@
-import { type Bus, keepAgent, type Outcome, removeAgent, tellAgent } from '@passover/bus'
+import { agentStanding, type Bus, keepAgent, type Outcome, removeAgent, tellAgent } from '@passover/bus'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { askList, requireCompiling } from '@passover/sdk/people'
 import { type AgentChange, changedRecord } from './agents-record.js'
@@ -17,17 +17,15 @@ export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
 /** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what (DESIGN §2). */
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
   const table = await bus.table('agents', agentRecord)
-  const present = await table.get(change.name)
-  const record = changedRecord(present?.value, change, {
-    person: bus.identity,
-    now: bus.now(),
-    next_sequence: (await bus.bounds()).last + 1,
-  })
+  const { record: before, revision: over, isUnreadable } = await agentStanding(table, change.name)
+  if (isUnreadable)
+    throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
+  const record = changedRecord(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
   stored(await tellAgent(bus, record.name, record))
-  if (!(await keepAgent(bus, table, record, present?.revision))) throw notStored('somebody else changed it at the same time')
-  return { record, before: present?.value }
+  if ((await keepAgent(bus, table, { record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
+  return { record, before }
 }
 
 /** Takes an agent out of the registry: passes to it are refused from then on. */

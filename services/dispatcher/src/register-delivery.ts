@@ -1,10 +1,10 @@
-import { keepAgent } from '@passover/bus'
+import { agentStanding } from '@passover/bus'
 import { passError } from '@passover/core'
 import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
-import { refused, tell } from './tell-agent.js'
+import { keep, refused, tell } from './tell-agent.js'
 
-/** A record that cannot be read, as of a newer version, is never gone past: each try stores an event. */
+/** Others change it at the same time: each try stores an event. */
 const TRIES = 5
 
 /**
@@ -14,21 +14,22 @@ const TRIES = 5
 export async function registerDelivery(context: Context, name: string): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
   for (let tries = 0; tries < TRIES; tries++) {
-    const entry = await registry.table.get(name)
-    if (entry?.value.durable_returns) {
-      await deps.bus.ensureReturns(name, entry.value.durable_returns.from)
+    const { record: present, revision: over, isUnreadable } = await agentStanding(registry.table, name)
+    if (isUnreadable) break
+    if (present?.durable_returns) {
+      await deps.bus.ensureReturns(name, present.durable_returns.from)
       return { ok: true }
     }
-    const own = !entry || entry.value.registered_by === name
+    const own = !present || present.registered_by === name
     if (options.registration === 'closed' || !own) {
       return refused(
         passError('E013', `returns do not wait for "${name}": a person lets them by \`passover agents set ${name} --durable-returns\``),
       )
     }
-    const record = asking(name, entry?.value, { from: (await deps.bus.bounds()).last + 1, now: deps.clock.now() })
+    const record = asking(name, present, { from: (await deps.bus.bounds()).last + 1, now: deps.clock.now() })
     if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
     // Somebody else may have been faster, with the same or something else that stands.
-    await keepAgent(deps.bus, registry.table, record, entry?.revision)
+    await keep(context, { record, over })
   }
   return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }

@@ -1,4 +1,4 @@
-import { keepAgent } from '@passover/bus'
+import { agentStanding } from '@passover/bus'
 import { passError } from '@passover/core'
 import {
   type AgentRecord,
@@ -11,8 +11,11 @@ import {
 } from '@passover/schemas'
 import type { Context } from './context.js'
 import { registerDelivery } from './register-delivery.js'
-import { refused, tell } from './tell-agent.js'
+import { keep, refused, tell } from './tell-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
+
+/** Others change it at the same time. */
+const TRIES = 5
 
 /**
  * Answers an agent that begins to work (D12). Open registration: an unknown one becomes a subagent that may originate only
@@ -29,8 +32,9 @@ export async function register(
   if (!name.success || !question.success) return refused(passError('E005', 'not a registration'))
   if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
   if (question.data.durable_returns) return registerDelivery(context, name.data)
-  const entry = await registry.table.get(name.data)
-  const present = entry?.value
+  const { record: present, revision: over, isUnreadable } = await agentStanding(registry.table, name.data)
+  // A later version registered it, and made what it needs.
+  if (isUnreadable) return { ok: true }
   if (question.data.parts_only && (present || options.registration === 'open')) {
     await deps.bus.ensureAgent(name.data, { subagent: false, max_attempts: 1, lease_ms: 1_000 })
     return { ok: true }
@@ -38,7 +42,7 @@ export async function register(
   const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
   if (present && !begins) {
     if (!present.roles.subagent) return refused(notSubagent(name.data))
-    return options.registration === 'open' ? describe(context, present, question.data) : { ok: true }
+    return options.registration === 'open' ? describe(context, name.data, question.data) : { ok: true }
   }
   if (options.registration === 'closed') {
     return refused(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
@@ -52,7 +56,7 @@ export async function register(
   if (!told) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
   await deps.faults?.at('register:before-record')
   // Another dispatcher may have been faster, with the same record or a person's.
-  await keepAgent(deps.bus, registry.table, record, entry?.revision)
+  await keep(context, { record, over })
   await deps.faults?.at('register:before-consumers')
   await consumers.make(record)
   deps.log.info({ agent: record.name }, 'agent registered itself')
@@ -88,14 +92,16 @@ function described(record: AgentRecord, { description, skills, output_schema, li
 }
 
 /** Says anew what it is for: only of what it registered itself, never of what a person said. */
-async function describe({ deps, registry }: Context, { name }: AgentRecord, question: RegisterQuestion): Promise<RegisterAnswer> {
-  const entry = await registry.table.get(name)
-  if (entry?.value.registered_by !== name) return { ok: true }
-  const made = described(entry.value, question)
-  if (canonicalJson(made) === canonicalJson(entry.value)) return { ok: true }
-  const record = { ...made, updated_at: deps.clock.now() }
-  if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
-  // Somebody else may have been faster; a person's word stands, another worker says the same.
-  await keepAgent(deps.bus, registry.table, record, entry.revision)
-  return { ok: true }
+async function describe(context: Context, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
+  const { deps, registry } = context
+  for (let tries = 0; tries < TRIES; tries++) {
+    const { record: present, revision: over } = await agentStanding(registry.table, name)
+    if (present?.registered_by !== name) return { ok: true }
+    const made = described(present, question)
+    if (canonicalJson(made) === canonicalJson(present)) return { ok: true }
+    const record = { ...made, updated_at: deps.clock.now() }
+    if (!(await tell(deps, record))) break
+    if ((await keep(context, { record, over })) === 'kept') return { ok: true }
+  }
+  return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }
