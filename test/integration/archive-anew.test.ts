@@ -1,5 +1,5 @@
 import { ARCHIVE_BUCKET, Manifest, type ManifestEntry, SEGMENT_SIZE, verifyChain } from '@passover/archive'
-import type { ObjectStore, Table } from '@passover/bus'
+import type { Bus, ObjectStore, Table } from '@passover/bus'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
@@ -13,13 +13,14 @@ const SEGMENTS = 3
 /** An archive that was lost in part: what it has no longer is sealed anew from the stream, and there is no gap (I3, decision 124). */
 describe('an archive that is sealed anew', () => {
   let fixture: AuditFixture
+  let bus: Bus
   let manifest: Manifest
   let objects: ObjectStore
   let table: Table<ManifestEntry>
 
   beforeEach(async () => {
     fixture = await auditFixture()
-    const { bus } = fixture
+    bus = fixture.bus
     manifest = await Manifest.open(bus)
     objects = await bus.objects(ARCHIVE_BUCKET)
     table = (await bus.table(ARCHIVE_BUCKET, z.any())) as Table<ManifestEntry>
@@ -42,12 +43,15 @@ describe('an archive that is sealed anew', () => {
     expect((await manifest.all()).map(({ k }) => k)).toEqual([0, 1, 2])
     expect(await verifyChain(manifest, objects)).toMatchObject({ ok: true, segments: SEGMENTS })
   }
+  const sealedAnew = () =>
+    until(async () => (await manifest.all()).length === SEGMENTS, { what: 'all is sealed anew', deadline_ms: 60_000 })
+  const loseObject = async (k: number) => objects.delete((await manifest.entry(k))?.object ?? 'none')
 
   it('has its gap filled by who starts next, and what stands after it stays', async () => {
     const before = await revisions()
     await table.delete(await keyOf(1))
     const next = await fixture.audit()
-    await until(async () => await manifest.entry(1), { what: 'it is sealed' })
+    await sealedAnew()
     await next.settled()
     await next.drain()
     const after = await revisions()
@@ -55,38 +59,59 @@ describe('an archive that is sealed anew', () => {
     await isWhole()
   })
 
-  it('forgets what has no objects, and keeps what another audit has sealed by then', async () => {
-    const before = await revisions()
-    const lost = (await manifest.entry(1))!
-    await objects.delete(lost.object)
-    await manifest.keepWhole(0, objects)
-    expect(await revisions()).toEqual([before[0], undefined, undefined])
-    expect(await manifest.newest()).toMatchObject({ k: 0 })
+  it('is not held up by an entry that cannot be read here: what comes is sealed', async () => {
+    const unreadable = await bus.table(ARCHIVE_BUCKET, z.object({ v: z.literal(9) }))
+    await unreadable.put(await keyOf(1), { v: 9 })
     const next = await fixture.audit()
+    await fillTo(bus, (SEGMENTS + 1) * SEGMENT_SIZE)
+    await until(async () => (await manifest.newest())?.k === SEGMENTS, { what: 'the next one is sealed' })
     await next.settled()
-    await until(async () => (await manifest.all()).length === SEGMENTS, { what: 'they are sealed anew' })
+    expect((await manifest.all()).map(({ k }) => k)).toEqual([0, 2, 3])
+  })
+
+  it('forgets what has no objects and nothing else, and then it is sealed anew', async () => {
+    const before = await revisions()
+    await loseObject(1)
+    await manifest.forgetLost(0, objects)
+    expect(await revisions()).toEqual([before[0], undefined, before[2]])
+    const next = await fixture.audit()
+    await sealedAnew()
+    await next.settled()
     const sealed = await revisions()
-    await manifest.keepWhole(0, objects)
+    await manifest.forgetLost(0, objects)
     expect(await revisions()).toEqual(sealed)
     await isWhole()
+    await loseObject(2)
+    await manifest.forgetLost(0, objects)
+    expect(await manifest.newest()).toMatchObject({ k: 1 })
   })
 
   it('forgets nothing that was sealed while it looked', async () => {
-    const entry = (await manifest.standing(2))!
+    const before = await revisions()
+    const { entry, revision } = (await manifest.standing(1))!
+    let looks = 0
     const rewritten = async () => {
-      expect(await manifest.replace(entry.entry, entry.revision)).toBe(true)
-      return (await objects.list()).filter((name) => name !== entry.entry.object)
+      const names = await objects.list()
+      if (looks++ > 0) return names
+      expect(await manifest.replace(entry, revision)).toBe(true)
+      return names.filter((name) => name !== entry.object)
     }
-    await manifest.keepWhole(0, replaced(objects, { list: rewritten }))
-    expect((await manifest.all()).map(({ k }) => k)).toEqual([0, 1, 2])
+    await manifest.forgetLost(0, replaced(objects, { list: rewritten }))
+    const after = await revisions()
+    expect([after[0], after[2]]).toEqual([before[0], before[2]])
+    expect(after[1]).toBeGreaterThan(revision)
+    expect(looks).toBe(2)
   })
 
-  it('keeps nothing where the stream begins after what is whole', async () => {
-    const lost = (await manifest.entry(1))!
-    await objects.delete(lost.index)
-    await manifest.keepWhole(2, objects)
-    expect(await manifest.all()).toEqual([])
-    expect(await manifest.newest()).toBeUndefined()
+  it.each([
+    ['begins after what is whole', [1, 2], 2, []],
+    ['begins before all of it', [0], 0, []],
+    ['goes on from it', [2], 2, [0, 1]],
+  ] as const)('where the stream %s', async (_, without, first, left) => {
+    for (const k of without) await loseObject(k)
+    await manifest.forgetLost(first, objects)
+    expect((await manifest.all()).map(({ k }) => k)).toEqual(left)
+    expect((await manifest.newest())?.k).toBe(left.at(-1))
   })
 
   it.each([OBJECTS, `KV_${ARCHIVE_BUCKET}`])('is whole after two audits lost %s and began anew, each when it saw it', async (bucket) => {
@@ -97,7 +122,7 @@ describe('an archive that is sealed anew', () => {
     await until(began, { what: 'both begin anew', deadline_ms: 60_000 })
     await untilReady(audits)
     for (const audit of audits) await audit.settled()
-    await until(async () => (await manifest.all()).length === SEGMENTS, { what: 'all is sealed anew', deadline_ms: 60_000 })
+    await sealedAnew()
     for (const audit of audits) await audit.drain()
     await isWhole()
   })

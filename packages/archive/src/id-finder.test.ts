@@ -22,8 +22,13 @@ function pagesInMap(onAdd: () => void = () => undefined): IdPages {
 }
 
 /** Of an archive that may grow. */
-function finderOf(entries: ManifestEntry[], disk?: { most: number; open: () => Promise<IdPages> }): IdFinder {
-  const manifest = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
+function finderOf(
+  archive: ManifestEntry[] | ConstructorParameters<typeof IdFinder>[0],
+  disk?: { most: number; open: () => Promise<IdPages> },
+): IdFinder {
+  const entries = Array.isArray(archive) ? archive : []
+  const list = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
+  const manifest = Array.isArray(archive) ? list : archive
   const key = (k: number) => ({ originator: 'alice', subagent: 'audit', id: `given-id-${k}` })
   const indexOf = async (k: number) =>
     k === REMOVED
@@ -51,6 +56,21 @@ it('knows those that were sealed since, whoever asks first', async () => {
   expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([1, 0])
   entries.push(entry(2))
   expect(await finder.segmentsOf('given-id-2')).toEqual([2])
+})
+
+it('knows one that was missing among the others as soon as it is sealed', async () => {
+  const sealed = new Map([0, 3, 4].map((k) => [k, entry(k)]))
+  const all = async () => [...sealed.values()].sort((a, b) => a.k - b.k)
+  const manifest = { all, entry: async (k: number) => sealed.get(k), newest: async () => (await all()).at(-1) }
+  const finder = finderOf(manifest)
+  await finder.prepare()
+  expect(await finder.speaksOf('alice/part-1')).toBe(false)
+  for (const k of [1, 5, 2]) {
+    sealed.set(k, entry(k))
+    expect(await finder.segmentsOf(`given-id-${k}`)).toEqual([k])
+    expect(await finder.speaksOf(`alice/part-${k}`)).toBe(true)
+  }
+  expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([5, 4, 3, 2, 1, 0])
 })
 
 it('an attempt that failed is gone on with, and until then nobody takes what is known for all there is', async () => {

@@ -1,5 +1,5 @@
 import { type Hashes, IdPages, lowerBound, RUN_SEGMENTS } from './id-pages.js'
-import type { Manifest } from './manifest.js'
+import { gapsIn, type Manifest } from './manifest.js'
 import { SegmentDamaged } from './segment.js'
 import { namedIn } from './segment-index.js'
 
@@ -29,6 +29,8 @@ interface Known extends Span {
 export class IdFinder {
   private readonly known = new Map<number, Known>()
   private newest = -1
+  /** Segments that were missing among the others, oldest first: who begins there seals them. */
+  private missing: number[] = []
   private ready = false
   private reading: Promise<void> | undefined
   private pages: IdPages | undefined
@@ -129,15 +131,27 @@ export class IdFinder {
       const some = entries.slice(at, at + AT_ONCE).filter(({ k }) => !this.known.has(k))
       await Promise.all(some.map((entry) => this.note(entry)))
     }
+    this.missing = gapsIn(entries)
     this.ready = true
   }
 
   private async readNewer(): Promise<void> {
     const newest = await this.manifest.newest()
+    while (this.missing[0] !== undefined && (await this.noteMissing(this.missing[0])));
     for (let k = this.newest + 1; newest && k <= newest.k; k++) {
       const entry = await this.manifest.entry(k)
       if (entry) await this.note(entry)
     }
+  }
+
+  /** False: it is missing yet. */
+  private async noteMissing(k: number): Promise<boolean> {
+    const entry = await this.manifest.entry(k)
+    if (!entry) return false
+    await this.note(entry)
+    // Two may have asked at once.
+    this.missing = this.missing.filter((one) => one !== k)
+    return true
   }
 
   private async note(entry: Spanned): Promise<void> {

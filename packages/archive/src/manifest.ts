@@ -57,6 +57,8 @@ const retentionEntry = z.object({ v: z.literal(1), retention: z.unknown() })
 const tableEntry = z.union([manifestEntry, headEntry, rebuildEntry, retentionEntry])
 
 const HEAD = 'head'
+/** Reads until replicas have what was written just now. */
+const TRIES = 20
 const REBUILD = 'rebuild'
 
 function keyOf(k: number): string {
@@ -98,7 +100,7 @@ export class Manifest {
   /** The newest sealed segment. The head is a hint that a crash may leave behind, so what follows it is tried too. */
   async newest(): Promise<ManifestEntry | undefined> {
     const hint = await this.table.get(HEAD)
-    let newest = hint && 'head' in hint.value ? await this.entry(hint.value.head) : await this.highest()
+    let newest = (hint && 'head' in hint.value ? await this.entry(hint.value.head) : undefined) ?? (await this.highest())
     while (newest) {
       const next = await this.entry(newest.k + 1)
       if (!next) return newest
@@ -128,27 +130,34 @@ export class Manifest {
     return found.sort((a, b) => a.k - b.k)
   }
 
+  /** Whether nothing stands for a segment: not an entry that cannot be read here either. */
+  async isFree(k: number): Promise<boolean> {
+    return (await this.table.bytesOf(keyOf(k)))?.data === undefined
+  }
+
   /**
-   * Where a bucket was lost, forgets what is no evidence: segments whose objects are gone, and what follows a gap, so that all the stream holds is
-   * sealed anew. `first`: the first segment of which it holds something. By revision: another audit may have begun to seal them, and its entries stay.
+   * Where a bucket was lost, forgets the segments whose objects are gone, so that all the stream holds is sealed anew; `first` is the first segment of
+   * which it holds something. By revision: another audit may have begun to seal them, and its entries stay.
    */
-  async keepWhole(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
+  async forgetLost(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
+    // A replica that is behind shows what is forgotten already.
+    for (let tries = 0; tries < TRIES; tries++) if (await this.forgetOnce(first, objects)) return
+    throw new Error('what the archive lost is not forgotten yet')
+  }
+
+  /** True: there was nothing to forget. */
+  private async forgetOnce(first: number, objects: Pick<ObjectStore, 'list'>): Promise<boolean> {
     const found: Entry<z.infer<typeof tableEntry>>[] = []
     for await (const entry of this.table.entries()) found.push(entry)
     // Asked later: an object is there before its entry.
     const there = new Set(await objects.list())
-    const standing = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value] : [])).sort((a, b) => a.k - b.k)
-    const run = unbroken(gapless(standing, first))
-    // Of what is between it and the stream's beginning nothing is left.
-    const whole = (run.at(-1)?.k ?? -1) + 1 < first ? [] : run
-    const kept = new Set(whole.map(({ k }) => keyOf(k)))
-    const newest = whole.at(-1)
-    await Promise.all(
-      found.map(({ key, value, revision }) => {
-        if (key === REBUILD || kept.has(key) || (newest && 'retention' in value)) return undefined
-        return newest && key === HEAD ? this.table.update(HEAD, { v: 1, head: newest.k }, revision) : this.table.delete(key, revision)
-      }),
-    )
+    const whole = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value.k] : []))
+    // Who had not seen yet that the list is another went on with the former one; and of what is between it and the stream nothing is left.
+    const goesOn = Math.min(...whole) <= first && first <= Math.max(...whole) + 1
+    const isLost = (value: z.infer<typeof tableEntry>) => !goesOn || ('k' in value && !isThere(value, there))
+    const lost = found.filter(({ key, value }) => key !== REBUILD && isLost(value))
+    await Promise.all(lost.map(({ key, revision }) => this.table.delete(key, revision)))
+    return lost.length === 0
   }
 
   private async highest(): Promise<ManifestEntry | undefined> {
@@ -156,17 +165,13 @@ export class Manifest {
   }
 }
 
-/** Of a sorted list what comes before its first gap; nothing where it begins after `first`. */
-export function gapless(entries: readonly ManifestEntry[], first: number): ManifestEntry[] {
-  const begin = entries[0]?.k ?? 0
-  const gap = entries.findIndex(({ k }, index) => k !== begin + index)
-  return begin > first ? [] : entries.slice(0, gap === -1 ? undefined : gap)
+/** Segments of which a sorted list has none, though it has younger ones. */
+export function gapsIn(entries: readonly Pick<ManifestEntry, 'k'>[]): number[] {
+  return entries.flatMap(({ k }, index) => range((entries[index - 1]?.k ?? k - 1) + 1, k))
 }
 
-/** As far as each goes on from the one before. */
-function unbroken(entries: readonly ManifestEntry[]): ManifestEntry[] {
-  const broken = entries.findIndex(({ chain_before }, index) => index > 0 && chain_before !== entries[index - 1]?.chain_after)
-  return entries.slice(0, broken === -1 ? undefined : broken)
+function range(from: number, to: number): number[] {
+  return Array.from({ length: Math.max(0, to - from) }, (_, n) => from + n)
 }
 
 function isThere({ object, index, removed }: ManifestEntry, objects: ReadonlySet<string>): boolean {

@@ -2,7 +2,7 @@ import {
   ARCHIVE_BUCKET,
   type Compression,
   GENESIS,
-  gapless,
+  gapsIn,
   type IndexedPass,
   Manifest,
   type ManifestEntry,
@@ -247,24 +247,27 @@ const WHAT_TO_DO =
   'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
 
 /**
- * Where an archiver goes on: at the first segment that is not sealed, or where the stream begins. Segments after a gap (the audit that began to fill it
- * ended) are met again on the way. Throws where the stream is not the archived one.
+ * Where an archiver goes on: after the newest sealed segment, or in the first gap that the stream can fill (the audit that sealed anew ended at it):
+ * segments behind that are met again on the way. Without any, where the stream begins. Throws where the stream is not the archived one.
  */
 export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ newest: ManifestEntry | undefined; from: number }> {
   const entries = await manifest.all()
   const { first, last } = await bus.bounds()
-  const archived = entries.at(-1)
-  const why = archived && (await differs(bus, archived, last))
-  if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
   const begin = segmentOf(Math.max(1, first))
-  const newest = gapless(entries, begin).at(-1)
-  return { newest, from: newest ? nextAfter(newest) : segmentRange(begin).first }
+  const archived = entries.at(-1)
+  if (!archived) return { newest: undefined, from: segmentRange(begin).first }
+  const why = await differs(bus, archived, last)
+  if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
+  for (const k of gapsIn(entries)) {
+    if (k >= begin && (await manifest.isFree(k))) return { newest: entries.find((entry) => entry.k === k - 1), from: segmentRange(k).first }
+  }
+  return { newest: archived, from: nextAfter(archived) }
 }
 
-/** Where the archive is another one: of its list stays what it has, see `Manifest.keepWhole`. */
-export async function keepWholeArchive(bus: Bus): Promise<void> {
+/** Where the archive is another one, what it lost of what its list names is forgotten. */
+export async function forgetLost(bus: Bus): Promise<void> {
   const [manifest, objects, { first }] = await Promise.all([Manifest.open(bus), bus.objects(ARCHIVE_BUCKET), bus.bounds()])
-  await manifest.keepWhole(segmentOf(Math.max(1, first)), objects)
+  await manifest.forgetLost(segmentOf(Math.max(1, first)), objects)
 }
 
 /** Undefined: the stream is the one that was archived, as far as its newest archived message says. */

@@ -4,7 +4,7 @@ import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchCon
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
-import { keepWholeArchive } from './archive.js'
+import { forgetLost } from './archive.js'
 import { beginAudit } from './audit.js'
 import { INBOX_BUCKET } from './inbox.js'
 import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
@@ -148,7 +148,7 @@ class HealingAudit implements AuditRunning {
       const renewed = [...this.renewed]
       this.renewed.clear()
       try {
-        if (renewed.some((name) => ARCHIVES.includes(name))) await keepWholeArchive(deps.bus)
+        if (renewed.some((name) => ARCHIVES.includes(name))) await forgetLost(deps.bus)
         const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
         this.take(begun)
         this.health_.did('reading', `began anew, since ${this.lost ?? `another was found of: ${renewed.join(', ')}`}`)

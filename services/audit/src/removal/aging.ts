@@ -1,4 +1,4 @@
-import { type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
+import { gapsIn, type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
 import type { Clock, Custody } from '@passover/core'
 import type { ArchiveRetention } from '../logging.js'
 import { Looking } from '../looking.js'
@@ -36,6 +36,7 @@ export class Aging {
   /** Segments that are kept, oldest first. */
   private kept: Spanned[] | undefined
   private newest = -1
+  private missing: number[] = []
   private readonly again = new Map<number, number>()
   private readonly damaged = new Damaged()
   private readonly looking: Looking
@@ -172,6 +173,10 @@ export class Aging {
       await this.finish(all)
       this.kept = all.filter(({ k, removed }) => !removed || this.damaged.has(k)).map(spanOf)
       this.newest = all.at(-1)?.k ?? -1
+      this.missing = gapsIn(all)
+    }
+    for (let entry = await this.filled(); entry; entry = await this.filled()) {
+      if (!entry.removed) this.kept = [...this.kept, spanOf(entry)].sort((a, b) => a.k - b.k)
     }
     const newest = (await manifest.newest())?.k ?? -1
     while (this.newest < newest) {
@@ -180,6 +185,14 @@ export class Aging {
       this.newest++
       if (!entry.removed) this.kept.push(spanOf(entry))
     }
+  }
+
+  /** A segment that was missing among the others, and is sealed by now. */
+  private async filled(): Promise<ManifestEntry | undefined> {
+    const [k] = this.missing
+    const entry = k === undefined ? undefined : await this.deps.manifest.entry(k)
+    if (entry) this.missing.shift()
+    return entry
   }
 
   /** What a crash left of segments that were removed. */
