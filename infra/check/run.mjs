@@ -10,6 +10,7 @@ const CHECKS = [
   ['JSON Schemas are what the zod schemas say', process.execPath, ['schemas/dist/generate.js', '--check']],
   ['openapi.json is what the gateway serves', process.execPath, ['services/gateway/dist/generate.js', '--check']],
   ['permissions.md is what the code grants', process.execPath, ['infra/setup/permissions.mjs', '--check']],
+  ['errors.md is what the code says', process.execPath, ['infra/setup/errors.mjs', '--check']],
 ]
 
 prepare()

@@ -1,14 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { permissionTable } from '@passover/bus'
-import { ROOT } from './prepare.mjs'
+import { page } from './page.mjs'
 
 /**
  * Writes infra/permissions.md: who may publish and subscribe what, as packages/bus/src/permissions.ts grants it.
- * With --check: exits 1 when the page is not what the code says. Needs a build.
+ * Needs a build.
  */
 
-const FILE = join(ROOT, 'infra', 'permissions.md')
 const PAGE = `# Permissions
 
 What the server lets each role do; everything else it refuses. Generated from \`packages/bus/src/permissions.ts\` by
@@ -20,9 +17,4 @@ that enforces this.
 ${permissionTable()}
 `
 
-if (process.argv.includes('--check')) {
-  if (readFileSync(FILE, 'utf8') === PAGE) process.exit(0)
-  process.stderr.write('infra/permissions.md is not what the code grants; run `node infra/setup/permissions.mjs`.\n')
-  process.exit(1)
-}
-writeFileSync(FILE, PAGE)
+page('permissions', PAGE)

@@ -1,0 +1,25 @@
+import { ERRORS } from '@passover/core'
+import { page } from './page.mjs'
+
+/**
+ * Writes infra/errors.md: what each error code says, as packages/core/src/errors.ts has it.
+ * Needs a build.
+ */
+
+const ROWS = Object.entries(ERRORS).map(
+  ([code, { name, sentence, action, recoverable, http, exit }]) =>
+    `| ${code} | ${name} | ${sentence} | ${action} | ${recoverable ? 'yes' : 'no'} | ${http} | ${exit} |`,
+)
+const PAGE = `# Errors
+
+What a pass, a command or a request by HTTP may fail with. Generated from \`packages/core/src/errors.ts\` by \`node infra/setup/errors.mjs\`: change it there.
+"again": whether asking once more, with a new id, can help; an error may rule that out (\`recoverable: false\`). Its \`message\` says what was wrong just then, its
+\`details\` which field, limit or policy. \`passover\` exits with the number of the last column, and under \`--json\` prints
+\`{"error":{"code","message","hint"}}\`; there \`code\` may also be \`INTERNAL\`, a fault of ours (exit code 1), and \`INTERRUPTED\`, Ctrl-C while it waited (130).
+
+| code | name | what happened | what to do | again | HTTP | exit |
+| --- | --- | --- | --- | --- | --- | --- |
+${ROWS.join('\n')}
+`
+
+page('errors', PAGE)
