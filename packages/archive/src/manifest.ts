@@ -151,9 +151,10 @@ export class Manifest {
     for await (const entry of this.table.entries()) found.push(entry)
     // Asked later: an object is there before its entry.
     const there = new Set(await objects.list())
-    const whole = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value.k] : []))
+    const whole = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value.k] : [])).sort((a, b) => a - b)
     // Who had not seen yet that the list is another went on with the former one; and of what is between it and the stream nothing is left.
-    const goesOn = Math.min(...whole) <= first && first <= Math.max(...whole) + 1
+    const [begins = Number.POSITIVE_INFINITY, ends = -1] = [whole[0], whole.at(-1)]
+    const goesOn = begins <= first && first <= ends + 1
     const isLost = (value: z.infer<typeof tableEntry>) => !goesOn || ('k' in value && !isThere(value, there))
     const lost = found.filter(({ key, value }) => key !== REBUILD && isLost(value))
     await Promise.all(lost.map(({ key, revision }) => this.table.delete(key, revision)))

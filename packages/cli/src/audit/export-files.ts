@@ -138,13 +138,13 @@ class FormerLines {
     if (path.endsWith('.jsonl') && Number.isFinite(kept.before) && existsSync(path)) this.entries = entriesIn(path)
   }
 
-  /** Those that were asked for up to then, some at a time. */
+  /** Those that were asked for up to then, some at a time; all, and the file is closed, where none comes between them any more. */
   async *upTo(time: number): AsyncGenerator<string> {
     if (!this.entries) return
     let lines: string[] = []
     for (;;) {
       this.next ??= await this.entries.next()
-      if (this.next.done || this.next.value.timestamp > time) break
+      if (this.next.done || (time < this.kept.before && this.next.value.timestamp > time)) break
       const entry = this.next.value
       this.next = undefined
       if (entry.timestamp < this.kept.before && !this.kept.isAgain(entry)) lines.push(lineOf(entry))

@@ -110,11 +110,11 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
 class Removed {
   /** Of what was asked for before that some is gone; after it all is there. */
   readonly before: number
-  private readonly segments: number[]
+  private readonly segments: ReadonlySet<number>
 
   constructor(entries: readonly ManifestEntry[]) {
     const gone = entries.filter(({ removed }) => removed)
-    this.segments = gone.map(({ k }) => k)
+    this.segments = new Set(gone.map(({ k }) => k))
     const times = gone.map(({ count, last_time }) => (count > 0 ? last_time + 1 : Number.NEGATIVE_INFINITY))
     this.before = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY)
   }
@@ -122,8 +122,13 @@ class Removed {
   /** Whether nothing of a pass can have stood in it. Of what the stream still holds nothing did. */
   async leftWhole(bus: Bus, { asked, sequences }: Found): Promise<boolean> {
     const last = sequences.at(-1) ?? 0
-    if (asked !== undefined && !this.segments.some((k) => segmentOf(asked) <= k && k <= segmentOf(last))) return true
+    if (asked !== undefined && !this.isBetween(segmentOf(asked), segmentOf(last))) return true
     return (await bus.journal.message(last)) !== undefined
+  }
+
+  private isBetween(from: number, to: number): boolean {
+    for (let k = from; k <= to; k++) if (this.segments.has(k)) return true
+    return false
   }
 }
 
