@@ -1,11 +1,10 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { ExportFiles, writeCsv } from 'passover'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 
-const ALL = Number.NEGATIVE_INFINITY
 const FEBRUARY = Date.UTC(2024, 1, 29, 23, 59, 59, 999)
 const MARCH = FEBRUARY + 1
 
@@ -26,7 +25,7 @@ const idsIn = async (month: string, session: string) =>
 /** The files of an export (spec 0 §7.2): no server is needed for them. */
 describe('exported files', () => {
   it('are one a month and session, by the month in which a pass was asked for, UTC; CSV has the months likewise', async () => {
-    await using files = new ExportFiles(folder, ALL)
+    await using files = new ExportFiles(folder)
     await files.add([entry('one', 'abc123', FEBRUARY), entry('two', 'abc123', MARCH), entry('three', 'def456', FEBRUARY)])
     await files.add([entry('four', 'abc123', MARCH)])
     await files.write('audit-summary.json', '{}\n')
@@ -56,17 +55,17 @@ describe('exported files', () => {
     const old = `${JSON.stringify(entry('old', 'abc123', FEBRUARY))}\n`
     await writeFile(path, old)
     // Not disposed: as if it had died here.
-    await new ExportFiles(folder, ALL).add([entry('new', 'abc123', FEBRUARY)])
+    await new ExportFiles(folder).add([entry('new', 'abc123', FEBRUARY)])
     expect(await readFile(path, 'utf8')).toBe(old)
     await writeFile(`${path}.1.tmp`, 'of one that writes now')
     await writeFile(`${path}.2.tmp`, 'of one that died')
     await utimes(`${path}.2.tmp`, 1, 1)
     {
-      await using broken = new ExportFiles(folder, ALL)
+      await using broken = new ExportFiles(folder)
       await broken.add([entry('new', 'abc123', FEBRUARY)])
     }
     expect(await readFile(path, 'utf8')).toBe(old)
-    await using files = new ExportFiles(folder, ALL)
+    await using files = new ExportFiles(folder)
     await files.add([entry('new', 'abc123', FEBRUARY)])
     await files.finish()
     expect(await idsIn('2024-02', 'abc123')).toEqual(['new'])
@@ -84,7 +83,7 @@ describe('exported files', () => {
     }
     await mkdir(month)
     await left('session-gone-passes.jsonl.1.tmp', 'passes.csv.1.tmp', 'notes.1.tmp')
-    await using files = new ExportFiles(folder, ALL)
+    await using files = new ExportFiles(folder)
     await files.add([entry('one', 'abc123', FEBRUARY)])
     expect((await readdir(month)).filter((name) => name.endsWith('.1.tmp'))).toEqual(['notes.1.tmp'])
     await left('session-def456-passes.jsonl.1.tmp')
@@ -93,12 +92,45 @@ describe('exported files', () => {
   })
 
   it('keep what is older than what is exported', async () => {
-    await using first = new ExportFiles(folder, ALL)
+    await using first = new ExportFiles(folder)
     await first.add([entry('older', 'abc123', FEBRUARY - 5), entry('again', 'abc123', FEBRUARY)])
     await first.finish()
-    await using second = new ExportFiles(folder, FEBRUARY)
+    await using second = new ExportFiles(folder, { before: FEBRUARY, isAgain: () => false })
     await second.add([entry('again', 'abc123', FEBRUARY)])
     await second.finish()
     expect(await idsIn('2024-02', 'abc123')).toEqual(['older', 'again'])
+  })
+
+  it('put what is written again where it was, between what stays, and lose nothing of a file that is in another order', async () => {
+    await using first = new ExportFiles(folder)
+    const [a, b, c, d, e] = [-9, -7, -7, -3, -5].map((n, at) => entry('abcde'[at] as string, 'abc123', FEBRUARY + n)) as [
+      PassOverAuditEntry,
+      PassOverAuditEntry,
+      PassOverAuditEntry,
+      PassOverAuditEntry,
+      PassOverAuditEntry,
+    ]
+    await first.add([a, b, c, d, e, entry('gone', 'abc123', FEBRUARY)])
+    await first.add([entry('kept', 'def456', FEBRUARY - 2)])
+    await first.finish()
+    await using second = new ExportFiles(folder, { before: FEBRUARY, isAgain: ({ pass_over_id }) => ['b', 'e'].includes(pass_over_id) })
+    await second.add([entry('before', 'abc123', FEBRUARY - 10), b, e])
+    await second.add([entry('new', 'abc123', FEBRUARY), entry('newest', 'abc123', FEBRUARY)])
+    await second.add([entry('between', 'def456', FEBRUARY - 3)])
+    await second.finish()
+    expect(await idsIn('2024-02', 'abc123')).toEqual(['before', 'a', 'c', 'b', 'e', 'd', 'new', 'newest'])
+    expect(await idsIn('2024-02', 'def456')).toEqual(['between', 'kept'])
+  })
+
+  it('say which line of a file that is to stay is none', async () => {
+    await using first = new ExportFiles(folder)
+    await first.add([entry('older', 'abc123', FEBRUARY - 5)])
+    const [path = ''] = await first.finish()
+    await appendFile(path, '{"timestamp":"soon"}\n')
+    await using second = new ExportFiles(folder, { before: FEBRUARY, isAgain: () => false })
+    await expect(second.add([entry('again', 'abc123', FEBRUARY)])).rejects.toMatchObject({
+      code: 'E005',
+      message: expect.stringContaining(`${path}:2 is no line of an export`),
+    })
   })
 })
