@@ -149,6 +149,7 @@ describe.runIf(isLinux)('memory', () => {
 
 describe('the end of a pass', () => {
   const STAYS = 'trap "" TERM; (trap "" TERM; sleep 300) & echo $! > $OUT/child.pid; echo $$ > $OUT/leader.pid; wait; sleep 300'
+  const KILLS = 'sleep 300 & echo $! > $OUT/hasty-child.pid; echo $$ > $OUT/hasty.pid; kill -KILL $PPID; sleep 300'
   const gone = () => until('command and child are gone', () => !isAlive(pidIn('leader.pid')) && !isAlive(pidIn('child.pid')))
   const there = () => until('the command runs', () => isAlive(pidIn('leader.pid')) && isAlive(pidIn('child.pid')))
 
@@ -165,6 +166,17 @@ describe('the end of a pass', () => {
     worker.kill('SIGKILL')
     await gone()
     await using _again = await working('killed', 'echo again')
+    expect((await asked).output?.output).toBe('again\n')
+  })
+
+  // Fails where a command begins before its group is told: it is as quick as can be.
+  it('by a kill of the worker in the moment in which its first command begins leaves no orphan either', async () => {
+    const once = `if [ -e $OUT/hasty.pid ]; then echo again; else ${KILLS}; fi`
+    await using _worker = await working('hasty', once)
+    const asked = ask('hasty', { timeout_ms: 120_000 })
+    await until('it ran', () => existsSync(join(out.path, 'hasty.pid')))
+    await until('command and child are gone', () => !isAlive(pidIn('hasty.pid')) && !isAlive(pidIn('hasty-child.pid')))
+    await using _again = await working('hasty', once)
     expect((await asked).output?.output).toBe('again\n')
   })
 })

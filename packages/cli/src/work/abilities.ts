@@ -43,7 +43,7 @@ export class Abilities {
     for (const mode of modes) {
       const hold = { ...wants, mode }
       const command = ['sh', '-c', proofOf(wants), 'passover']
-      if (await this.#succeeds(launchOf({ command, directory: this.#directory, hold, tied: false }))) return hold
+      if (await this.#succeeds(launchOf({ command, directory: this.#directory, hold, tied: false, gated: false }))) return hold
     }
     return undefined
   }

@@ -1,4 +1,5 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { type Readable, Writable } from 'node:stream'
 
 export interface ChildOptions {
   command: string[]
@@ -11,9 +12,16 @@ export interface ChildOptions {
   /** Most bytes of stdout that are kept; a command that writes more is killed. */
   max_output_bytes: number
   /** What is done about it while it runs: told its process id, which is its group's. */
-  attend?(leader: number): Disposable[]
+  attend?(leader: number): Attending
+  /** The command waits for a line on its descriptor 3: it is written when what attends it is ready. */
+  gated: boolean
   /** Each line of the command's stderr as it comes. */
   onStderr(line: string): void
+}
+
+export interface Attending {
+  ready: Promise<void>
+  ends: Disposable[]
 }
 
 export interface ChildEnd {
@@ -35,11 +43,12 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     const child = spawn(program, args, {
       cwd: options.cwd,
       env: options.env,
-      stdio: ['pipe', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe', options.gated ? 'pipe' : 'ignore'],
       detached: process.platform !== 'win32',
-    })
+    }) as ChildProcessWithoutNullStreams
     const group = killer(child.pid, options.kill_after_ms)
-    const attending = child.pid === undefined ? [] : (options.attend?.(child.pid) ?? [])
+    const attending = child.pid === undefined ? undefined : options.attend?.(child.pid)
+    void Promise.resolve(attending?.ready).then(() => open(child.stdio[3]))
     const output = collect(options.max_output_bytes, () => group.kill('SIGKILL'))
     const errors = lines(options.onStderr)
     const onAbort = () => group.end()
@@ -53,7 +62,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     const settle = () => {
       options.signal.removeEventListener('abort', onAbort)
       group.done()
-      for (const one of attending) one[Symbol.dispose]()
+      for (const one of attending?.ends ?? []) one[Symbol.dispose]()
     }
     child.once('error', (error) => {
       settle()
@@ -69,6 +78,13 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
       resolve({ exit, signal, stdout: output.text(), stderr: errors.tail(), overflowed: output.overflowed() })
     })
   })
+}
+
+/** One that ended before closes it. */
+function open(gate: Writable | Readable | null | undefined): void {
+  if (!(gate instanceof Writable)) return
+  gate.on('error', () => {})
+  gate.end('\n')
 }
 
 const running = new Set<number>()

@@ -4,7 +4,8 @@ import { changesBetween } from './fingerprint.js'
 import { familyOf } from './proc.js'
 
 const COMMAND = ['/bin/agent', '--flag', 'a b']
-const launch = (more: Partial<Parameters<typeof launchOf>[0]> = {}) => launchOf({ command: COMMAND, directory: '/p', tied: true, ...more })
+const launch = (more: Partial<Parameters<typeof launchOf>[0]> = {}) =>
+  launchOf({ command: COMMAND, directory: '/p', tied: true, gated: false, ...more })
 /** Where each program of the chain stands, the command last. */
 const programs = (line: string[]) => line.filter((word) => ['sh', 'unshare', 'setpriv', '/bin/agent'].includes(word))
 

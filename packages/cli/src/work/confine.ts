@@ -21,6 +21,8 @@ export interface Launch {
   tied: boolean
   /** A cgroup of its own that the command enters first. */
   cgroup?: string | undefined
+  /** It waits for a line on its descriptor 3 before it begins, and does not begin where none comes. */
+  gated: boolean
   /** Most bytes of private memory that a single process may ask for: a stop for what is faster than the watch. */
   data_bytes?: number | undefined
 }
@@ -36,6 +38,7 @@ exec "$@"`
 /** A network of its own, in which it can talk to itself where \`ip\` is there. */
 const LOOPBACK = `ip link set lo up 2>/dev/null; exec "$@"`
 const ENTER = `g=$1; shift; echo $$ > "$g/cgroup.procs" || { echo "${NAME}: no place in the cgroup $g" >&2; exit 125; }; exec "$@"`
+const GATE = `read -r _ <&3 || exit 125; exec 3<&-; exec "$@"`
 const LIMIT = `ulimit -d "$1" 2>/dev/null; shift; exec "$@"`
 
 /** What would let root undo its hold: mounts, other processes' namespaces, devices. */
@@ -43,7 +46,7 @@ const KEYS_OF_ROOT = ['sys_admin', 'sys_ptrace', 'sys_module', 'sys_rawio', 'sys
 
 /** The command line that runs a command under its hold. Every step runs the next in its own place: no process more, and one process id. Pure. */
 export function launchOf(launch: Launch): string[] {
-  const { command, directory, hold, tied, cgroup, data_bytes } = launch
+  const { command, directory, hold, tied, gated, cgroup, data_bytes } = launch
   const line = [...command]
   line.unshift(...privilegesOf(hold, tied))
   if (hold?.read_only) line.unshift('sh', '-c', READ_ONLY, NAME, directory)
@@ -51,6 +54,7 @@ export function launchOf(launch: Launch): string[] {
   if (hold) line.unshift('unshare', ...namespacesOf(hold), '--')
   if (data_bytes !== undefined) line.unshift('sh', '-c', LIMIT, NAME, String(Math.ceil(data_bytes / 1024)))
   if (cgroup !== undefined) line.unshift('sh', '-c', ENTER, NAME, cgroup)
+  if (gated) line.unshift('sh', '-c', GATE, NAME)
   return line
 }
 

@@ -1,7 +1,7 @@
 import { WorkError } from '@passover/sdk'
 import { Abilities } from './abilities.js'
 import { type Cgroup, cgroupParent, makeCgroup } from './cgroup.js'
-import { type ChildEnd, type ChildOptions, runChild } from './child.js'
+import { type Attending, type ChildEnd, type ChildOptions, runChild } from './child.js'
 import { type Hold, launchOf, type Wants } from './confine.js'
 import { changesBetween, fingerprint } from './fingerprint.js'
 import { Guardian } from './guardian.js'
@@ -32,7 +32,7 @@ export interface HeldEnd {
   enforced: string[]
 }
 
-type Command = Omit<ChildOptions, 'attend' | 'env'> & { env: (held: Held) => NodeJS.ProcessEnv }
+type Command = Omit<ChildOptions, 'attend' | 'env' | 'gated'> & { env: (held: Held) => NodeJS.ProcessEnv }
 
 /** Runs commands under what their passes may do, as far as this system can see to it; says once what it cannot. */
 export class HeldRuns {
@@ -67,20 +67,24 @@ export class HeldRuns {
     const limit_bytes = bounds.memory_mb === undefined ? undefined : bounds.memory_mb * MB
     const cgroup = limit_bytes === undefined ? undefined : this.#cgroup(limit_bytes)
     let exceeded: Exceeded | undefined
-    const attend = (leader: number): Disposable[] => [
-      this.#guardian.guard(leader),
-      ...(limit_bytes === undefined || cgroup ? [] : [this.#memory.watch({ leader, limit_bytes, onExceeded: (by) => (exceeded = by) })]),
-    ]
+    const attend = (leader: number): Attending => {
+      const guarded = this.#guardian.guard(leader)
+      const watched =
+        limit_bytes === undefined || cgroup ? [] : [this.#memory.watch({ leader, limit_bytes, onExceeded: (by) => (exceeded = by) })]
+      return { ready: guarded.told, ends: [guarded, ...watched] }
+    }
+    const gated = await this.#guardian.begin()
     const line = launchOf({
       command: command.command,
       directory: this.#directory,
       hold,
       tied: await this.#abilities.tied(),
+      gated,
       cgroup: cgroup?.path,
       data_bytes: limit_bytes === undefined || process.platform !== 'linux' ? undefined : limit_bytes * ASKED_TIMES + ASKED_MORE,
     })
     try {
-      const end = await runChild({ ...command, command: line, env: command.env({ enforced }), attend })
+      const end = await runChild({ ...command, command: line, env: command.env({ enforced }), attend, gated })
       if (limit_bytes !== undefined && cgroup?.exceeded().killed) {
         exceeded = { limit_bytes, measured_bytes: cgroup.exceeded().peak_bytes ?? limit_bytes }
       }
