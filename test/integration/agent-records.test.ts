@@ -1,4 +1,4 @@
-import { agentStanding, type Bus, decode, keepAgent, openBus, removeAgent, type Table, tellAgent } from '@passover/bus'
+import { AgentRecords, type Bus, decode, openBus, type Table, type Timing } from '@passover/bus'
 import { type AgentBody, type AgentRecord, agentRecord } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -12,6 +12,7 @@ const ROUNDS = 8
 describe('records of agents', () => {
   let bus: Bus
   let table: Table<AgentRecord>
+  let records: AgentRecords
   let disposed: AsyncDisposable[] = []
   let made = 0
 
@@ -20,6 +21,7 @@ describe('records of agents', () => {
     bus = await openBus({ servers: nats.servers, identity: 'passover' })
     await bus.ensureTopology()
     table = await bus.table('agents', agentRecord)
+    records = new AgentRecords(bus, table)
     disposed = [bus, nats]
   })
   afterAll(async () => {
@@ -30,10 +32,10 @@ describe('records of agents', () => {
     agentRecord.parse({ name, roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: 1, description })
 
   async function write(name: string, description: string) {
-    const { revision: over } = await agentStanding(table, name)
+    const { revision: over } = await records.standing(name)
     return {
-      tell: () => tellAgent(bus, name, record(name, description)),
-      keep: (through = table) => keepAgent(bus, through, { record: record(name, description), over }),
+      tell: () => records.tell(name, record(name, description)),
+      keep: (through = table) => new AgentRecords(bus, through).keep({ record: record(name, description), over }),
     }
   }
 
@@ -69,16 +71,26 @@ describe('records of agents', () => {
     return found
   }
 
+  const quickly: Timing = {
+    wall: () => Date.now(),
+    monotonic: () => performance.now(),
+    chance: () => 0,
+    after: (_, fn) => {
+      const soon = setImmediate(fn)
+      return { [Symbol.dispose]: () => clearImmediate(soon) }
+    },
+  }
+
   const standing = async (name: string) => (await table.get(name))?.value.description
 
   test('who is second tells again what stands', async () => {
     const name = `agent-${made++}`
     await written(name, 'first')
     const slow = await write(name, 'slow')
-    await tellAgent(bus, name, record(name, 'quick'))
+    await records.tell(name, record(name, 'quick'))
     await slow.tell()
-    const { revision: over } = await agentStanding(table, name)
-    expect(await keepAgent(bus, table, { record: record(name, 'quick'), over })).toBe('kept')
+    const { revision: over } = await records.standing(name)
+    expect(await records.keep({ record: record(name, 'quick'), over })).toBe('kept')
     expect(await slow.keep()).toBe('lost')
     expect(await standing(name)).toBe('quick')
     expect(await told(name)).toEqual(['first', 'quick', 'slow', 'quick'])
@@ -98,7 +110,7 @@ describe('records of agents', () => {
     const [unknown, removed] = [await write(name, 'unknown'), `agent-${made++}`]
     await unknown.tell()
     await written(name, 'first')
-    expect(await removeAgent(bus, table, name)).toMatchObject({ kind: 'stored' })
+    expect(await records.remove(name)).toMatchObject({ kind: 'stored' })
     expect(await unknown.keep()).toBe('lost')
     expect(await standing(name)).toBeUndefined()
     expect(await told(name)).toEqual(['unknown', 'first', undefined, undefined])
@@ -106,7 +118,7 @@ describe('records of agents', () => {
 
     await written(removed, 'first')
     const late = await write(removed, 'late')
-    await removeAgent(bus, table, removed)
+    await records.remove(removed)
     await late.tell()
     expect(await late.keep()).toBe('lost')
     expect(await standing(removed)).toBeUndefined()
@@ -121,22 +133,20 @@ describe('records of agents', () => {
     expect(await late.keep(disturbed('bytesOf', () => written(name, 'other')))).toBe('lost')
     expect(await told(name)).toEqual(['quick', 'late', 'other', 'quick', 'other'])
     expect(
-      await removeAgent(
+      await new AgentRecords(
         bus,
         disturbed('delete', () => written(name, 'third')),
-        name,
-      ),
+      ).remove(name),
     ).toMatchObject({ kind: 'stored' })
     expect(await standing(name)).toBeUndefined()
     expect((await told(name)).slice(-3)).toEqual([undefined, 'third', undefined])
     // One that was not there.
     const never = `agent-${made++}`
     expect(
-      await removeAgent(
+      await new AgentRecords(
         bus,
         disturbed('delete', () => written(never, 'first')),
-        never,
-      ),
+      ).remove(never),
     ).toMatchObject({ kind: 'stored' })
     expect([await standing(never), ...(await told(never))]).toEqual([undefined, undefined, 'first', undefined])
   })
@@ -157,9 +167,11 @@ describe('records of agents', () => {
     const late = await write(name, 'late')
     await written(name, 'quick')
     const silent = replaced(bus, { publish: async () => ({ kind: 'unknown', description: 'no answer' }) })
-    const { revision } = await agentStanding(table, name)
-    expect(await keepAgent(silent, table, { record: record(name, 'late'), over: revision - 1 })).toBe('untold')
-    expect((await agentStanding(table, name)).revision).toBe(revision)
+    const { revision } = await records.standing(name)
+    const nobodyHasIt = replaced(table, { bytesOf: async () => undefined })
+    expect(await new AgentRecords(bus, nobodyHasIt, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
+    expect(await new AgentRecords(silent, table, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
+    expect((await records.standing(name)).revision).toBe(revision)
     expect(await late.keep()).toBe('lost')
   })
 
@@ -171,14 +183,14 @@ describe('records of agents', () => {
     await late.tell()
     expect(await late.keep()).toBe('lost')
     expect(await newer.get(name)).toMatchObject({ value: { v: 2 }, revision })
-    expect(await agentStanding(table, name)).toMatchObject({ isUnreadable: true, revision })
+    expect(await records.standing(name)).toMatchObject({ isUnreadable: true, revision })
     expect(await told(name)).toEqual(['late'])
   })
 
   test(`the last word of ${WRITERS} who write and take out at once is what stands`, async () => {
     const names = Array.from({ length: ROUNDS }, () => `agent-${made++}`)
     const one = async (name: string, n: number) => {
-      if (n % 3 === 2) return void (await removeAgent(bus, table, name))
+      if (n % 3 === 2) return void (await records.remove(name))
       const writing = await write(name, `by ${n}`)
       await writing.tell()
       await writing.keep()

@@ -129,12 +129,15 @@ describe('audit: archive retention', () => {
     const beside = await story('beside').whole()
     await fillTo(bus, SEGMENT_SIZE)
     const gone = await story('gone').whole()
+    // That an older one was applied is in what goes, too.
+    await beside.applied('maria')
     await fillTo(bus, 2 * SEGMENT_SIZE)
     held.push(await story('held', { session_id: 'disputed' }).whole())
     const later = await story('later').whole()
     await audit.settled()
     const [all, disputed] = [await lines('session-1'), await lines('disputed')]
     expect(idsOf(all)).toEqual([beside, gone, later].map(({ key }) => key.id))
+    expect(JSON.parse(all[0] ?? '')).toMatchObject({ applied: true, applied_by: 'maria' })
     await doneTo(audit, 2)
     await keeps(1_000 / DAY_MS)
     await until(async () => (await removed()).length === 1, { what: 'what nobody holds is removed', deadline_ms: 60_000 })

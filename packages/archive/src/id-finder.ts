@@ -137,21 +137,19 @@ export class IdFinder {
 
   private async readNewer(): Promise<void> {
     const newest = await this.manifest.newest()
-    while (this.missing[0] !== undefined && (await this.noteMissing(this.missing[0])));
+    for (const k of this.missing) await this.noteMissing(k)
     for (let k = this.newest + 1; newest && k <= newest.k; k++) {
       const entry = await this.manifest.entry(k)
       if (entry) await this.note(entry)
+      else if (!this.missing.includes(k)) this.missing = [...this.missing, k]
     }
   }
 
-  /** False: it is missing yet. */
-  private async noteMissing(k: number): Promise<boolean> {
+  private async noteMissing(k: number): Promise<void> {
     const entry = await this.manifest.entry(k)
-    if (!entry) return false
+    if (!entry) return
     await this.note(entry)
-    // Two may have asked at once.
     this.missing = this.missing.filter((one) => one !== k)
-    return true
   }
 
   private async note(entry: Spanned): Promise<void> {

@@ -10,7 +10,7 @@
  * I7  Nothing that someone else configured is changed.
  */
 
-export { type AgentKept, type AgentStanding, agentStanding, keepAgent, removeAgent, tellAgent } from './agent-records.js'
+export { type AgentKept, AgentRecords, type AgentStanding } from './agent-records.js'
 export { API_ERROR, type ApiReply } from './api.js'
 export type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
 export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource } from './bus-deliveries.js'

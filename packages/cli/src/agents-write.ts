@@ -1,4 +1,4 @@
-import { agentStanding, type Bus, keepAgent, type Outcome, removeAgent, tellAgent } from '@passover/bus'
+import { AgentRecords, type Bus, type Outcome } from '@passover/bus'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { askList, requireCompiling } from '@passover/sdk/people'
 import { type AgentChange, changedRecord } from './agents-record.js'
@@ -16,21 +16,21 @@ export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
 
 /** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what (DESIGN §2). */
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
-  const table = await bus.table('agents', agentRecord)
-  const { record: before, revision: over, isUnreadable } = await agentStanding(table, change.name)
+  const records = new AgentRecords(bus, await bus.table('agents', agentRecord))
+  const { record: before, revision: over, isUnreadable } = await records.standing(change.name)
   if (isUnreadable)
     throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
   const record = changedRecord(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
-  stored(await tellAgent(bus, record.name, record))
-  if ((await keepAgent(bus, table, { record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
+  stored(await records.tell(record.name, record))
+  if ((await records.keep({ record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
   return { record, before }
 }
 
 /** Takes an agent out of the registry: passes to it are refused from then on. */
 export async function takeOut(bus: Bus, name: string): Promise<void> {
-  stored(await removeAgent(bus, await bus.table('agents', agentRecord), name))
+  stored(await new AgentRecords(bus, await bus.table('agents', agentRecord)).remove(name))
 }
 
 /** Open passes to an agent; `more`: there are more than are told. */

@@ -20,6 +20,7 @@ import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { CustodyWatch } from './removal/custody-watch.js'
 import { requestId } from './request-notes.js'
+import { deletedTo } from './retention-state.js'
 
 export interface ArchiverDeps {
   bus: Bus
@@ -247,8 +248,8 @@ const WHAT_TO_DO =
   'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
 
 /**
- * Where an archiver goes on: after the newest sealed segment, or in the first gap that the stream can fill (the audit that sealed anew ended at it):
- * segments behind that are met again on the way. Without any, where the stream begins. Throws where the stream is not the archived one.
+ * Where an archiver goes on: after the newest sealed segment, or in the first gap that the stream can fill (the audit that sealed anew ended at it;
+ * nothing was deleted of it): segments behind that are met again on the way. Without any, where the stream begins. Throws where the stream is not the archived one.
  */
 export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ newest: ManifestEntry | undefined; from: number }> {
   const entries = await manifest.all()
@@ -258,8 +259,10 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
   if (!archived) return { newest: undefined, from: segmentRange(begin).first }
   const why = await differs(bus, archived, last)
   if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
+  const whole_from = Math.max(begin, (await deletedTo(bus)) ?? 0)
   for (const k of gapsIn(entries)) {
-    if (k >= begin && (await manifest.isFree(k))) return { newest: entries.find((entry) => entry.k === k - 1), from: segmentRange(k).first }
+    if (k >= whole_from && (await manifest.isFree(k)))
+      return { newest: entries.find((entry) => entry.k === k - 1), from: segmentRange(k).first }
   }
   return { newest: archived, from: nextAfter(archived) }
 }

@@ -31,6 +31,12 @@ export interface Waiting {
 const STATE = 'retention.state'
 const WAITING = 'retention.waiting'
 
+/** Segments before that may have lost messages to the deleter, of any audit; undefined: nobody deleted yet. */
+export async function deletedTo(bus: Bus): Promise<number | undefined> {
+  const found = await (await bus.table(ARCHIVE_BUCKET, entry)).get(STATE)
+  return found && 'next' in found.value.retention ? found.value.retention.next : undefined
+}
+
 /**
  * How far the deleter has come, in the manifest's bucket: which segment is next, which process deletes (one at a time; two for a moment
  * are harmless, since a deletion is of one message and says how it went), and what had to be left behind.

@@ -1,4 +1,4 @@
-import type { Bus } from '@passover/bus'
+import type { Bus, Timing } from '@passover/bus'
 import type { Clock, Tracing } from '@passover/core'
 import type { Random } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -14,4 +14,14 @@ export interface DispatcherDeps {
   /** Where spans go; absent: nowhere. */
   tracing?: Tracing
   faults?: Faults
+}
+
+/** What waits in packages/bus waits by the dispatcher's clock, too. */
+export function timingOf({ clock, random }: DispatcherDeps): Timing {
+  return {
+    wall: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    after: (ms, fn) => clock.after(ms, fn),
+    chance: () => (random.bytes(1)[0] ?? 0) / 256,
+  }
 }

@@ -1,6 +1,6 @@
-import { type PolicyStand, PolicyStore, type Timing } from '@passover/bus'
+import { type PolicyStand, PolicyStore } from '@passover/bus'
 import type { PassOverPreferences, PolicyVersion } from '@passover/schemas'
-import type { DispatcherDeps } from './deps.js'
+import { type DispatcherDeps, timingOf } from './deps.js'
 
 /** A version that was published and is not in force is its author's affair for so long; then a dispatcher puts it there. */
 const GRACE_MS = 1_500
@@ -173,15 +173,5 @@ export class LivePolicy implements AsyncDisposable {
     this.#current = { version, document }
     this.#published = published
     this.#deps.log.info({ version, by, reason }, 'policy in force')
-  }
-}
-
-/** The store waits by the dispatcher's clock, too. */
-function timingOf({ clock, random }: DispatcherDeps): Timing {
-  return {
-    wall: () => clock.now(),
-    monotonic: () => clock.monotonic(),
-    after: (ms, fn) => clock.after(ms, fn),
-    chance: () => (random.bytes(1)[0] ?? 0) / 256,
   }
 }

@@ -1,4 +1,3 @@
-import { agentStanding } from '@passover/bus'
 import { passError } from '@passover/core'
 import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
@@ -14,7 +13,7 @@ const TRIES = 5
 export async function registerDelivery(context: Context, name: string): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
   for (let tries = 0; tries < TRIES; tries++) {
-    const { record: present, revision: over, isUnreadable } = await agentStanding(registry.table, name)
+    const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name)
     if (isUnreadable) break
     if (present?.durable_returns) {
       await deps.bus.ensureReturns(name, present.durable_returns.from)
@@ -26,10 +25,13 @@ export async function registerDelivery(context: Context, name: string): Promise<
         passError('E013', `returns do not wait for "${name}": a person lets them by \`passover agents set ${name} --durable-returns\``),
       )
     }
-    const record = asking(name, present, { from: (await deps.bus.bounds()).last + 1, now: deps.clock.now() })
-    if (!(await tell(deps, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+    const from = (await deps.bus.bounds()).last + 1
+    const record = asking(name, present, { from, now: deps.clock.now() })
+    if (!(await tell(context, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
     // Somebody else may have been faster, with the same or something else that stands.
-    await keep(context, { record, over })
+    if ((await keep(context, { record, over })) !== 'kept') continue
+    await deps.bus.ensureReturns(name, from)
+    return { ok: true }
   }
   return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }

@@ -1,7 +1,7 @@
-import { type Bus, decode, type Table } from '@passover/bus'
+import { AgentRecords, type Bus, decode, type Table } from '@passover/bus'
 import { type AgentRecord, agentBody, agentName, agentRecord, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
-import type { DispatcherDeps } from './deps.js'
+import { type DispatcherDeps, timingOf } from './deps.js'
 
 /** A name that nobody registered is not looked up again for so long: an unknown originator may ask often. */
 const UNKNOWN_MS = 1_000
@@ -14,6 +14,7 @@ export type OnReturnsLeft = (name: string) => void
 /** The agents, as the bucket `agents` has them: watched, and read once where another dispatcher may have just written. */
 export class Registry implements AsyncDisposable {
   readonly table: Table<AgentRecord>
+  readonly writes: AgentRecords
   readonly #records = new Map<string, AgentRecord>()
   /** Names that are not registered, until when (server ms). */
   readonly #unknown = new Map<string, number>()
@@ -28,6 +29,7 @@ export class Registry implements AsyncDisposable {
 
   private constructor(deps: DispatcherDeps, table: Table<AgentRecord>) {
     this.table = table
+    this.writes = new AgentRecords(deps.bus, table, timingOf(deps))
     this.#now = () => deps.clock.now()
     this.#log = deps.log
   }

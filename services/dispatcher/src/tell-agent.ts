@@ -1,15 +1,15 @@
-import { type AgentKept, keepAgent, tellAgent } from '@passover/bus'
+import type { AgentKept } from '@passover/bus'
 import type { AgentRecord, PassError, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
 
 /** A record's event is stored before the record, so that the stream alone tells who could do what. False: it was not. */
-export async function tell({ bus }: Context['deps'], record: AgentRecord): Promise<boolean> {
-  return (await tellAgent(bus, record.name, record)).kind === 'stored'
+export async function tell({ registry }: Context, record: AgentRecord): Promise<boolean> {
+  return (await registry.writes.tell(record.name, record)).kind === 'stored'
 }
 
 /** The record, over the revision that it was made from. */
 export async function keep({ deps, registry }: Context, change: { record: AgentRecord; over: number }): Promise<AgentKept> {
-  const kept = await keepAgent(deps.bus, registry.table, change)
+  const kept = await registry.writes.keep(change)
   if (kept === 'untold')
     deps.log.warn({ agent: change.record.name }, 'the stream may tell of another record than stands: change the agent once more')
   return kept

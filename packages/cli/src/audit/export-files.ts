@@ -46,7 +46,10 @@ export class ExportFiles implements AsyncDisposable {
     return this.drafts.size
   }
 
-  /** Appends entries, oldest first, to the files of their months and sessions, between the lines that stay there. */
+  /**
+   * Appends entries, oldest first, to the files of their months and sessions, between the lines that stay there. One that is as old as those, and not
+   * written again, is left out where its file has a line for it.
+   */
   async add(entries: readonly PassOverAuditEntry[]): Promise<void> {
     const byPath = new Map<string, PassOverAuditEntry[]>()
     for (const entry of entries) {
@@ -89,6 +92,7 @@ export class ExportFiles implements AsyncDisposable {
   private async append({ path, former }: Draft, entries: readonly PassOverAuditEntry[]): Promise<void> {
     let text = ''
     for (const entry of entries) {
+      if (await former.hasBetter(entry)) continue
       for await (const lines of former.upTo(entry.timestamp)) {
         await appendFile(path, text + lines)
         text = ''
@@ -131,11 +135,21 @@ class FormerLines {
   private readonly entries: AsyncGenerator<PassOverAuditEntry> | undefined
   private next: IteratorResult<PassOverAuditEntry, unknown> | undefined
 
+  private lines: Promise<ReadonlySet<string>> | undefined
+
   constructor(
-    path: string,
+    private readonly path: string,
     private readonly kept: KeptLines,
   ) {
     if (path.endsWith('.jsonl') && Number.isFinite(kept.before) && existsSync(path)) this.entries = entriesIn(path)
+  }
+
+  /** Whether a line stays that knows more. */
+  async hasBetter(entry: PassOverAuditEntry): Promise<boolean> {
+    const { before, isAgain } = this.kept
+    if (!this.entries || entry.timestamp >= before || isAgain(entry)) return false
+    this.lines ??= keysIn(this.path)
+    return (await this.lines).has(lineKey(entry))
   }
 
   /** Those that were asked for up to then, some at a time; all, and the file is closed, where none comes between them any more. */
@@ -158,6 +172,17 @@ class FormerLines {
   async close(): Promise<void> {
     await this.entries?.return(undefined)
   }
+}
+
+/** Which pass a line is of: an id may be used again. */
+export function lineKey({ originating_agent, subagent, pass_over_id, timestamp }: PassOverAuditEntry): string {
+  return JSON.stringify([originating_agent, subagent, pass_over_id, timestamp])
+}
+
+async function keysIn(path: string): Promise<ReadonlySet<string>> {
+  const keys = new Set<string>()
+  for await (const entry of entriesIn(path)) keys.add(lineKey(entry))
+  return keys
 }
 
 function lineOf(entry: PassOverAuditEntry): string {

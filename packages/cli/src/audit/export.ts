@@ -13,7 +13,7 @@ import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
 import type { ExportFlags } from './export-command.js'
-import { ExportFiles, type KeptLines, writeCsv } from './export-files.js'
+import { ExportFiles, type KeptLines, lineKey, writeCsv } from './export-files.js'
 import { monthOf } from './session-file.js'
 import { type AuditSummary, type ExportedPass, Summing } from './summary.js'
 
@@ -89,8 +89,11 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
     const found = await exported(walked, { session: wanted.session, since, check, rules })
     const noted = found.filter(({ sequences }) => sequences.some((sequence) => logged.at(sequence)))
     const passes: Found[] = []
-    for (const one of noted) if (one.entry.timestamp >= removed.before || (await removed.leftWhole(bus, one))) passes.push(one)
-    for (const { entry } of passes) if (entry.timestamp < removed.before) again.add(lineKey(entry))
+    for (const one of noted) {
+      const stands = one.entry.timestamp < removed.before ? await removed.standing(bus, one) : 'beside'
+      if (stands !== 'in part') passes.push(one)
+      if (stands === 'in stream') again.add(lineKey(one.entry))
+    }
     told.passes += passes.length
     told.unlogged += found.length - noted.length
     if (passes.length > 0) await spool.add(Buffer.from(JSON.stringify(passes)))
@@ -99,8 +102,10 @@ export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: s
   }
   // What is older than the archive itself stays as it was exported when it was there.
   const lost = oldest && oldest.sequence > 0 ? (oldest.time ?? 0) : Number.NEGATIVE_INFINITY
+  // What went while it was read, too.
+  const { before } = new Removed(await manifest.all())
   const kept = {
-    before: Math.max(since, lost, removed.before),
+    before: Math.max(since, lost, before),
     isAgain: (entry: PassOverAuditEntry) => again.size > 0 && again.has(lineKey(entry)),
   }
   return { ...(await written(spool, wanted, kept)), unlogged: told.unlogged }
@@ -119,21 +124,20 @@ class Removed {
     this.before = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY)
   }
 
-  /** Whether nothing of a pass can have stood in it. Of what the stream still holds nothing did. */
-  async leftWhole(bus: Bus, { asked, sequences }: Found): Promise<boolean> {
+  /**
+   * Of a pass from before: what the stream still holds of nothing went, and its line is written again. Of another one something may have gone, of what came
+   * after its end at least: the line that it has stays, and one is written where it has none, unless some of what is between was removed.
+   */
+  async standing(bus: Bus, { asked, sequences }: Found): Promise<'in stream' | 'beside' | 'in part'> {
     const last = sequences.at(-1) ?? 0
-    if (asked !== undefined && !this.isBetween(segmentOf(asked), segmentOf(last))) return true
-    return (await bus.journal.message(last)) !== undefined
+    if ((await bus.journal.message(last)) !== undefined) return 'in stream'
+    return asked === undefined || this.isBetween(segmentOf(asked), segmentOf(last)) ? 'in part' : 'beside'
   }
 
   private isBetween(from: number, to: number): boolean {
     for (let k = from; k <= to; k++) if (this.segments.has(k)) return true
     return false
   }
-}
-
-function lineKey({ originating_agent, subagent, pass_over_id, timestamp }: PassOverAuditEntry): string {
-  return JSON.stringify([originating_agent, subagent, pass_over_id, timestamp])
 }
 
 async function* everyPass(bus: Bus, manifest: Manifest, rules: JournalRules): AsyncGenerator<Walked> {
@@ -181,9 +185,8 @@ async function written(spool: Spool, wanted: ExportWanted, kept: KeptLines): Pro
     const passes = JSON.parse(block.toString('utf8')) as ExportedPass[]
     const counted = passes.filter(({ entry }) => entry.timestamp >= kept.before)
     for (const pass of counted) summing.add(pass)
-    const shown = passes.filter((pass) => pass.entry.timestamp >= kept.before || kept.isAgain(pass.entry)).map(({ entry }) => entry)
-    for (const { timestamp } of shown) months.add(monthOf(timestamp))
-    await files.add(shown)
+    for (const { entry } of passes) months.add(monthOf(entry.timestamp))
+    await files.add(passes.map(({ entry }) => entry))
   }
   const summary = { ...summing.told(), ...(Number.isFinite(kept.before) ? { counted_since: kept.before } : {}) }
   if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`)

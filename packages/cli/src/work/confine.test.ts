@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { launchOf } from './confine.js'
+import { launchOf, passesShell } from './confine.js'
 import { changesBetween } from './fingerprint.js'
 import { familyOf } from './proc.js'
 
@@ -29,6 +29,21 @@ describe('the command line of a held command', () => {
     expect(line).not.toContain('--user')
     expect(line).not.toContain('--net')
     expect(line.find((word) => word.startsWith('--bounding-set='))).toMatch(/-sys_admin,-sys_ptrace/)
+  })
+
+  it('waits before all else where it is to', () => {
+    expect(launch({ tied: false, gated: true })).toEqual([
+      'sh',
+      '-c',
+      expect.stringMatching(/^read .* <&3 .*exec 3<&-/),
+      'passover',
+      ...COMMAND,
+    ])
+  })
+
+  it('is not made to wait by a shell that would take something of its environment', () => {
+    expect(passesShell({ PATH: '/bin', _A1: '' })).toBe(true)
+    for (const name of ['spring.datasource.url', 'BASH_FUNC_f%%', '1A', '']) expect(passesShell({ PATH: '/bin', [name]: 'x' })).toBe(false)
   })
 
   it('enters its cgroup and its limit before all else', () => {

@@ -44,6 +44,11 @@ const LIMIT = `ulimit -d "$1" 2>/dev/null; shift; exec "$@"`
 /** What would let root undo its hold: mounts, other processes' namespaces, devices. */
 const KEYS_OF_ROOT = ['sys_admin', 'sys_ptrace', 'sys_module', 'sys_rawio', 'sys_boot', 'mknod', 'net_admin']
 
+/** A shell hands on no variable whose name it could not use itself: a command with such is not made to wait in one. */
+export function passesShell(env: NodeJS.ProcessEnv): boolean {
+  return Object.keys(env).every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+}
+
 /** The command line that runs a command under its hold. Every step runs the next in its own place: no process more, and one process id. Pure. */
 export function launchOf(launch: Launch): string[] {
   const { command, directory, hold, tied, gated, cgroup, data_bytes } = launch

@@ -2,7 +2,7 @@ import { WorkError } from '@passover/sdk'
 import { Abilities } from './abilities.js'
 import { type Cgroup, cgroupParent, makeCgroup } from './cgroup.js'
 import { type Attending, type ChildEnd, type ChildOptions, runChild } from './child.js'
-import { type Hold, launchOf, type Wants } from './confine.js'
+import { type Hold, launchOf, passesShell, type Wants } from './confine.js'
 import { changesBetween, fingerprint } from './fingerprint.js'
 import { Guardian } from './guardian.js'
 import { type Exceeded, MemoryWatch } from './memory-watch.js'
@@ -73,7 +73,8 @@ export class HeldRuns {
         limit_bytes === undefined || cgroup ? [] : [this.#memory.watch({ leader, limit_bytes, onExceeded: (by) => (exceeded = by) })]
       return { ready: guarded.told, ends: [guarded, ...watched] }
     }
-    const gated = await this.#guardian.begin()
+    const env = command.env({ enforced })
+    const gated = (await this.#guardian.begin()) && passesShell(env)
     const line = launchOf({
       command: command.command,
       directory: this.#directory,
@@ -84,7 +85,7 @@ export class HeldRuns {
       data_bytes: limit_bytes === undefined || process.platform !== 'linux' ? undefined : limit_bytes * ASKED_TIMES + ASKED_MORE,
     })
     try {
-      const end = await runChild({ ...command, command: line, env: command.env({ enforced }), attend, gated })
+      const end = await runChild({ ...command, command: line, env, attend, gated })
       if (limit_bytes !== undefined && cgroup?.exceeded().killed) {
         exceeded = { limit_bytes, measured_bytes: cgroup.exceeded().peak_bytes ?? limit_bytes }
       }

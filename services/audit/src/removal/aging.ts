@@ -175,9 +175,7 @@ export class Aging {
       this.newest = all.at(-1)?.k ?? -1
       this.missing = gapsIn(all)
     }
-    for (let entry = await this.filled(); entry; entry = await this.filled()) {
-      if (!entry.removed) this.kept = [...this.kept, spanOf(entry)].sort((a, b) => a.k - b.k)
-    }
+    for (const k of this.missing) await this.readMissing(k)
     const newest = (await manifest.newest())?.k ?? -1
     while (this.newest < newest) {
       const entry = await manifest.entry(this.newest + 1)
@@ -187,12 +185,12 @@ export class Aging {
     }
   }
 
-  /** A segment that was missing among the others, and is sealed by now. */
-  private async filled(): Promise<ManifestEntry | undefined> {
-    const [k] = this.missing
-    const entry = k === undefined ? undefined : await this.deps.manifest.entry(k)
-    if (entry) this.missing.shift()
-    return entry
+  /** One that was missing among the others may be sealed by now. */
+  private async readMissing(k: number): Promise<void> {
+    const entry = await this.deps.manifest.entry(k)
+    if (!entry) return
+    this.missing = this.missing.filter((one) => one !== k)
+    if (!entry.removed) this.kept = [...(this.kept ?? []), spanOf(entry)].sort((a, b) => a.k - b.k)
   }
 
   /** What a crash left of segments that were removed. */
