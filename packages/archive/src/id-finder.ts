@@ -1,5 +1,5 @@
 import { type Hashes, IdPages, lowerBound, RUN_SEGMENTS } from './id-pages.js'
-import { gapsIn, type Manifest } from './manifest.js'
+import { type Manifest, Missing } from './manifest.js'
 import { SegmentDamaged } from './segment.js'
 import { namedIn } from './segment-index.js'
 
@@ -29,8 +29,7 @@ interface Known extends Span {
 export class IdFinder {
   private readonly known = new Map<number, Known>()
   private newest = -1
-  /** Segments that were missing among the others, oldest first: who begins there seals them. */
-  private missing: number[] = []
+  private readonly missing = new Missing()
   private ready = false
   private reading: Promise<void> | undefined
   private pages: IdPages | undefined
@@ -131,25 +130,18 @@ export class IdFinder {
       const some = entries.slice(at, at + AT_ONCE).filter(({ k }) => !this.known.has(k))
       await Promise.all(some.map((entry) => this.note(entry)))
     }
-    this.missing = gapsIn(entries)
+    this.missing.take(entries)
     this.ready = true
   }
 
   private async readNewer(): Promise<void> {
     const newest = await this.manifest.newest()
-    for (const k of this.missing) await this.noteMissing(k)
+    for await (const entry of this.missing.filled(this.manifest)) await this.note(entry)
     for (let k = this.newest + 1; newest && k <= newest.k; k++) {
       const entry = await this.manifest.entry(k)
       if (entry) await this.note(entry)
-      else if (!this.missing.includes(k)) this.missing = [...this.missing, k]
+      else this.missing.add(k)
     }
-  }
-
-  private async noteMissing(k: number): Promise<void> {
-    const entry = await this.manifest.entry(k)
-    if (!entry) return
-    await this.note(entry)
-    this.missing = this.missing.filter((one) => one !== k)
   }
 
   private async note(entry: Spanned): Promise<void> {

@@ -12,7 +12,7 @@ export { Archive, checkFrames, EARLIER_MS, framesIn, readSegment, readStanding, 
 export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes } from './examine.js'
 export { IdFinder } from './id-finder.js'
 export { IdPages } from './id-pages.js'
-export { ARCHIVE_BUCKET, gapsIn, Manifest, type ManifestEntry, nextAfter, type RemovedSegment } from './manifest.js'
+export { ARCHIVE_BUCKET, gapsIn, Manifest, type ManifestEntry, Missing, nextAfter, type RemovedSegment } from './manifest.js'
 export { partName, partsNamed } from './parts-named.js'
 export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'
 export { type LocalSegment, sealLocal } from './seal-local.js'

@@ -171,6 +171,30 @@ export function gapsIn(entries: readonly Pick<ManifestEntry, 'k'>[]): number[] {
   return entries.flatMap(({ k }, index) => range((entries[index - 1]?.k ?? k - 1) + 1, k))
 }
 
+/** Segments that were missing among the others: who seals anew fills them, though there are younger ones. */
+export class Missing {
+  private segments: readonly number[] = []
+
+  /** Those of a list that was read whole. */
+  take(entries: readonly Pick<ManifestEntry, 'k'>[]): void {
+    this.segments = gapsIn(entries)
+  }
+
+  add(k: number): void {
+    if (!this.segments.includes(k)) this.segments = [...this.segments, k]
+  }
+
+  /** Those that are there by now, each until it was handled. */
+  async *filled(manifest: Pick<Manifest, 'entry'>): AsyncGenerator<ManifestEntry> {
+    for (const k of this.segments) {
+      const entry = await manifest.entry(k)
+      if (!entry) continue
+      yield entry
+      this.segments = this.segments.filter((one) => one !== k)
+    }
+  }
+}
+
 function range(from: number, to: number): number[] {
   return Array.from({ length: Math.max(0, to - from) }, (_, n) => from + n)
 }

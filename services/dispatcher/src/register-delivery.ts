@@ -1,10 +1,7 @@
 import { passError } from '@passover/core'
 import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
-import { keep, refused, tell } from './tell-agent.js'
-
-/** Others change it at the same time: each try stores an event. */
-const TRIES = 5
+import { keep, notStored, refused, TRIES, tell } from './tell-agent.js'
 
 /**
  * An agent asks that returns wait for it while it is away. That stands in the registry, so that everybody knows for whom a return may
@@ -27,13 +24,13 @@ export async function registerDelivery(context: Context, name: string): Promise<
     }
     const from = (await deps.bus.bounds()).last + 1
     const record = asking(name, present, { from, now: deps.clock.now() })
-    if (!(await tell(context, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+    if (!(await tell(context, record))) return notStored()
     // Somebody else may have been faster, with the same or something else that stands.
     if ((await keep(context, { record, over })) !== 'kept') continue
     await deps.bus.ensureReturns(name, from)
     return { ok: true }
   }
-  return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+  return notStored()
 }
 
 /** Nobody passes over to it yet; it goes on passing over as whoever is not registered. */

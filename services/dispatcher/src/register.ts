@@ -10,11 +10,8 @@ import {
 } from '@passover/schemas'
 import type { Context } from './context.js'
 import { registerDelivery } from './register-delivery.js'
-import { keep, refused, tell } from './tell-agent.js'
+import { keep, notStored, refused, TRIES, tell } from './tell-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
-
-/** Others change it at the same time. */
-const TRIES = 5
 
 /**
  * Answers an agent that begins to work (D12). Open registration: an unknown one becomes a subagent that may originate only
@@ -52,7 +49,7 @@ export async function register(
   }
   await deps.faults?.at('register:before-event')
   const told = await tell(context, record)
-  if (!told) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+  if (!told) return notStored()
   await deps.faults?.at('register:before-record')
   // Another dispatcher may have been faster, with the same record or a person's.
   await keep(context, { record, over })
@@ -99,7 +96,7 @@ async function describe(context: Context, name: string, question: RegisterQuesti
     const made = described(present, question)
     if (canonicalJson(made) === canonicalJson(present)) return { ok: true }
     const record = { ...made, updated_at: deps.clock.now() }
-    if (!(await tell(context, record))) return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+    if (!(await tell(context, record))) return notStored()
     if ((await keep(context, { record, over })) === 'kept') return { ok: true }
   }
   // It is registered all the same, and may work.

@@ -1,6 +1,10 @@
 import type { AgentKept } from '@passover/bus'
+import { passError } from '@passover/core'
 import type { AgentRecord, PassError, RegisterAnswer } from '@passover/schemas'
 import type { Context } from './context.js'
+
+/** Others change it at the same time: each try stores an event. */
+export const TRIES = 5
 
 /** A record's event is stored before the record, so that the stream alone tells who could do what. False: it was not. */
 export async function tell({ registry }: Context, record: AgentRecord): Promise<boolean> {
@@ -17,4 +21,8 @@ export async function keep({ deps, registry }: Context, change: { record: AgentR
 
 export function refused(error: PassError): RegisterAnswer {
   return { ok: false, error }
+}
+
+export function notStored(): RegisterAnswer {
+  return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }

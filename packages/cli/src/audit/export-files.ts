@@ -134,7 +134,6 @@ async function sweepDrafts(folder: string): Promise<void> {
 class FormerLines {
   private readonly entries: AsyncGenerator<PassOverAuditEntry> | undefined
   private next: IteratorResult<PassOverAuditEntry, unknown> | undefined
-
   private lines: Promise<ReadonlySet<string>> | undefined
 
   constructor(

@@ -1,4 +1,4 @@
-import { gapsIn, type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
+import { type IndexedPass, type Manifest, type ManifestEntry, Missing, readSegment, segmentRange } from '@passover/archive'
 import type { Clock, Custody } from '@passover/core'
 import type { ArchiveRetention } from '../logging.js'
 import { Looking } from '../looking.js'
@@ -36,7 +36,7 @@ export class Aging {
   /** Segments that are kept, oldest first. */
   private kept: Spanned[] | undefined
   private newest = -1
-  private missing: number[] = []
+  private readonly missing = new Missing()
   private readonly again = new Map<number, number>()
   private readonly damaged = new Damaged()
   private readonly looking: Looking
@@ -173,9 +173,11 @@ export class Aging {
       await this.finish(all)
       this.kept = all.filter(({ k, removed }) => !removed || this.damaged.has(k)).map(spanOf)
       this.newest = all.at(-1)?.k ?? -1
-      this.missing = gapsIn(all)
+      this.missing.take(all)
     }
-    for (const k of this.missing) await this.readMissing(k)
+    for await (const entry of this.missing.filled(manifest)) {
+      if (!entry.removed) this.kept = [...this.kept, spanOf(entry)].sort((a, b) => a.k - b.k)
+    }
     const newest = (await manifest.newest())?.k ?? -1
     while (this.newest < newest) {
       const entry = await manifest.entry(this.newest + 1)
@@ -183,14 +185,6 @@ export class Aging {
       this.newest++
       if (!entry.removed) this.kept.push(spanOf(entry))
     }
-  }
-
-  /** One that was missing among the others may be sealed by now. */
-  private async readMissing(k: number): Promise<void> {
-    const entry = await this.deps.manifest.entry(k)
-    if (!entry) return
-    this.missing = this.missing.filter((one) => one !== k)
-    if (!entry.removed) this.kept = [...(this.kept ?? []), spanOf(entry)].sort((a, b) => a.k - b.k)
   }
 
   /** What a crash left of segments that were removed. */
