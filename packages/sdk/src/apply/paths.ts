@@ -1,3 +1,5 @@
+import { foldCase } from '@passover/core'
+
 /** A path below a directory, cut into names; or why nothing may be written there. */
 export type PathVerdict = { ok: true; path: string; names: string[] } | { ok: false; why: string }
 
@@ -7,8 +9,6 @@ const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])( *\..
 const NEVER: ReadonlySet<string> = new Set(['.git', '.passover'])
 /** What Windows may call `.git` and `.passover` for short. */
 const SHORT_NAME = /^(git|passov|gi[0-9a-f]{4}|pa[0-9a-f]{4})~[0-9]+$/
-/** Some file systems do not see these in a name. */
-const UNSEEN = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g
 const MAX_NAME_BYTES = 255
 
 /**
@@ -47,11 +47,6 @@ function hasControls(text: string): boolean {
     if (unit < 0x20 || unit === 0x7f) return true
   }
   return false
-}
-
-/** Two names with the same fold may be one file where case or form is not told apart. */
-export function foldCase(name: string): string {
-  return name.replace(UNSEEN, '').normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC')
 }
 
 /** For each path the others that a file system without case would take for it, by what all have in common. */

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { access, lstat, open } from 'node:fs/promises'
+import { foldCase } from '@passover/core'
 import { codeOf, Folder, ignoreMissing } from './folder.js'
-import { foldCase } from './paths.js'
 import type { FileState } from './plan.js'
 
 /** No content that travels is larger (LIMITS.content), so that a larger file is no content's equal. */

@@ -1,0 +1,117 @@
+/** Characters that some file systems drop from names. */
+const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu
+
+/**
+ * Folds a file name so that two names that are the same file on any file system (case-insensitive, Unicode-normalising, dropping
+ * ignorable characters) have the same fold.
+ */
+export function foldCase(name: string): string {
+  return name.replace(IGNORABLE, '').normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC')
+}
+
+/** Who runs or obeys a file, as a sentence about the file. */
+const WHY = {
+  git: 'git reads it as configuration or runs it as a hook',
+  ci: 'CI or a deployment runs it',
+  packages: 'the package manager runs its scripts, or installs and runs what it names',
+  editor: 'an editor runs it, or is configured by it, when the folder is opened',
+  shell: 'a shell, a debugger or another tool loads it when it starts in the folder',
+  tool: 'a build, test or lint tool runs it, or loads code that it names',
+  agent: 'coding agents follow it as instructions or start what it names',
+  passover: 'Passover reads it as configuration',
+} as const
+
+type Why = keyof typeof WHY
+
+/** Directories whose whole content counts, at any depth of the path. */
+const DIRECTORIES: Record<Why, readonly string[]> = {
+  git: ['.git', '.githooks', '.husky', '.hooks', '.lefthook', '.hg', '.svn', '.jj', '.bzr'],
+  ci: ['.github', '.gitlab', '.gitea', '.forgejo', '.circleci', '.ci', '.buildkite', '.woodpecker', '.semaphore', '.teamcity', '.tekton'],
+  packages: ['node_modules', '.yarn', '.pnpm', '.bundle', '.mvn', '.cargo', '.gradle', '.venv', 'venv', 'site-packages'],
+  editor: ['.vscode', '.idea', '.fleet', '.zed', '.run', '.devcontainer', '.settings', '.vs', '.nvim', '.vim'],
+  shell: ['.direnv', '.mise', '.envrc.d'],
+  tool: ['.storybook', '.config', '.bazel'],
+  agent: ['.claude', '.cursor', '.codex', '.gemini', '.windsurf', '.roo', '.clinerules', '.kiro', '.continue', '.aider'],
+  passover: ['.passover', '.opencode'],
+}
+
+/** Patterns for the last name of a path, matched against its fold as a whole. */
+const NAMES: readonly [Why, RegExp][] = [
+  ['git', /\.git.*|(\.?lefthook.*|\.pre-commit-(config|hooks)\.ya?ml|\.overcommit\.yml|\.simple-git-hooks.*|\.lintstagedrc.*)/],
+  ['ci', /(\.?gitlab-ci|\.travis|\.?appveyor|\.drone|\.cirrus|\.?woodpecker|\.build|wercker|codefresh)\.(ya?ml|star)/],
+  ['ci', /(azure-pipelines|bitbucket-pipelines|cloudbuild|buildspec|appspec|render|app|serverless|skaffold)(\..*)?\.ya?ml|jenkinsfile.*/],
+  ['ci', /(netlify|fly|wrangler)\.(toml|jsonc?)|vercel\.json|procfile.*|heroku\.yml/],
+  ['packages', /package\.(json5?|ya?ml)|package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-(lock|workspace)\.ya?ml|bun\.lockb?/],
+  ['packages', /\.npmrc|\.yarnrc(\.ya?ml)?|\.?pnpmfile\.[cm]?js|bunfig\.toml|deno\.(jsonc?|lock)|\.pnp\..*|binding\.gyp|lerna\.json/],
+  ['packages', /pyproject\.toml|setup\.(py|cfg)|requirements.*\.(txt|in)|pipfile(\.lock)?|poetry\.lock|uv\.(lock|toml)|pip\.conf/],
+  [
+    'packages',
+    /gemfile(\.lock)?|.*\.gemspec|composer\.(json|lock)|cargo\.(toml|lock)|build\.rs|mix\.(exs|lock)|go\.(mod|sum|work)|pom\.xml/,
+  ],
+  ['editor', /.*\.(code-workspace|sublime-project|iml)|\.(exrc|vimrc|nvimrc|gvimrc|lvimrc|nvim\.lua|dir-locals(-2)?\.el)|_vimrc/],
+  ['editor', /\.gitpod\.yml|devcontainer\.json|desktop\.ini|autorun\.inf/],
+  ['shell', /\.env.*|\.(bash|zsh|tcsh|csh|ksh)(rc|env|_profile|_login|_logout)|\.z?(profile|login|logout)|config\.fish|\.inputrc/],
+  ['shell', /\.(gdbinit|lldbinit|tool-versions|autoenv.*|irbrc|pryrc|pythonrc|pythonstartup|node_repl_history)|\.?mise.*\.toml/],
+  ['shell', /(shell|default|flake)\.(nix|lock)|(site|user)customize\.py|.*\.pth|\.(curlrc|wgetrc|netrc|ssh)/],
+  ['tool', /.*[.-](config|conf|setup|workspace)\.([cm]?[jt]sx?|json5?|ya?ml|toml)|setuptests\.[jt]sx?/],
+  [
+    'tool',
+    /\..*rc(\.([cm]?[jt]s|jsonc?|json5|ya?ml|toml))?|(gulpfile|gruntfile|jakefile|dangerfile|fastfile)(\..*)?|(nx|turbo|project)\.json/,
+  ],
+  [
+    'tool',
+    /(ts|js)config.*\.json|\.?biome\.jsonc?|.*\.grit|\.(pylintrc|flake8|coveragerc|rspec|rubocop\.ya?ml|golangci\.(ya?ml|toml|json))/,
+  ],
+  ['tool', /conftest\.py|(tox|pytest)\.ini|noxfile\.py|fabfile\.py|tasks\.py|wscript|sconstruct|sconscript/],
+  [
+    'tool',
+    /(gnu)?makefile(\..*)?|.*\.(mk|mak|cmake|gradle|gradle\.kts|sbt)|gradlew.*|gradle\.properties|mvnw.*|cmakelists\.txt|cmakepresets\.json/,
+  ],
+  [
+    'tool',
+    /configure(\.(ac|in))?|\.?justfile|taskfile\.ya?ml|rakefile(\..*)?|build\.(xml|zig|bazel|sh)|meson\.build|workspace(\.bazel)?|module\.bazel/,
+  ],
+  ['tool', /.*\.(sln|props|targets|pbxproj)|.*\.(cs|fs|vb|vcx)proj|package\.swift|\.?bazelrc|build/],
+  ['tool', /(docker|container)file.*|.*\.(docker|container)file|(docker-)?compose.*\.ya?ml|vagrantfile|tiltfile|brewfile/],
+  ['agent', /(agents|claude|gemini|skill)(\.local)?\.md|\.?mcp\.json|\.(cursor|windsurf|cline)rules|\.aider.*|opencode\.jsonc?|llms\.txt/],
+  ['passover', /pass-over\.json/],
+]
+
+const BY_NAME = NAMES.map(([why, pattern]) => [why, new RegExp(`^(?:${pattern.source})$`)] as const)
+const BY_DIRECTORY = new Map((Object.keys(DIRECTORIES) as Why[]).flatMap((why) => DIRECTORIES[why].map((name) => [name, why] as const)))
+
+/** What Windows may call a directory with a leading dot for short: `GIT~1`, `PASSOV~1`. */
+const SHORT_NAMES: readonly [Why, RegExp][] = [
+  ['git', /^(git|gi[0-9a-f]{4}|gitmod|gitatt|husky)~[0-9]+$/],
+  ['passover', /^(passov|openco|pa[0-9a-f]{4})~[0-9]+$/],
+]
+
+/**
+ * Returns why a file may run, or change what runs, without a person starting it: hooks, CI, package scripts, editor tasks, tool
+ * configuration and instructions for agents. Such files are never applied automatically, and approvers are warned of them.
+ * A path that is not listed may still be code that someone runs later.
+ *
+ * @param path - Path within the project, with `/` or `\` as separators; it does not have to be valid.
+ * @returns One clause about the file, or `undefined` for a file that only runs when someone starts or imports it.
+ */
+export function runsByItself(path: string): string | undefined {
+  const names = path
+    .split(/[/\\]/)
+    .map(foldName)
+    .filter((name) => name !== '')
+  for (const name of names) {
+    const why = BY_DIRECTORY.get(name) ?? SHORT_NAMES.find(([, pattern]) => pattern.test(name))?.[0]
+    if (why) return WHY[why]
+  }
+  const last = names.at(-1) ?? ''
+  const found = BY_NAME.find(([, pattern]) => pattern.test(last))
+  return found && WHY[found[0]]
+}
+
+/** A name without what file systems ignore: alternate streams (`.git::$DATA`), trailing dots and spaces, case, and Unicode form. */
+function foldName(name: string): string {
+  return foldCase(name)
+    .replace(/:.*$/su, '')
+    .replace(/[. ]+$/u, '')
+    .trimStart()
+}
