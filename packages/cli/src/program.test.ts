@@ -37,6 +37,7 @@ describe('the command tree', () => {
       'dlq',
       'audit',
       'agents',
+      'auth',
       'policy',
       'verify',
       'evidence',

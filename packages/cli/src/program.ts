@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { agentsCommand } from './commands/agents.js'
 import { applyCommand, undoCommand } from './commands/apply.js'
 import { auditCommand } from './commands/audit.js'
+import { authCommand } from './commands/auth.js'
 import { cancelCommand } from './commands/cancel.js'
 import { chaosCommand } from './commands/chaos.js'
 import { completionCommand } from './commands/completion.js'
@@ -55,6 +56,7 @@ export function buildProgram(): Command {
     dlqCommand(),
     auditCommand(),
     agentsCommand(),
+    authCommand(),
     policyCommand(),
     verifyCommand(),
     evidenceCommand(),

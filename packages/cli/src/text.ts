@@ -8,7 +8,7 @@ export function indent(text: string, by = '  '): string {
 }
 
 const COMMANDS =
-  /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|policy|verify|evidence|replay|gateway|doctor|help)\b)/g
+  /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|help)\b)/g
 
 /** Commands in a hint as they can be typed there: through npx where the command was started by it. */
 export function typed(text: string, env: NodeJS.ProcessEnv): string {

@@ -1,0 +1,266 @@
+import { inboxPrefixOf } from '../connect.js'
+import type { Credentials } from '../credentials.js'
+import { API } from '../grants.js'
+import { Subjects } from '../subjects.js'
+import { type Answer, CheckConnection, type CheckIdentity, token } from './connection.js'
+import { type Attempt, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
+
+/** `possible`: the agent can do it. `untested`: it could not be tried or not be observed. */
+export type ProbeState = 'refused' | 'possible' | 'untested'
+
+/** Result of one probe. */
+export interface ProbeResult {
+  /** Group (`direct`, `bounce`, `listen`, `schedule`) and what was tried. */
+  probe: string
+  state: ProbeState
+  text: string
+}
+
+export interface AgentCheck {
+  agent: string
+  /** `open`: the server does not restrict the agent at all, so that nothing else was tried. */
+  level: 'open' | 'permissions' | 'isolated' | 'unknown'
+  probes: ProbeResult[]
+  /** Messages that the check left behind, by subject. */
+  stored: string[]
+}
+
+export interface AgentCheckOptions {
+  servers: string | string[]
+  agent: string
+  credentials?: Credentials | undefined
+  /** Somebody who is no agent, to see what arrives outside of the agent's rights. Without one, answers that were aimed cannot be seen. */
+  witness?: CheckIdentity | undefined
+  /** Other agents, of which one's bucket is tried. */
+  peers?: readonly string[] | undefined
+  prefix?: string | undefined
+  stream?: string | undefined
+  /** Further options of the connections, such as TLS. */
+  connection?: object | undefined
+}
+
+/** How long something that was aimed may take to arrive after the same attempt was answered honestly. */
+const GRACE_MS = 700
+const HEARTBEAT_NS = 100_000_000
+const INACTIVE_NS = 2_000_000_000
+const NOTHING = new Uint8Array(0)
+
+/**
+ * Connects as an agent to a running installation and tries, harmlessly, what its rights must not allow: publishing and reading
+ * outside of them, and making the server publish to a subject of its choice. Throws BusUnreachable when the agent cannot connect.
+ */
+export async function checkAgent(options: AgentCheckOptions): Promise<AgentCheck> {
+  const { servers, agent, witness: who, connection } = options
+  const subjects = new Subjects(options.prefix, options.stream)
+  const identity = { identity: agent, credentials: options.credentials }
+  await using own = await CheckConnection.open(servers, identity, connection)
+  await using witness = who && (await CheckConnection.open(servers, who, connection))
+  const check = new Check(subjects, own, witness)
+  await check.direct(options.peers ?? [])
+  if (check.open) return { agent, level: 'open', probes: check.probes, stored: [] }
+  await check.bounces()
+  await check.apiBounce()
+  await check.listening()
+  await check.schedules()
+  return { agent, level: check.level, probes: check.probes, stored: check.stored }
+}
+
+class Check {
+  readonly probes: ProbeResult[] = []
+  readonly stored: string[] = []
+  readonly #subjects: Subjects
+  readonly #agent: string
+  readonly #own: CheckConnection
+  readonly #witness: CheckConnection | undefined
+  #open = false
+
+  constructor(subjects: Subjects, own: CheckConnection, witness: CheckConnection | undefined) {
+    this.#subjects = subjects
+    this.#own = own
+    this.#agent = own.identity
+    this.#witness = witness
+  }
+
+  get open(): boolean {
+    return this.#open
+  }
+
+  get level(): AgentCheck['level'] {
+    if (this.probes.some(({ state }) => state === 'possible')) return 'permissions'
+    return this.probes.some(({ state }) => state === 'untested') ? 'unknown' : 'isolated'
+  }
+
+  /** Publishes to subjects of others. Stops after the first two when both are possible: then the server refuses nothing. */
+  async direct(peers: readonly string[]): Promise<void> {
+    for (const [at, { text, ...attempt }] of directProbes(this.#subjects, this.#agent, peers).entries()) {
+      const { kind } = await this.#own.request(attempt.subject, attempt.data, attempt.headers ? { headers: attempt.headers } : {})
+      this.#add(`direct: ${text}`, kind === 'answered' ? 'possible' : 'refused', `publish to ${attempt.subject}: ${saying(kind)}`)
+      this.#open = at === 1 && this.probes.every(({ state }) => state === 'possible')
+      if (this.#open) return
+    }
+  }
+
+  /** Aims answers at the witness's inbox. */
+  async bounces(): Promise<void> {
+    for (const probe of bounceProbes(this.#subjects, this.#agent)) {
+      const attempt = await this.#usable(probe)
+      if (!attempt) this.#add(`bounce: ${probe.text}`, 'refused', 'the agent may not begin it')
+      else if (!this.#witness) this.#add(`bounce: ${probe.text}`, 'untested', 'no second connection to see where it goes')
+      else if (await this.#arrives(probe, attempt, this.#witness))
+        this.#add(
+          `bounce: ${probe.text}`,
+          'possible',
+          `${attempt.subject} sends it to the inbox of ${this.#witness.identity}, or anywhere else`,
+        )
+      else this.#add(`bounce: ${probe.text}`, 'refused', `${attempt.subject} answers only the agent itself`)
+    }
+  }
+
+  /** Has the server call the JetStream API with a body of the agent's: it stores the body in its bucket and aims a direct get at the API. */
+  async apiBounce(): Promise<void> {
+    const name = 'bounce: a call of the JetStream API'
+    const consumer = `${NOBODY}-${token()}`
+    const inbox = this.#own.ownInbox()
+    let heard = false
+    const stop = this.#own.hear(inbox, () => {
+      heard = true
+    })
+    try {
+      const made = await this.#aimMarker(
+        consumerRequest(this.#subjects, consumer, inbox),
+        `${API}.CONSUMER.CREATE.${this.#subjects.stream}.${consumer}`,
+      )
+      if (made !== 'sent') return this.#add(name, made, made === 'refused' ? 'the agent may not store parts' : NO_BUCKET)
+      const possible = (await waitFor(() => heard, GRACE_MS)) || (await this.#consumerExists(consumer))
+      this.#add(
+        name,
+        possible ? 'possible' : 'refused',
+        possible ? 'a consumer for messages of others was created' : 'nothing reached the API',
+      )
+      if (possible) await this.#aimMarker(NOTHING, `${API}.CONSUMER.DELETE.${this.#subjects.stream}.${consumer}`)
+    } finally {
+      stop()
+    }
+  }
+
+  /** Listens to the witness's requests and their answers. */
+  async listening(): Promise<void> {
+    const name = 'listen: requests and answers of others'
+    const witness = this.#witness
+    const inbox = `${inboxPrefixOf(witness?.identity ?? NOBODY)}.`
+    const wanted = ['>', `${inbox}>`, `${this.#subjects.prefix}returned.>`, `${API}.>`, this.#subjects.service('ask')]
+    let heard: string | undefined
+    const stops = wanted.map((subject) =>
+      this.#own.hear(subject, (message) => {
+        if (message.subject.startsWith(inbox) || message.reply?.startsWith(inbox)) heard ??= message.subject
+      }),
+    )
+    const refused = await this.#own.refusals()
+    const allowed = wanted.filter((subject) => !refused.has(`subscription ${subject}`))
+    if (witness) {
+      await witness.request(`${API}.STREAM.INFO.${this.#subjects.stream}`, NOTHING)
+      await witness.request(this.#subjects.ask(witness.identity), NOTHING, { timeout_ms: GRACE_MS })
+      await waitFor(() => heard !== undefined, GRACE_MS)
+    }
+    for (const stop of stops) stop()
+    if (heard !== undefined) this.#add(name, 'possible', `${heard} was heard`)
+    else if (witness || allowed.length === 0) this.#add(name, 'refused', 'nothing was heard')
+    else this.#add(name, 'untested', `it may subscribe to ${allowed.join(', ')}; no second connection to send something`)
+  }
+
+  /** A stream that schedules messages publishes them later to a subject that the sender names. */
+  async schedules(): Promise<void> {
+    const name = 'schedule: messages that the stream publishes later'
+    const answer = await this.#witness?.request(`${API}.STREAM.INFO.${this.#subjects.stream}`, NOTHING)
+    if (answer?.kind !== 'answered') return this.#add(name, 'untested', 'the configuration of the stream cannot be read')
+    const { config } = JSON.parse(answer.message.string()) as { config?: { allow_msg_schedules?: boolean } }
+    const on = config?.allow_msg_schedules === true
+    this.#add(name, on ? 'possible' : 'refused', on ? 'allow_msg_schedules is on' : 'allow_msg_schedules is off')
+  }
+
+  #add(probe: string, state: ProbeState, text: string): void {
+    this.probes.push({ probe, state, text })
+  }
+
+  /** Returns the first attempt that is answered when it is made honestly. */
+  async #usable(probe: BounceProbe): Promise<Attempt | undefined> {
+    for (const attempt of probe.attempts) if ((await this.#honest(probe, attempt)).kind === 'answered') return attempt
+    return undefined
+  }
+
+  #honest({ aimed_by }: BounceProbe, { subject, data, headers }: Attempt): Promise<Answer> {
+    if (aimed_by === undefined) return this.#own.request(subject, data, headers ? { headers } : {})
+    const inbox = this.#own.ownInbox()
+    return this.#own.request(subject, data, { headers: { ...headers, [aimed_by]: inbox }, answerIn: inbox })
+  }
+
+  async #arrives(probe: BounceProbe, attempt: Attempt, witness: CheckConnection): Promise<boolean> {
+    const target = witness.ownInbox()
+    let arrived = false
+    const stop = witness.hear(target, () => {
+      arrived = true
+    })
+    await witness.refusals()
+    const { subject, data, headers } = attempt
+    if (probe.aimed_by === undefined) this.#own.publish(subject, data, { reply: target, ...(headers ? { headers } : {}) })
+    else this.#own.publish(subject, data, { headers: { ...headers, [probe.aimed_by]: target } })
+    // Answered after the aimed one was handled.
+    await this.#honest(probe, attempt)
+    await waitFor(() => arrived, GRACE_MS)
+    stop()
+    return arrived
+  }
+
+  /** Stores a marker in the agent's own bucket and aims a direct get of it. */
+  async #aimMarker(body: Uint8Array, target: string): Promise<'sent' | 'refused' | 'untested'> {
+    const subject = markerSubject(this.#subjects, this.#agent)
+    const stored = await this.#own.request(subject, body, { headers: { 'Nats-Rollup': 'sub' } })
+    if (stored.kind !== 'answered') return stored.kind === 'refused' ? 'refused' : 'untested'
+    if (isError(stored.message.string())) return 'untested'
+    if (!this.stored.includes(subject)) this.stored.push(subject)
+    const get = `${API}.DIRECT.GET.OBJ_${this.#subjects.partsBucket(this.#agent)}.${subject}`
+    this.#own.publish(get, NOTHING, { reply: target })
+    await this.#own.request(get, NOTHING)
+    return 'sent'
+  }
+
+  async #consumerExists(consumer: string): Promise<boolean> {
+    const answer = await this.#witness?.request(`${API}.CONSUMER.INFO.${this.#subjects.stream}.${consumer}`, NOTHING)
+    if (answer?.kind !== 'answered') return false
+    return !isError(answer.message.string())
+  }
+}
+
+const NO_BUCKET = 'the agent has no bucket yet: run it once, or register it, and check again'
+
+function isError(answer: string): boolean {
+  return (JSON.parse(answer) as { error?: object }).error !== undefined
+}
+
+function saying(kind: Answer['kind']): string {
+  return { answered: 'the server took it', refused: 'the server refused it', nothing: 'it went nowhere' }[kind]
+}
+
+/** A consumer that hears no message, only heartbeats, and that the server removes by itself. */
+function consumerRequest(subjects: Subjects, name: string, inbox: string): Uint8Array {
+  const config = {
+    name,
+    deliver_subject: inbox,
+    ack_policy: 'none',
+    deliver_policy: 'new',
+    replay_policy: 'instant',
+    filter_subject: subjects.request(NOBODY, NOBODY),
+    headers_only: true,
+    idle_heartbeat: HEARTBEAT_NS,
+    inactive_threshold: INACTIVE_NS,
+    mem_storage: true,
+    num_replicas: 1,
+  }
+  return new TextEncoder().encode(JSON.stringify({ stream_name: subjects.stream, config, action: 'create' }))
+}
+
+async function waitFor(holds: () => boolean, ms: number): Promise<boolean> {
+  const deadline = performance.now() + ms
+  while (!holds() && performance.now() < deadline) await new Promise((again) => setTimeout(again, 20))
+  return holds()
+}

@@ -1,0 +1,152 @@
+import { HEADER, SLOTS, SYSTEM } from '@passover/schemas'
+import { CONTENT_TYPE, encode } from '../codec.js'
+import { API } from '../grants.js'
+import type { Subjects } from '../subjects.js'
+import { DISPATCHER } from '../topology-configs.js'
+import type { CheckHeaders } from './connection.js'
+
+/** Agent, person, pass and consumer that do not exist; every probe is about them. */
+export const NOBODY = 'passover-auth-check'
+
+/** One message that the agent tries to send. */
+export interface Attempt {
+  subject: string
+  data: Uint8Array
+  headers?: CheckHeaders
+}
+
+/** A subject the agent must not be able to publish to. */
+export interface DirectProbe extends Attempt {
+  text: string
+}
+
+/**
+ * A way to make the server, or a service, publish something to a subject of the sender's choice. Any one attempt that the agent
+ * is allowed to make is enough. The answer is aimed by the reply subject, or by the header `aimed_by`.
+ */
+export interface BounceProbe {
+  name: string
+  text: string
+  attempts: Attempt[]
+  aimed_by?: string
+}
+
+const NOTHING = new Uint8Array(0)
+/** Larger than any sequence of a real stream, and exact in JSON. */
+const NO_SEQUENCE = Number.MAX_SAFE_INTEGER
+/** A stream refuses a message that carries this, after its permissions let it through: the attempt shows without being stored. */
+const GUARDED: CheckHeaders = { 'Nats-Expected-Last-Sequence': String(NO_SEQUENCE) }
+const BODY: CheckHeaders = { [HEADER.contentType]: CONTENT_TYPE.msgpack }
+
+/** Not JSON: the server answers 400. Any text that does not begin with a brace would count as a pull of one message. */
+const BAD_PULL = text('{')
+/** Extends the lease of a delivery that does not exist; the server confirms it to the reply subject. */
+const IN_PROGRESS = text('+WPI')
+
+/** Lists subjects an agent must not reach directly. Nothing that is sent is stored, deleted or changed. */
+export function directProbes(subjects: Subjects, agent: string, peers: readonly string[]): DirectProbe[] {
+  const { stream } = subjects
+  const key = { originator: NOBODY, subagent: NOBODY, id: NOBODY }
+  const stored = (subject: string, what: string): DirectProbe => ({ text: what, subject, data: NOTHING, headers: GUARDED })
+  const api = (call: string, body: object | undefined, what: string): DirectProbe => ({
+    text: what,
+    subject: `${API}.${call}`,
+    data: body === undefined ? NOTHING : text(JSON.stringify(body)),
+  })
+  const table = (bucket: string, what: string) => stored(`$KV.${subjects.bucket(bucket)}.${NOBODY}`, what)
+  return [
+    stored(subjects.decision(key, 'dispatch', NOBODY), 'approve or deny as a person'),
+    api('STREAM.NAMES', undefined, 'list all streams'),
+    stored(subjects.request(NOBODY, NOBODY), 'request a pass as another agent'),
+    stored(subjects.work(key, 'high'), 'admit work without the dispatcher'),
+    stored(subjects.held(key), 'hold a pass as the dispatcher'),
+    stored(subjects.fence(key, NOBODY), 'begin an attempt as another worker'),
+    stored(subjects.return(key, NOBODY), 'return as another worker'),
+    stored(subjects.return(key, SYSTEM), 'end a pass as the dispatcher'),
+    stored(subjects.event(key, 'cancel', NOBODY), 'cancel passes of another agent'),
+    stored(subjects.acknowledged(NOBODY), 'acknowledge returns of another agent'),
+    stored(subjects.policy(NOBODY), 'publish a policy version'),
+    stored(subjects.agent(NOBODY), 'register an agent'),
+    stored(subjects.custody(NOBODY), 'hold or erase evidence'),
+    table('agents', 'write the registry'),
+    table('policy', 'put a policy into force'),
+    table('budgets', 'change budgets'),
+    table('passes', 'change records of passes'),
+    table('archive', 'change the manifest of the archive'),
+    stored(`$O.${subjects.bucket('archive')}.C.${NOBODY}.0`, 'write segments of the archive'),
+    ...peers
+      .filter((peer) => peer !== agent)
+      .slice(0, 1)
+      .map((peer) => stored(`$O.${subjects.partsBucket(peer)}.C.${NOBODY}.0`, `write into the bucket of ${peer}`)),
+    { text: 'ask the audit as another agent', subject: subjects.ask(NOBODY), data: encode({ op: 'time' }), headers: BODY },
+    api(`STREAM.INFO.${stream}`, undefined, 'read the configuration of the stream'),
+    api(`STREAM.MSG.GET.${stream}`, { seq: NO_SEQUENCE }, 'read any message by its sequence'),
+    api(`DIRECT.GET.${stream}`, { seq: NO_SEQUENCE }, 'read any message by its sequence (direct get)'),
+    api(`DIRECT.GET.${stream}.${subjects.policy(NOBODY)}`, undefined, 'read messages of any subject'),
+    api(`STREAM.MSG.DELETE.${stream}`, { seq: NO_SEQUENCE }, 'delete messages'),
+    api(`STREAM.UPDATE.${stream}`, { name: NOBODY }, 'change the stream'),
+    api(`CONSUMER.CREATE.${stream}.${NOBODY}`, { stream_name: NOBODY }, 'create consumers'),
+    api(`CONSUMER.DELETE.${stream}.${NOBODY}`, undefined, 'delete consumers'),
+    { text: 'take requests from the dispatcher', subject: `${API}.CONSUMER.MSG.NEXT.${stream}.${DISPATCHER}`, data: BAD_PULL },
+    { text: 'acknowledge requests of the dispatcher', subject: ackOf(stream, DISPATCHER), data: IN_PROGRESS },
+  ]
+}
+
+/** Lists the ways to aim an answer at a foreign subject. Each attempt uses only subjects that honest agents publish to. */
+export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
+  const { stream } = subjects
+  const own = { originator: agent, subagent: NOBODY, id: NOBODY }
+  const toIt = { originator: NOBODY, subagent: agent, id: NOBODY }
+  const direct = (subject: string): Attempt => ({ subject: `${API}.DIRECT.GET.${stream}.${subject}`, data: NOTHING })
+  const guarded = (subject: string): Attempt => ({ subject, data: NOTHING, headers: GUARDED })
+  const consumers = [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)]
+  const ask: Attempt = { subject: subjects.ask(agent), data: encode({ op: 'time' }), headers: BODY }
+  return [
+    { name: 'direct_get', text: 'the answer of a direct get', attempts: [direct(subjects.held(own)), direct(subjects.held(toIt))] },
+    {
+      name: 'publish_ack',
+      text: 'the acknowledgment of a publish',
+      attempts: [
+        guarded(markerSubject(subjects, agent)),
+        guarded(subjects.request(NOBODY, agent)),
+        guarded(subjects.return(toIt, agent)),
+        guarded(subjects.acknowledged(agent)),
+      ],
+    },
+    {
+      name: 'pull_status',
+      text: 'the status of a pull request',
+      attempts: consumers.map((name) => ({ subject: `${API}.CONSUMER.MSG.NEXT.${stream}.${name}`, data: BAD_PULL })),
+    },
+    {
+      name: 'ack_confirmation',
+      text: 'the confirmation of a message acknowledgment',
+      attempts: consumers.map((name) => ({ subject: ackOf(stream, name), data: IN_PROGRESS })),
+    },
+    {
+      name: 'api_answer',
+      text: 'the answer of a JetStream API call',
+      attempts: consumers.map((name) => ({ subject: `${API}.CONSUMER.INFO.${stream}.${name}`, data: NOTHING })),
+    },
+    { name: 'service_answer', text: 'the answer of the audit service', attempts: [ask] },
+    {
+      name: 'message_trace',
+      text: 'a message trace (Nats-Trace-Dest)',
+      attempts: [{ ...ask, headers: { ...BODY, 'Nats-Trace-Only': 'true' } }],
+      aimed_by: 'Nats-Trace-Dest',
+    },
+  ]
+}
+
+/** Returns the subject of the one message that a check stores: in the agent's own bucket, where each check replaces the last one. */
+export function markerSubject(subjects: Subjects, agent: string): string {
+  return `$O.${subjects.partsBucket(agent)}.C.${NOBODY}.0`
+}
+
+function ackOf(stream: string, consumer: string): string {
+  return `$JS.ACK.${stream}.${consumer}.1.${NO_SEQUENCE}.${NO_SEQUENCE}.0.0`
+}
+
+function text(value: string): Uint8Array {
+  return new TextEncoder().encode(value)
+}

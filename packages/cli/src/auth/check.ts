@@ -1,0 +1,81 @@
+import { type AgentCheck, checkAgent, parseCredentials, readTextFile } from '@passover/bus'
+import { askAgents } from '@passover/sdk/people'
+import { connectPerson, unreachable } from '../client.js'
+import type { Context } from '../context.js'
+import { CliFailure } from '../failure.js'
+import type { Terminal } from '../terminal.js'
+import { count } from '../text.js'
+
+export interface CheckOptions {
+  credentials?: string
+}
+
+/** Tries as an agent what its rights must not allow. Exit 0: nothing is possible and everything was tried; else 1. */
+export async function runCheck(context: Context, options: CheckOptions, agent: string): Promise<number> {
+  const { terminal } = context
+  const server = context.server()
+  const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = context.env
+  const progress = terminal.progress()
+  progress.say(`trying what ${agent} must not be able to do`)
+  try {
+    const check = await checkAgent({
+      servers: [server.url],
+      agent,
+      credentials: options.credentials === undefined ? server.credentials : agentCredentials(options.credentials),
+      witness: { identity: context.person, credentials: server.credentials },
+      peers: await peersOf(context),
+      prefix,
+      stream,
+    })
+    progress.stop()
+    terminal.show({ ok: isFine(check), ...check }, () => render(check, terminal))
+    return isFine(check) ? 0 : 1
+  } catch (error) {
+    throw unreachable(error, server)
+  } finally {
+    progress.stop()
+  }
+}
+
+function agentCredentials(path: string) {
+  const text = readTextFile(path)
+  if (text === undefined) throw new CliFailure('E030', `--credentials: ${path} cannot be read`)
+  return parseCredentials(text)
+}
+
+/** Names of registered agents; none where the registry cannot be read. */
+async function peersOf(context: Context): Promise<string[]> {
+  try {
+    await using bus = await connectPerson(context)
+    return (await askAgents(bus)).map(({ agent }) => agent.name)
+  } catch (error) {
+    if (error instanceof CliFailure) return []
+    throw error
+  }
+}
+
+function isFine({ probes }: AgentCheck): boolean {
+  return probes.every(({ state }) => state === 'refused')
+}
+
+const FIX = '  → isolate the agents: passover up --isolated, or passover auth init (docs/operations/security.md)'
+
+function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<Terminal, 'colors'>): string {
+  const of = (state: string) => probes.filter((probe) => probe.state === state)
+  const [possible, untested] = [of('possible'), of('untested')]
+  const lines = [
+    ...possible.map(({ probe, text }) => `${colors.red('✗')} ${probe}: ${text}`),
+    ...untested.map(({ probe, text }) => `${colors.yellow('!')} ${probe}: not tried, ${text}`),
+    `${colors.green('✓')} ${count(of('refused').length, 'other attempt')} refused`,
+    ...(stored.length > 0 ? [`  left behind, and replaced by the next check: ${stored.join(', ')}`] : []),
+    '',
+  ]
+  if (level === 'open') {
+    return [colors.red(`${agent} may do everything: this server restricts nobody.`), FIX].join('\n')
+  }
+  if (possible.length > 0)
+    return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), FIX].join('\n')
+  if (untested.length > 0)
+    return [...lines, `Nothing was possible, but ${count(untested.length, 'attempt')} could not be judged.`].join('\n')
+  return [...lines, colors.green(`${agent} can do nothing outside of its rights.`)].join('\n')
+}
