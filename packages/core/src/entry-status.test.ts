@@ -58,6 +58,14 @@ describe('the status of an audit record', () => {
     expect(record({ returned: blocked, control: undefined }).status).toBe('returned')
   })
 
+  it('ignores a denial of an output that is delivered without a release', () => {
+    const returned = { v: 1 as const, output: output({ status: 'completed' }) }
+    const denial = decision(16, { item: 'return', digest: 'r', verdict: 'deny' })
+    const recorded = record({ returned, decisions: [denial], return_digest: 'r' })
+    expect(recorded).toMatchObject({ status: 'returned', decisions: [{ verdict: 'deny' }] })
+    expect(recorded).not.toHaveProperty('error')
+  })
+
   it('that nobody released in time is expired, once the system said so after that time', () => {
     const returned = { v: 1 as const, output: output({ status: 'partial' }) }
     const over = T0 + 700 + 86_400_000

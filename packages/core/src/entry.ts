@@ -75,10 +75,14 @@ function isExpired({ pass, journal, decisions }: Told): boolean {
   return pass.events.some(({ kind, sender, time }) => kind === 'expired' && sender === SYSTEM && time >= until)
 }
 
-/** What the originator gets instead, where a person did not release the output, or nobody did in time. */
-function withheld({ decisions, output, expired }: Told): PassError | undefined {
+/**
+ * Returns the error that the originator gets instead of an output that a person denied, or that was not released in time. A denial of
+ * an output that is delivered at once has no effect: the originator has it already.
+ */
+function withheld({ pass, decisions, output, expired }: Told): PassError | undefined {
   if (expired !== undefined) return releaseExpired(expired)
-  const release = output && releaseDecision(decisions)
+  if (!output || !pass.control || releaseOf(output, pass.control.policy, false).deliver) return undefined
+  const release = releaseDecision(decisions)
   return release?.verdict === 'deny' ? releaseDenied(release) : undefined
 }
 
