@@ -1,5 +1,5 @@
 import type { FileModificationArtifact } from '@passover/schemas'
-import { renderDiff } from 'passover'
+import { oneLine, renderDiff, visible } from 'passover'
 import type { Stage } from './stage.js'
 
 /** The person's word on one modification. */
@@ -24,9 +24,9 @@ export async function choose(stage: Stage, modifications: FileModificationArtifa
   for (const [index, modification] of modifications.entries()) {
     stage.line()
     stage.detail(
-      `${terminal.colors.bold(`Change ${index + 1} of ${modifications.length}: ${modification.path}`)}  (confidence ${modification.confidence})`,
+      `${terminal.colors.bold(`Change ${index + 1} of ${modifications.length}: ${visible(modification.path)}`)}  (confidence ${modification.confidence})`,
     )
-    stage.detail(terminal.colors.dim(modification.reason))
+    stage.detail(terminal.colors.dim(oneLine(modification.reason)))
     stage.detail(renderDiff(modification, terminal.colors))
     const taken = terminal.interactive ? await ask(modification) : defaultChoice(modification)
     if (!terminal.interactive) stage.detail(`Apply it? ${taken ? terminal.colors.green('yes') : terminal.colors.red('no')}`)
@@ -37,7 +37,10 @@ export async function choose(stage: Stage, modifications: FileModificationArtifa
 
 async function ask(modification: FileModificationArtifact): Promise<boolean> {
   const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({ message: `Apply this change to ${modification.path}?`, initialValue: defaultChoice(modification) })
+  const answer = await confirm({
+    message: `Apply this change to ${visible(modification.path)}?`,
+    initialValue: defaultChoice(modification),
+  })
   if (isCancel(answer)) throw new Left()
   return answer
 }

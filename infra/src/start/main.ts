@@ -15,6 +15,7 @@ import {
   startLocal,
   stopSignals,
   typed,
+  write,
 } from 'passover'
 import { Left } from './approve.js'
 import { audit } from './auditor.js'
@@ -34,18 +35,19 @@ export async function main(argv: string[]): Promise<number> {
   const unknown = argv.find((argument) => argument !== '--once')
   if (unknown !== undefined) {
     const help = unknown === '--help' || unknown === '-h'
-    process[help ? 'stdout' : 'stderr'].write(help ? `${USAGE}\n` : `There is no ${unknown}.\n${USAGE}\n`)
+    write(help ? 'stdout' : 'stderr', help ? `${USAGE}\n` : `There is no ${unknown}.\n${USAGE}\n`)
     return help ? 0 : 2
   }
   const stage = new Stage({ interactive: !once })
-  using signals = stopSignals(() => process.stderr.write('Stopped at once.\n'))
+  using signals = stopSignals(() => write('stderr', 'Stopped at once.\n'))
   try {
     return await run(stage, signals, { once })
   } catch (error) {
-    if (error instanceof Left) process.stderr.write('Interrupted; nothing was applied.\n')
+    if (error instanceof Left) write('stderr', 'Interrupted; nothing was applied.\n')
     if (signals.signal.aborted || error instanceof Left) return 130
     const { document, exit } = await describeFailure(error)
-    process.stderr.write(
+    write(
+      'stderr',
       `${stage.terminal.noteColors.red('✗')} ${document.error.message}\n${document.error.hint ? `  ${typed(document.error.hint, NPX)}\n` : ''}`,
     )
     return exit
@@ -72,7 +74,8 @@ async function run(stage: Stage, signals: StopSignals, { once }: { once: boolean
   tellNext(stage, id)
   const why = await Promise.race([signals.first, home.failed, worker.closed.then(() => 'the audit worker ended')])
   if (why !== 'stop') throw new CliFailure('E040', why, { hint: 'run npm start again', exit: 1 })
-  process.stderr.write(
+  write(
+    'stderr',
     `\nStopping${worker.running > 0 ? `: ${count(worker.running, 'pass', 'passes')} running` : ''}. Ctrl-C again stops at once.\n`,
   )
   return 0
@@ -97,7 +100,7 @@ interface Home extends AsyncDisposable {
 async function openHome(stage: Stage): Promise<Home> {
   const { env } = process
   const external = env.NATS_URL ? resolveServer({ server: env.NATS_URL, by: 'NATS_URL' }, env, ROOT) : undefined
-  const started = await startLocal({ directory: ROOT, external, progress: (text) => process.stderr.write(`  … ${text}\n`) })
+  const started = await startLocal({ directory: ROOT, external, progress: (text) => write('stderr', `  … ${text}\n`) })
   if (started.kind === 'started') {
     stage.line(
       `${stage.terminal.colors.green('✓')} Passover is up at ${started.local.url}${started.local.server ? ` (nats-server ${started.local.server.version})` : ''}`,

@@ -1,4 +1,4 @@
-import { duration, openTerminal, plain, type Terminal } from 'passover'
+import { duration, openTerminal, type Terminal } from 'passover'
 
 /** What the person at the terminal sees of the main job: numbered steps, each with how long it took. */
 export class Stage {
@@ -10,7 +10,7 @@ export class Stage {
   }
 
   line(text = ''): void {
-    process.stdout.write(`${text}\n`)
+    this.terminal.show(text, () => `${text}\n`)
   }
 
   /** A step that begins. */
@@ -20,7 +20,7 @@ export class Stage {
   }
 
   detail(text: string): void {
-    this.line(plain(text) === '' ? '' : text.replace(/^(?=.)/gm, '   '))
+    this.line(text.replace(/^(?=.)/gm, '   '))
   }
 
   done(text: string, ms?: number): void {

@@ -76,9 +76,9 @@ function ruleOf({ context, rule_at }: Coded): Rule | undefined {
 }
 
 function ruleText({ policy_name, policy_version, policy_path, file, line }: Rule): string {
-  const name =
-    policy_version === 0 ? `${policy_name}, the defaults: no policy was published` : `${policy_name}, policy version ${policy_version}`
-  return `  by ${name}${policy_path ? `  ${policy_path}` : ''}${file ? `  ${file}:${line}` : ''}`
+  const shown = oneLine(policy_name)
+  const name = policy_version === 0 ? `${shown}, the defaults: no policy was published` : `${shown}, policy version ${policy_version}`
+  return `  by ${name}${policy_path ? `  ${oneLine(policy_path)}` : ''}${file ? `  ${file}:${line}` : ''}`
 }
 
 /** What whoever refused it knows better than the table. */

@@ -15,6 +15,7 @@ import {
   startServer,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
+import { PRINTABLE_LOG } from '@passover/core/text'
 import { dispatcherMetrics, startDispatcher } from '@passover/dispatcher'
 import { type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
@@ -134,7 +135,7 @@ interface Services {
 
 async function startServices({ project, server, access, options }: Services): Promise<Local> {
   const log = pino(
-    { level: options.log_level ?? 'info' },
+    { ...PRINTABLE_LOG, level: options.log_level ?? 'info' },
     pino.destination({ dest: join(project, 'passover.log'), mkdir: true, sync: false }),
   )
   const opened: AsyncDisposable[] = server ? [server.running] : []

@@ -1,9 +1,10 @@
 import { CommanderError } from 'commander'
 import { type Described, describeFailure, type FailureDocument, Finished } from './failure.js'
 import { missingCommand } from './no-command.js'
+import { write, writeJson } from './output/writer.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal.js'
-import { oneLine, typed } from './text.js'
+import { indentRest, oneLine, typed } from './text.js'
 
 /** Runs one command line and ends the process with the command's exit code (DESIGN §5). */
 export async function main(argv: string[]): Promise<void> {
@@ -27,7 +28,7 @@ export async function run(argv: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof Finished) return error.exit
     if (error instanceof CommanderError && error.exitCode === 0) return 0
-    if (process.env.PASSOVER_DEBUG && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+    if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${error.stack}\n`)
     const described: Described =
       error instanceof CommanderError
         ? usageFailure({ message: missingCommand(error, program) ?? error.message })
@@ -69,13 +70,13 @@ function print({ document: { error: said }, lines = [] }: Described, options: { 
     ...(said.hint === undefined ? {} : { hint: typed(said.hint, process.env) }),
   }
   if (options.machine) {
-    process.stdout.write(`${JSON.stringify({ error }, null, options.jsonl ? undefined : 2)}\n`)
+    writeJson({ error }, options.jsonl ? undefined : 2)
     return
   }
   const { noteColors } = openTerminal({ json: false, jsonl: false, color: options.color, input: false })
-  process.stderr.write(`${noteColors.red('✗')} ${error.message} ${noteColors.dim(`(${error.code})`)}\n`)
-  for (const line of lines) process.stderr.write(`${typed(line, process.env)}\n`)
-  if (error.hint) process.stderr.write(`  ${error.hint}\n`)
+  write('stderr', `${noteColors.red('✗')} ${indentRest(error.message)} ${noteColors.dim(`(${error.code})`)}\n`)
+  for (const line of lines) write('stderr', `${typed(line, process.env)}\n`)
+  if (error.hint) write('stderr', `  ${indentRest(error.hint)}\n`)
 }
 
 function endQuietlyOnClosedPipe(): void {

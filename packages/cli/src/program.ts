@@ -22,6 +22,7 @@ import { verifyCommand } from './commands/verify.js'
 import { watchCommand } from './commands/watch.js'
 import { workCommand } from './commands/work.js'
 import { EXIT_CODES_HELP } from './failure.js'
+import { write } from './output/writer.js'
 import { VERSION } from './version.js'
 
 /** The command tree. */
@@ -75,7 +76,7 @@ export function buildProgram(): Command {
 /** Errors are thrown, never printed or exited on by commander itself. */
 function prepare(command: Command): void {
   command.exitOverride()
-  command.configureOutput({ writeErr: () => {}, outputError: () => {} })
+  command.configureOutput({ writeOut: (text) => write('stdout', text), writeErr: () => {}, outputError: () => {} })
   command.configureHelp({ showGlobalOptions: true })
   for (const child of command.commands) prepare(child)
 }

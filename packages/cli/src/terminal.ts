@@ -1,7 +1,6 @@
-import picocolors from 'picocolors'
-import { typed } from './text.js'
-
-type Colors = ReturnType<typeof picocolors.createColors>
+import { type Colors, createColors } from './output/style.js'
+import { write, writeJson } from './output/writer.js'
+import { oneLine, typed } from './text.js'
 
 /** What a command is written to and asks from. `--json` and `--jsonl` silence everything but the result. */
 export interface Terminal {
@@ -54,23 +53,25 @@ export function openTerminal(options: TerminalOptions): Terminal {
   const machine = options.json || options.jsonl
   const colored = (tty: boolean) => wantsColor({ color: options.color && !machine, tty, env })
   const mode = options.jsonl ? 'jsonl' : options.json ? 'json' : 'human'
-  const noteColors = picocolors.createColors(colored(Boolean(stderr.isTTY)))
+  const noteColors = createColors(colored(Boolean(stderr.isTTY)))
   return {
     mode,
-    colors: picocolors.createColors(colored(Boolean(stdout.isTTY))),
+    colors: createColors(colored(Boolean(stdout.isTTY))),
     noteColors,
     interactive: mayAsk({ input: options.input, json: machine, stdin: Boolean(stdin.isTTY), stdout: Boolean(stdout.isTTY), env }),
     columns: stdout.isTTY && stdout.columns > 0 ? stdout.columns : undefined,
     show(value, human) {
-      const text = mode === 'human' ? human() : JSON.stringify(value, null, mode === 'json' ? 2 : undefined)
-      stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+      if (mode !== 'human') return writeJson(value, mode === 'json' ? 2 : undefined)
+      const text = human()
+      write('stdout', text.endsWith('\n') ? text : `${text}\n`)
     },
     stream(value, human) {
-      const text = mode === 'human' ? human() : JSON.stringify(value)
-      if (text !== undefined) stdout.write(`${text}\n`)
+      if (mode !== 'human') return writeJson(value)
+      const text = human()
+      if (text !== undefined) write('stdout', `${text}\n`)
     },
     note(text) {
-      stderr.write(`${typed(text, env)}\n`)
+      write('stderr', `${typed(text, env)}\n`)
     },
     progress() {
       if (machine) return { live: false, say() {}, stop() {} }
@@ -86,7 +87,7 @@ function lines(colors: Colors): Progress {
     say(text) {
       if (text === last) return
       last = text
-      process.stderr.write(`${colors.dim('…')} ${typed(text, process.env)}\n`)
+      write('stderr', `${colors.dim('…')} ${typed(text, process.env)}\n`)
     },
     stop() {},
   }
@@ -105,7 +106,7 @@ function spinner(): Progress {
     live: true,
     say(text) {
       const first = wanted === ''
-      wanted = typed(text, process.env)
+      wanted = oneLine(typed(text, process.env))
       if (running) running.text = wanted
       else if (first) void start()
     },

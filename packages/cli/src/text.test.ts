@@ -1,29 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ago, duration, parseDuration } from './duration.js'
-import { oneLine, plain } from './text.js'
-
-function isControl(char: string): boolean {
-  const code = char.codePointAt(0) ?? 0
-  return (code < 32 && char !== '\n' && char !== '\t') || (code >= 127 && code < 160)
-}
-
-describe('text from agents', () => {
-  it('never carries control characters to a terminal', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), (text) => {
-        for (const char of plain(text)) expect(isControl(char)).toBe(false)
-        expect(oneLine(text)).not.toContain('\n')
-      }),
-    )
-    expect(plain('\u001b[2Jgone\u001b]0;title\u0007')).toBe('[2Jgone]0;title')
-  })
-
-  it('is cut to the width', () => {
-    expect(oneLine('abcdef', 4)).toBe('abc…')
-    expect(oneLine('abcd', 4)).toBe('abcd')
-  })
-})
 
 describe('durations', () => {
   it('are read with their unit only', () => {

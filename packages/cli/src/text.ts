@@ -1,10 +1,14 @@
-import { plain } from '@passover/sdk/words'
+export { cut, cutStart, oneLine, shellWord, visible, visibleLines } from '@passover/core/text'
+export { count, sizeText } from '@passover/sdk/words'
 
-export { count, oneLine, plain, sizeText } from '@passover/sdk/words'
-
-/** Every line that says something, moved to the right. */
+/** Indents every line that is not empty. */
 export function indent(text: string, by = '  '): string {
-  return plain(text) === '' ? '' : text.replace(/^(?=.)/gm, by)
+  return text.replace(/^(?=.)/gm, by)
+}
+
+/** Indents every line after the first, so that text of several lines cannot pass for a line of the program's own. */
+export function indentRest(text: string, by = '    '): string {
+  return text.replace(/(\r?\n)(?=.)/g, `$1${by}`)
 }
 
 const COMMANDS =

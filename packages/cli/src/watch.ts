@@ -7,9 +7,10 @@ import type { Context } from './context.js'
 import { clock } from './duration.js'
 import { usage } from './failure.js'
 import { rulesOf } from './id-window.js'
+import { ring } from './output/writer.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
-import { count, oneLine } from './text.js'
+import { count, cut, oneLine } from './text.js'
 
 export interface WatchRequest {
   id?: string
@@ -84,7 +85,7 @@ class Shown {
     if (terminal.mode === 'json') this.seen.push(happening)
     else terminal.stream(happening, human)
     const rings = happening.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
-    if (rings) process.stderr.write('\u0007')
+    if (rings) ring()
     if (this.#count === this.request.count) this.#isEnough()
   }
 }
@@ -125,7 +126,7 @@ export function sayNotice(notice: Notice): string {
   // What failed says its code first, which stands here already.
   const said = code && summary?.startsWith(`${code}: `) ? summary.slice(code.length + 2) : summary
   const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with remarks' : ''}`
-  return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${said.slice(0, SUMMARY_SHOWN)}` : ''}`
+  return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`
 }
 
 function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {

@@ -78,6 +78,18 @@ export { settlementOf } from './settlement.js'
 export { withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus } from './status.js'
 export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
+export {
+  cut,
+  cutStart,
+  escapeJson,
+  hiddenIn,
+  oneLine,
+  PRINTABLE_LOG,
+  printableJson,
+  shellWord,
+  visible,
+  visibleLines,
+} from './text/index.js'
 export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './trace.js'
 export {
   type Beginning,

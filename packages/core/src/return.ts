@@ -68,8 +68,17 @@ export function acceptError(error: unknown, by: string): { ok: boolean; error: P
   const parsed = passErrorSchema.safeParse(error)
   if (!parsed.success) return { ok: false, error: passError('E021', 'The return tells an error that is none') }
   const { code, message } = parsed.data
-  if (by === SYSTEM || isWorkersError(parsed.data)) return { ok: true, error: parsed.data }
+  if (by === SYSTEM) return { ok: true, error: parsed.data }
+  if (isWorkersError(parsed.data)) return { ok: true, error: withoutAdvice(parsed.data) }
   return { ok: false, error: passError('E021', `A worker may not say ${code}: ${message}`) }
+}
+
+/** Details that are shown to people as the system's own words: the next command, and the policy that decided. */
+const ADVICE: readonly string[] = ['mend', 'policy_name', 'policy_version', 'policy_path']
+
+function withoutAdvice(error: PassError): PassError {
+  const details = error.details && Object.fromEntries(Object.entries(error.details).filter(([name]) => !ADVICE.includes(name)))
+  return details ? { ...error, details } : error
 }
 
 function identityFault(output: WorkOutput, { originator, subagent, id }: PassKey): PassError | undefined {

@@ -5,6 +5,7 @@ import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { type Agent, createAgent } from './agent.js'
 import { findProjectServer } from './project.js'
+import { say } from './say.js'
 import { type ConnectOptions, resolveSettings, type Settings } from './settings.js'
 import { askForDelivery } from './waiting-returns.js'
 
@@ -19,7 +20,6 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
   const cwd = process.cwd()
   const project = findProjectServer(given.directory ?? cwd)
   const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
-  const say = (line: string) => void process.stderr.write(`${line}\n`)
   const bus = await open(settings)
   const tracing = await openTracing({ env: process.env, service: settings.agent, say })
   const deps = {

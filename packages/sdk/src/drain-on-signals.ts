@@ -1,3 +1,5 @@
+import { say } from './say.js'
+
 /** One Ctrl-C reaches a process twice where npm or npx passes it on as well. */
 const SAME_MS = 100
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
@@ -23,7 +25,7 @@ export function drainOnSignals(agent: AsyncDisposable): Disposable {
     void agent[Symbol.asyncDispose]().then(
       () => process.exit(),
       (error: unknown) => {
-        process.stderr.write(`not drained: ${error instanceof Error ? error.message : String(error)}\n`)
+        say(`not drained: ${error instanceof Error ? error.message : String(error)}`)
         process.exit(1)
       },
     )

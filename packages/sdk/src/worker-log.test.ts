@@ -5,9 +5,9 @@ const pass = { originator: 'alice', subagent: 'greeter', id: 'some-given-id' }
 const what = 'E011 no such \u001b[31mtable'
 
 describe('what a worker says', () => {
-  it('tells pass, code and stack, without control characters', () => {
+  it('tells pass, code and stack, with control characters made visible', () => {
     const text = attemptText({ pass, attempt: 2, what, thrown: new Error('no such table') })
-    expect(text).toMatch(/^greeter: some-given-id from alice, attempt 2: E011 no such \[31mtable\nError: no such table\n +at /)
+    expect(text).toMatch(/^greeter: some-given-id from alice, attempt 2: E011 no such ␛\[31mtable\nError: no such table\n +at /)
     expect(attemptText({ pass, attempt: 2, what, thrown: 'text' })).not.toContain('\n')
   })
 

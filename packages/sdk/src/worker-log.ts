@@ -1,3 +1,4 @@
+import { oneLine, visibleLines } from '@passover/core'
 import type { PassError, PassKey, WorkOutput } from '@passover/schemas'
 import type { Deps } from './deps.js'
 
@@ -35,16 +36,11 @@ export function toldTo({ say }: Pick<Deps, 'say'>, given: Told | undefined): Tol
 export function attemptText(attempt: { pass: PassKey; attempt: number; what: string; thrown?: unknown }): string {
   const { pass, thrown, what } = attempt
   const stack = thrown instanceof Error ? thrown.stack : undefined
-  const below = stack === undefined ? '' : `\n${stack.split('\n').slice(0, STACK_LINES).join('\n')}`
-  return printable(`${pass.subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt.attempt}: ${what}${below}`)
+  const first = oneLine(`${pass.subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt.attempt}: ${what}`)
+  return stack === undefined ? first : `${first}\n${visibleLines(stack.split('\n').slice(0, STACK_LINES).join('\n'))}`
 }
 
 /** Addresses of servers without what signs in there. */
 export function serversText(servers: readonly string[]): string {
-  return printable(servers.map((server) => server.replace(/\/\/[^/]*@/, '//')).join(', '))
-}
-
-/** No control characters of others reach a terminal. */
-function printable(text: string): string {
-  return text.replace(/[^\P{C}\n\t]/gu, '')
+  return oneLine(servers.map((server) => server.replace(/\/\/[^/]*@/, '//')).join(', '))
 }

@@ -1,4 +1,5 @@
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-base'
+import { printableJson } from '@passover/core'
 
 type Write = (line: string) => void
 
@@ -13,7 +14,7 @@ export class StderrExporter implements SpanExporter {
   }
 
   export(spans: ReadableSpan[], done: Parameters<SpanExporter['export']>[1]): void {
-    for (const span of spans) this.#write(`${JSON.stringify(told(span))}\n`)
+    for (const span of spans) this.#write(`${printableJson(told(span))}\n`)
     done({ code: 0 })
   }
 

@@ -11,6 +11,7 @@ import {
   serverClock,
   tendService,
 } from '@passover/bus'
+import { PRINTABLE_LOG } from '@passover/core'
 import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
@@ -23,7 +24,7 @@ import type { AuditRunning } from './running.js'
 export async function runAudit(env: Record<string, string | undefined>): Promise<AuditRunning> {
   const told = readEnvironment(env, readTextFile)
   const log = pino(
-    { name: 'audit', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
+    { ...PRINTABLE_LOG, name: 'audit', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })

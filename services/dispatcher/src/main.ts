@@ -13,6 +13,7 @@ import {
   TopologyError,
   tendService,
 } from '@passover/bus'
+import { PRINTABLE_LOG, visibleLines } from '@passover/core'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
@@ -34,7 +35,7 @@ const MISCONFIGURED = 2
 export async function runDispatcher(env: Record<string, string | undefined>, faults?: Faults): Promise<Running> {
   const told = readEnvironment(env, readTextFile)
   const log = pino(
-    { name: 'dispatcher', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
+    { ...PRINTABLE_LOG, name: 'dispatcher', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
@@ -53,7 +54,7 @@ async function main(): Promise<void> {
   const running = await runDispatcher(process.env).catch((error: unknown) => {
     if (!(error instanceof BusUnreachable || error instanceof StreamLost || error instanceof TopologyError)) throw error
     // Its message has its hint.
-    process.stderr.write(error instanceof TopologyError ? `${error.message}\n` : `${error.message}. ${error.hint}\n`)
+    process.stderr.write(`${visibleLines(error instanceof TopologyError ? error.message : `${error.message}. ${error.hint}`)}\n`)
     process.exit(error instanceof TopologyError ? MISCONFIGURED : UNREACHABLE)
   })
   await runToItsEnd(running)

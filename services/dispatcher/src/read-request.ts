@@ -1,5 +1,5 @@
 import { bodyType, decode, type MessageHeaders, splitContext } from '@passover/bus'
-import { isBody, requestDigest } from '@passover/core'
+import { cut, isBody, oneLine, requestDigest } from '@passover/core'
 import {
   HEADER,
   type Part,
@@ -135,7 +135,7 @@ function sessionOf(parts: Part[]): string {
   const context = parts.find((part) => part.name === 'context')?.data
   if (!context) return ''
   const value: unknown = JSON.parse(new TextDecoder().decode(context))
-  return isBody(value) && typeof value.session_id === 'string' ? value.session_id.slice(0, 256) : ''
+  return isBody(value) && typeof value.session_id === 'string' ? cut(value.session_id, 256, '') : ''
 }
 
 function issuesOf(error: z.ZodError): string[] {
@@ -146,6 +146,5 @@ function issuesOf(error: z.ZodError): string[] {
 
 /** Hostile text goes into messages and logs only in short. */
 function clip(text: string): string {
-  const clean = text.replace(/[^\x20-\x7e\u00a0-\ud7ff\ue000-\uffff]/g, '?')
-  return clean.length > 200 ? `${clean.slice(0, 200)}…` : clean
+  return oneLine(text, 200)
 }

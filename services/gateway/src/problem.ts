@@ -1,9 +1,8 @@
 import { BusReadError, BusUnreachable, TableError } from '@passover/bus'
-import { ERRORS, PassOverError } from '@passover/core'
+import { ERRORS, oneLine, PassOverError } from '@passover/core'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
 import { Failure } from '@passover/sdk/people'
-import { oneLine } from '@passover/sdk/words'
 import { TokenFileFailed } from './token-file-failed.js'
 
 /** An answer that is no success, thrown where it is found. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { pathToFileURL } from 'node:url'
 import { DEFAULT_ID_WINDOW_MS, openBus, readTextFile, runToItsEnd, serverClock, tendService } from '@passover/bus'
+import { PRINTABLE_LOG } from '@passover/core'
 import { SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { readEnvironment } from './environment.js'
@@ -10,7 +11,7 @@ import { type Notifier, startNotifier } from './notifier.js'
 export async function runNotifier(env: Record<string, string | undefined>): Promise<Notifier> {
   const told = readEnvironment(env, readTextFile)
   const log = pino(
-    { name: 'notifier', level: told.log_level, redact: ['*.secret', '*.password', '*.token', '*.credentials'] },
+    { ...PRINTABLE_LOG, name: 'notifier', level: told.log_level, redact: ['*.secret', '*.password', '*.token', '*.credentials'] },
     pino.destination(2),
   )
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover notifier' })

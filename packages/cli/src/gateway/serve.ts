@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openBus, parseCredentials, serverClock } from '@passover/bus'
+import { PRINTABLE_LOG } from '@passover/core/text'
 import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, TokenFile, TokenFileFailed } from '@passover/gateway'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
@@ -62,7 +63,7 @@ function readCredentials(path: string | undefined): Record<string, string> | und
 /** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken or the address none; E030: others could reach it, and nobody needs a token. */
 export async function serveGateway(context: Context, server: ServerSetting, { host, port, tokens }: ServeOptions): Promise<Listening> {
   const bus = await connectAs(SYSTEM, server)
-  const log = pino({ level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
+  const log = pino({ ...PRINTABLE_LOG, level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
   const connect = ownersConnections(server, context.env)
   const tracing = await openTracing({ env: context.env, service: 'passover-gateway', say: (line) => log.warn(line) })
   const deps = { bus, clock: serverClock(bus), log, connect, tokens: new TokenFile(tokens), open_to: context.person, tracing }

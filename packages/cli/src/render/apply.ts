@@ -1,7 +1,7 @@
 import type { NumberedModification } from '@passover/core'
 import type { Applied, NotApplied, Plan, Planned, Sides, Undone } from '@passover/sdk'
 import type { Terminal } from '../terminal.js'
-import { count, plain } from '../text.js'
+import { count, visible } from '../text.js'
 import { renderDiff } from './diff.js'
 
 interface View {
@@ -14,7 +14,7 @@ export function renderPlan({ items }: Pick<Plan, 'items'>, view: View): string {
   const { colors, all } = view
   const blocks = all.map(({ number, modification }) => {
     const item = items.find((one) => one.number === number)
-    const title = `${colors.bold(`${number}  ${plain(modification.path)}`)}  ${verdictOf(item, colors)}`
+    const title = `${colors.bold(`${number}  ${visible(modification.path)}`)}  ${verdictOf(item, colors)}`
     if (!item) return title
     if (item.verdict === 'conflict') return `${title}\n${renderSides(item.path, item.sides, colors)}`
     return `${title}\n${modification.encoding === 'base64' ? colors.dim('  (given as base64)') : renderDiff(modification, colors)}`
@@ -31,7 +31,7 @@ function verdictOf(item: Planned | undefined, colors: Terminal['colors']): strin
   if (!item) return colors.dim('rejected')
   if (item.verdict === 'ready') return colors.green(item.operation)
   if (item.verdict === 'already') return colors.dim('as proposed already')
-  return colors.red(`${item.verdict === 'conflict' ? 'conflict' : 'refused'}: ${plain(item.why)}`)
+  return colors.red(`${item.verdict === 'conflict' ? 'conflict' : 'refused'}: ${visible(item.why)}`)
 }
 
 /** What was proposed, and what happened to the file meanwhile. */
@@ -48,12 +48,14 @@ function renderSettled(settled: Applied['settled'], colors: Terminal['colors']):
 }
 
 function saySettled({ id, kind, outcome, left = [] }: Applied['settled'][number]): string {
-  if (outcome === 'ignored') return `.passover/apply has a record of ${plain(id)} that you did not make here: it is ignored (delete it)`
+  if (outcome === 'ignored') return `.passover/apply has a record of ${visible(id)} that you did not make here: it is ignored (delete it)`
   const what = kind === 'undo' ? 'an undo' : 'an application'
   const sentence = `${what} of ${id} had been interrupted and was ${outcome === 'finished' ? 'finished' : 'put back'}`
   if (left.length === 0) return sentence
   const files = left.map(({ path, kept }) =>
-    kept === undefined ? plain(path) : `${plain(path)} (what stood there before: ${plain(kept)}; delete it when you are done with it)`,
+    kept === undefined
+      ? visible(path)
+      : `${visible(path)} (what stood there before: ${visible(kept)}; delete it when you are done with it)`,
   )
   return `${sentence}, but for what was changed since: ${files.join(', ')}`
 }
@@ -63,11 +65,11 @@ export function renderApplied(applied: Applied, view: View & { id: string }): st
   const { colors } = view
   const lines = [
     ...renderSettled(applied.settled, colors),
-    ...applied.applied.map((path) => `${colors.green('✓')} ${plain(path)}`),
-    ...applied.already.map((path) => `${colors.dim('=')} ${plain(path)} was so already`),
+    ...applied.applied.map((path) => `${colors.green('✓')} ${visible(path)}`),
+    ...applied.already.map((path) => `${colors.dim('=')} ${visible(path)} was so already`),
     ...applied.conflicts.map((conflict) => renderConflict(conflict, colors)),
-    ...applied.held_back.map((path) => `${colors.dim('–')} ${plain(path)} was left out with them`),
-    ...applied.rejected.map((path) => `${colors.dim('–')} ${plain(path)} rejected`),
+    ...applied.held_back.map((path) => `${colors.dim('–')} ${visible(path)} was left out with them`),
+    ...applied.rejected.map((path) => `${colors.dim('–')} ${visible(path)} rejected`),
     sentenceOf(applied, view.id),
   ]
   if (!applied.recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
@@ -75,7 +77,7 @@ export function renderApplied(applied: Applied, view: View & { id: string }): st
 }
 
 function renderConflict({ path, kind, why, sides }: NotApplied, colors: Terminal['colors']): string {
-  const title = `${colors.red('✗')} ${plain(path)} ${kind}: ${plain(why)}`
+  const title = `${colors.red('✗')} ${visible(path)} ${kind}: ${visible(why)}`
   return sides ? `${title}\n${renderSides(path, sides, colors)}` : title
 }
 
@@ -89,8 +91,8 @@ function sentenceOf({ applied, conflicts, applied_by }: Applied, id: string): st
 export function renderUndone({ undone, conflicts, recorded, settled }: Undone, colors: Terminal['colors']): string {
   const lines = [
     ...renderSettled(settled, colors),
-    ...undone.map((path) => `${colors.green('✓')} ${plain(path)} is as it was`),
-    ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${plain(path)}: ${plain(why)}`),
+    ...undone.map((path) => `${colors.green('✓')} ${visible(path)} is as it was`),
+    ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${visible(path)}: ${visible(why)}`),
   ]
   if (conflicts.length > 0) lines.push('What was changed since is not put back, nor what was applied together with it.')
   if (!recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))

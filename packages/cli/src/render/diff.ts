@@ -1,6 +1,6 @@
 import { createTwoFilesPatch } from 'diff'
 import type { Terminal } from '../terminal.js'
-import { plain } from '../text.js'
+import { visibleLines } from '../text.js'
 
 export interface FileChange {
   path: string
@@ -19,7 +19,7 @@ export function unifiedDiff(change: FileChange): string {
 
 /** A unified diff for people: safe to print, added and removed lines coloured. */
 export function renderDiff(change: FileChange, colors: Terminal['colors']): string {
-  return plain(unifiedDiff(change))
+  return visibleLines(unifiedDiff(change))
     .trimEnd()
     .split('\n')
     .map((line) => {

@@ -1,7 +1,7 @@
 import { type InboxItem, keyText, type ShownModification } from '@passover/schemas'
 import { ago, dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, indent, oneLine, plain, sizeText } from '../text.js'
+import { count, indent, oneLine, sizeText, visible } from '../text.js'
 
 interface View extends Pick<Terminal, 'colors'> {
   now: number
@@ -53,7 +53,7 @@ export function renderItem(item: InboxItem, view: View): string {
 
 function askedLines({ asked }: InboxItem): [string, string | undefined][] {
   if (!asked) return []
-  const shown = asked.files.slice(0, FILES_SHOWN).map(({ path, size }) => `${plain(path)} (${sizeText(size)})`)
+  const shown = asked.files.slice(0, FILES_SHOWN).map(({ path, size }) => `${visible(path)} (${sizeText(size)})`)
   const more = asked.files.length + (asked.files_left_out ?? 0) - shown.length
   return [
     ['objective', asked.objective === undefined ? undefined : oneLine(asked.objective, OBJECTIVE_SHOWN)],

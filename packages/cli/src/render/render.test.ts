@@ -28,7 +28,7 @@ describe('the table of passes', () => {
     const lines = text.split('\n')
     expect(lines).toHaveLength(3)
     expect(lines[1]).toContain(row.id)
-    expect(lines[2]).toContain('line break [31m')
+    expect(lines[2]).toContain('line break ␛[31m')
     expect(lines[1]).toContain('1.4 s')
   })
 

@@ -2,7 +2,7 @@ import type { DecisionArtifact, MessageArtifact, PassError, WorkArtifact, WorkOu
 import type { PassResult } from '@passover/sdk/people'
 import { duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, oneLine, plain } from '../text.js'
+import { count, oneLine, visible, visibleLines } from '../text.js'
 import { unifiedDiff } from './diff.js'
 
 /** `as` originator: told what was said to it alone, too. */
@@ -21,7 +21,7 @@ export function renderResult(result: PassResult, view: View): string {
 /** An error: its sentence, and the chain with the offender marked where it has one. */
 function renderError({ error, raw_output }: { error: PassError; raw_output?: unknown }, { colors }: View): string {
   const { code, message, details } = error
-  const lines = [`${colors.red(`${code}`)} ${plain(message)}`]
+  const lines = [`${colors.red(`${code}`)} ${visibleLines(message)}`]
   const stack = details?.stack
   if (typeof stack === 'string') lines.push(colors.dim(indented(stack)))
   if (raw_output !== undefined) lines.push(`What was given instead:\n${indented(rawText(raw_output))}`)
@@ -29,7 +29,7 @@ function renderError({ error, raw_output }: { error: PassError; raw_output?: unk
 }
 
 function indented(text: string): string {
-  return plain(text.slice(0, RAW_SHOWN)).replace(/^/gm, '  ')
+  return visibleLines(text.slice(0, RAW_SHOWN)).replace(/^/gm, '  ')
 }
 
 /** What a worker gave in place of an output, cut for people. */
@@ -52,7 +52,7 @@ export function renderOutput(output: Partial<WorkOutput>, view: View, id?: strin
   lines.push(...looseFindings(output))
   for (const recommendation of summary?.recommendations ?? []) lines.push(`  → ${oneLine(recommendation)}`)
   const text = output.output ?? summary?.generated_summary
-  if (text) lines.push(plain(text).trimEnd())
+  if (text) lines.push(visibleLines(text).trimEnd())
   return lines.join('\n')
 }
 
@@ -86,14 +86,14 @@ function renderArtifact(artifact: WorkArtifact, view: View, number: number): str
       const color = artifact.severity === 'error' ? colors.red : artifact.severity === 'warning' ? colors.yellow : colors.dim
       const { location } = artifact
       const place = location
-        ? `${plain(location.path)}${location.line === undefined ? '' : `:${location.line}`}${location.column === undefined ? '' : `:${location.column}`}  `
+        ? `${visible(location.path)}${location.line === undefined ? '' : `:${location.line}`}${location.column === undefined ? '' : `:${location.column}`}  `
         : ''
       const fix = artifact.suggested_fix ? `\n    ${colors.dim('fix:')} ${oneLine(artifact.suggested_fix)}` : ''
       return `${color(artifact.severity)}  ${place}${oneLine(artifact.message)}  ${colors.dim(oneLine(artifact.category))}${fix}`
     }
     case 'file_modification': {
       const { added, removed } = changedLines(artifact)
-      return `${colors.cyan(`change ${number}`)}  ${plain(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
+      return `${colors.cyan(`change ${number}`)}  ${visible(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
     }
     case 'decision':
       return `${colors.cyan('decided')}  ${oneLine(artifact.question)} ${colors.bold(artifact.answer)}: ${oneLine(artifact.reasoning)}${consideredOf(artifact)}`

@@ -1,7 +1,8 @@
 import type { Bus } from '@passover/bus'
+import { oneLine } from '@passover/core'
 import type { AnsweredDecision, AnsweredPass, InboxItem } from '@passover/schemas'
 import { Failure } from './failure.js'
-import { ago, count, oneLine } from './words.js'
+import { ago, count } from './words.js'
 
 /** What became of it: the document for --json, the sentence for people, the exit code. */
 export interface DueDecided {

@@ -1,6 +1,6 @@
 import { type Bus, decode, type Stored } from '@passover/bus'
+import { oneLine } from '@passover/core'
 import type { Fact, Notice, PassKey } from '@passover/schemas'
-import { oneLine } from './words.js'
 
 /** One thing that happened, as `watch` prints it. */
 export interface Happening {

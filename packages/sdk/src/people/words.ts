@@ -1,20 +1,5 @@
 /** What people read, in words: nothing here knows a pass. */
 
-/** What agents send is shown to people: control characters (escape sequences among them) must not reach their terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g
-
-/** Text that is safe to print; keeps line breaks and tabs. */
-export function plain(text: string): string {
-  return text.replace(/\r\n/g, '\n').replace(CONTROL, '')
-}
-
-/** One line of at most `width` characters, cut with an ellipsis. */
-export function oneLine(text: string, width = Number.POSITIVE_INFINITY): string {
-  const line = plain(text).replace(/\s+/g, ' ').trim()
-  return line.length <= width ? line : `${line.slice(0, Math.max(0, width - 1))}…`
-}
-
 /** `1 file`, `2 files`, `1 match`, `2 matches`. */
 export function count(n: number, noun: string, plural = `${noun}s`): string {
   return `${n} ${n === 1 ? noun : plural}`

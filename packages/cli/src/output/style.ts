@@ -1,0 +1,42 @@
+import { randomInt } from 'node:crypto'
+import { visibleLines } from '@passover/core/text'
+import picocolors from 'picocolors'
+
+export type Colors = ReturnType<typeof picocolors.createColors>
+
+const GROUPS = 4
+/**
+ * Parameters that mark an SGR sequence as one of this process (`ESC [ 31 ; <seal> m`). They are random, so that text from an agent cannot
+ * contain them, and short enough that libraries which measure text still take the sequence for one without width.
+ */
+const SEAL = Array.from({ length: GROUPS }, () => randomInt(1_000, 10_000)).join(';')
+const SEALED = new RegExp(`\u001b\\[(\\d+);${SEAL}m`)
+
+/** Styles text like picocolors, with sequences that only {@link printable} turns into real ones. */
+export function createColors(enabled: boolean): Colors {
+  const plain = picocolors.createColors(false)
+  if (!enabled) return plain
+  const real = picocolors.createColors(true)
+  const names = Object.keys(plain).filter((name): name is Exclude<keyof Colors, 'isColorSupported'> => name !== 'isColorSupported')
+  return { ...real, ...Object.fromEntries(names.map((name) => [name, sealed(real[name])])) }
+}
+
+function sealed(style: (text: string) => string): (text: string | number | null | undefined) => string {
+  const [open = '', close = ''] = style('|').split('|').map(seal)
+  return (text) => open + String(text).replaceAll(close, close + open) + close
+}
+
+function seal(sequence: string): string {
+  return sequence.replace(/(\d+)m/g, `$1;${SEAL}m`)
+}
+
+/**
+ * Returns text as it is written to a terminal: its own styles are real SGR sequences, every other control or hidden character is visible.
+ * Text that a caller forgot to escape can therefore neither move the cursor nor style itself.
+ */
+export function printable(text: string): string {
+  return text
+    .split(SEALED)
+    .map((part, index) => (index % 2 === 0 ? visibleLines(part) : `\u001b[${part}m`))
+    .join('')
+}
