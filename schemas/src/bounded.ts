@@ -14,6 +14,11 @@ function wellFormed(text: string): boolean {
   return (text as unknown as WellFormed).isWellFormed()
 }
 
+/** Returns the first `max` UTF-16 code units of a text, one less where that would split a surrogate pair. */
+export function prefix(value: string, max: number): string {
+  return value.length <= max ? value : value.slice(0, max).replace(/[\ud800-\udbff]$/, '')
+}
+
 /** A string of at most `max` UTF-16 units. */
 export function text(max: number) {
   return bounded(0, max)

@@ -79,7 +79,7 @@ export {
   type RecordedDecision,
   recordedDecision,
 } from './audit.js'
-export { jsonFault } from './bounded.js'
+export { jsonFault, prefix } from './bounded.js'
 export { canonicalJson, sha256 } from './canonical.js'
 export {
   type ContextError,

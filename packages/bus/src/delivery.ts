@@ -1,3 +1,4 @@
+import { prefix } from '@passover/schemas'
 import type { Arrived } from './arrived.js'
 import type { Delivery } from './bus-deliveries.js'
 import { headersOf, type RawHeaders } from './headers.js'
@@ -108,7 +109,7 @@ export class StreamDelivery implements Delivery {
     this.#answer(delay_ms ? TEXT.encode(`-NAK ${JSON.stringify({ delay: Math.round(delay_ms * NANOS_PER_MS) })}`) : NAK)
   }
   term(reason?: string): void {
-    this.#answer(TEXT.encode(reason ? `+TERM ${reason.replace(/[\r\n]+/g, ' ').slice(0, 512)}` : '+TERM'))
+    this.#answer(TEXT.encode(reason ? `+TERM ${prefix(reason.replace(/[\r\n]+/g, ' '), 512)}` : '+TERM'))
   }
 
   #answer(body: Uint8Array): void {

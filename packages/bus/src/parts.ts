@@ -1,5 +1,5 @@
 import type { Part, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
-import { canonicalJson, PART_INLINE_BYTES, sha256 } from '@passover/schemas'
+import { canonicalJson, PART_INLINE_BYTES, prefix, sha256 } from '@passover/schemas'
 import { tooLarge } from './too-large.js'
 
 /** A part whose bytes are here. */
@@ -142,17 +142,12 @@ function textPiece(text: string): Piece {
   return {
     size: sizeOf(text),
     part: () => partOf(OUTPUT_TEXT, utf8(text)),
-    reference: { part: OUTPUT_TEXT, begins: wellFormed(text.slice(0, TEXT_BEGINS)) },
+    reference: { part: OUTPUT_TEXT, begins: prefix(text, TEXT_BEGINS) },
   }
 }
 
 function sizeOf(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value))
-}
-
-/** A cut may leave half of a surrogate pair. */
-function wellFormed(text: string): string {
-  return Buffer.from(text).toString()
 }
 
 /** Puts the artifacts and the text back. The output's form is not checked. */

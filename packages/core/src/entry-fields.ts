@@ -3,6 +3,7 @@ import {
   type PassError,
   type PassOverAuditEntry,
   type PassOverMetadata,
+  prefix,
   type RecordedDecision,
   startedBody,
   traceIdOf,
@@ -139,9 +140,9 @@ function overridesOf({ control, request }: PassHistory): Record<string, unknown>
 }
 
 function summaryOf({ output, error }: Told): string {
-  if (error) return `${error.code}: ${error.message}`.slice(0, SUMMARY_LENGTH)
+  if (error) return prefix(`${error.code}: ${error.message}`, SUMMARY_LENGTH)
   if (!output) return ''
   const { summary } = output
   const text = summary.generated_summary ?? output.completion_reason ?? summary.findings.join('; ')
-  return (text || (output.output ?? '')).slice(0, SUMMARY_LENGTH)
+  return prefix(text || (output.output ?? ''), SUMMARY_LENGTH)
 }

@@ -69,8 +69,7 @@ describe('PassOverError', () => {
 describe('passError', () => {
   it('makes a message fit, however long or broken', () => {
     const long = passError('E011', `${'x'.repeat(LIMITS.page - 2)}\u{1f600}${'y'.repeat(99)}`)
-    expect(long.message).toHaveLength(LIMITS.page)
-    expect(long.message.endsWith('\ufffd…')).toBe(true)
+    expect(long.message).toBe(`${'x'.repeat(LIMITS.page - 2)}…`)
     for (const error of [long, passError('E011', 'half \ud83d of one', { a: 1 })]) expect(passErrorSchema.parse(error)).toEqual(error)
     expect(passError('E011', 'x'.repeat(LIMITS.page)).message).toBe('x'.repeat(LIMITS.page))
   })

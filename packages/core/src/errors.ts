@@ -1,4 +1,5 @@
 import { type ErrorCode, LIMITS, type PassError } from '@passover/schemas'
+import { cut } from './text/index.js'
 
 /** What every reader of an error code needs to know of it. */
 export interface ErrorRow {
@@ -219,9 +220,9 @@ interface MadeWellFormed {
   toWellFormed(): string
 }
 
-/** Cut to the limit of a page; no half of a surrogate pair is left. */
+/** Cuts to the limit of a page and replaces lone surrogates. */
 function clipped(message: string): string {
-  const short = message.length > LIMITS.page ? `${message.slice(0, LIMITS.page - 1)}…` : message
+  const short = cut(message, LIMITS.page)
   return (short as unknown as MadeWellFormed).toWellFormed()
 }
 

@@ -1,5 +1,6 @@
 import type { HealthCheck, HealthReport } from '@passover/schemas'
 import type { Clock } from './clock.js'
+import { cut } from './text/index.js'
 
 /** How one thing is found. `recovering`: it mends by itself, or somebody else must mend it; a restart would gain nothing. */
 export type Finding =
@@ -124,7 +125,7 @@ function looked(look: () => Finding): Finding {
 }
 
 function short(text: string): string {
-  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT - 1)}…` : text
+  return cut(text, LONGEST_TEXT)
 }
 
 function verdict(checks: readonly HealthCheck[]): Pick<HealthReport, 'live' | 'ready'> {

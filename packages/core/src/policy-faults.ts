@@ -12,6 +12,7 @@ import { isBody } from './output-frame.js'
 import { expectedOf, nearest, rewritten } from './policy-expected.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyLevel } from './policy-fields.js'
 import { levelOf, type PolicyPlace, pathText, placeOf, type Segment, valueAt } from './policy-place.js'
+import { cut } from './text/index.js'
 
 /** One thing that is wrong with a policy document, for a person who will mend it. */
 export interface PolicyFault {
@@ -79,7 +80,7 @@ const LONGEST = 80
 
 export function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing'
-  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text
+  return cut(text, LONGEST)
 }
 
 /** A key that nobody knows, or that is known at another level: then both places are named. */

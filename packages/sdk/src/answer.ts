@@ -2,6 +2,8 @@ import { PartError } from '@passover/bus'
 import {
   acceptReturn,
   completeOutput,
+  cut,
+  cutStart,
   issueTexts,
   isWorkersError,
   PassOverError,
@@ -89,7 +91,7 @@ export function failureOf(error: unknown, run: Run): PassError {
     return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })
   const cause = error instanceof Error ? error : new Error(String(error))
   const details: Record<string, unknown> = { attempts: run.attempt, name: cause.name }
-  if (cause.stack) details.stack = cause.stack.slice(-STACK_END)
+  if (cause.stack) details.stack = cutStart(cause.stack, STACK_END)
   if (error instanceof PassOverError) details.cause = { ...error.toWire(), details: undefined }
-  return passError('E011', cause.message.slice(0, 8_192) || cause.name, details)
+  return passError('E011', cut(cause.message, 8_192) || cause.name, details)
 }

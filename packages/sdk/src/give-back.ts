@@ -1,5 +1,5 @@
 import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
-import { packOutput } from '@passover/core'
+import { cut, packOutput } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 import { overlarge } from './overlarge.js'
@@ -132,9 +132,9 @@ function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'js
   try {
     const whole = encode({ ...body, raw_output: answer.raw_output }, type)
     if (whole.byteLength <= RAW_TEXT * 4) return whole
-    return encode({ ...body, raw_output: JSON.stringify(answer.raw_output).slice(0, RAW_TEXT) }, type)
+    return encode({ ...body, raw_output: cut(JSON.stringify(answer.raw_output), RAW_TEXT) }, type)
   } catch {
-    return encode({ ...body, raw_output: String(answer.raw_output).slice(0, RAW_TEXT) }, type)
+    return encode({ ...body, raw_output: cut(String(answer.raw_output), RAW_TEXT) }, type)
   }
 }
 

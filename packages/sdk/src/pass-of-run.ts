@@ -1,4 +1,4 @@
-import { PassOverError, toolFault } from '@passover/core'
+import { cut, PassOverError, toolFault } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
 import { answerRun, outputAnswer } from './answer.js'
 import type { PassHandle } from './handle.js'
@@ -93,7 +93,7 @@ export class PassOfRun implements Pass, Scoped {
 
   progress(message: string, fraction?: number): void {
     const bounded = fraction === undefined ? undefined : Math.min(1, Math.max(0, fraction))
-    this.#run.progress = { message: message.slice(0, 4_096), ...(bounded !== undefined && !Number.isNaN(bounded) && { fraction: bounded }) }
+    this.#run.progress = { message: cut(message, 4_096), ...(bounded !== undefined && !Number.isNaN(bounded) && { fraction: bounded }) }
   }
 
   may(tool: string): boolean {

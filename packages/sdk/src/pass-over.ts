@@ -1,5 +1,5 @@
 import { encode } from '@passover/bus'
-import { PassOverError } from '@passover/core'
+import { cut, PassOverError } from '@passover/core'
 import { HEADER, makeId, type PassKey, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import type { Awaited, Settled } from './awaited.js'
 import { type Draft, draft, markerOf } from './draft.js'
@@ -116,7 +116,7 @@ async function prepare(
 /** Publishes a cancel (DESIGN §2). E040 and E013 as for a request. */
 async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
-  const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: reason.slice(0, 4_096) }) }
+  const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: cut(reason, 4_096) }) }
   const traceparent = origin.traces.of(key.id)
   const headers = traceparent === undefined ? {} : { headers: { [HEADER.traceparent]: traceparent } }
   await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), ...headers, data: encode(body) }, key)

@@ -1,3 +1,4 @@
+import { prefix } from '@passover/schemas'
 import { Ajv, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
@@ -44,5 +45,5 @@ function faultsOf(validate: ValidateFunction, value: unknown): string[] {
 }
 
 function shortened(text: string): string {
-  return text.length > FAULT_CHARACTERS ? `${text.slice(0, FAULT_CHARACTERS)}…` : text
+  return text.length > FAULT_CHARACTERS ? `${prefix(text, FAULT_CHARACTERS)}…` : text
 }

@@ -1,4 +1,5 @@
 import { type Bus, bodyType, decode, type Stored } from '@passover/bus'
+import { cut } from '@passover/core'
 import { type AskedFor, HEADER, type Part, type WorkControl } from '@passover/schemas'
 
 type Json = Record<string, unknown>
@@ -14,7 +15,7 @@ export async function askedFor(bus: Bus, control: WorkControl, request: Stored |
   const body = request && decodedBody(request)
   const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: undefined }
   return {
-    ...(objective === undefined ? {} : { objective: objective.slice(0, MAX_OBJECTIVE) }),
+    ...(objective === undefined ? {} : { objective: cut(objective, MAX_OBJECTIVE) }),
     files: files.slice(0, MAX_FILES),
     ...(files.length > MAX_FILES ? { files_left_out: files.length - MAX_FILES } : {}),
     context_bytes: control.context_bytes,

@@ -1,5 +1,5 @@
 import { type Bus, decode, joinOutput, loadParts, type Stored } from '@passover/bus'
-import { acceptReturn, lineChanges, modificationsIn, type NumberedModification, outputIn } from '@passover/core'
+import { acceptReturn, cut, lineChanges, modificationsIn, type NumberedModification, outputIn } from '@passover/core'
 import {
   type CameBack,
   HEADER,
@@ -30,7 +30,7 @@ export async function cameBack(bus: Bus, key: PassKey, returned: Stored): Promis
   return {
     status,
     ...(summary.decision === undefined ? {} : { decision: summary.decision }),
-    ...(said ? { summary: said.slice(0, MAX_SUMMARY) } : {}),
+    ...(said ? { summary: cut(said, MAX_SUMMARY) } : {}),
     findings: findingsOf(output),
     modifications: changes.slice(0, MAX_MODIFICATIONS).map(shown),
     ...(changes.length > MAX_MODIFICATIONS ? { modifications_left_out: changes.length - MAX_MODIFICATIONS } : {}),
@@ -58,7 +58,7 @@ async function joinedOutput(bus: Bus, output: Json, parts: Part[]): Promise<Json
 
 function shown({ number, digest, modification }: NumberedModification): ShownModification {
   const { path, operation = 'modify', old_content, new_content, reason, confidence } = modification
-  return { number, path, operation, ...lineChanges(old_content, new_content), reason: reason.slice(0, MAX_MESSAGE), confidence, digest }
+  return { number, path, operation, ...lineChanges(old_content, new_content), reason: cut(reason, MAX_MESSAGE), confidence, digest }
 }
 
 function findingsOf({ artifacts, summary }: WorkOutput): CameBack['findings'] {
@@ -66,12 +66,12 @@ function findingsOf({ artifacts, summary }: WorkOutput): CameBack['findings'] {
     if (artifact.type !== 'finding') return []
     const { severity, message, location } = artifact
     const place = location ? { path: location.path, ...(location.line === undefined ? {} : { line: location.line }) } : {}
-    return [{ severity, message: message.slice(0, MAX_MESSAGE), ...place }]
+    return [{ severity, message: cut(message, MAX_MESSAGE), ...place }]
   })
   // Those that stand in the summary alone say nothing of their severity.
   const told = new Set(found.map(({ message }) => message))
   for (const message of summary.findings) {
-    if (!told.has(message.slice(0, MAX_MESSAGE))) found.push({ severity: 'info', message: message.slice(0, MAX_MESSAGE) })
+    if (!told.has(cut(message, MAX_MESSAGE))) found.push({ severity: 'info', message: cut(message, MAX_MESSAGE) })
   }
   const of = (severity: ShownFinding['severity']) => found.filter((one) => one.severity === severity)
   const [error, warning, info] = SEVERITIES.map((severity) => of(severity).length) as [number, number, number]

@@ -5,6 +5,7 @@ import {
   type PassOverAuditEntry,
   type PassOverMetadata,
   type PassRecord,
+  prefix,
   type Step,
   SYSTEM,
   type WorkControl,
@@ -159,7 +160,7 @@ function requestedAt({ control, asked }: Plain): number {
 
 function summaryOf({ summary, completion_reason, output }: WorkOutput): string {
   const text = summary.generated_summary ?? completion_reason ?? summary.findings.join('; ')
-  return (text || (output ?? '')).slice(0, SUMMARY_LENGTH)
+  return prefix(text || (output ?? ''), SUMMARY_LENGTH)
 }
 
 /** Only what has a value: canonical JSON and `exactOptionalPropertyTypes` tell absent from undefined. */

@@ -1,5 +1,5 @@
 import { decode } from '@passover/bus'
-import { isBody } from '@passover/core'
+import { cut, isBody } from '@passover/core'
 import { type DecisionFact, type Fact, HEADER, type PassRecord, type TimelineEntry } from '@passover/schemas'
 import type { Loaded } from './load.js'
 
@@ -32,7 +32,7 @@ function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined
   const { fact } = message
   const at = { sequence: fact.sequence, time: fact.time }
   const detail = detailOf(message, fact)
-  const more = detail === undefined ? {} : { detail: detail.slice(0, MAX_DETAIL) }
+  const more = detail === undefined ? {} : { detail: cut(detail, MAX_DETAIL) }
   switch (fact.type) {
     case 'request':
       return { ...at, kind: 'request', by: fact.originator, ...more }
@@ -48,9 +48,9 @@ function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined
 /** A decision as core judged it (P4): its verdict is the body's, headers may say anything. */
 function decisionEntry({ sequence, time, person, item }: DecisionFact, judged: PassRecord['decisions'][number] | undefined): TimelineEntry {
   const entry = { sequence, time, kind: 'decision', by: person }
-  if (!judged) return { ...entry, detail: item.slice(0, MAX_DETAIL), counts: false, why: 'no decision' }
+  if (!judged) return { ...entry, detail: cut(item, MAX_DETAIL), counts: false, why: 'no decision' }
   const { verdict, counts = true, why } = judged
-  return { ...entry, detail: `${item} ${verdict}`.slice(0, MAX_DETAIL), counts, ...(why === undefined ? {} : { why }) }
+  return { ...entry, detail: cut(`${item} ${verdict}`, MAX_DETAIL), counts, ...(why === undefined ? {} : { why }) }
 }
 
 function detailOf(message: Loaded['messages'][number], fact: Fact): string | undefined {

@@ -1,5 +1,6 @@
 import { type Bus, CONTENT_TYPE, decode, encode, type Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
+import { cut } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Loaded } from './load.js'
@@ -44,7 +45,7 @@ export class Violations {
     if (this.waiting.has(sequence)) return
     this.waiting.add(sequence)
     const text = keyText(key)
-    const turn = (this.chains.get(text) ?? Promise.resolve()).then(() => this.untilRecorded(key, sequence, what.slice(0, MAX_WHAT)))
+    const turn = (this.chains.get(text) ?? Promise.resolve()).then(() => this.untilRecorded(key, sequence, cut(what, MAX_WHAT)))
     this.chains.set(text, turn)
     void turn.then(() => {
       if (this.chains.get(text) === turn) this.chains.delete(text)

@@ -1,10 +1,11 @@
 import { bodyType, decode, type MessageHeaders, splitContext } from '@passover/bus'
-import { cut, isBody, oneLine, requestDigest } from '@passover/core'
+import { isBody, oneLine, requestDigest } from '@passover/core'
 import {
   HEADER,
   type Part,
   type PassError,
   passOverRequest,
+  prefix,
   type RequestControl,
   requestEnvelope,
   sha256,
@@ -135,7 +136,7 @@ function sessionOf(parts: Part[]): string {
   const context = parts.find((part) => part.name === 'context')?.data
   if (!context) return ''
   const value: unknown = JSON.parse(new TextDecoder().decode(context))
-  return isBody(value) && typeof value.session_id === 'string' ? cut(value.session_id, 256, '') : ''
+  return isBody(value) && typeof value.session_id === 'string' ? prefix(value.session_id, 256) : ''
 }
 
 function issuesOf(error: z.ZodError): string[] {

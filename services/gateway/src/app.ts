@@ -1,3 +1,4 @@
+import { oneLine } from '@passover/core'
 import { type Context, Hono } from 'hono'
 import { type Caller, callerOf, requireScope, type Tokens } from './caller.js'
 import type { Inside } from './inside.js'
@@ -80,7 +81,7 @@ function refuseForeign(request: Request): void {
 function refuseNamed(request: Request): void {
   const { hostname } = new URL(request.url)
   if (!isLoopbackName(hostname)) {
-    const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${hostname.slice(0, 80)}"`
+    const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${oneLine(hostname, 80)}"`
     throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
   }
 }
@@ -125,9 +126,9 @@ function noRoute(context: Context): HttpProblem {
   const here = ROUTES.filter((route) => new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))
   const hint = 'GET /openapi.json says what there is'
   if (here.length === 0) {
-    return new HttpProblem(problemFor(404, { code: 'E042', detail: `there is no ${path.slice(0, 200)}`, hint }))
+    return new HttpProblem(problemFor(404, { code: 'E042', detail: `there is no ${oneLine(path, 200)}`, hint }))
   }
   const allow = here.map((route) => route.method.toUpperCase()).join(', ')
-  const detail = `${method.slice(0, 20)} is not for ${path.slice(0, 200)}`
+  const detail = `${oneLine(method, 20)} is not for ${oneLine(path, 200)}`
   return new HttpProblem(problemFor(405, { code: 'E042', detail, hint: `it takes ${allow}` }), { allow })
 }

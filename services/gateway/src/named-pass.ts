@@ -1,4 +1,5 @@
 import type { Bus } from '@passover/bus'
+import { oneLine } from '@passover/core'
 import { type AnsweredPass, storedId } from '@passover/schemas'
 import { askPasses, Failure, type PassRef } from '@passover/sdk/people'
 import { HttpProblem, problemFor } from './problem.js'
@@ -15,5 +16,5 @@ export async function namedPass(bus: Bus, ref: PassRef, wants: { history?: true;
     throw new HttpProblem(problemFor(409, { code: 'E042', detail: `several passes have the id ${ref.id}`, hint }))
   }
   if (pass) return pass
-  throw new Failure('E041', `there is no pass ${ref.id.slice(0, 64)}`, { hint: 'GET /api/pass-over/passes lists them' })
+  throw new Failure('E041', `there is no pass ${oneLine(ref.id, 64)}`, { hint: 'GET /api/pass-over/passes lists them' })
 }

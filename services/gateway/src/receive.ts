@@ -1,3 +1,4 @@
+import { oneLine } from '@passover/core'
 import type { z } from 'zod'
 import { HttpProblem, problemFor } from './problem.js'
 
@@ -31,7 +32,7 @@ export function queryOf(url: string): Record<string, string> {
 export async function jsonBody(request: Request, most: number): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
-    const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${type.slice(0, 80)} is not taken`
+    const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${oneLine(type, 80)} is not taken`
     throw new HttpProblem(problemFor(415, { code: 'E005', detail, hint: 'send JSON, with "Content-Type: application/json"' }))
   }
   const bytes = await readUpTo(request, most)
@@ -45,7 +46,7 @@ export async function jsonBody(request: Request, most: number): Promise<unknown>
     return JSON.parse(text)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is no JSON: ${why.slice(0, 200)}` }))
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is no JSON: ${oneLine(why, 200)}` }))
   }
 }
 

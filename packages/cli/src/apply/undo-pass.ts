@@ -5,7 +5,7 @@ import { agreed } from '../agreed.js'
 import { CliFailure } from '../failure.js'
 import { renderUndone } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
-import { count } from '../text.js'
+import { count, shellWord } from '../text.js'
 
 export interface UndoRequest {
   /** Of the pass, or the beginning of one. */
@@ -24,7 +24,7 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
     const { id = given.id, undone_by, undone_at } = error.context ?? {}
     const { directory } = given
     if (undone_by === undefined) {
-      const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${given.id} tells more`
+      const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${shellWord(given.id)} tells more`
       throw new CliFailure('E041', error.message, { hint })
     }
     terminal.show(

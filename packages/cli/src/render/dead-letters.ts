@@ -1,7 +1,7 @@
 import type { DeadLetter, DeadLetterDetail, TimelineEntry } from '@passover/schemas'
 import { ago, dateTime } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, indent, oneLine, visibleLines } from '../text.js'
+import { count, cut, cutStart, indent, indentRest, oneLine, visibleLines } from '../text.js'
 import { type Column, renderTable } from './table.js'
 import { renderTimeline } from './timeline.js'
 
@@ -45,11 +45,11 @@ export function renderLetter({ letter, error, data }: DeadLetterDetail, { colors
   const { bold, red } = colors
   const sections = [
     `${bold(letter.id)}  ${oneLine(stateOf(letter))}`,
-    `${red(error.code)} ${visibleLines(error.message)}`,
+    `${red(error.code)} ${indentRest(visibleLines(error.message))}`,
     factsOf(letter, now),
   ]
   if (history.length > 0) sections.push(`${bold('Timeline')}\n${renderTimeline(history, { colors })}`)
-  if (stderr) sections.push(`${bold('The end of stderr')}\n${indent(visibleLines(stderr.slice(-TEXT_SHOWN)))}`)
+  if (stderr) sections.push(`${bold('The end of stderr')}\n${indent(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
   if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${indent(shownBytes(data))}`)
   const next = nextOf(letter)
   if (next) sections.push(next)
@@ -79,7 +79,7 @@ function sizeOf({ bytes = 0, truncated }: DeadLetter): string {
 /** Text as it stands, without what would play with a terminal; else a dump. */
 function shownBytes(data: Uint8Array): string {
   const text = Buffer.from(data).toString('utf8')
-  if (!text.includes('\uFFFD')) return text.length > TEXT_SHOWN ? `${visibleLines(text.slice(0, TEXT_SHOWN))}…` : visibleLines(text)
+  if (!text.includes('\uFFFD')) return visibleLines(cut(text, TEXT_SHOWN))
   const lines: string[] = []
   for (let at = 0; at < Math.min(data.length, BYTES_SHOWN); at += BYTES_A_LINE) {
     const some = Buffer.from(data.subarray(at, Math.min(at + BYTES_A_LINE, BYTES_SHOWN)))

@@ -2,7 +2,7 @@ import type { DecisionArtifact, MessageArtifact, PassError, WorkArtifact, WorkOu
 import type { PassResult } from '@passover/sdk/people'
 import { duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, oneLine, visible, visibleLines } from '../text.js'
+import { count, cut, indentRest, oneLine, visible, visibleLines } from '../text.js'
 import { unifiedDiff } from './diff.js'
 
 /** `as` originator: told what was said to it alone, too. */
@@ -21,7 +21,7 @@ export function renderResult(result: PassResult, view: View): string {
 /** An error: its sentence, and the chain with the offender marked where it has one. */
 function renderError({ error, raw_output }: { error: PassError; raw_output?: unknown }, { colors }: View): string {
   const { code, message, details } = error
-  const lines = [`${colors.red(`${code}`)} ${visibleLines(message)}`]
+  const lines = [`${colors.red(`${code}`)} ${indentRest(visibleLines(message))}`]
   const stack = details?.stack
   if (typeof stack === 'string') lines.push(colors.dim(indented(stack)))
   if (raw_output !== undefined) lines.push(`What was given instead:\n${indented(rawText(raw_output))}`)
@@ -29,13 +29,12 @@ function renderError({ error, raw_output }: { error: PassError; raw_output?: unk
 }
 
 function indented(text: string): string {
-  return visibleLines(text.slice(0, RAW_SHOWN)).replace(/^/gm, '  ')
+  return visibleLines(cut(text, RAW_SHOWN)).replace(/^/gm, '  ')
 }
 
 /** What a worker gave in place of an output, cut for people. */
 function rawText(raw: unknown): string {
-  const text = typeof raw === 'string' ? raw : JSON.stringify(raw)
-  return text.length > RAW_SHOWN ? `${text.slice(0, RAW_SHOWN - 1)}…` : text
+  return typeof raw === 'string' ? raw : JSON.stringify(raw)
 }
 
 /** A worker's output: verdict first (with the pass's id, where it is told nowhere else), then findings, proposed files, and text. */

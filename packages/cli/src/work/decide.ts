@@ -1,4 +1,4 @@
-import { issueTexts, PassOverError } from '@passover/core'
+import { cut, cutStart, issueTexts, PassOverError } from '@passover/core'
 import { type HandlerResult, handlerResult } from '@passover/schemas'
 import { WorkError } from '@passover/sdk'
 import type { ChildEnd } from './child.js'
@@ -27,10 +27,10 @@ export function decideWorkOutput(said: Said): CommandOutcome {
   const parsed = claimed === undefined ? undefined : handlerResult.safeParse(claimed)
   if (parsed?.success) return { kind: 'output', output: parsed.data }
   if (said.exit !== 0)
-    return failed('E011', crashText(said), { exit: said.exit, signal: said.signal, stderr: said.stderr.slice(-STDERR_SHOWN) })
+    return failed('E011', crashText(said), { exit: said.exit, signal: said.signal, stderr: cutStart(said.stderr, STDERR_SHOWN) })
   if (parsed)
     return failed('E021', `the command's output is no WorkOutput: ${issueTexts(parsed.error.issues, FAULTS_SHOWN).join('; ')}`, {
-      raw_output: said.stdout.slice(0, RAW_SHOWN),
+      raw_output: cut(said.stdout, RAW_SHOWN),
     })
   return { kind: 'output', output: { status: 'completed', output: said.stdout } }
 }
@@ -59,7 +59,7 @@ function failed(
 
 function crashText({ exit, signal, stderr }: Said): string {
   const how = exit === null ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${exit}`
-  const end = stderr.trim().slice(-STDERR_SHOWN)
+  const end = cutStart(stderr.trim(), STDERR_SHOWN)
   return end === '' ? `the command ${how} and said nothing on stderr` : `the command ${how}: ${end}`
 }
 

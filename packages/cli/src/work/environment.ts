@@ -1,4 +1,5 @@
 import type { Pass } from '@passover/sdk'
+import { cut } from '../text.js'
 
 type Told = Pick<
   Pass,
@@ -52,5 +53,5 @@ const VARIABLE_CHARACTERS = 30_000
 
 /** A variable can hold no NUL, and Linux refuses to start a program with one of 128 KiB; the whole text is on stdin. */
 function variable(text: string): string {
-  return text.slice(0, VARIABLE_CHARACTERS).replaceAll('\0', ' ')
+  return cut(text, VARIABLE_CHARACTERS, '').replaceAll('\0', ' ')
 }

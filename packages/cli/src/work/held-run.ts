@@ -1,4 +1,5 @@
 import { WorkError } from '@passover/sdk'
+import { cut } from '../text.js'
 import { Abilities } from './abilities.js'
 import { type Cgroup, cgroupParent, makeCgroup } from './cgroup.js'
 import { type Attending, type ChildEnd, type ChildOptions, runChild } from './child.js'
@@ -134,6 +135,6 @@ function changedFiles(files: string[], end: ChildEnd): WorkError {
     field: 'can_modify_files',
     files: shown,
     changed: files.length,
-    raw_output: end.stdout.slice(0, RAW_SHOWN),
+    raw_output: cut(end.stdout, RAW_SHOWN),
   })
 }

@@ -1,6 +1,7 @@
 import { type AgentRecord, canonicalJson, type PassOverPreferences, type RequestFact, type WorkControl } from '@passover/schemas'
 import { admit } from '../admit.js'
 import type { Admission, AdmitInput } from '../admit-input.js'
+import { cut } from '../text/index.js'
 import type { RequestReading } from './recorded.js'
 
 export type GoodReading = Extract<RequestReading, { ok: true }>['value']
@@ -97,5 +98,5 @@ const MOST_SHOWN = 120
 function shown(value: unknown): string {
   if (value === undefined) return 'absent'
   const text = JSON.stringify(value) ?? String(value)
-  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text
+  return cut(text, MOST_SHOWN)
 }

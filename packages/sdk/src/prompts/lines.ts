@@ -1,4 +1,4 @@
-import { ERRORS } from '@passover/core'
+import { cut, ERRORS } from '@passover/core'
 import type { AgentRecord, EffectivePolicy, ErrorCode } from '@passover/schemas'
 import { sizeText } from '../people/words.js'
 import type { Partner } from './facts.js'
@@ -26,7 +26,7 @@ function named({ name, description, skills }: AgentRecord): string {
 
 function quoted(text: string): string {
   const line = text.replace(/[\p{C}\p{Z}]+/gu, ' ').replace(/[`"<>]/g, "'")
-  return line.trim().slice(0, DESCRIPTION_CHARACTERS)
+  return cut(line.trim(), DESCRIPTION_CHARACTERS)
 }
 
 /** What the originator has to reckon with. */

@@ -1,4 +1,5 @@
 import type { Bus } from '@passover/bus'
+import { oneLine } from '@passover/core'
 import { storedId } from '@passover/schemas'
 import {
   deadLettersPage,
@@ -37,7 +38,7 @@ interface Ref {
 
 /** Whole ids only: what is decided about must be named. */
 async function letterOf(bus: Bus, ref: Ref) {
-  if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `there is no dead letter ${ref.id.slice(0, 64)}`)
+  if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `there is no dead letter ${oneLine(ref.id, 64)}`)
   const detail = await findLetter(bus, ref)
   if (detail.letter.id !== ref.id) throw new Failure('E041', `there is no dead letter ${ref.id}`, { hint: 'give the whole id' })
   return detail
