@@ -69,16 +69,18 @@ export function acceptError(error: unknown, by: string): { ok: boolean; error: P
   if (!parsed.success) return { ok: false, error: passError('E021', 'The return tells an error that is none') }
   const { code, message } = parsed.data
   if (by === SYSTEM) return { ok: true, error: parsed.data }
-  if (isWorkersError(parsed.data)) return { ok: true, error: withoutAdvice(parsed.data) }
+  if (isWorkersError(parsed.data)) return { ok: true, error: attributed(parsed.data, by) }
   return { ok: false, error: passError('E021', `A worker may not say ${code}: ${message}`) }
 }
 
-/** Details that are shown to people as the system's own words: the next command, and the policy that decided. */
-const ADVICE: readonly string[] = ['mend', 'policy_name', 'policy_version', 'policy_path']
-
-function withoutAdvice(error: PassError): PassError {
-  const details = error.details && Object.fromEntries(Object.entries(error.details).filter(([name]) => !ADVICE.includes(name)))
-  return details ? { ...error, details } : error
+/**
+ * Details of an error are shown to people as the system's own words. From a worker, advice names the worker, and a policy that decided is
+ * left out: no policy decides in a worker.
+ */
+function attributed(error: PassError, by: string): PassError {
+  if (!error.details) return error
+  const { mend, policy_name: _, policy_version: __, policy_path: ___, ...details } = error.details
+  return { ...error, details: typeof mend === 'string' ? { ...details, mend: `${by} suggests: ${mend}` } : details }
 }
 
 function identityFault(output: WorkOutput, { originator, subagent, id }: PassKey): PassError | undefined {
