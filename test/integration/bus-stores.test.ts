@@ -190,7 +190,7 @@ describe('stores', () => {
     /** What a stranger sees who asks for any chunk: direct gets answer wildcards. */
     const newestPart = async () => {
       const nc = await connect({ servers: nats.servers })
-      const got = await nc.request('$JS.API.DIRECT.GET.OBJ_parts_alice.$O.parts_alice.C.>')
+      const got = await nc.request('$JS.API.DIRECT.GET.OBJ_parts_alice.$O.parts.alice.C.>')
       await nc.close()
       return { subject: got.headers?.last('Nats-Subject') ?? '', data: got.data }
     }

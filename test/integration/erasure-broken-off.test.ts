@@ -42,7 +42,7 @@ it('what a crash left of deletions and writings goes with the session that is in
   await dying[Symbol.asyncDispose]()
   // It died between the two purges of a part.
   const part = to.alone[0] as Part
-  const purge = { filter: `$O.parts_alice.M.${partToken(part.hash)}` }
+  const purge = { filter: `$O.parts.alice.M.${partToken(part.hash)}` }
   await byHand(nats.servers, ({ streams }) => streams.purge('OBJ_parts_alice', purge))
 
   const erase = await to.says({ kind: 'erase', session: 'gone', reason: 'asked for' })

@@ -59,7 +59,7 @@ afterAll(async () => {
 async function spoil(owner: string): Promise<void> {
   const nc = await connectClient({ servers: world.world.nats.servers })
   const { streams } = await jetstreamManager(nc)
-  const { state } = await streams.info(`OBJ_${ops.subjects.partsBucket(owner)}`, { subjects_filter: '$O.*.C.>' })
+  const { state } = await streams.info(`OBJ_${ops.subjects.partsBucket(owner)}`, { subjects_filter: '$O.*.*.C.>' })
   for (const subject of Object.keys(state.subjects ?? {})) nc.publish(subject, Buffer.alloc(100, 7))
   await nc.flush()
   await nc.close()

@@ -1,5 +1,5 @@
-import { connect, errors, type NatsConnection } from '@nats-io/transport-node'
-import { type Bus, openBus, type Principal, Subjects, userOf, usersFor } from '@passover/bus'
+import { connect, credsAuthenticator, errors, type NatsConnection } from '@nats-io/transport-node'
+import { type Bus, type Credentials, openBus, type Principal, Subjects, userOf, usersFor } from '@passover/bus'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
 
 /** A fixture whose server knows these principals (and users of the options), and enforces what each may do. */
@@ -7,7 +7,7 @@ export interface PermittedFixture extends AsyncDisposable {
   nats: NatsFixture
   subjects: Subjects
   /** What openBus takes for a principal. */
-  credentials(principal: Principal): { user: string; pass: string }
+  credentials(principal: Principal): Extract<Credentials, { user: string } | { creds: string }>
   bus(principal: Principal): Promise<Bus>
   /** What buses reported: refused subscriptions, callbacks that threw. */
   reported: unknown[]
@@ -42,7 +42,14 @@ export async function permittedFixture(principals: Principal[], options: Fixture
       const who = { identity: identityOf(principal), credentials: credentials(principal), name: userOf(principal) }
       return keep(await openBus({ servers: nats.servers, ...who, onError: (error) => reported.push(error) }))
     },
-    probe: async (principal) => keep(await openProbe(nats, credentials(principal), `_INBOX_${identityOf(principal)}`)),
+    probe: async (principal) =>
+      keep(
+        await openProbe(nats, {
+          user: userOf(principal),
+          credentials: credentials(principal),
+          inboxPrefix: `_INBOX_${identityOf(principal)}`,
+        }),
+      ),
     async [Symbol.asyncDispose]() {
       await Promise.allSettled(opened.map((one) => one[Symbol.asyncDispose]()))
       await nats[Symbol.asyncDispose]()
@@ -54,8 +61,15 @@ function identityOf(principal: Principal): string {
   return 'name' in principal ? principal.name : 'passover'
 }
 
-async function openProbe(nats: NatsFixture, credentials: { user: string; pass: string }, inboxPrefix: string): Promise<Probe> {
-  const nc = await connect({ servers: nats.servers, inboxPrefix, name: `probe of ${credentials.user}`, ...credentials })
+interface Probing {
+  user: string
+  credentials: Extract<Credentials, { user: string } | { creds: string }>
+  inboxPrefix: string
+}
+
+export async function openProbe(nats: NatsFixture, { user, credentials, inboxPrefix }: Probing): Promise<Probe> {
+  const login = 'creds' in credentials ? { authenticator: credsAuthenticator(new TextEncoder().encode(credentials.creds)) } : credentials
+  const nc = await connect({ servers: nats.servers, inboxPrefix, name: `probe of ${user}`, ...login })
   const refused: { operation: string; subject: string }[] = []
   void (async () => {
     for await (const status of nc.status()) {

@@ -1,7 +1,7 @@
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { connect } from '@nats-io/transport-node'
 import type { Bus } from './bus.js'
-import { authentication, type Credentials } from './credentials.js'
+import { authentication, type Credentials, type TlsFiles, tlsOptions } from './credentials.js'
 import { BusUnreachable } from './errors.js'
 import { Link } from './link.js'
 import { NatsBus } from './nats-bus.js'
@@ -13,6 +13,8 @@ export interface BusOptions {
   /** Agent, person or service (`passover`). */
   identity: string
   credentials?: Credentials
+  /** For servers whose certificate an authority of one's own signed, or which ask for the client's. */
+  tls?: TlsFiles
   /** Namespace of all subjects, of the stream's and the buckets' names. */
   prefix?: string
   /** Default `_INBOX_<identity>`; permissions pin it. */
@@ -83,6 +85,7 @@ async function dial(
     pingInterval: PING_MS,
     maxPingOut: 2,
     ...authentication(options.credentials),
+    ...tlsOptions(options.tls),
   }
   try {
     return await connect(connection)

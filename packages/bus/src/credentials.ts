@@ -13,3 +13,19 @@ export function authentication(credentials: Credentials | undefined): Pick<Conne
   if ('nkey' in credentials) return { authenticator: nkeyAuthenticator(bytes.encode(credentials.nkey)) }
   return { authenticator: credsAuthenticator(bytes.encode(credentials.creds)) }
 }
+
+/** Paths of PEM files. */
+export interface TlsFiles {
+  /** Of the authority that signed the server's certificate, where the machine does not know it. */
+  ca?: string
+  /** Of the client, where the server asks for them. */
+  cert?: string
+  key?: string
+}
+
+/** With files given the connection must be encrypted; without, it is when the server asks for it. */
+export function tlsOptions(files: TlsFiles | undefined): Pick<ConnectionOptions, 'tls'> {
+  if (!files) return {}
+  const { ca, cert, key } = files
+  return { tls: { ...(ca ? { caFile: ca } : {}), ...(cert ? { certFile: cert } : {}), ...(key ? { keyFile: key } : {}) } }
+}

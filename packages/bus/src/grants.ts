@@ -4,15 +4,20 @@ import { AGING_TABLES } from './topology-configs.js'
 
 export interface PermissionContext {
   subjects: Subjects
-  /** All registered agents: bucket and consumer names can't be matched by wildcards, so that each is listed. */
-  agents: string[]
+  /**
+   * All registered agents: wildcards do not match parts of the names of buckets and consumers, so that each agent is listed. `any`: agents
+   * are added while services run, and rights must not depend on the list.
+   */
+  agents: string[] | 'any'
 }
 
-/** One thing that somebody may do, and what for. */
+/** One thing that a principal may do, and the purpose. */
 export interface Grant {
   may: 'publish' | 'subscribe' | 'never publish'
   subject: string
   why: string
+  /** Only the agent's own connections take part: an account of its own needs no import for it. */
+  local?: true
 }
 
 export const API = '$JS.API'
@@ -27,7 +32,7 @@ export function makeTopology(subjects: Subjects): Grant[] {
 
 /** Those of all agents: of their work, and of the returns that wait for them. */
 export function agentsConsumers({ subjects, agents }: PermissionContext): string[] {
-  return agents.flatMap((agent) => [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)])
+  return listed(agents).flatMap((agent) => [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)])
 }
 
 /** Who may make readers of its own must not change, delete or empty what others consume by. */
@@ -81,15 +86,34 @@ export function readObjects(bucket: string, why: string): Grant[] {
 }
 
 export function ownParts(name: string, subjects: Subjects): Grant[] {
-  const bucket = subjects.partsBucket(name)
-  return [`$O.${bucket}.C.*.*`, `$O.${bucket}.M.*`].map((subject) => publish(subject, 'put large parts into its own bucket'))
+  return partFilters(subjects, name).map((subject) => publish(subject, 'put large parts into its own bucket'))
 }
 
-export function readParts({ subjects, agents }: PermissionContext, why: string): Grant[] {
-  return agents.flatMap((agent) => {
-    const bucket = subjects.partsBucket(agent)
-    return [`$O.${bucket}.C.*.*`, `$O.${bucket}.M.*`].map((subject) => direct(`OBJ_${bucket}`, subject, why))
-  })
+/** Of all agents: no other bucket has such subjects. */
+export function readParts(subjects: Subjects, why: string): Grant[] {
+  return partFilters(subjects, '*').map((subject) => direct('*', subject, why))
+}
+
+/** A call to the stream of each agent's bucket; where agents are not listed, to any stream but those of `except`. */
+export function callPartsStreams(
+  call: string,
+  { subjects, agents }: PermissionContext,
+  { why, except }: { why: string; except: string[] },
+): Grant[] {
+  if (agents !== 'any') return agents.map((agent) => publish(`${API}.${call}.OBJ_${subjects.partsBucket(agent)}`, why))
+  return [
+    publish(`${API}.${call}.*`, why),
+    ...except.map((stream) => never(`${API}.${call}.${stream}`, 'streams of others stay as they are')),
+  ]
+}
+
+/** The agents that are known by name. */
+export function listed(agents: PermissionContext['agents']): string[] {
+  return agents === 'any' ? [] : agents
+}
+
+function partFilters(subjects: Subjects, agent: string): string[] {
+  return [`${subjects.parts(agent, 'C')}.*.*`, `${subjects.parts(agent, 'M')}.*`]
 }
 
 export function publish(subject: string, why: string): Grant {
@@ -102,6 +126,11 @@ function never(subject: string, why: string): Grant {
 
 export function subscribe(subject: string, why: string): Grant {
   return { may: 'subscribe', subject, why }
+}
+
+/** Among the agent's own connections. */
+export function local(grant: Grant): Grant {
+  return { ...grant, local: true }
 }
 
 export function direct(stream: string, subject: string, why: string): Grant {

@@ -26,7 +26,7 @@ export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.j
 export type { BusOptions } from './connect.js'
 export { inboxPrefixOf, openBus } from './connect.js'
 export { type ContenderFolder, type Contending, contend } from './contenders.js'
-export type { Credentials } from './credentials.js'
+export type { Credentials, TlsFiles } from './credentials.js'
 export { busFromEnvironment, DEFAULT_SERVER, nodeRandom, parseCredentials, readTextFile, serverClock, serversIn } from './environment.js'
 export type { Difference } from './errors.js'
 export { BusReadError, BusUnreachable, JournalTooLong, PartError, StreamLost, TopologyError } from './errors.js'
@@ -54,6 +54,7 @@ export type {
   BinaryOptions,
   ClusterSettings,
   Holder,
+  OperatorSettings,
   Permissions,
   RunningServer,
   ServerBinary,

@@ -21,9 +21,14 @@ interface PartMeta {
   chunks: number
 }
 
+interface Place {
+  stream: string
+  base: Record<'C' | 'M', string>
+}
+
 /**
- * Large parts in the streams of the object buckets `parts_<agent>`: `$O.<bucket>.C.<token>.<n>` are the sealed bytes and
- * `$O.<bucket>.M.<token>`, written last, says that all are there. Every read is an exact direct get, which permissions can pin to a
+ * Large parts in the streams of the object buckets `parts_<agent>`: `$O.parts.<agent>.C.<token>.<n>` are the sealed bytes and
+ * `$O.parts.<agent>.M.<token>`, written last, says that all are there. Every read is an exact direct get, which permissions can pin to a
  * bucket and which leaves no consumer behind. Only the hash opens a part (see Seal).
  */
 export class BucketPartStore implements PartStore {
@@ -56,14 +61,21 @@ export class BucketPartStore implements PartStore {
   }
 
   async removeToken(owner: string, token: string): Promise<void> {
-    const { base, stream } = this.#place(owner, { token })
-    await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.M}` })
-    await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.C}.*` })
+    for (const { base, stream } of [this.#place(owner, { token }), this.#earlierPlace(owner, { token })]) {
+      await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.M}` })
+      await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.C}.*` })
+    }
   }
 
-  #place(owner: string, { token }: Pick<Seal, 'token'>) {
-    const bucket = this.#subjects.partsBucket(owner)
-    return { stream: `OBJ_${bucket}`, base: { C: `$O.${bucket}.C.${token}`, M: `$O.${bucket}.M.${token}` } }
+  #place(owner: string, { token }: Pick<Seal, 'token'>): Place {
+    const at = (what: 'C' | 'M') => `${this.#subjects.parts(owner, what)}.${token}`
+    return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
+  }
+
+  /** Where earlier versions stored parts. */
+  #earlierPlace(owner: string, { token }: Pick<Seal, 'token'>): Place {
+    const at = (what: 'C' | 'M') => `${this.#subjects.earlierParts(owner, what)}.${token}`
+    return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
   }
 
   async #move(owner: string, part: Part): Promise<Part> {
@@ -89,7 +101,10 @@ export class BucketPartStore implements PartStore {
 
   async #load(owner: string, part: Part): Promise<Uint8Array | undefined> {
     const seal = sealOf(part.hash)
-    const { base, stream } = this.#place(owner, seal)
+    return (await this.#loadFrom(this.#place(owner, seal), seal, part)) ?? this.#loadFrom(this.#earlierPlace(owner, seal), seal, part)
+  }
+
+  async #loadFrom({ base, stream }: Place, seal: Seal, part: Part): Promise<Uint8Array | undefined> {
     const found = await this.#get(stream, base.M)
     const meta = found && (jsonOf(found) as PartMeta | undefined)
     if (!meta || meta.size !== part.size || !(meta.chunks > 0 && meta.chunks <= MAX_CHUNKS)) return undefined
@@ -102,8 +117,8 @@ export class BucketPartStore implements PartStore {
     try {
       return (await this.#api.direct(stream, subject))?.data
     } catch (error) {
-      // No responders: the bucket does not exist.
-      if (error instanceof BusReadError && error.reason === 'no_responders') return undefined
+      // No responders: the bucket does not exist, or this account does not import the subject.
+      if (error instanceof BusReadError && (error.reason === 'no_responders' || error.reason === 'permission')) return undefined
       throw error
     }
   }

@@ -3,9 +3,11 @@ import { inboxPrefixOf } from './connect.js'
 import {
   API,
   agentsConsumers,
+  callPartsStreams,
   direct,
   type Grant,
   leaveAlone,
+  local,
   makeTopology,
   objects,
   ownParts,
@@ -21,7 +23,7 @@ import {
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
 import type { Subjects } from './subjects.js'
-import { DECISIONS, DISPATCHER, NOTIFIERS } from './topology-configs.js'
+import { AGING_TABLES, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from './topology-configs.js'
 
 /** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
 export type Principal =
@@ -49,7 +51,7 @@ function identityOf(principal: Principal): string {
 
 /** Everything that a principal may do (DESIGN §2 Identity); what is not here, the server refuses. */
 export function grantsFor(principal: Principal, context: PermissionContext): Grant[] {
-  const inbox = subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers')
+  const inbox = local(subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers'))
   switch (principal.role) {
     case 'agent':
       return [inbox, ...agentGrants(principal, context)]
@@ -68,6 +70,11 @@ export function grantsFor(principal: Principal, context: PermissionContext): Gra
     case 'gateway':
       return [inbox, ...gatewayGrants(context)]
   }
+}
+
+/** Everything that any agent may do, of whatever role, for an agent of that name. */
+export function agentGrantsOf(name: string, subjects: Subjects): Grant[] {
+  return agentGrants({ role: 'agent', name, originates: true, subagent: true }, { subjects, agents: 'any' })
 }
 
 /** The same as the server's configuration wants it. */
@@ -100,7 +107,7 @@ function agentGrants({ name, originates, subagent }: Extract<Principal, { role: 
     ...(originates ? originatorGrants(name, subjects) : []),
     ...(subagent ? subagentGrants(name, subjects) : []),
     ...ownParts(name, subjects),
-    ...readParts(context, 'read large parts of others: the hash is the capability'),
+    ...readParts(subjects, 'read large parts of others: the hash is the capability'),
   ]
 }
 
@@ -112,8 +119,8 @@ function originatorGrants(name: string, subjects: Subjects): Grant[] {
     publish(subjects.acknowledged(name), 'say which returns it heard'),
     ...STEP_KINDS.map((kind) => direct(subjects.stream, subjects.pattern(kind, name, '>'), 'read journals of its own passes')),
     ...takeFrom(subjects.stream, subjects.returnsConsumer(name), 'take the returns that waited for it'),
-    publish(subjects.pattern('returned', name, '>'), 'ask its other processes whether they wait for a return'),
-    publish(`${inboxPrefixOf(name)}.>`, 'answer them'),
+    local(publish(subjects.pattern('returned', name, '>'), 'ask its other processes whether they wait for a return')),
+    local(publish(`${inboxPrefixOf(name)}.>`, 'answer them')),
     subscribe(subjects.pattern('returned', name, '>'), 'hear its returns'),
     subscribe(subjects.decided(name), 'hear that a decision was made'),
     ...subjects.detours(name).map((subject) => subscribe(subject, 'hear which of its passes must be read before a return is believed')),
@@ -150,7 +157,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     publish(subjects.ask(name), 'ask about passes'),
     ...readStream(subjects.stream, 'show and watch passes'),
     ...['agents', 'policy', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
-    ...readParts(context, 'show large parts'),
+    ...readParts(subjects, 'show large parts'),
     ...['INFO', 'STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
       publish(`${API}.${call}`, 'doctor'),
     ),
@@ -185,17 +192,36 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     ...takeFrom(stream, DECISIONS, 'take decisions'),
     ...readStream(stream, 'keep time: read journals'),
     ...makeTopology(subjects),
+    ...callPartsStreams('STREAM.UPDATE', context, {
+      why: 'bring buckets of agents up to date',
+      except: ownStreams(subjects).filter(
+        (name) => name !== stream && !AGING_TABLES.some((table) => name === `KV_${subjects.bucket(table)}`),
+      ),
+    }),
     ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
     ...['agents', 'budgets'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
     ...writeTable(subjects.bucket('policy'), 'put into force what a person published and died'),
     ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
-    ...readParts(context, 'check large parts'),
+    ...readParts(subjects, 'check large parts'),
     subscribe(subjects.service('register'), 'answer registrations'),
   ]
 }
 
+/** Streams of which the audit service erases messages. */
+const ERASED = [
+  (subjects: Subjects) => `KV_${subjects.bucket('passes')}`,
+  (subjects: Subjects) => `KV_${subjects.bucket('inbox')}`,
+  (subjects: Subjects) => `OBJ_${subjects.bucket('archive')}`,
+]
+const PURGED_BY_AUDIT = [...ERASED, (subjects: Subjects) => `OBJ_${subjects.bucket('snapshots')}`]
+
+/** The streams of an installation, without those of its agents. */
+function ownStreams(subjects: Subjects): string[] {
+  return wantedStreams(subjects, {}).map(({ name }) => String(name))
+}
+
 function auditGrants(context: PermissionContext): Grant[] {
-  const { subjects, agents } = context
+  const { subjects } = context
   const { stream } = subjects
   return [
     ...['violation', 'dead_letter', 'undelivered', 'expired'].map((kind) =>
@@ -213,11 +239,16 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
-    ...[`KV_${subjects.bucket('passes')}`, `KV_${subjects.bucket('inbox')}`, `OBJ_${subjects.bucket('archive')}`].flatMap((held) =>
-      ['STREAM.MSG.DELETE', 'STREAM.PURGE'].map((call) => publish(`${API}.${call}.${held}`, 'remove and erase records and segments')),
+    ...ERASED.flatMap((held) =>
+      ['STREAM.MSG.DELETE', 'STREAM.PURGE'].map((call) =>
+        publish(`${API}.${call}.${held(subjects)}`, 'remove and erase records and segments'),
+      ),
     ),
-    ...readParts(context, 'archive large parts'),
-    ...agents.map((agent) => publish(`${API}.STREAM.PURGE.OBJ_${subjects.partsBucket(agent)}`, 'remove parts of passes that are gone')),
+    ...readParts(subjects, 'archive large parts'),
+    ...callPartsStreams('STREAM.PURGE', context, {
+      why: 'remove parts of passes that are gone',
+      except: ownStreams(subjects).filter((name) => !PURGED_BY_AUDIT.some((held) => held(subjects) === name)),
+    }),
     ...leaveAlone([...NOTIFIERS, ...agentsConsumers(context)], stream),
     subscribe(subjects.service('ask'), 'answer questions'),
   ]

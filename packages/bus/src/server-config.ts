@@ -29,8 +29,24 @@ export interface ServerSettings {
   max_payload_bytes?: number
   /** Who may connect. Left out: everybody, as everybody; only for a server that nobody else can reach. */
   users?: ServerUser[]
+  /** Accounts and users are those that an operator signed, in place of `users` (see auth/installation.ts). */
+  operator?: OperatorSettings
+  /** Encrypts connections of clients: paths of PEM files. With `ca`, clients must show a certificate that this authority signed. */
+  tls?: { cert: string; key: string; ca?: string }
   /** Serve `/varz`, `/connz` and so on on a free port of the same host. They ask for no credentials. */
   monitor?: boolean
+}
+
+/** An operator whose accounts the server takes, and where it keeps them. */
+export interface OperatorSettings {
+  /** The operator's signed token. */
+  jwt: string
+  /** Id of the account over which accounts are pushed, deleted and listed. */
+  system_account: string
+  /** Folder of the accounts that were pushed. */
+  resolver_dir: string
+  /** Account id → signed token, of accounts that must be there from the start. A newer one in the folder wins. */
+  preload: Record<string, string>
 }
 
 export interface ClusterSettings {
@@ -60,6 +76,7 @@ export interface ServerPlace {
 
 /** The server's configuration as text. JSON is a part of its syntax, and quoting there is not in doubt: `2m` unquoted is two million. */
 export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, cluster?: ClusterSettings): string {
+  if (settings.users && settings.operator) throw new Error('a server takes either users or the accounts of an operator, not both')
   const config = {
     server_name: place.name,
     host: place.host,
@@ -76,6 +93,8 @@ export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, 
       ...(settings.max_file_bytes ? { max_file_store: settings.max_file_bytes } : {}),
       ...(settings.max_memory_bytes ? { max_memory_store: settings.max_memory_bytes } : {}),
     },
+    ...(settings.operator ? operatorEntries(settings.operator) : {}),
+    ...(settings.tls ? { tls: tlsEntry(settings.tls) } : {}),
     ...(settings.users ? { authorization: { users: settings.users.map(userEntry) } } : {}),
     ...(cluster
       ? {
@@ -91,6 +110,19 @@ export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, 
       : {}),
   }
   return `${JSON.stringify(config, undefined, 2)}\n`
+}
+
+function operatorEntries({ jwt, system_account, resolver_dir, preload }: OperatorSettings): object {
+  return {
+    operator: jwt,
+    system_account,
+    resolver: { type: 'full', dir: resolver_dir, allow_delete: true, interval: '2m' },
+    resolver_preload: preload,
+  }
+}
+
+function tlsEntry({ cert, key, ca }: NonNullable<ServerSettings['tls']>): object {
+  return { cert_file: cert, key_file: key, ...(ca ? { ca_file: ca, verify: true } : {}) }
 }
 
 function userEntry({ user, password, permissions }: ServerUser): object {

@@ -15,7 +15,7 @@ export {
   ServerUnavailable,
   serverVersion,
 } from './server-binary.js'
-export type { ClusterSettings, Permissions, ServerSettings, ServerUser } from './server-config.js'
+export type { ClusterSettings, OperatorSettings, Permissions, ServerSettings, ServerUser } from './server-config.js'
 export { serverConfig } from './server-config.js'
 export { FolderInUse, type Holder } from './server-lock.js'
 export { type ServerExit, ServerStartFailed } from './server-ready.js'

@@ -10,6 +10,9 @@ const ADVISORY = '$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES'
 /** A refusal's id must be long enough for the split of `returned` subjects. */
 const BAD_DIGITS = 9
 
+/** `C`: chunks, followed by token and number; `M`: metadata, followed by the token. */
+export type PartSubject = 'C' | 'M'
+
 function checked(pattern: RegExp, what: string, token: string): string {
   if (!pattern.test(token)) throw new TypeError(`not ${what}: ${JSON.stringify(token.slice(0, 80))}`)
   return token
@@ -175,6 +178,17 @@ export class Subjects {
   }
   partsBucket(agent: string): string {
     return this.bucket(`parts_${name(agent)}`)
+  }
+  /**
+   * Subjects of an agent's large parts, without their last tokens. The agent is a token of its own, so that one wildcard (`*`) reads the
+   * parts of all agents and of no other bucket.
+   */
+  parts(agent: string, what: PartSubject): string {
+    return `$O.${this.bucket('parts')}.${agent === '*' ? agent : name(agent)}.${what}`
+  }
+  /** The same as earlier versions stored them. */
+  earlierParts(agent: string, what: PartSubject): string {
+    return `$O.${this.partsBucket(agent)}.${what}`
   }
   /** Of an agent that asks for delivery: the returns to it, until it took them. */
   returnsConsumer(agent: string): string {

@@ -62,7 +62,14 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
 
 /** The bucket of an agent's large parts. */
 export function partsConfig(subjects: Subjects, agent: string, replicas: number): Config {
-  return { ...objectsConfig(subjects.partsBucket(agent)), max_msgs_per_subject: 1, num_replicas: replicas }
+  const bucket = subjects.partsBucket(agent)
+  const filters = (['C', 'M'] as const).map((what) => `${subjects.parts(agent, what)}.>`)
+  return { ...objectsConfig(bucket), subjects: filters, max_msgs_per_subject: 1, num_replicas: replicas }
+}
+
+/** The subjects of that bucket in earlier versions, which processes of those versions go on writing to. */
+export function earlierPartsSubjects(subjects: Subjects, agent: string): string[] {
+  return (['C', 'M'] as const).map((what) => `${subjects.earlierParts(agent, what)}.>`)
 }
 
 /** One of a subagent's three work consumers. */

@@ -10,6 +10,7 @@ import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
   dispatcherConfigs,
+  earlierPartsSubjects,
   NOTIFIER,
   NOTIFIER_DECISIONS,
   NOTIFIER_HELD,
@@ -200,10 +201,20 @@ function unsaid(options: TopologyOptions): (field: string) => boolean {
 
 /** An agent's parts bucket, and a subagent's three work consumers, which workers only bind. `lost: 'leave'`: of those only what is there follows. */
 export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: AgentTopology & { agent: string }): Promise<void> {
-  await ensureStream(api, partsConfig(subjects, agent.agent, agent.replicas), (field) => field === 'num_replicas')
+  await ensureParts(api, subjects, agent)
   if (!agent.subagent) return
   const ensure = agent.lost === 'leave' ? tuneConsumer : ensureConsumer
   await Promise.all(SLOTS.map((slot) => ensure(api, subjects.stream, workConfig(subjects, slot, agent))))
+}
+
+/** Creates the bucket, or adds today's subjects to one that an earlier version made: what is stored there stays readable. */
+async function ensureParts(api: JetStreamApi, subjects: Subjects, { agent, replicas }: { agent: string; replicas: number }): Promise<void> {
+  const wanted = partsConfig(subjects, agent, replicas)
+  const [today, earlier] = [wanted.subjects as string[], earlierPartsSubjects(subjects, agent)]
+  const both = [...today, ...earlier]
+  const known = (found: unknown) => sameList(found, both) || sameList(found, earlier)
+  const found = await ensureStream(api, wanted, (field, value) => field === 'num_replicas' || (field === 'subjects' && known(value)))
+  if (found && sameList(found.subjects, earlier)) await api.must(`STREAM.UPDATE.${wanted.name}`, { ...found, subjects: both })
 }
 
 /** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (DESIGN §2 Retention). */

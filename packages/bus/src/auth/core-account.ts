@@ -1,0 +1,144 @@
+import type { Account, Export, Import, User } from '@nats-io/jwt'
+import { API, type Grant } from '../grants.js'
+import { agentGrantsOf, grantsFor, type Principal, permissionsFor } from '../permissions.js'
+import type { Permissions } from '../server-config.js'
+import type { Subjects } from '../subjects.js'
+import { type KeyText, signingKey } from './tokens.js'
+
+/** Stands for the name of any agent in a filter; long, so that no other token contains it. */
+const ANY_AGENT = 'x'.repeat(64)
+
+/**
+ * How long the server remembers where answers of one pull go. A pull that was filled ends without a status, so that only this time frees
+ * its entry; pulls of ours wait for at most 5 s.
+ */
+const PULL_REMEMBERED_MS = 10_000
+const NS_PER_MS = 1_000_000
+
+/** Stands for the user's own name until the server puts it in. */
+const ANY_NAME = 'y'.repeat(64)
+
+/** Roles in the core account. Each has a signing key of its own, so that who holds one cannot issue credentials of another role. */
+export const CORE_ROLES = ['person', 'auditor', 'custodian', 'dispatcher', 'audit', 'notifier', 'gateway'] as const
+export type CoreRole = (typeof CORE_ROLES)[number]
+
+interface CoreOptions {
+  roles: Record<CoreRole, KeyText>
+  revocations: Record<string, number>
+}
+
+interface AgentOptions {
+  /** Id of the core account. */
+  core: string
+  revocations: Record<string, number>
+  connections?: number
+}
+
+/** Everything, as far as the server's limits go. Zero means none. */
+const UNLIMITED = { subs: -1, data: -1, payload: -1, imports: -1, exports: -1, wildcards: true, conn: -1 }
+const ALL_STORAGE = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
+
+/**
+ * Claims of the account that JetStream, services and people are in. It exports every subject that some agent may use; which agent
+ * may use which is fixed by the imports of that agent's account, and only the operator signs accounts. So adding an agent leaves this as it is.
+ */
+export function coreClaims(subjects: Subjects, { roles, revocations }: CoreOptions): Partial<Account> {
+  return {
+    exports: exportsFor(subjects),
+    limits: { ...UNLIMITED, ...ALL_STORAGE, disallow_bearer: true },
+    signing_keys: CORE_ROLES.map((role) => signingKey(roles[role], role, templateOf(role, subjects))),
+    revocations,
+  }
+}
+
+/** Rights of a role, with `{{name()}}` where the server puts the user's name in. */
+function templateOf(role: CoreRole, subjects: Subjects): Partial<User> {
+  const principal = { role, name: ANY_NAME } as Principal
+  const named = (list: string[]) => list.map((subject) => subject.replaceAll(ANY_NAME, '{{name()}}'))
+  const { publish, never, subscribe, answers } = permissionsFor(principal, { subjects, agents: 'any' })
+  const rights = { publish: named(publish), subscribe: named(subscribe) }
+  return permissionClaims({ ...rights, ...(never ? { never: named(never) } : {}), ...(answers ? { answers } : {}) })
+}
+
+const RESPONSE_TTL_NS = 120_000_000_000
+
+/** The same as the entry of a user in the server's configuration says. */
+export function permissionClaims({ publish, never, subscribe, answers }: Permissions): Partial<User> {
+  return {
+    pub: { allow: publish, ...(never ? { deny: never } : {}) },
+    sub: { allow: subscribe },
+    ...(answers ? { resp: { max: 1, ttl: RESPONSE_TTL_NS } } : {}),
+  }
+}
+
+/**
+ * Claims of an agent's account: imports of exactly what the agent may do, no JetStream, no leaf nodes, no exports. Its users may do the same
+ * and no more: imports alone would keep the agent in, and permissions make the server say that it refuses.
+ */
+export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subjects, options: AgentOptions): Partial<Account> {
+  const { core, revocations, connections = -1 } = options
+  const context = { subjects, agents: 'any' as const }
+  const grants = grantsFor(agent, context)
+  const imports = crossing(grants).map(
+    ({ subject, type }): Import => ({
+      name: subject,
+      subject,
+      type,
+      account: core,
+      ...(type === 'service' ? { local_subject: subject } : {}),
+    }),
+  )
+  return {
+    imports,
+    limits: { ...UNLIMITED, exports: 0, leaf: 0, conn: connections, disallow_bearer: true },
+    default_permissions: permissionClaims(permissionsFor(agent, context)),
+    revocations,
+  }
+}
+
+interface Crossing {
+  subject: string
+  type: 'service' | 'stream'
+}
+
+/** What leaves the agent's account: publishes are service imports, whose replies the server maps back; what it hears are stream imports. */
+function crossing(grants: Grant[]): Crossing[] {
+  const found = new Map<string, Crossing>()
+  for (const { may, subject, local } of grants) {
+    if (local || may === 'never publish') continue
+    const type = may === 'publish' ? 'service' : 'stream'
+    found.set(`${type} ${subject}`, { subject, type })
+  }
+  return [...found.values()]
+}
+
+function exportsFor(subjects: Subjects): Export[] {
+  const wild = crossing(agentGrantsOf(ANY_AGENT, subjects)).map(({ subject, type }) => ({
+    type,
+    subject: subject
+      .split('.')
+      .map((token) => (token.includes(ANY_AGENT) ? '*' : token))
+      .join('.'),
+  }))
+  const distinct = [...new Map(wild.map((one) => [`${one.type} ${one.subject}`, one])).values()]
+  return distinct
+    .filter((one) => !distinct.some((other) => other !== one && other.type === one.type && contains(other.subject, one.subject)))
+    .map(({ subject, type }) => ({ name: subject, subject, type, ...(type === 'service' ? responseOf(subject) : {}) }))
+}
+
+/** One answer, unless it is a pull: a second one from the stream's side has nowhere to go. */
+function responseOf(subject: string): Pick<Export, 'response_type' | 'response_threshold'> {
+  if (!subject.startsWith(`${API}.CONSUMER.MSG.NEXT.`)) return { response_type: 'Singleton' }
+  return { response_type: 'Stream', response_threshold: PULL_REMEMBERED_MS * NS_PER_MS }
+}
+
+/** Whether every subject of the one filter is one of the other. */
+function contains(outer: string, inner: string): boolean {
+  const [a, b] = [outer.split('.'), inner.split('.')]
+  for (const [at, token] of a.entries()) {
+    if (token === '>') return b.length > at
+    if (b[at] === undefined || b[at] === '>') return false
+    if (token !== '*' && token !== b[at]) return false
+  }
+  return a.length === b.length
+}

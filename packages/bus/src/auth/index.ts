@@ -1,0 +1,29 @@
+/**
+ * Isolation by accounts: keys, signed accounts and credentials of an installation whose agents each have an account of their own
+ * (docs/architecture/isolation.md). Everything here is data; AccountResolver alone talks to a server.
+ *
+ * - One list of rights: imports and permissions both come from `grantsFor`.
+ * - Only the operator's seed adds rights. Agents and services are given credentials, never a seed.
+ * - Adding, changing or removing an agent changes no other account.
+ */
+
+export { CORE_ROLES, type CoreRole } from './core-account.js'
+export {
+  type AccountOptions,
+  type AgentPrincipal,
+  type CorePrincipal,
+  createInstallation,
+  type Installation,
+  type InstallationOptions,
+  type IssuedUser,
+  issueAgent,
+  issueAgentUser,
+  issueCore,
+  issueCoreUser,
+  issueSystemUser,
+  operatorSettings,
+  type SignedAccount,
+  type UserOptions,
+} from './installation.js'
+export { AccountResolver, ResolverError, type ResolverOptions } from './resolver.js'
+export { type KeyText, readToken, type TokenFacts } from './tokens.js'
