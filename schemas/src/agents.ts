@@ -13,6 +13,9 @@ export const ownLimits = subagentPreference
   .strict()
 export type OwnLimits = z.infer<typeof ownLimits>
 
+/** A bucket of fewer bytes could not hold the parts of one message. */
+export const PARTS_BYTES_LEAST = 1_048_576
+
 /** An agent of the registry (spec 1 §9.2, DESIGN §3): what it may do, and its own defaults. */
 export const agentRecord = open({
   name: agentName,
@@ -28,6 +31,8 @@ export const agentRecord = open({
   defaults: subagentPreference.optional(),
   /** Returns wait for it while it is away, from that sequence on: it takes them when it comes back (E022 where it does not in time). */
   durable_returns: open({ from: z.int().positive() }).optional(),
+  /** Byte limit of the bucket that holds its large parts; left out: the installation's default. */
+  parts_bytes: z.int().min(PARTS_BYTES_LEAST).optional(),
   /** A person, or the agent itself under open registration. */
   registered_by: filled(LIMITS.short),
   updated_at: time,

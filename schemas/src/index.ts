@@ -22,7 +22,7 @@ export {
   type UndeliveredBody,
   undeliveredBody,
 } from './acknowledged.js'
-export { type AgentRecord, agentRecord, type Originates, type OwnLimits, originates, ownLimits } from './agents.js'
+export { type AgentRecord, agentRecord, type Originates, type OwnLimits, originates, ownLimits, PARTS_BYTES_LEAST } from './agents.js'
 export {
   type AgentRow,
   type AgentsAnswer,

@@ -64,7 +64,8 @@ export const registerQuestion = z.object({
   known: z.boolean().optional(),
 })
 export const registerAnswer = z.discriminatedUnion('ok', [
-  z.object({ ok: z.literal(true) }),
+  /** `parts`: how full the bucket of its large parts is, where it asked for that bucket. */
+  z.object({ ok: z.literal(true), parts: z.object({ bytes: z.int().min(0), max_bytes: z.int().positive().optional() }).optional() }),
   z.object({ ok: z.literal(false), error: passError }),
 ])
 export type RegisterQuestion = z.infer<typeof registerQuestion>

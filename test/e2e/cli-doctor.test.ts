@@ -52,7 +52,12 @@ const ROWS: Row[] = [
     ),
   ],
   ['a full stream that drops', jetstream(), spoilStream({ discard: 'old' }), found('durability', 'broken', 'drops its oldest')],
-  ['a stream without a limit', jetstream('max_file_store: 2GB'), nothing, found('limits', 'look', 'grows until 2.0 GiB of server')],
+  [
+    'a stream without a limit',
+    jetstream('max_file_store: 2GB'),
+    spoilStream({ max_bytes: -1 }),
+    found('limits', 'look', 'grows until 2.0 GiB of server'),
+  ],
   ['a domain', jetstream('domain: leaf'), nothing, found('domain', 'look', 'leaf')],
 ]
 

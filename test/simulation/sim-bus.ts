@@ -233,6 +233,7 @@ export class SimBus implements Bus {
     return this.must(await this.line.request(() => new Map([['stream', EPOCH]]), TIMEOUT_MS), 'stores')
   }
   async ensureBuckets(): Promise<void> {}
+  async partsUsage(): Promise<undefined> {}
   async ensureAgent(agent: string, options: EnsureAgent): Promise<void> {
     await this.#make(() => options.subagent && this.server.ensureWork(agent, options))
   }

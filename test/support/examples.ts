@@ -355,6 +355,7 @@ export const agent: AgentRecord = {
   skills: ['typescript'],
   defaults: { output_schema: { type: 'object' }, max_attempts: 2 },
   durable_returns: { from: 17 },
+  parts_bytes: 268_435_456,
   registered_by: 'maria',
   updated_at: NOW,
 }

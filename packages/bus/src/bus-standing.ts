@@ -66,6 +66,13 @@ export interface AccountLimits {
   max_bytes_required: boolean
 }
 
+/** How full a parts bucket is. */
+export interface PartsUsage {
+  bytes: number
+  /** Undefined: it has no limit. */
+  max_bytes?: number
+}
+
 export interface StreamUsage {
   messages: number
   bytes: number

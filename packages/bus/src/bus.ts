@@ -4,7 +4,7 @@ import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Journal } from './bus-journal.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
-import type { Consuming, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, PartStore, Table } from './bus-stores.js'
 import type { Subjects } from './subjects.js'
 
@@ -92,6 +92,8 @@ export interface Bus extends AsyncDisposable {
   lackConsumers(agents: readonly Consuming[]): Promise<string[]>
   /** The durables of the notifiers, which begin at what is stored next. */
   ensureNotifiers(): Promise<void>
+  /** How full an agent's parts bucket is; undefined: it has none. */
+  partsUsage(agent: string): Promise<PartsUsage | undefined>
   /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
   ensureAgent(agent: string, options: EnsureAgent): Promise<void>
 }
@@ -104,6 +106,8 @@ export interface EnsureAgent {
   from?: number
   /** Lost consumers are not made anew: only what is there follows. */
   lost?: 'leave'
+  /** Byte limit of its parts bucket; left out: a share of the stream's limit for a new bucket, and whatever limit an existing one has. */
+  parts_bytes?: number | undefined
 }
 
 /** `ask`: the audit service about passes. `register`: the dispatchers, about agents. */
@@ -111,7 +115,10 @@ export type Service = 'ask' | 'register'
 
 export interface TopologyOptions {
   replicas?: number
+  /** Byte limit of the stream, -1: none. Left out: chosen for a stream that has none (docs/operations/quotas.md). */
   max_bytes?: number
+  /** Bytes that stream and buckets may reserve in all, where `max_bytes` is left out. */
+  storage_bytes?: number | undefined
   compression?: boolean
   /** How long ids may be used; a stream that says it must say the same. */
   id_window_ms?: number | undefined

@@ -1,7 +1,7 @@
 import type { ApiReply, JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import { type Config, compare, type Loose, same } from './differences.js'
-import { BusReadError } from './errors.js'
+import { BusReadError, NoStorageError } from './errors.js'
 
 /** Where a consumer began is history. */
 export const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
@@ -64,7 +64,11 @@ export async function infoOf(api: JetStreamApi, call: string): Promise<Config | 
   throw refused(call, reply)
 }
 
+/** Storage of server or account is used or reserved by others, no server of a cluster has enough, or the account bounds a stream's bytes. */
+const NO_STORAGE = new Set([10005, 10023, 10047, 10122])
+
 export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
+  if (NO_STORAGE.has(reply.err_code)) return new NoStorageError(`${entity}: ${reply.description} (${reply.err_code})`)
   return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
 }
 

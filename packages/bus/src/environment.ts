@@ -25,6 +25,16 @@ export function busFromEnvironment(env: Environment, readFile: (path: string) =>
   }
 }
 
+/** PASSOVER_STORAGE_BYTES: what stream and buckets may reserve in all. Throws where it is no positive whole number. */
+export function storageBytes(env: Environment): number | undefined {
+  const text = env.PASSOVER_STORAGE_BYTES
+  if (!text) return undefined
+  const bytes = Number(text)
+  if (!Number.isSafeInteger(bytes) || bytes <= 0)
+    throw new Error(`PASSOVER_STORAGE_BYTES must be a number of bytes, such as 10737418240, not ${text}`)
+  return bytes
+}
+
 /** The addresses in a comma-separated text. */
 export function serversIn(text: string): string[] {
   return text

@@ -23,6 +23,24 @@ export class BusReadError extends Error {
   }
 }
 
+/** The server or the account cannot reserve the bytes that a stream asks for, or has none left. */
+export class NoStorageError extends BusReadError {
+  override readonly name = 'NoStorageError'
+  constructor(message: string) {
+    super(message, 'refused_by_server')
+  }
+}
+
+/** A part was not stored: the owner's bucket is at its byte limit, or the server has no storage left. */
+export class PartsFullError extends BusReadError {
+  override readonly name = 'PartsFullError'
+  readonly owner: string
+  constructor(owner: string, why: string) {
+    super(`part was not stored: the parts bucket of ${owner} is full (${why})`, 'refused_by_server')
+    this.owner = owner
+  }
+}
+
 /** A journal with more steps than any honest pass has. Trying again does not help. */
 export class JournalTooLong extends BusReadError {
   override readonly name = 'JournalTooLong'

@@ -1,6 +1,6 @@
 import { SLOTS } from '@passover/schemas'
 import type { Subjects } from './subjects.js'
-import { AGING_TABLES } from './topology-configs.js'
+import { BUCKETS } from './topology-configs.js'
 
 export interface PermissionContext {
   subjects: Subjects
@@ -26,8 +26,8 @@ export const API = '$JS.API'
 export function makeTopology(subjects: Subjects): Grant[] {
   const { stream } = subjects
   const calls = ['STREAM.INFO.*', 'STREAM.CREATE.*', 'STREAM.LIST', 'STREAM.NAMES', 'INFO', `CONSUMER.NAMES.${stream}`]
-  const aging = AGING_TABLES.map((table) => `STREAM.UPDATE.KV_${subjects.bucket(table)}`)
-  return [...calls, ...aging].map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
+  const limits = BUCKETS.map(({ kind, bucket }) => `STREAM.UPDATE.${kind}_${subjects.bucket(bucket)}`)
+  return [...calls, ...limits].map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
 }
 
 /** Those of all agents: of their work, and of the returns that wait for them. */

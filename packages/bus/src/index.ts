@@ -27,9 +27,27 @@ export type { BusOptions } from './connect.js'
 export { inboxPrefixOf, openBus } from './connect.js'
 export { type ContenderFolder, type Contending, contend } from './contenders.js'
 export type { Credentials, TlsFiles } from './credentials.js'
-export { busFromEnvironment, DEFAULT_SERVER, nodeRandom, parseCredentials, readTextFile, serverClock, serversIn } from './environment.js'
+export {
+  busFromEnvironment,
+  DEFAULT_SERVER,
+  nodeRandom,
+  parseCredentials,
+  readTextFile,
+  serverClock,
+  serversIn,
+  storageBytes,
+} from './environment.js'
 export type { Difference } from './errors.js'
-export { BusReadError, BusUnreachable, JournalTooLong, PartError, StreamLost, TopologyError } from './errors.js'
+export {
+  BusReadError,
+  BusUnreachable,
+  JournalTooLong,
+  NoStorageError,
+  PartError,
+  PartsFullError,
+  StreamLost,
+  TopologyError,
+} from './errors.js'
 export type { ParsedSubject } from './facts.js'
 export type { Grant, PermissionContext } from './grants.js'
 export { HeaderIndex } from './header-index.js'

@@ -7,7 +7,7 @@ import type { BusContext } from './bus-context.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
-import type { Consuming, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, Table } from './bus-stores.js'
 import { hearDecided, hintDecided } from './decided.js'
 import { consumeDurable } from './durables.js'
@@ -20,6 +20,8 @@ import { Opened } from './opened.js'
 import { BucketPartStore } from './part-store.js'
 import { Publisher } from './publish.js'
 import { StreamWorkSource } from './pull.js'
+import { partsBytes } from './quotas/plan.js'
+import { partsUsage } from './quotas/reserve.js'
 import type { StreamReader } from './reader.js'
 import type { Replies } from './replies.js'
 import { askWaiting, hear, hearSteps } from './returned.js'
@@ -205,7 +207,13 @@ export class NatsBus implements Bus {
 
   async ensureAgent(agent: string, options: EnsureAgent): Promise<void> {
     const { config } = await this.#time.info()
-    await ensureAgent(this.#api, this.subjects, { ...options, agent, replicas: config.num_replicas })
+    const parts_bytes = options.parts_bytes ?? partsBytes(config.max_bytes)
+    const parts = { parts_bytes, parts_bytes_set: options.parts_bytes !== undefined }
+    await ensureAgent(this.#api, this.subjects, { ...options, ...parts, agent, replicas: config.num_replicas })
+  }
+
+  partsUsage(agent: string): Promise<PartsUsage | undefined> {
+    return partsUsage(this.#api, this.subjects, agent)
   }
 
   stores(): Promise<ReadonlyMap<string, number>> {

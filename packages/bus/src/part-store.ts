@@ -4,7 +4,7 @@ import type { JetStreamApi } from './api.js'
 import { jsonOf } from './api.js'
 import type { Outgoing } from './bus-messages.js'
 import type { PartStore } from './bus-stores.js'
-import { BusReadError, PartError } from './errors.js'
+import { BusReadError, PartError, PartsFullError } from './errors.js'
 import type { Link } from './link.js'
 import type { LoadedPart } from './parts.js'
 import type { Publisher } from './publish.js'
@@ -86,15 +86,18 @@ export class BucketPartStore implements PartStore {
     if (await this.#get(stream, base.M)) return { ...rest, owner }
     const size = Math.min(CHUNK_BYTES, this.#link.maxPayload - 4096)
     const chunks = Math.max(1, Math.ceil(data.length / size))
-    await inTurns(chunks, (n) => this.#put({ subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }))
+    await inTurns(chunks, (n) =>
+      this.#put(owner, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
+    )
     const meta: PartMeta = { size: data.length, chunks }
-    await this.#put({ subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
+    await this.#put(owner, { subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
     return { ...rest, owner }
   }
 
-  async #put(message: Outgoing): Promise<void> {
+  async #put(owner: string, message: Outgoing): Promise<void> {
     const outcome = await this.#publisher.publish(message)
     if (outcome.kind === 'stored') return
+    if (outcome.kind === 'refused' && outcome.reason === 'full') throw new PartsFullError(owner, outcome.description)
     const why = 'description' in outcome ? outcome.description : outcome.kind
     throw new BusReadError(`part was not stored: ${why}`, 'refused_by_server')
   }

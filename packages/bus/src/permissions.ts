@@ -23,7 +23,7 @@ import {
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
 import type { Subjects } from './subjects.js'
-import { AGING_TABLES, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from './topology-configs.js'
+import { BUCKETS, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from './topology-configs.js'
 
 /** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
 export type Principal =
@@ -195,7 +195,7 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     ...callPartsStreams('STREAM.UPDATE', context, {
       why: 'bring buckets of agents up to date',
       except: ownStreams(subjects).filter(
-        (name) => name !== stream && !AGING_TABLES.some((table) => name === `KV_${subjects.bucket(table)}`),
+        (name) => name !== stream && !BUCKETS.some(({ kind, bucket }) => name === `${kind}_${subjects.bucket(bucket)}`),
       ),
     }),
     ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),

@@ -2,6 +2,7 @@ import { PRESENCE_MAX_AGE_MS, type Slot } from '@passover/schemas'
 import type { TopologyOptions } from './bus.js'
 import type { Config } from './differences.js'
 import { idWindowMetadata } from './id-window.js'
+import { bucketBytes } from './quotas/plan.js'
 import type { Subjects } from './subjects.js'
 
 const NS_PER_MS = 1_000_000
@@ -32,7 +33,11 @@ const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
 const OBJECTS = ['snapshots', 'archive']
 /** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
 const MAX_AGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_AGE_MS, budgets: 172_800_000 }
-export const AGING_TABLES = Object.keys(MAX_AGES)
+/** Streams of all buckets, by their names without a prefix. Buckets of earlier versions get limits they did not have. */
+export const BUCKETS: readonly { kind: 'KV' | 'OBJ'; bucket: string }[] = [
+  ...[...TABLES, 'inbox', 'passes', 'acknowledged'].map((bucket) => ({ kind: 'KV' as const, bucket })),
+  ...OBJECTS.map((bucket) => ({ kind: 'OBJ' as const, bucket })),
+]
 
 export interface AgentTopology {
   subagent: boolean
@@ -42,6 +47,10 @@ export interface AgentTopology {
   from?: number | undefined
   /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (D2). */
   lost?: 'leave' | undefined
+  /** Byte limit of its parts bucket. */
+  parts_bytes: number
+  /** False: a default, which changes nothing about a bucket that has a limit. */
+  parts_bytes_set: boolean
   replicas: number
 }
 
@@ -54,17 +63,26 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }
   const acknowledged = { ...tableConfig(subjects.bucket('acknowledged')), max_msgs: ACKNOWLEDGED_KEPT, discard: 'old' }
   const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
+  const stream_bytes = options.max_bytes ?? -1
+  const limits = new Map<string, number>(
+    BUCKETS.map(({ kind, bucket }) => [`${kind}_${subjects.bucket(bucket)}`, bucketBytes(kind, bucket, stream_bytes)] as const),
+  )
+  const withLimit = (config: Config): Config => ({ ...config, max_bytes: limits.get(String(config.name)) ?? -1 })
   return [
     streamConfig(subjects, options),
-    ...[...tables, inbox, passes, acknowledged, ...objects].map((config) => ({ ...config, ...shared })),
+    ...[...tables, inbox, passes, acknowledged, ...objects].map((config) => withLimit({ ...config, ...shared })),
   ]
 }
 
 /** The bucket of an agent's large parts. */
-export function partsConfig(subjects: Subjects, agent: string, replicas: number): Config {
+export function partsConfig(
+  subjects: Subjects,
+  agent: string,
+  { replicas, parts_bytes }: Pick<AgentTopology, 'replicas' | 'parts_bytes'>,
+): Config {
   const bucket = subjects.partsBucket(agent)
   const filters = (['C', 'M'] as const).map((what) => `${subjects.parts(agent, what)}.>`)
-  return { ...objectsConfig(bucket), subjects: filters, max_msgs_per_subject: 1, num_replicas: replicas }
+  return { ...objectsConfig(bucket), subjects: filters, max_msgs_per_subject: 1, max_bytes: parts_bytes, num_replicas: replicas }
 }
 
 /** The subjects of that bucket in earlier versions, which processes of those versions go on writing to. */

@@ -6,6 +6,7 @@ import { type Config, differencesOf, type Loose, sameList } from './differences.
 import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo, tuneConsumer } from './ensure.js'
 import { differenceText, StreamLost } from './errors.js'
 import { keepIdWindow } from './id-window.js'
+import { ensureBounded, missingLimit, reserveStream, streamBytes, updateIfAllowed } from './quotas/reserve.js'
 import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
@@ -32,11 +33,14 @@ function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
 
 /** An installation made before the bucket's entries aged is brought up to date. */
 async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Promise<void> {
-  const found = await ensureStream(api, wanted, (field, value) => loose(field, value) || (field === 'max_age' && wanted.max_age !== 0))
-  if (!found || found.max_age === wanted.max_age) return
+  const found = await ensureBounded(api, wanted, (field, value) => loose(field, value) || (field === 'max_age' && wanted.max_age !== 0))
+  if (!found) return
+  const max_bytes = await missingLimit(api, wanted, found)
+  if (max_bytes !== undefined) await updateIfAllowed(api, { ...found, max_bytes })
+  if (found.max_age === wanted.max_age || !wanted.max_age) return
   const { max_age } = wanted
   const duplicate_window = Math.min(Number(found.duplicate_window ?? max_age), Number(max_age))
-  await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, max_age, duplicate_window })
+  await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age, duplicate_window })
 }
 
 /** A stream of before custody is given its subject, by whoever of those that look may: dispatcher and owner. */
@@ -60,14 +64,17 @@ async function ensureMain(
 /** Stream, republish, the dispatchers' durable and the buckets, as they should be (DESIGN §2, §4). Idempotent. */
 export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
   const loose = looseFor(subjects, options)
-  const [main, ...buckets] = wantedStreams(subjects, options)
-  if (main && !(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
+  if (!(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
+  await reserveStream(api, subjects, options)
+  const [main] = wantedStreams(subjects, options)
   const found = main && (await ensureMain(api, main, { subjects, loose }))
   const { id_window_ms: wanted, silent_stream: silent = 'write' } = options
   if (found) await keepIdWindow(api, subjects, { found, wanted, silent })
   // First: until it stands, decisions are delivered by the other one, where that is of an earlier version.
   await ensureDecisions(api, subjects)
   await ensureRequests(api, subjects)
+  // Only now: a process that made the stream a moment ago may have been about to lower its limit.
+  const [, ...buckets] = wantedStreams(subjects, { ...options, max_bytes: await streamBytes(api, subjects) })
   for (const bucket of buckets) await ensureBucket(api, bucket, loose)
 }
 
@@ -75,7 +82,7 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
 export async function ensureBuckets(api: JetStreamApi, subjects: Subjects): Promise<void> {
   const main = await infoOf(api, `STREAM.INFO.${subjects.stream}`)
   const replicas = Number(main?.num_replicas ?? 1)
-  const [, ...buckets] = wantedStreams(subjects, { replicas })
+  const [, ...buckets] = wantedStreams(subjects, { replicas, max_bytes: Number(main?.max_bytes ?? -1) })
   for (const bucket of buckets)
     await ensureBucket(api, bucket, (field) => field === 'num_replicas' || field === 'compression' || OF_BEFORE.has(field))
 }
@@ -207,14 +214,22 @@ export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: 
   await Promise.all(SLOTS.map((slot) => ensure(api, subjects.stream, workConfig(subjects, slot, agent))))
 }
 
-/** Creates the bucket, or adds today's subjects to one that an earlier version made: what is stored there stays readable. */
-async function ensureParts(api: JetStreamApi, subjects: Subjects, { agent, replicas }: { agent: string; replicas: number }): Promise<void> {
-  const wanted = partsConfig(subjects, agent, replicas)
-  const [today, earlier] = [wanted.subjects as string[], earlierPartsSubjects(subjects, agent)]
+/**
+ * Creates the bucket, or adds today's subjects to one that an earlier version made: what is stored there stays readable. A bucket that has
+ * a byte limit keeps it, unless this agent's was set.
+ */
+async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: AgentTopology & { agent: string }): Promise<void> {
+  const wanted = partsConfig(subjects, topology.agent, topology)
+  const [today, earlier] = [wanted.subjects as string[], earlierPartsSubjects(subjects, topology.agent)]
   const both = [...today, ...earlier]
   const known = (found: unknown) => sameList(found, both) || sameList(found, earlier)
-  const found = await ensureStream(api, wanted, (field, value) => field === 'num_replicas' || (field === 'subjects' && known(value)))
-  if (found && sameList(found.subjects, earlier)) await api.must(`STREAM.UPDATE.${wanted.name}`, { ...found, subjects: both })
+  const found = await ensureBounded(api, wanted, (field, value) => field === 'num_replicas' || (field === 'subjects' && known(value)))
+  if (!found) return
+  const config = sameList(found.subjects, earlier) ? { ...found, subjects: both } : found
+  if (config !== found) await api.must(`STREAM.UPDATE.${wanted.name}`, config)
+  if (found.max_bytes === wanted.max_bytes) return
+  const max_bytes = topology.parts_bytes_set ? wanted.max_bytes : await missingLimit(api, wanted, found)
+  if (max_bytes !== undefined) await updateIfAllowed(api, { ...config, max_bytes })
 }
 
 /** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (DESIGN §2 Retention). */

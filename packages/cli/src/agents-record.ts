@@ -12,6 +12,8 @@ export interface AgentChange {
   skills?: string[] | undefined
   /** Whether returns wait for it while it is away. */
   durable_returns?: boolean | undefined
+  /** Byte limit of its parts bucket. */
+  parts_bytes?: number | undefined
   defaults?: SubagentPreference | undefined
   /** Defaults that are taken back. */
   unset?: string[] | undefined
@@ -31,6 +33,7 @@ export function changedRecord(
   if (change.skills) record.skills = change.skills
   if (change.durable_returns === true && !record.durable_returns) record.durable_returns = { from: by.next_sequence }
   if (change.durable_returns === false) delete record.durable_returns
+  if (change.parts_bytes !== undefined) record.parts_bytes = change.parts_bytes
   const defaults = defaultsOf(base.defaults, change)
   if (defaults) record.defaults = defaults
   else delete record.defaults

@@ -13,6 +13,7 @@ import {
   serveHealth,
   serverClock,
   startServer,
+  storageBytes,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
 import { PRINTABLE_LOG } from '@passover/core/text'
@@ -142,7 +143,7 @@ async function startServices({ project, server, access, options }: Services): Pr
   try {
     const bus = await openBus({ servers: [access.url], identity: SYSTEM, name: 'passover up', ...credentialsFor(access, options) })
     opened.unshift(bus)
-    await bus.ensureTopology()
+    await bus.ensureTopology({ storage_bytes: storageBytes(process.env) })
     await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...credentialsFor(access, options) })
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS

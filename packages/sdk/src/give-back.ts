@@ -1,5 +1,5 @@
 import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
-import { cut, packOutput } from '@passover/core'
+import { cut, PassOverError, packOutput, passError } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 import { overlarge } from './overlarge.js'
@@ -52,7 +52,13 @@ async function giveSlowly(
   { answer, made }: { answer: Answer; made: Outgoing | Promise<Outgoing> },
 ): Promise<GivenBack> {
   const { deps } = giver
-  const message = await made
+  const message = await unlessFull(made)
+  if (message instanceof PassOverError) {
+    if ('error' in answer) throw message
+    // An attempt that starts over would find the same bucket full: the originator gets the reason at once.
+    run.answered = { error: passError(message.code, message.message, { ...message.context, recoverable: false }) }
+    return giveBack(giver, run, run.answered)
+  }
   if (deps.faults) await deps.faults.at('worker:before-return', run.key)
   const until = deps.clock.monotonic() + PATIENCE_MS
   for (;;) {
@@ -76,6 +82,16 @@ async function giveSlowly(
     }
     if (outcome.kind !== 'refused' || outcome.reason !== 'full' || deps.clock.monotonic() >= until) return 'gave_up'
     await pause(deps.clock, FULL_WAIT_MS)
+  }
+}
+
+/** The error, where the output did not fit the worker's parts bucket. */
+async function unlessFull(made: Outgoing | Promise<Outgoing>): Promise<Outgoing | PassOverError> {
+  try {
+    return await made
+  } catch (error) {
+    if (error instanceof PassOverError && error.code === 'E014') return error
+    throw error
   }
 }
 

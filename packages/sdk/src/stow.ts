@@ -1,14 +1,16 @@
-import { BusReadError } from '@passover/bus'
+import { BusReadError, PartsFullError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, registerAnswer } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 
 const TRIES = 4
 const AGAIN_MS = 250
+/** Nothing but a deletion or a person makes room. */
+const FULL_RETRY_AFTER_MS = 60_000
 
 /**
  * Moves parts that are too large for a message into the agent's own bucket; an agent that has none yet asks the dispatchers for it.
- * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E040: nobody made one.
+ * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E014: its bucket is full; E040: nobody made one.
  */
 export async function stowParts(deps: Deps, owner: string, parts: Part[]): Promise<Part[]> {
   return fits(parts) ? parts : stowing(deps, () => deps.bus.parts.stow(owner, parts))
@@ -24,6 +26,7 @@ async function stowing(deps: Deps, stow: () => Promise<Part[]>): Promise<Part[]>
     try {
       return await stow()
     } catch (error) {
+      if (error instanceof PartsFullError) throw bucketFull(error, await askForBucket(deps))
       if (!(error instanceof BusReadError) || tries === TRIES) throw error
       await askForBucket(deps)
       if (tries > 1) await pause(deps.clock, AGAIN_MS * tries)
@@ -31,9 +34,24 @@ async function stowing(deps: Deps, stow: () => Promise<Part[]>): Promise<Part[]>
   }
 }
 
-async function askForBucket(deps: Deps): Promise<void> {
+/** Gives how full the bucket is, where a dispatcher answers. */
+async function askForBucket(deps: Deps): Promise<{ bytes: number; max_bytes?: number | undefined } | undefined> {
   const answer = registerAnswer.safeParse(await deps.bus.ask({ parts_only: true }, { service: 'register' }).catch(() => undefined))
   if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
+  return answer.data?.ok ? answer.data.parts : undefined
+}
+
+function bucketFull(
+  { owner, message }: PartsFullError,
+  usage: { bytes: number; max_bytes?: number | undefined } | undefined,
+): PassOverError {
+  const used = usage?.max_bytes === undefined ? '' : `; ${mib(usage.bytes)} of ${mib(usage.max_bytes)} MiB are used`
+  const mend = `send smaller parts, or have a person raise the limit: passover agents set ${owner} --parts-bytes <bytes>; parts are deleted when the archive no longer keeps their passes`
+  return new PassOverError('E014', `${message}${used}`, { owner, ...usage, mend, retry_after_ms: FULL_RETRY_AFTER_MS })
+}
+
+function mib(bytes: number): string {
+  return (bytes / 1024 ** 2).toFixed(1)
 }
 
 /** Whether all parts can travel in one message. */

@@ -4,7 +4,7 @@ import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type Pass
 import type { Context } from './context.js'
 import { inSpan } from './decision-trace.js'
 import { type Answered, systemReturn, workStep } from './first-step.js'
-import { fits, stowParts } from './fit-parts.js'
+import { fits, partsRefusal, stowParts } from './fit-parts.js'
 import { type ReadRequest, readRequest } from './read-request.js'
 
 const RETRY_MS = 1_000
@@ -138,8 +138,14 @@ async function groundOf(context: Context, { key, control }: HeldPass, { person, 
   const admission = approveHeld(control, context.deps.clock.now())
   if (admission.kind !== 'admit') return { request }
   const kept = request.parts.filter(admission.keep)
-  const parts = fits(kept) ? kept : await stowParts(context.deps.bus, key.originator, kept)
-  return { request: { ...request, parts } }
+  if (fits(kept)) return { request: { ...request, parts: kept } }
+  try {
+    return { request: { ...request, parts: await stowParts(context.deps.bus, key.originator, kept) } }
+  } catch (error) {
+    const refusal = partsRefusal(error)
+    if (refusal) return { end: refusal }
+    throw error
+  }
 }
 
 async function parentLives(context: Context, { parent, proof = 0 }: WorkControl): Promise<boolean> {

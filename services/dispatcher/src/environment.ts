@@ -1,4 +1,4 @@
-import { type BusOptions, busFromEnvironment } from '@passover/bus'
+import { type BusOptions, busFromEnvironment, storageBytes } from '@passover/bus'
 import type { DispatcherSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
@@ -8,23 +8,33 @@ export interface Told {
   bus: Omit<BusOptions, 'identity'>
   settings: DispatcherSettings
   log_level: string
+  /** Bytes that stream and buckets may reserve in all (docs/operations/quotas.md). */
+  storage_bytes?: number | undefined
 }
 
 /**
- * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS (of a stream that is made now: one that is there has its own), PASSOVER_POLICY (a path), PASSOVER_LOG_LEVEL.
+ * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS (of a stream that is made now: one that is there has its own), PASSOVER_POLICY (a path), PASSOVER_PARTS_BYTES,
+ * PASSOVER_STORAGE_BYTES, PASSOVER_LOG_LEVEL.
  * `readFile` gives undefined for what is no file.
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
-  return { bus: busFromEnvironment(env, readFile), settings: settingsOf(env, readFile), log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }
+  return {
+    bus: busFromEnvironment(env, readFile),
+    settings: settingsOf(env, readFile),
+    log_level: env.PASSOVER_LOG_LEVEL ?? 'info',
+    storage_bytes: storageBytes(env),
+  }
 }
 
 function settingsOf(env: Environment, readFile: (path: string) => string | undefined): DispatcherSettings {
   const registration = env.PASSOVER_REGISTRATION
   const window = env.PASSOVER_ID_WINDOW_MS
   const policy = env.PASSOVER_POLICY
+  const parts = env.PASSOVER_PARTS_BYTES
   const settings: Record<string, unknown> = {}
   if (registration) settings.registration = registration
   if (window) settings.id_window_ms = Number(window)
+  if (parts) settings.parts_bytes = Number(parts)
   if (policy) settings.policy = { version: 0, document: JSON.parse(readFile(policy) ?? '') }
   // Checked as a whole by dispatcherOptions, which names what is wrong.
   return settings as DispatcherSettings

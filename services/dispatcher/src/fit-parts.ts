@@ -1,5 +1,6 @@
-import type { Bus } from '@passover/bus'
-import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part } from '@passover/schemas'
+import { type Bus, NoStorageError, PartsFullError } from '@passover/bus'
+import { passError } from '@passover/core'
+import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from '@passover/schemas'
 
 /** Whether parts travel inside a message (DESIGN §2 Payloads). */
 export function fits(parts: Part[]): boolean {
@@ -16,4 +17,12 @@ export function fits(parts: Part[]): boolean {
 export async function stowParts(bus: Bus, originator: string, parts: Part[]): Promise<Part[]> {
   await bus.ensureAgent(originator, { subagent: false, max_attempts: 1, lease_ms: 1_000 })
   return bus.parts.stow(originator, parts)
+}
+
+const FULL_RETRY_AFTER_MS = 60_000
+
+/** E014 where parts were not stored because the bucket is full or could not be made; undefined for any other error. */
+export function partsRefusal(error: unknown): PassError | undefined {
+  if (!(error instanceof PartsFullError || error instanceof NoStorageError)) return undefined
+  return passError('E014', error.message, { retry_after_ms: FULL_RETRY_AFTER_MS })
 }

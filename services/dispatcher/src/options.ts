@@ -1,4 +1,4 @@
-import { passOverPreferences } from '@passover/schemas'
+import { PARTS_BYTES_LEAST, passOverPreferences } from '@passover/schemas'
 import { z } from 'zod'
 
 /** Options of a dispatcher, validated once at the edge. Times in ms. */
@@ -28,6 +28,8 @@ export const dispatcherOptions = z.strictObject({
   redrive_ms: z.int().positive().default(30_000),
   /** How often the live policy is read besides being watched. */
   policy_ms: z.int().positive().default(2_000),
+  /** Byte limit of each agent's parts bucket, where its record says none; left out: a share of the stream's limit. */
+  parts_bytes: z.int().min(PARTS_BYTES_LEAST).optional(),
   snapshot_ms: z.int().positive().default(10_000),
   /** How often the work consumers of registered agents are looked after. */
   consumers_ms: z.int().positive().default(3_000),

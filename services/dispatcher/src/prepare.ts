@@ -3,7 +3,7 @@ import { type Admission, type AdmitInput, admit, type Span, tokensOf } from '@pa
 import { type Budget, keyText, type Part, type PassKey, type Step, traceIdOf, type WorkControl } from '@passover/schemas'
 import type { Context } from './context.js'
 import type { Answered } from './first-step.js'
-import { fits, stowParts } from './fit-parts.js'
+import { fits, partsRefusal, stowParts } from './fit-parts.js'
 import type { Parties, ReadRequest } from './read-request.js'
 import { streamFull } from './refuse.js'
 import { stepsOf } from './unanswered.js'
@@ -57,7 +57,7 @@ async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
   const subagent = registry.get(parties.subagent) ?? (await registry.load(parties.subagent))
   const begin = beginOf(context, asked, { agents: { originator, subagent }, parent: found })
   if (found?.control.budget) await chargeBudget(context, begin, { parent: found.control, budget: found.control.budget })
-  if (!fits(begin.parts)) begin.parts = await stowAdmitted(context, begin)
+  if (!fits(begin.parts)) await stowOrRefuse(context, begin)
   return begin
 }
 
@@ -137,6 +137,21 @@ async function waitForOther({ deps }: Context, begin: Begin): Promise<void> {
 
 function unlessBegun(admission: Admission): Admission {
   return admission.kind === 'refuse' ? admission : { kind: 'later' }
+}
+
+/** Refuses the pass where the originator's bucket cannot hold its parts. */
+async function stowOrRefuse(context: Context, begin: Begin): Promise<void> {
+  try {
+    begin.parts = await stowAdmitted(context, begin)
+  } catch (error) {
+    const refusal = partsRefusal(error)
+    if (!refusal) throw error
+    const { decide } = begin
+    begin.decide = (now) => {
+      const admission = decide(now)
+      return admission.kind === 'admit' ? { kind: 'refuse', error: refusal } : admission
+    }
+  }
 }
 
 /** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */

@@ -9,6 +9,7 @@ import {
   registerQuestion,
 } from '@passover/schemas'
 import type { Context } from './context.js'
+import { partsRefusal } from './fit-parts.js'
 import { registerDelivery } from './register-delivery.js'
 import { keep, notStored, refused, TRIES, tell } from './tell-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
@@ -32,8 +33,7 @@ export async function register(
   // A later version registered it, and made what it needs.
   if (isUnreadable) return { ok: true }
   if (question.data.parts_only && (present || options.registration === 'open')) {
-    await deps.bus.ensureAgent(name.data, { subagent: false, max_attempts: 1, lease_ms: 1_000 })
-    return { ok: true }
+    return makeBucket(context, name.data, present)
   }
   const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
   if (present && !begins) {
@@ -57,6 +57,20 @@ export async function register(
   await consumers.make(record)
   deps.log.info({ agent: record.name }, 'agent registered itself')
   return { ok: true }
+}
+
+/** E014 where the server cannot reserve a bucket. */
+async function makeBucket({ deps, options }: Context, name: string, record: AgentRecord | undefined): Promise<RegisterAnswer> {
+  const parts_bytes = record?.parts_bytes ?? options.parts_bytes
+  try {
+    await deps.bus.ensureAgent(name, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
+  } catch (error) {
+    const refusal = partsRefusal(error)
+    if (refusal) return refused(refusal)
+    throw error
+  }
+  const parts = await deps.bus.partsUsage(name)
+  return { ok: true, ...(parts && { parts }) }
 }
 
 function known(

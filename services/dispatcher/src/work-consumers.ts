@@ -23,8 +23,8 @@ export class WorkConsumers {
   readonly #pool = new Pool(WIDTH)
   /** Since when (monotonic ms) each agent's consumers have been seen missing. */
   readonly #missing = new Map<string, number>()
-  /** What each agent's consumers were last made or changed to: policy and registry change while they stand. */
-  readonly #leases = new Map<string, string>()
+  /** Settings that each agent's consumers and parts bucket were last given: policy and registry change while they exist. */
+  readonly #tuned = new Map<string, string>()
   /** For whom returns shall wait no longer, until the server keeps no place for them. */
   readonly #leaving = new Set<string>()
   /** It was seen which places nobody needs any more since before this process began. */
@@ -54,9 +54,9 @@ export class WorkConsumers {
   }
 
   async #ensure(record: AgentRecord, how: { from?: number; lost?: 'leave' }): Promise<void> {
-    const lease = this.#leaseOf(record)
-    await this.#context.deps.bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...lease, ...how })
-    this.#leases.set(record.name, leaseText(lease))
+    const tuned = this.#tunedOf(record)
+    await this.#context.deps.bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...tuned, ...how })
+    this.#tuned.set(record.name, tunedText(tuned))
   }
 
   async stop(): Promise<void> {
@@ -66,10 +66,10 @@ export class WorkConsumers {
     await this.#pool.idle()
   }
 
-  #leaseOf(record: AgentRecord): { max_attempts: number; lease_ms: number } {
+  #tunedOf(record: AgentRecord): Tuned {
     const policy = resolvePolicy(this.#context.policy.current().document, { from: record.name, to: record.name, agent: record })
     const { max_attempts, lease_ms } = policy.ok ? policy.value.effective : SYSTEM_DEFAULTS
-    return { max_attempts, lease_ms }
+    return { max_attempts, lease_ms, parts_bytes: record.parts_bytes ?? this.#context.options.parts_bytes }
   }
 
   #schedule(): void {
@@ -161,7 +161,7 @@ export class WorkConsumers {
     if (returns) await bus.ensureReturns(record.name, returns.from)
     if (!record.roles.subagent || !(await this.#isMissing(record.name))) {
       this.#missing.delete(record.name)
-      if (record.roles.subagent) await this.#tune(record)
+      if (record.roles.subagent || record.parts_bytes !== undefined) await this.#tune(record)
       return
     }
     const since = this.#missing.get(record.name)
@@ -175,9 +175,9 @@ export class WorkConsumers {
     await this.make(record)
   }
 
-  /** Lease and attempts of the consumers follow policy and registry. One that is lost meanwhile is seen missing by the next look. */
+  /** Lease and attempts of the consumers, and the limit of the parts bucket, follow policy and registry. One that is lost meanwhile is seen missing by the next look. */
   async #tune(record: AgentRecord): Promise<void> {
-    if (this.#leases.get(record.name) === leaseText(this.#leaseOf(record)) || this.#workStart(record.name) === 'unknown') return
+    if (this.#tuned.get(record.name) === tunedText(this.#tunedOf(record)) || this.#workStart(record.name) === 'unknown') return
     await this.#ensure(record, { lost: 'leave' })
   }
 
@@ -190,6 +190,12 @@ export class WorkConsumers {
   }
 }
 
-function leaseText({ max_attempts, lease_ms }: { max_attempts: number; lease_ms: number }): string {
-  return `${max_attempts} ${lease_ms}`
+interface Tuned {
+  max_attempts: number
+  lease_ms: number
+  parts_bytes: number | undefined
+}
+
+function tunedText({ max_attempts, lease_ms, parts_bytes }: Tuned): string {
+  return `${max_attempts} ${lease_ms} ${parts_bytes ?? ''}`
 }

@@ -6,6 +6,8 @@ import { durationOption, nameOption, repeated, wholeNumber } from '../options.js
 
 const MANY = 1_000_000_000
 const MOST_MEMORY_MB = 16_777_216
+const LEAST_PARTS = 1_048_576
+const MOST_PARTS = 2 ** 50
 
 interface ChangeOptions {
   originates?: 'always' | 'within_a_pass' | 'never'
@@ -18,6 +20,7 @@ interface ChangeOptions {
   maxPassesPerMinute?: number
   maxComputeTime?: number
   maxMemory?: number
+  partsBytes?: number
   default?: string[]
   unset?: string[]
   file?: string
@@ -71,6 +74,11 @@ function described(command: Command): Command {
       durationOption('--max-compute-time'),
     )
     .option('--max-memory <mb>', 'what a command worker of it may use, MiB', wholeNumber('--max-memory', 1, MOST_MEMORY_MB))
+    .option(
+      '--parts-bytes <n>',
+      'most bytes that its bucket of large parts may hold',
+      wholeNumber('--parts-bytes', LEAST_PARTS, MOST_PARTS),
+    )
     .option('--default <field=value>', 'any other default preference of a subagent; may be given several times', repeated)
     .option('--file <path>', 'a JSON file with its record; flags win over it')
 }
@@ -105,7 +113,7 @@ async function changeOf(context: Context, name: string, options: ChangeOptions):
   const { readJsonFile } = await import('../json-file.js')
   const { parseDefault } = await import('../agents-record.js')
   const { outputSchema, maxActive, maxPassesPerMinute, maxComputeTime, maxMemory, file, skill } = options
-  const { originates, subagent, description, unset, durableReturns: durable_returns } = options
+  const { originates, subagent, description, unset, durableReturns: durable_returns, partsBytes: parts_bytes } = options
   const defaults = {
     ...Object.fromEntries((options.default ?? []).map(parseDefault)),
     ...(maxActive === undefined ? {} : { max_active: maxActive }),
@@ -115,5 +123,5 @@ async function changeOf(context: Context, name: string, options: ChangeOptions):
     ...(outputSchema === undefined ? {} : { output_schema: readJsonFile(context.directory, outputSchema) as Record<string, unknown> }),
   }
   const read = file === undefined ? undefined : { path: file, record: readJsonFile(context.directory, file) }
-  return { name, file: read, originates, subagent, description, skills: skill, durable_returns, defaults, unset }
+  return { name, file: read, originates, subagent, description, skills: skill, durable_returns, parts_bytes, defaults, unset }
 }
