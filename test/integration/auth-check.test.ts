@@ -41,7 +41,7 @@ describe('passover auth check on a server that relies on permissions', () => {
       'bounce: the answer of the audit service',
       'bounce: a call of the JetStream API',
     ])
-    expect(check.stored).toEqual(['$O.parts_alice.C.passover-auth-check.0'])
+    expect(check.stored).toEqual(['$O.parts.alice.C.passover-auth-check.0'])
     const after = await person.inspect()
     expect({ last: after.stream?.last, messages: after.stream?.messages, consumers: after.consumers }).toEqual({
       last: before.stream?.last,

@@ -1,7 +1,7 @@
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { connect } from '@nats-io/transport-node'
 import type { Bus } from './bus.js'
-import { authentication, type Credentials, type TlsFiles, tlsOptions } from './credentials.js'
+import { authentication, type Credentials, type CredentialsFacts, credentialsFacts, type TlsFiles, tlsOptions } from './credentials.js'
 import { BusUnreachable } from './errors.js'
 import { Link } from './link.js'
 import { NatsBus } from './nats-bus.js'
@@ -71,6 +71,12 @@ async function dial(
   options: BusOptions,
   { timeout_ms, inboxPrefix }: { timeout_ms: number; inboxPrefix: string },
 ): Promise<NatsConnection> {
+  const where = [options.servers].flat().join(', ')
+  const facts = credentialsFacts(options.credentials)
+  if (facts?.expires_at !== undefined && facts.expires_at <= Date.now()) {
+    const on = new Date(facts.expires_at).toISOString()
+    throw new BusUnreachable(`the credentials of "${facts.name}" expired on ${on}`, `Renew them: passover auth rotate ${facts.name}.`)
+  }
   const connection: ConnectionOptions = {
     servers: options.servers,
     name: options.name ?? options.identity,
@@ -84,21 +90,22 @@ async function dial(
     reconnectDelayHandler: () => RECONNECT_MIN_MS + Math.random() * RECONNECT_SPREAD_MS,
     pingInterval: PING_MS,
     maxPingOut: 2,
-    ...authentication(options.credentials),
-    ...tlsOptions(options.tls),
   }
   try {
-    return await connect(connection)
+    return await connect({ ...connection, ...authentication(options.credentials), ...tlsOptions(options.tls) })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    const where = [options.servers].flat().join(', ')
-    throw new BusUnreachable(`cannot reach a NATS server at ${where}: ${message}`, hintOf(message), error)
+    throw new BusUnreachable(`cannot reach a NATS server at ${where}: ${message}`, hintOf(message, facts), error)
   }
 }
 
-function hintOf(message: string): string {
+function hintOf(message: string, facts: CredentialsFacts | undefined): string {
   const text = message.toLowerCase()
-  if (text.includes('authorization') || text.includes('authentication')) return 'Check the credentials: the server does not know them.'
+  const refused = text.includes('authorization') || text.includes('authentication')
+  if (refused && facts)
+    return `The server does not accept the credentials of "${facts.name}": they were revoked or rotated, or belong to another installation.`
+  if (refused) return 'Check the credentials: the server does not know them.'
+  if (text.includes('certificate')) return 'Name the authority that signed its certificate: PASSOVER_CA takes the path of a PEM file.'
   if (text.includes('tls')) return 'Check whether the server wants TLS (tls:// in its address).'
   return 'Start one with `passover up`, or set NATS_URL to the address of one that runs.'
 }

@@ -1,17 +1,34 @@
+import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from '@nats-io/transport-node'
 import { credsAuthenticator, nkeyAuthenticator } from '@nats-io/transport-node'
 
-/** How a connection proves who it is. */
-export type Credentials = { user: string; pass: string } | { token: string } | { nkey: string } | { creds: string }
+/**
+ * How a connection proves who it is. `nkey` is a seed (`SU…`), `creds` the text of a credentials file. `creds_file` is the path of one,
+ * read at each connection attempt: a process whose credentials were rotated reconnects with the new ones.
+ */
+export type Credentials = { user: string; pass: string } | { token: string } | { nkey: string } | { creds: string } | { creds_file: string }
 
-/** `nkey` is a seed (`SU…`), `creds` the text of a credentials file. */
+/** What a credentials file says about itself. */
+export interface CredentialsFacts {
+  /** Name of the user. */
+  name: string
+  /** Public key of the user (`U…`). */
+  user: string
+  /** Public key of the account (`A…`). */
+  account: string
+  /** ms */
+  expires_at?: number
+}
+
+/** Options of the client for these credentials. */
 export function authentication(credentials: Credentials | undefined): Pick<ConnectionOptions, 'user' | 'pass' | 'token' | 'authenticator'> {
   if (!credentials) return {}
   if ('user' in credentials) return { user: credentials.user, pass: credentials.pass }
   if ('token' in credentials) return { token: credentials.token }
   const bytes = new TextEncoder()
   if ('nkey' in credentials) return { authenticator: nkeyAuthenticator(bytes.encode(credentials.nkey)) }
-  return { authenticator: credsAuthenticator(bytes.encode(credentials.creds)) }
+  if ('creds' in credentials) return { authenticator: credsAuthenticator(bytes.encode(credentials.creds)) }
+  return { authenticator: credsAuthenticator(rereading(credentials.creds_file)) }
 }
 
 /** Paths of PEM files. */
@@ -28,4 +45,38 @@ export function tlsOptions(files: TlsFiles | undefined): Pick<ConnectionOptions,
   if (!files) return {}
   const { ca, cert, key } = files
   return { tls: { ...(ca ? { caFile: ca } : {}), ...(cert ? { certFile: cert } : {}), ...(key ? { keyFile: key } : {}) } }
+}
+
+/** Reads the claims of credentials without checking them; undefined for other kinds and for unreadable files. */
+export function credentialsFacts(credentials: Credentials | undefined): CredentialsFacts | undefined {
+  if (!credentials || !('creds' in credentials || 'creds_file' in credentials)) return undefined
+  try {
+    const text = 'creds' in credentials ? credentials.creds : readFileSync(credentials.creds_file, 'utf8')
+    const token = /-----BEGIN NATS USER JWT-----\s*(\S+)/.exec(text)?.[1]
+    const claims = JSON.parse(Buffer.from(token?.split('.')[1] ?? '', 'base64url').toString('utf8')) as Record<string, unknown>
+    const {
+      name = '',
+      sub = '',
+      iss = '',
+      exp,
+      nats,
+    } = claims as { name?: string; sub?: string; iss?: string; exp?: number; nats?: object }
+    const account = (nats as { issuer_account?: string } | undefined)?.issuer_account ?? iss
+    return { name, user: sub, account, ...(typeof exp === 'number' && exp > 0 ? { expires_at: exp * 1_000 } : {}) }
+  } catch {
+    return undefined
+  }
+}
+
+/** Reads a file at each call. While it cannot be read, the last content serves. */
+function rereading(path: string): () => Uint8Array {
+  let last: Uint8Array = readFileSync(path)
+  return () => {
+    try {
+      last = readFileSync(path)
+    } catch {
+      // Being replaced, or removed: the server decides about the last one.
+    }
+    return last
+  }
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Random } from '@passover/schemas'
 import type { Bus } from './bus.js'
 import type { BusOptions } from './connect.js'
-import type { Credentials } from './credentials.js'
+import type { Credentials, TlsFiles } from './credentials.js'
 
 type Environment = Record<string, string | undefined>
 
@@ -11,7 +11,7 @@ export const DEFAULT_SERVER = 'nats://127.0.0.1:4222'
 
 /**
  * How a process connects, as its environment says: NATS_URL (comma-separated), PASSOVER_CREDENTIALS (a text, or the path of a
- * file with it), PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` gives undefined for what is no file.
+ * file with it), PASSOVER_CA, PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` gives undefined for what is no file.
  */
 export function busFromEnvironment(env: Environment, readFile: (path: string) => string | undefined): Omit<BusOptions, 'identity'> {
   const given = env.PASSOVER_CREDENTIALS
@@ -19,7 +19,8 @@ export function busFromEnvironment(env: Environment, readFile: (path: string) =>
   const stream = env.PASSOVER_STREAM
   return {
     servers: serversIn(env.NATS_URL || DEFAULT_SERVER),
-    ...(given && { credentials: parseCredentials(readFile(given) ?? given) }),
+    ...(given && { credentials: namedCredentials(given, readFile) }),
+    ...tlsFromEnvironment(env),
     ...(prefix && { prefix }),
     ...(stream && { stream }),
   }
@@ -41,6 +42,19 @@ export function serversIn(text: string): string[] {
     .split(',')
     .map((server) => server.trim())
     .filter((server) => server !== '')
+}
+
+/** Credentials from a text, or from the path of a file. The path of a .creds file is kept, so that rotated credentials are read again. */
+export function namedCredentials(given: string, readFile: (path: string) => string | undefined): Credentials {
+  const text = readFile(given)
+  const credentials = parseCredentials(text ?? given)
+  return text !== undefined && 'creds' in credentials ? { creds_file: given } : credentials
+}
+
+/** The certificate authority that PASSOVER_CA (or NATS_CA) names: the path of a PEM file. */
+export function tlsFromEnvironment(env: Environment): { tls?: TlsFiles } {
+  const ca = env.PASSOVER_CA || env.NATS_CA
+  return ca ? { tls: { ca } } : {}
 }
 
 /** What a credentials text is: a .creds file, an nkey seed, `user:password`, else a token. */

@@ -12,6 +12,7 @@
 
 export { type AgentKept, AgentRecords, type AgentStanding } from './agent-records.js'
 export { API_ERROR, type ApiReply } from './api.js'
+export { type AccessFor, authFolderOf, authorityPath, credentialsPath, type ProjectAccess, projectAccess } from './auth/project-access.js'
 export { type AgentCheck, type AgentCheckOptions, checkAgent, type ProbeResult } from './auth-check/check-agent.js'
 export type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
 export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource } from './bus-deliveries.js'
@@ -26,16 +27,18 @@ export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.j
 export type { BusOptions } from './connect.js'
 export { inboxPrefixOf, openBus } from './connect.js'
 export { type ContenderFolder, type Contending, contend } from './contenders.js'
-export type { Credentials, TlsFiles } from './credentials.js'
+export { type Credentials, type CredentialsFacts, credentialsFacts, type TlsFiles } from './credentials.js'
 export {
   busFromEnvironment,
   DEFAULT_SERVER,
+  namedCredentials,
   nodeRandom,
   parseCredentials,
   readTextFile,
   serverClock,
   serversIn,
   storageBytes,
+  tlsFromEnvironment,
 } from './environment.js'
 export type { Difference } from './errors.js'
 export {

@@ -1,4 +1,5 @@
 import { type Agent, connect } from '@passover/sdk'
+import { accessTo } from './auth/discover.js'
 import { unreachable } from './client.js'
 import { CliFailure } from './failure.js'
 import type { ServerSetting } from './settings.js'
@@ -14,7 +15,7 @@ export async function connectAgent(
       agent: name,
       servers: [server.url],
       directory: about.directory,
-      ...(server.credentials ? { credentials: server.credentials } : {}),
+      ...accessTo(server, { role: 'agent', name }),
       ...(about.session_id ? { session_id: about.session_id } : {}),
     })
   } catch (error) {

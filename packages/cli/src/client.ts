@@ -1,4 +1,6 @@
-import { type Bus, BusUnreachable, openBus } from '@passover/bus'
+import { type AccessFor, type Bus, BusUnreachable, openBus } from '@passover/bus'
+import { SYSTEM } from '@passover/schemas'
+import { accessTo } from './auth/discover.js'
 import type { Context } from './context.js'
 import { CliFailure } from './failure.js'
 import type { ServerSetting } from './settings.js'
@@ -18,11 +20,16 @@ export async function connectAs(identity: string, server: ServerSetting, prefix?
       identity,
       timeout_ms: CONNECT_MS,
       ...(prefix === undefined ? {} : { prefix }),
-      ...(server.credentials ? { credentials: server.credentials } : {}),
+      ...accessTo(server, accessFor(identity)),
     })
   } catch (error) {
     throw unreachable(error, server)
   }
+}
+
+/** Services sign as `passover`: of those only the gateway connects by the way that people do. */
+function accessFor(identity: string): AccessFor {
+  return { role: identity === SYSTEM ? 'gateway' : 'person', name: identity }
 }
 
 /** Says which server was tried, who named it, and how to get one. */

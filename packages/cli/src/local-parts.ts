@@ -28,7 +28,11 @@ interface Parts {
   project: string
   url: string
   server: KeptServer | undefined
+  /** The dispatcher's connection. */
   bus: Bus
+  /** Those of services that have one of their own. */
+  others: Bus[]
+  isolated: Disposable | undefined
   id_window_ms: number
   audit: AuditRunning
   dispatcher: Running
@@ -52,7 +56,7 @@ export class LocalParts implements Local {
     const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
     this.failed = Promise.race([
       ...(parts.server ? [parts.server.failed.then((why) => ended(why))] : []),
-      parts.bus.closed.then(() => ended('the connection to the server ended')),
+      ...[parts.bus, ...parts.others].map((bus) => bus.closed.then(() => ended('the connection to the server ended'))),
       parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
       otherIdWindow(parts.bus, parts.id_window_ms).then(() => ended('the stream has another id window now')),
     ])
@@ -86,13 +90,14 @@ export class LocalParts implements Local {
 
   /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
   async #stop(): Promise<void> {
-    const { dispatcher, notifier, audit, bus, server, project, remember, log, health, own } = this.#parts
+    const { dispatcher, notifier, audit, bus, others, isolated, server, project, remember, log, health, own } = this.#parts
     own.stop()
     await health[Symbol.asyncDispose]()
     await dispatcher.drain(DRAIN_MS)
     await notifier?.drain(DRAIN_MS)
     await audit.drain(DRAIN_MS)
-    await bus[Symbol.asyncDispose]()
+    for (const one of [...others, bus]) await one[Symbol.asyncDispose]()
+    isolated?.[Symbol.dispose]()
     await server?.stop()
     if (remember) writeServerFile(project, remember)
     log.flush()

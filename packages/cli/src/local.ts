@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { startAudit } from '@passover/audit'
 import {
+  type Bus,
   DEFAULT_ID_WINDOW_MS,
   FolderInUse,
   nodeRandom,
@@ -14,6 +15,7 @@ import {
   serverClock,
   startServer,
   storageBytes,
+  type TlsFiles,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
 import { PRINTABLE_LOG } from '@passover/core/text'
@@ -23,6 +25,9 @@ import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
+import type { TlsOptions } from './auth/init.js'
+import { type IsolatedProject, isIsolated, openIsolated } from './auth/isolated-project.js'
+import type { ServiceRole } from './auth/records.js'
 import { CliFailure } from './failure.js'
 import { KeptServer } from './kept-server.js'
 import { type Local, LocalParts } from './local-parts.js'
@@ -34,6 +39,8 @@ export interface LocalOptions {
   directory: string
   /** Port of the server: the given one or none; else the one it had, else a free one. */
   port?: number | undefined
+  /** Each agent gets an account of its own, made by this person; a project that has keys stays so. */
+  isolated?: { person: string; env: NodeJS.ProcessEnv; tls: TlsOptions; wanted: boolean } | undefined
   /** Run the services on a server that is there already. */
   external?: { url: string; credentials?: Credentials } | undefined
   log_level?: string | undefined
@@ -61,15 +68,17 @@ const HOST = '127.0.0.1'
 export async function startLocal(options: LocalOptions): Promise<Started> {
   const project = makeProject(options.directory)
   const before = readServerFile(project)
+  const isolated = await isolationOf(project, options)
   try {
-    const server = options.external ? undefined : await startProjectServer(project, before, options)
-    const access = server ? { url: server.url, user: server.user, password: server.password } : externalAccess(options)
-    const here = { ...access, pid: process.pid, started_at: Date.now() }
+    const server = options.external ? undefined : await startProjectServer(project, before, { options, isolated })
+    const access: Access = server ? { url: server.url, user: server.user, password: server.password, isolated } : externalAccess(options)
+    const here = { url: access.url, user: access.user, password: access.password, pid: process.pid, started_at: Date.now() }
     if (server) writeServerFile(project, here)
     const local = await startServices({ project, server, access, options })
     if (server && !options.more_to_come) writeServerFile(project, { ...here, health: local.health })
     return { kind: 'started', local }
   } catch (error) {
+    isolated?.[Symbol.dispose]()
     if (!(error instanceof FolderInUse)) throw error
     const { owner, url } = error.holder
     const started_at = readServerFile(project)?.started_at
@@ -77,10 +86,16 @@ export async function startLocal(options: LocalOptions): Promise<Started> {
   }
 }
 
+async function isolationOf(project: string, { external, isolated }: LocalOptions): Promise<IsolatedProject | undefined> {
+  if (external || !isolated || !(isolated.wanted || isIsolated(project))) return undefined
+  return openIsolated(project, isolated, isolated.tls)
+}
+
 interface Access {
   url: string
   user: string
   password: string
+  isolated?: IsolatedProject | undefined
 }
 
 function externalAccess({ external }: LocalOptions): Access {
@@ -90,16 +105,20 @@ function externalAccess({ external }: LocalOptions): Access {
 }
 
 /** User, password and port stay what they were, so that who was connected comes back by itself. */
-async function startProjectServer(project: string, before: ServerFile | undefined, options: LocalOptions) {
-  const user = before?.user || SYSTEM
-  const password = before?.password || randomBytes(24).toString('base64url')
+async function startProjectServer(
+  project: string,
+  before: ServerFile | undefined,
+  { options, isolated }: { options: LocalOptions; isolated: IsolatedProject | undefined },
+) {
+  const user = isolated ? '' : before?.user || SYSTEM
+  const password = isolated ? '' : before?.password || randomBytes(24).toString('base64url')
   const remembered = before ? Number(new URL(before.url).port) : undefined
   const start = (port: number | undefined) =>
     startServer({
       dir: join(project, 'nats'),
       host: HOST,
       ...(port ? { port } : {}),
-      config: { users: [{ user, password }] },
+      config: isolated?.settings ?? { users: [{ user, password }] },
       ...(options.progress ? { progress: options.progress } : {}),
     })
   const wanted = options.port ?? remembered
@@ -140,22 +159,33 @@ async function startServices({ project, server, access, options }: Services): Pr
     pino.destination({ dest: join(project, 'passover.log'), mkdir: true, sync: false }),
   )
   const opened: AsyncDisposable[] = server ? [server.running] : []
-  try {
-    const bus = await openBus({ servers: [access.url], identity: SYSTEM, name: 'passover up', ...credentialsFor(access, options) })
+  const buses: Bus[] = []
+  const open = async (role: ServiceRole): Promise<Bus> => {
+    const bus = await openBus({ servers: [access.url], identity: SYSTEM, name: nameOf(role, access), ...accessOf(role, access, options) })
     opened.unshift(bus)
-    await bus.ensureTopology({ storage_bytes: storageBytes(process.env) })
-    await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...credentialsFor(access, options) })
+    buses.push(bus)
+    if (role === 'dispatcher') await bus.ensureTopology({ storage_bytes: storageBytes(process.env) })
+    if (role === 'audit') await bus.ensureTopology()
+    return bus
+  }
+  try {
+    const bus = await open('dispatcher')
+    /** Where the server tells services apart, each has its own connection. */
+    const busOf = (role: ServiceRole) => (access.isolated ? open(role) : bus)
+    const shared = access.isolated ? {} : accessOf('dispatcher', access, options)
+    await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...shared })
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
+    const people = access.isolated?.people
     const audit = await startAudit(
-      { ...deps, log: log.child({ part: 'audit' }), schemas: outputSchemas() },
-      { ...askers(options), id_window_ms },
+      { ...deps, bus: await busOf('audit'), log: log.child({ part: 'audit' }), schemas: outputSchemas(), ...(people && { people }) },
+      { ...askers(options, access), id_window_ms },
     )
     opened.unshift(audit)
     const tracing = await openTracing({ env: process.env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
     const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }), tracing }, { id_window_ms })
     const hook = options.webhook && { ...options.webhook, id_window_ms }
-    const notifier = hook && (await startNotifier({ ...deps, log: log.child({ part: 'notifier' }) }, hook))
+    const notifier = hook && (await startNotifier({ ...deps, bus: await busOf('notifier'), log: log.child({ part: 'notifier' }) }, hook))
     const own = new Health({ process: 'up', clock: deps.clock, onChange: healthLog(log.child({ part: 'up' })) })
     const told = (text: string) => {
       log.error({ part: 'up' }, text)
@@ -175,11 +205,13 @@ async function startServices({ project, server, access, options }: Services): Pr
       url: access.url,
       server: kept,
       bus,
+      others: buses.filter((one) => one !== bus),
+      isolated: access.isolated,
       id_window_ms,
       audit,
       dispatcher,
       log,
-      remember: server ? access : undefined,
+      remember: server ? { url: access.url, user: access.user, password: access.password } : undefined,
     })
   } catch (error) {
     for (const part of opened) await part[Symbol.asyncDispose]()
@@ -189,11 +221,17 @@ async function startServices({ project, server, access, options }: Services): Pr
 }
 
 /** Who is told about every pass: on a project's own server, and where nobody logs in, whoever is no agent; else who is named. */
-function askers({ external, people = [] }: LocalOptions): { open: boolean; people: string[] } {
-  return { open: external?.credentials === undefined, people: [...people] }
+function askers({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
+  return { open: !isolated && external?.credentials === undefined, people: isolated ? [] : [...people] }
 }
 
-function credentialsFor(access: Access, { external }: LocalOptions): { credentials?: Credentials } {
-  if (access.user) return { credentials: { user: access.user, pass: access.password } }
+function nameOf(role: ServiceRole, { isolated }: Access): string {
+  return isolated ? `passover up (${role})` : 'passover up'
+}
+
+function accessOf(role: ServiceRole, access: Access, { external }: LocalOptions): { credentials?: Credentials; tls?: TlsFiles } {
+  const { isolated, user, password } = access
+  if (isolated) return { credentials: isolated.credentials(role), ...(isolated.tls ? { tls: isolated.tls } : {}) }
+  if (user) return { credentials: { user, pass: password } }
   return external?.credentials ? { credentials: external.credentials } : {}
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import type { Credentials, TlsFiles } from '@passover/bus'
 import { CliFailure, usage } from './failure.js'
 import { findProject, readServerFile } from './project.js'
 
@@ -14,12 +15,13 @@ export interface GlobalFlags {
   directory?: string
 }
 
-/** How to log in; the shape that the bus takes. */
-export type Credentials = { user: string; pass: string } | { token: string } | { creds: string }
+export type { Credentials }
 
 export interface ServerSetting {
   url: string
   credentials?: Credentials
+  /** Absent: the authorities that the system trusts. */
+  tls?: TlsFiles
   /** Where the setting came from. */
   origin: 'flag' | 'environment' | 'project'
   /** The `.passover` folder whose server this is. */
@@ -38,7 +40,7 @@ export function resolveServer(flags: NamedServer, env: NodeJS.ProcessEnv, direct
   const project = findProject(directory)
   if (project) {
     const file = readServerFile(project)
-    if (file) return { url: file.url, credentials: { user: file.user, pass: file.password }, origin: 'project', project }
+    if (file) return { url: file.url, ...signInOf(file), origin: 'project', project }
   }
   if (env.NATS_URL) return named({ text: env.NATS_URL, by: 'NATS_URL', origin: 'environment' }, env, directory)
   throw new CliFailure('E040', `no server: there is no .passover/ in ${directory} or above it, and NATS_URL is not set`, {
@@ -55,8 +57,15 @@ interface Address {
 
 function named({ text, by, origin }: Address, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
   const { url, credentials } = splitUrl(text, by)
-  const known = credentials ?? fromEnvironment(env) ?? fromProject(url, directory)
-  return known ? { url, credentials: known, origin } : { url, origin }
+  const known = credentials ?? fromEnvironment(env)
+  const ca = env.PASSOVER_CA || env.NATS_CA
+  const tls = ca ? { tls: { ca } } : {}
+  return known ? { url, credentials: known, ...tls, origin } : { url, ...fromProject(url, directory), ...tls, origin }
+}
+
+/** Where agents are isolated the file has no password: each has credentials of its own. */
+function signInOf({ user, password }: { user: string; password: string }): { credentials?: Credentials } {
+  return user ? { credentials: { user, pass: password } } : {}
 }
 
 const SCHEMES = new Set(['nats:', 'tls:', 'ws:', 'wss:'])
@@ -83,7 +92,8 @@ export function splitUrl(text: string, by = '--server'): { url: string; credenti
 function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
   if (env.NATS_CREDS) {
     try {
-      return { creds: readFileSync(env.NATS_CREDS, 'utf8') }
+      readFileSync(env.NATS_CREDS)
+      return { creds_file: env.NATS_CREDS }
     } catch (error) {
       throw new CliFailure('E030', `NATS_CREDS: ${error instanceof Error ? error.message : String(error)}`, {
         hint: 'point NATS_CREDS at a readable .creds file',
@@ -95,10 +105,10 @@ function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
 }
 
 /** `--server` with the project's own address still gets in. */
-function fromProject(url: string, directory: string): Credentials | undefined {
+function fromProject(url: string, directory: string): Pick<ServerSetting, 'credentials' | 'project'> {
   const project = findProject(directory)
   const file = project ? readServerFile(project) : undefined
-  return file && file.url === url ? { user: file.user, pass: file.password } : undefined
+  return project && file?.url === url ? { ...signInOf(file), project } : {}
 }
 
 /** Whose name a person acts under: --as > PASSOVER_AS > the system's user. */

@@ -36,7 +36,7 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
     untilRead: (sequence) => untilRead(parts, sequence),
     rules,
     check,
-    seesAll: (name) => seesAll(name, options, agents),
+    seesAll: (name) => deps.people?.has(name) || seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
     beginOf: (key) => beginOf(projector.find(keyText(key))) ?? index.firstOf(key),
   })

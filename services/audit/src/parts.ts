@@ -31,6 +31,8 @@ export interface AuditDeps {
   log: Logger
   /** Applies output schemas; absent: none is. The audit ends it. */
   schemas?: OutputSchemas
+  /** People beside those of the options, who may change while it runs. */
+  people?: { has(name: string): boolean }
 }
 
 /** What an audit process consists of. */

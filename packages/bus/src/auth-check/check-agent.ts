@@ -1,5 +1,5 @@
 import { inboxPrefixOf } from '../connect.js'
-import type { Credentials } from '../credentials.js'
+import type { Credentials, TlsFiles } from '../credentials.js'
 import { API } from '../grants.js'
 import { Subjects } from '../subjects.js'
 import { type Answer, CheckConnection, type CheckIdentity, token } from './connection.js'
@@ -35,8 +35,7 @@ export interface AgentCheckOptions {
   peers?: readonly string[] | undefined
   prefix?: string | undefined
   stream?: string | undefined
-  /** Further options of the connections, such as TLS. */
-  connection?: object | undefined
+  tls?: TlsFiles | undefined
 }
 
 /** How long something that was aimed may take to arrive after the same attempt was answered honestly. */
@@ -50,11 +49,11 @@ const NOTHING = new Uint8Array(0)
  * outside of them, and making the server publish to a subject of its choice. Throws BusUnreachable when the agent cannot connect.
  */
 export async function checkAgent(options: AgentCheckOptions): Promise<AgentCheck> {
-  const { servers, agent, witness: who, connection } = options
+  const { servers, agent, witness: who, tls } = options
   const subjects = new Subjects(options.prefix, options.stream)
   const identity = { identity: agent, credentials: options.credentials }
-  await using own = await CheckConnection.open(servers, identity, connection)
-  await using witness = who && (await CheckConnection.open(servers, who, connection))
+  await using own = await CheckConnection.open(servers, identity, tls)
+  await using witness = who && (await CheckConnection.open(servers, who, tls))
   const check = new Check(subjects, own, witness)
   await check.direct(options.peers ?? [])
   if (check.open) return { agent, level: 'open', probes: check.probes, stored: [] }

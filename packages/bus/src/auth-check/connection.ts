@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Msg, MsgHdrs, NatsConnection } from '@nats-io/transport-node'
 import { connect, errors, headers as makeHeaders } from '@nats-io/transport-node'
 import { inboxPrefixOf } from '../connect.js'
-import { authentication, type Credentials } from '../credentials.js'
+import { authentication, type Credentials, type TlsFiles, tlsOptions } from '../credentials.js'
 import { BusUnreachable } from '../errors.js'
 
 /** An identity to connect as. */
@@ -48,7 +48,7 @@ export class CheckConnection implements AsyncDisposable {
   }
 
   /** Connects. Throws BusUnreachable when the server does not accept the connection. */
-  static async open(servers: string | string[], who: CheckIdentity, more: object = {}): Promise<CheckConnection> {
+  static async open(servers: string | string[], who: CheckIdentity, tls?: TlsFiles): Promise<CheckConnection> {
     try {
       const nc = await connect({
         servers,
@@ -57,7 +57,7 @@ export class CheckConnection implements AsyncDisposable {
         timeout: CONNECT_MS,
         reconnect: false,
         ...authentication(who.credentials),
-        ...more,
+        ...tlsOptions(tls),
       })
       return new CheckConnection(nc, who.identity)
     } catch (error) {

@@ -77,7 +77,7 @@ export function directProbes(subjects: Subjects, agent: string, peers: readonly 
     ...peers
       .filter((peer) => peer !== agent)
       .slice(0, 1)
-      .map((peer) => stored(`$O.${subjects.partsBucket(peer)}.C.${NOBODY}.0`, `write into the bucket of ${peer}`)),
+      .map((peer) => stored(`${subjects.parts(peer, 'C')}.${NOBODY}.0`, `write into the bucket of ${peer}`)),
     { text: 'ask the audit as another agent', subject: subjects.ask(NOBODY), data: encode({ op: 'time' }), headers: BODY },
     api(`STREAM.INFO.${stream}`, undefined, 'read the configuration of the stream'),
     api(`STREAM.MSG.GET.${stream}`, { seq: NO_SEQUENCE }, 'read any message by its sequence'),
@@ -140,7 +140,7 @@ export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
 
 /** Returns the subject of the one message that a check stores: in the agent's own bucket, where each check replaces the last one. */
 export function markerSubject(subjects: Subjects, agent: string): string {
-  return `$O.${subjects.partsBucket(agent)}.C.${NOBODY}.0`
+  return `${subjects.parts(agent, 'C')}.${NOBODY}.0`
 }
 
 function ackOf(stream: string, consumer: string): string {

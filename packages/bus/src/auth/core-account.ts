@@ -53,11 +53,15 @@ export function coreClaims(subjects: Subjects, { roles, revocations }: CoreOptio
 
 /** Rights of a role, with `{{name()}}` where the server puts the user's name in. */
 function templateOf(role: CoreRole, subjects: Subjects): Partial<User> {
-  const principal = { role, name: ANY_NAME } as Principal
+  const principal: Principal = isPersonal(role) ? { role, name: ANY_NAME } : { role }
   const named = (list: string[]) => list.map((subject) => subject.replaceAll(ANY_NAME, '{{name()}}'))
   const { publish, never, subscribe, answers } = permissionsFor(principal, { subjects, agents: 'any' })
   const rights = { publish: named(publish), subscribe: named(subscribe) }
   return permissionClaims({ ...rights, ...(never ? { never: named(never) } : {}), ...(answers ? { answers } : {}) })
+}
+
+function isPersonal(role: CoreRole): role is 'person' | 'auditor' | 'custodian' {
+  return role === 'person' || role === 'auditor' || role === 'custodian'
 }
 
 const RESPONSE_TTL_NS = 120_000_000_000

@@ -5,6 +5,7 @@ import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
+import { accessTo } from './discover.js'
 
 export interface CheckOptions {
   credentials?: string
@@ -15,14 +16,19 @@ export async function runCheck(context: Context, options: CheckOptions, agent: s
   const { terminal } = context
   const server = context.server()
   const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = context.env
+  const witness = accessTo(server, { role: 'person', name: context.person })
   const progress = terminal.progress()
   progress.say(`trying what ${agent} must not be able to do`)
   try {
     const check = await checkAgent({
       servers: [server.url],
       agent,
-      credentials: options.credentials === undefined ? server.credentials : agentCredentials(options.credentials),
-      witness: { identity: context.person, credentials: server.credentials },
+      credentials:
+        options.credentials === undefined
+          ? accessTo(server, { role: 'agent', name: agent }).credentials
+          : agentCredentials(options.credentials),
+      witness: { identity: context.person, credentials: witness.credentials },
+      tls: witness.tls,
       peers: await peersOf(context),
       prefix,
       stream,

@@ -7,11 +7,17 @@ import { wholeNumber } from '../options.js'
 import { resolvePerson, type ServerSetting } from '../settings.js'
 import { type StopSignals, stopSignals } from '../signals.js'
 import { typed } from '../text.js'
+import { TLS, TLS_CA, TLS_CERT, TLS_KEY } from './auth.js'
 
 interface UpOptions {
   port?: number
   http?: number | true
   log?: string
+  isolated?: true
+  tls?: true
+  tlsCert?: string
+  tlsKey?: string
+  tlsCa?: string
 }
 
 /** `passover up` */
@@ -23,6 +29,11 @@ export function upCommand(): Command {
     .addOption(
       new Option('--log <level>', 'how much goes into .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
     )
+    .option('--isolated', 'give each agent an account of its own, so that agents cannot act outside of their rights')
+    .option('--tls', TLS)
+    .option('--tls-cert <file>', TLS_CERT)
+    .option('--tls-key <file>', TLS_KEY)
+    .option('--tls-ca <file>', TLS_CA)
     .addHelpText(
       'after',
       '\nData, address and credentials are kept in .passover/ of the project. Where --server or NATS_URL names a server, the\nservices run on that one. Ctrl-C finishes what is under way and stops; a second one stops at once.\n\nExample:\n  passover up',
@@ -112,6 +123,10 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   const { findProject } = await import('../project.js')
   const found = context.flags.directory ? undefined : findProject(context.directory)
   const external = await externalServer(context)
+  if (external && options.isolated)
+    throw usage('--isolated is for a server of the project’s own', 'passover auth init makes the keys for another server')
+  const tls = options.tls || options.tlsCert || options.tlsKey || options.tlsCa
+  if (tls && !options.isolated) throw usage('--tls goes with --isolated', 'passover up --isolated --tls')
   if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
   const beforeRequests = async (server: ServerSetting) => {
     const line = await settlePolicy(context, server)
@@ -120,6 +135,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   return startLocal({
     directory: found ? dirname(found) : context.directory,
     port: options.port,
+    isolated: { person: context.person, env: context.env, tls: options, wanted: options.isolated === true },
     more_to_come: options.http === undefined ? undefined : true,
     external,
     log_level: options.log,
@@ -191,7 +207,7 @@ async function serverOf(context: Context, { project }: Local): Promise<ServerSet
   if (external) return external
   const { readServerFile } = await import('../project.js')
   const { user = '', password = '' } = readServerFile(project) ?? {}
-  return { url: '', credentials: { user, pass: password }, origin: 'project', project }
+  return { url: '', ...(user ? { credentials: { user, pass: password } } : {}), origin: 'project', project }
 }
 
 interface Serving {

@@ -1,6 +1,10 @@
+import { type Credentials, credentialsFacts } from '@passover/bus'
 import { broken, type Check, look, ok } from './check.js'
 
 const OLDEST_NODE = [20, 19] as const
+const DAY_MS = 86_400_000
+/** Days before their end from which on credentials are pointed at. */
+const SOON_DAYS = 14
 const TMPFS = 0x01021994
 const LOW_BYTES = 1024 ** 3
 
@@ -46,38 +50,25 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
   return checks
 }
 
-/** What a credentials text says about its end: the JWT in a creds file has an `exp`. */
-export function checkCredentials(
-  credentials: { creds: string } | { user: string; pass: string } | { token: string } | undefined,
-  now: number,
-): Check {
+/** Whether the server is told who connects, and until when these credentials serve. */
+export function checkCredentials(credentials: Credentials | undefined, now: number): Check {
   if (!credentials)
     return look(
       'credentials',
       'none: anybody who reaches the server may do anything',
       'give the server users; passover up does so by itself',
     )
-  if (!('creds' in credentials))
-    return ok('credentials', 'user' in credentials ? `user ${credentials.user}; no expiry` : 'a token; no expiry')
-  const expires = jwtExpiry(credentials.creds)
-  if (expires === undefined) return ok('credentials', 'a credentials file; no expiry')
-  const days = Math.floor((expires - now) / 86_400_000)
-  if (expires <= now)
-    return broken('credentials', `expired ${new Date(expires).toISOString()}`, 'get a new credentials file and point NATS_CREDS at it')
-  const text = `expire ${new Date(expires).toISOString()} (in ${days} d)`
-  return days < 14 ? look('credentials', text, 'get a new credentials file in time') : ok('credentials', text)
-}
-
-function jwtExpiry(creds: string): number | undefined {
-  const token = /-----BEGIN NATS USER JWT-----\s*(\S+)/.exec(creds)?.[1]
-  const body = token?.split('.')[1]
-  if (!body) return undefined
-  try {
-    const { exp } = JSON.parse(Buffer.from(body, 'base64url').toString('utf8')) as { exp?: unknown }
-    return typeof exp === 'number' && exp > 0 ? exp * 1000 : undefined
-  } catch {
-    return undefined
-  }
+  if ('user' in credentials) return ok('credentials', `user ${credentials.user}; no expiry`)
+  if ('token' in credentials) return ok('credentials', 'a token; no expiry')
+  const facts = credentialsFacts(credentials)
+  if (facts?.expires_at === undefined) return ok('credentials', 'no expiry')
+  const { name, expires_at } = facts
+  const on = new Date(expires_at).toISOString()
+  const days = Math.floor((expires_at - now) / DAY_MS)
+  const mend = `passover auth rotate ${name}, or get a new credentials file from whoever keeps the keys`
+  if (expires_at <= now) return broken('credentials', `of ${name} expired ${on}`, mend)
+  const text = `of ${name} expire ${on} (in ${days} d)`
+  return days < SOON_DAYS ? look('credentials', text, mend) : ok('credentials', text)
 }
 
 /** What the system lets a worker hold its commands to. */

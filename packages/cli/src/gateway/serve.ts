@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openBus, parseCredentials, serverClock } from '@passover/bus'
+import { openBus, type ProjectAccess, parseCredentials, projectAccess, serverClock } from '@passover/bus'
 import { PRINTABLE_LOG } from '@passover/core/text'
 import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, TokenFile, TokenFileFailed } from '@passover/gateway'
 import { SYSTEM } from '@passover/schemas'
@@ -36,14 +36,31 @@ const credentialsFile = z.record(z.string(), z.string())
 export function ownersConnections(server: ServerSetting, env: NodeJS.ProcessEnv) {
   const named = readCredentials(env.PASSOVER_GATEWAY_CREDENTIALS)
   return (name: string) => {
+    const isolated = server.project === undefined ? undefined : ownersAccess(server.project, name)
+    if (isolated && !named) {
+      if (!isolated.credentials) return undefined
+      return openBus({ servers: [server.url], identity: name, name: `gateway as ${name}`, ...isolated })
+    }
     const own = named ? (Object.hasOwn(named, name) ? named[name] : undefined) : undefined
     if (named && own === undefined) return undefined
-    return openBus({ servers: [server.url], identity: name, name: `gateway as ${name}`, ...credentialsOf(own, server) })
+    return openBus({
+      servers: [server.url],
+      identity: name,
+      name: `gateway as ${name}`,
+      ...credentialsOf(own, server),
+      ...(server.tls ? { tls: server.tls } : {}),
+    })
   }
 }
 
+/** Where agents are isolated an owner, agent or person, connects with its own credentials. `undefined`: they are not isolated. */
+function ownersAccess(project: string, name: string): ProjectAccess | undefined {
+  const agent = projectAccess(project, { role: 'agent', name })
+  return agent?.credentials ? agent : projectAccess(project, { role: 'person', name })
+}
+
 /** A project's own server tells nobody apart, and lets all in by the project's credentials. */
-function credentialsOf(own: string | undefined, server: ServerSetting): { credentials?: Credentials | { nkey: string } } {
+function credentialsOf(own: string | undefined, server: ServerSetting): { credentials?: Credentials } {
   if (own !== undefined) return { credentials: parseCredentials(own) }
   return server.credentials ? { credentials: server.credentials } : {}
 }

@@ -1,0 +1,53 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Credentials, TlsFiles } from '../credentials.js'
+import type { Principal } from '../permissions.js'
+
+/** Names a principal for its credentials file. Services are named by their role alone. */
+export interface AccessFor {
+  role: Principal['role']
+  name: string
+}
+
+/** How a principal signs in at the server of a project. */
+export interface ProjectAccess {
+  /** Absent: the principal was not given any. */
+  credentials?: Credentials
+  tls?: TlsFiles
+}
+
+/** Folder with the keys and credentials of a project's installation. */
+export function authFolderOf(project: string): string {
+  return join(project, 'auth')
+}
+
+/**
+ * Finds what `passover auth` keeps for a principal in a project's `.passover` folder.
+ *
+ * @returns `undefined` where agents are not isolated: one user serves everybody
+ */
+export function projectAccess(project: string, who: AccessFor): ProjectAccess | undefined {
+  const auth = authFolderOf(project)
+  if (!existsSync(join(auth, 'keys.json'))) return undefined
+  const file = credentialsPath(auth, who)
+  const authority = authorityPath(auth)
+  return {
+    ...(existsSync(file) ? { credentials: { creds_file: file } } : {}),
+    ...(existsSync(authority) ? { tls: { ca: authority } } : {}),
+  }
+}
+
+/** Path of a credentials file. An agent has the plain name; no name of an agent or person has a dot. */
+export function credentialsPath(auth: string, { role, name }: AccessFor): string {
+  return join(auth, 'creds', `${fileName(role, name)}.creds`)
+}
+
+/** Path of the certificate authority that clients check the server by; absent where the system knows it, or nothing is encrypted. */
+export function authorityPath(auth: string): string {
+  return join(auth, 'ca.pem')
+}
+
+function fileName(role: Principal['role'], name: string): string {
+  if (role === 'agent') return name
+  return role === 'person' || role === 'auditor' || role === 'custodian' ? `person.${name}` : `passover.${role}`
+}

@@ -1,0 +1,110 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { authorityPath, contend, credentialsPath } from '@passover/bus'
+import { CliFailure } from '../failure.js'
+import { writePrivate } from './private-file.js'
+import { type AuthRecords, type PrincipalRecord, parseRecords } from './records.js'
+
+const KEYS = 'keys.json'
+const LOCK = 'lock-'
+const LOCK_TRIES = 200
+const LOCK_PAUSE_MS = 50
+
+/**
+ * `.passover/auth`: `keys.json` (all keys and records), `creds/` (a credentials file for each principal), `accounts/` (where the project's
+ * own server keeps the accounts of agents) and `tls/`. Folders have mode 0700, files 0600.
+ */
+export class AuthFolder {
+  readonly path: string
+
+  constructor(path: string) {
+    this.path = path
+  }
+
+  /** Whether an installation was made here. */
+  get exists(): boolean {
+    return existsSync(this.keys)
+  }
+
+  /** Folder that a server keeps pushed accounts in. */
+  get accounts(): string {
+    return join(this.path, 'accounts')
+  }
+
+  get tls(): string {
+    return join(this.path, 'tls')
+  }
+
+  /** Certificate authority that clients check the server by. */
+  get authority(): string {
+    return authorityPath(this.path)
+  }
+
+  get keys(): string {
+    return join(this.path, KEYS)
+  }
+
+  /** Path of a principal's credentials file. */
+  credentials(record: Pick<PrincipalRecord, 'name' | 'role'>): string {
+    return credentialsPath(this.path, record)
+  }
+
+  /** CliFailure E030: there is no installation, or its file is unreadable. */
+  read(): AuthRecords {
+    if (!this.exists) throw new CliFailure('E030', `there are no keys in ${this.path}`, { hint: 'create them: passover auth init' })
+    const records = parseRecords(readFileSync(this.keys, 'utf8'))
+    if (records) return records
+    throw new CliFailure('E030', `${this.keys} is not what \`passover auth\` writes`, { hint: 'restore it from a backup' })
+  }
+
+  /** Writes the records of a new installation. CliFailure E030 where there is one. */
+  create(records: AuthRecords): void {
+    if (this.exists)
+      throw new CliFailure('E030', `${this.path} has the keys of an installation`, {
+        hint: 'to begin a new one, move that folder away first',
+      })
+    for (const folder of [this.path, this.accounts, join(this.path, 'creds')]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+    this.#write(records)
+  }
+
+  /** Changes the records, one process at a time. What `body` throws leaves them as they were. */
+  async change<T>(body: (records: AuthRecords) => Promise<T>): Promise<T> {
+    await using _lock = await this.#lock()
+    const records = this.read()
+    const result = await body(records)
+    this.#write(records)
+    return result
+  }
+
+  writeCredentials(record: PrincipalRecord, text: string): string {
+    const path = this.credentials(record)
+    writePrivate(path, text)
+    return path
+  }
+
+  removeCredentials(record: PrincipalRecord): void {
+    rmSync(this.credentials(record), { force: true })
+  }
+
+  /** Puts an account where the project's own server finds it when it starts. */
+  writeAccount({ id, jwt }: { id: string; jwt: string }): void {
+    writePrivate(join(this.accounts, `${id}.jwt`), jwt)
+  }
+
+  #write(records: AuthRecords): void {
+    writePrivate(this.keys, `${JSON.stringify(records, null, 2)}\n`)
+  }
+
+  async #lock(): Promise<AsyncDisposable> {
+    const folder = { names: () => readdir(this.path), at: (name: string) => join(this.path, name) }
+    for (let tries = 0; ; tries++) {
+      const lock = await contend({ folder, prefix: LOCK }, randomBytes(12).toString('hex'))
+      if (!('held_by' in lock)) return lock
+      if (tries >= LOCK_TRIES)
+        throw new CliFailure('E014', `process ${lock.held_by} changes ${this.path}`, { hint: 'try again when it is done' })
+      await new Promise((again) => setTimeout(again, LOCK_PAUSE_MS * (0.5 + Math.random())))
+    }
+  }
+}

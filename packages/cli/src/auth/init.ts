@@ -1,0 +1,100 @@
+import { readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { Principal } from '@passover/bus'
+import { serverConfig } from '@passover/bus'
+import { createInstallation, operatorSettings } from '@passover/bus/auth'
+import type { Context } from '../context.js'
+import { usage } from '../failure.js'
+import { makeProject } from '../project.js'
+import { AuthFolder } from './auth-folder.js'
+import { addPrincipal } from './issuing.js'
+import { writePrivate } from './private-file.js'
+import { type AuthRecords, SERVICES } from './records.js'
+import { developmentTls, givenTls, type ServerTls } from './tls.js'
+
+export interface TlsOptions {
+  tls?: boolean
+  tlsCert?: string
+  tlsKey?: string
+  tlsCa?: string
+}
+
+/** Creates keys and accounts of an installation, with credentials for the services and for the person who does so. */
+export async function makeInstallation(auth: AuthFolder, { person, env }: Pick<Context, 'person' | 'env'>): Promise<AuthRecords> {
+  const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = env
+  const installation = await createInstallation({ ...(prefix ? { prefix } : {}), ...(stream ? { stream } : {}) })
+  const records: AuthRecords = { installation, principals: [] }
+  const first: Principal[] = [...SERVICES.map((role) => ({ role })), { role: 'custodian', name: person }]
+  const issued = []
+  for (const principal of first) issued.push(await addPrincipal(records, principal))
+  auth.create(records)
+  for (const { record, creds } of issued) auth.writeCredentials(record, creds)
+  return records
+}
+
+/** Notes which TLS files the server uses, and puts the authority where clients find it. Without flags, what was settled before stays. */
+export function settleTls(auth: AuthFolder, records: AuthRecords, options: TlsOptions): void {
+  const asked = tlsFrom(auth, options)
+  // A development certificate that is about to end is issued again.
+  const before = records.tls?.ca?.startsWith(auth.tls) ? developmentTls(auth.tls) : records.tls
+  records.tls = asked ?? before
+  if (records.tls?.ca) writePrivate(auth.authority, readFileSync(records.tls.ca, 'utf8'))
+  else rmSync(auth.authority, { force: true })
+}
+
+/** E042 for flags that do not go together. */
+function tlsFrom(auth: AuthFolder, { tls, tlsCert: cert, tlsKey: key, tlsCa: ca }: TlsOptions): ServerTls | undefined {
+  if ((cert === undefined) !== (key === undefined))
+    throw usage('--tls-cert and --tls-key go together', 'give both, or --tls for a development certificate')
+  if (cert !== undefined && key !== undefined)
+    return givenTls({ cert: resolve(cert), key: resolve(key), ...(ca === undefined ? {} : { ca: resolve(ca) }) })
+  if (ca !== undefined) throw usage('--tls-ca goes with --tls-cert and --tls-key', 'leave it out, or give all three')
+  return tls ? developmentTls(auth.tls) : undefined
+}
+
+/** `passover auth init` */
+export async function runInit(context: Context, options: TlsOptions): Promise<number> {
+  const auth = new AuthFolder(join(makeProject(context.directory), 'auth'))
+  await makeInstallation(auth, context)
+  const { installation, principals, tls } = await auth.change(async (records) => {
+    settleTls(auth, records, options)
+    return records
+  })
+  const config = join(auth.path, 'nats-server.conf')
+  writePrivate(config, serverPart(auth, { installation, principals, tls }))
+  const { operator, system, core } = installation
+  const shown = {
+    directory: auth.path,
+    operator: operator.id,
+    system_account: system.id,
+    core_account: core.id,
+    server_config: config,
+    ...(tls?.ca ? { ca: auth.authority } : {}),
+    principals: principals.map(({ name, role }) => ({ name, role })),
+  }
+  context.terminal.show(shown, () =>
+    [
+      `${context.terminal.colors.green('✓')} Keys of a new installation are in ${auth.path}. Back it up, and let nobody else read it.`,
+      `  ${context.person} is its custodian; services have credentials of their own.`,
+      ...(tls?.ca ? [`  Clients check the server by ${auth.authority} (PASSOVER_CA elsewhere).`] : []),
+      '',
+      'Next:',
+      '  passover up --isolated          run it here',
+      '  passover auth add agent alice   credentials for an agent',
+      `  or include ${config} in the configuration of a nats-server of your own`,
+    ].join('\n'),
+  )
+  return 0
+}
+
+/** The entries of a nats-server's configuration that isolation needs, for a server that somebody else runs. */
+function serverPart(auth: AuthFolder, { installation, tls }: AuthRecords): string {
+  const place = { name: '', host: '', port: 0, store: '' }
+  const settings = { operator: operatorSettings(installation, auth.accounts), ...(tls ? { tls: { cert: tls.cert, key: tls.key } } : {}) }
+  const whole = JSON.parse(serverConfig(place, settings)) as Record<string, unknown>
+  const { operator, system_account, resolver, resolver_preload, tls: encrypted } = whole
+  const part = { operator, system_account, resolver, resolver_preload, ...(encrypted ? { tls: encrypted } : {}) }
+  return `${Object.entries(part)
+    .map(([name, value]) => `${name}: ${JSON.stringify(value, undefined, 2)}`)
+    .join('\n')}\n`
+}

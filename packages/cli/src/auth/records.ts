@@ -1,0 +1,97 @@
+import type { Principal } from '@passover/bus'
+import type { Installation, SignedAccount } from '@passover/bus/auth'
+import { z } from 'zod'
+import type { ServerTls } from './tls.js'
+
+/** Roles of people: each includes the rights of the ones before it. */
+export const PEOPLE = ['person', 'auditor', 'custodian'] as const
+export const SERVICES = ['dispatcher', 'audit', 'notifier', 'gateway'] as const
+
+export type PersonRole = (typeof PEOPLE)[number]
+export type ServiceRole = (typeof SERVICES)[number]
+
+/** Somebody who has, or had, credentials. Times in ms, but for revocations. */
+export interface PrincipalRecord {
+  /** Unique: agents and people share one namespace, services are called `passover.<role>`. */
+  name: string
+  role: Principal['role']
+  /** Of an agent: may originate passes, may receive them. */
+  originates?: boolean | undefined
+  subagent?: boolean | undefined
+  /** Of an agent: its account. */
+  account?: SignedAccount | undefined
+  /** Public key of the current user. */
+  user: string
+  issued_at: number
+  expires_at?: number | undefined
+  revoked_at?: number | undefined
+  /** Users that were revoked: public key → seconds since 1970, as the server compares them. */
+  revocations: Record<string, number>
+}
+
+/** Everything that `passover auth` keeps, in `keys.json`. Whoever reads it can issue any right. */
+export interface AuthRecords {
+  installation: Installation
+  principals: PrincipalRecord[]
+  /** Files of the server's TLS; absent: connections are not encrypted. */
+  tls?: ServerTls | undefined
+}
+
+const key = z.looseObject({ id: z.string(), seed: z.string() })
+const account = z.looseObject({ id: z.string(), seed: z.string(), jwt: z.string() })
+
+const principal = z.looseObject({
+  name: z.string(),
+  role: z.enum(['agent', ...PEOPLE, ...SERVICES]),
+  originates: z.boolean().optional(),
+  subagent: z.boolean().optional(),
+  account: account.optional(),
+  user: z.string(),
+  issued_at: z.number(),
+  expires_at: z.number().optional(),
+  revoked_at: z.number().optional(),
+  revocations: z.record(z.string(), z.number()),
+})
+
+const records = z.looseObject({
+  installation: z.looseObject({
+    version: z.literal(1),
+    name: z.string(),
+    operator: account,
+    system: account,
+    core: account,
+    roles: z.record(z.string(), key),
+  }),
+  principals: z.array(principal),
+  tls: z.strictObject({ cert: z.string(), key: z.string(), ca: z.string().optional() }).optional(),
+})
+
+/** Reads `keys.json`; undefined for anything that `passover auth` did not write. */
+export function parseRecords(text: string): AuthRecords | undefined {
+  try {
+    const parsed = records.safeParse(JSON.parse(text))
+    return parsed.success ? (parsed.data as unknown as AuthRecords) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The principal that a record is about. */
+export function principalOf({ name, role, originates = true, subagent = true }: PrincipalRecord): Principal {
+  if (role === 'agent') return { role, name, originates, subagent }
+  if (isPersonRole(role)) return { role, name }
+  return { role }
+}
+
+export function isPersonRole(role: Principal['role']): role is PersonRole {
+  return (PEOPLE as readonly string[]).includes(role)
+}
+
+/** Name of a service's record. */
+export function serviceName(role: ServiceRole): string {
+  return `passover.${role}`
+}
+
+export function isService(role: Principal['role']): role is ServiceRole {
+  return (SERVICES as readonly string[]).includes(role)
+}
