@@ -132,7 +132,7 @@ describe('the HTTP API', () => {
         got: status,
         body: { status, code, type: `urn:passover:error:${code}`, detail: expect.any(String) },
       })
-      expect(headers.get('content-type')).toBe('application/problem+json')
+      expect(headers.get('content-type')).toBe('application/problem+json; charset=utf-8')
     }
     expect(await storedForPasses(world.agents.world.bus)).toEqual(before)
   })

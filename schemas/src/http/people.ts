@@ -37,7 +37,7 @@ export type PolicyInForce = z.infer<typeof policyInForce>
 
 export const putPolicyParameters = z.strictObject({ ...reasoned, allow_missing: flag.optional() })
 export const putPolicyHeaders = z.object({
-  /** The version that was changed, as ETag gave it: `"7"`. */
+  /** The version that was changed, as ETag gave it: `"7"`. A weak tag is well formed and never matches (RFC 9110, section 13.1.1). */
   'if-match': z.string().regex(/^(W\/)?"\d{1,15}"$/, 'the ETag of the version that was changed, like "7"'),
 })
 export const publishedPolicy = z.object({

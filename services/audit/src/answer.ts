@@ -1,5 +1,5 @@
 import type { Bus, Consumption } from '@passover/bus'
-import { type CheckSchema, passError } from '@passover/core'
+import { type CheckSchema, isBody, passError } from '@passover/core'
 import {
   type AcknowledgedAnswer,
   type AgentsAnswer,
@@ -94,10 +94,12 @@ export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption
 }
 
 /**
- * One answer. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
+ * One answer. With `own: true` the asker limits any question to its own passes, whoever it is. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
  */
-export async function answerQuestion(deps: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
-  const parsed = question.safeParse(asked)
+export async function answerQuestion(known: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
+  const { own, ...rest } = isBody(asked) ? asked : {}
+  const parsed = question.safeParse(rest)
+  const deps = own === undefined ? known : { ...known, seesAll: () => false }
   if (!parsed.success) return refuse('E005', `Not a question: ${parsed.error.issues[0]?.message ?? 'malformed'}`)
   const { data } = parsed
   switch (data.op) {

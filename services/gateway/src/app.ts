@@ -1,9 +1,10 @@
-import { oneLine } from '@passover/core'
+import { oneLine, printableJson } from '@passover/core'
 import { type Context, Hono } from 'hono'
+import { Actor, requireAccess } from './auth/access.js'
 import { type Caller, callerOf, requireScope, type Tokens } from './caller.js'
 import type { Inside } from './inside.js'
 import { isLoopbackName } from './loopback.js'
-import { HttpProblem, problemFor, problemOf } from './problem.js'
+import { HttpProblem, problemFor, problemOf, problemResponse } from './problem.js'
 import { Rates } from './rate.js'
 import { jsonBody, parsed, queryOf } from './receive.js'
 import type { Reply, Route } from './route.js'
@@ -22,6 +23,10 @@ const HARDENING = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-
 export function makeApp(deps: AppDeps): Hono {
   const app = new Hono()
   const rates = new Rates({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
+  app.use(async (context, next) => {
+    requireReadable(context.req.raw.url)
+    await next()
+  })
   for (const route of ROUTES) {
     app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => answer(context, route, { ...deps, rates }))
   }
@@ -58,15 +63,28 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Repl
     const rate = rates.take(caller.token, performance.now())
     if (!rate.ok) throw tooMany(rate.wait_ms)
     requireScope(caller, route.scope)
+    requireAccess(caller, route.access)
   }
   const params = parsed('path', route.params, context.req.param())
   const query = parsed('query', route.query, route.query ? queryOf(request.url) : undefined)
   const headers = parsed('header', route.headers, Object.fromEntries(request.headers))
   const body = parsed('body', route.body, route.body ? await jsonBody(request, inside.options.body_bytes) : undefined)
-  return route.handle({ params, query, headers, body, caller, inside, request })
+  return route.handle({ params, query, headers, body, caller, actor: new Actor(inside.acting, caller), inside, request })
 }
 
 const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }
+
+/** Refuses an address (400) whose host is none, or whose path is not UTF-8. */
+function requireReadable(address: string): void {
+  if (!URL.canParse(address)) {
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the header Host names no host' }))
+  }
+  try {
+    decodeURIComponent(new URL(address).pathname)
+  } catch {
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the path is not percent-encoded UTF-8' }))
+  }
+}
 
 /** A page of another site that a browser shows must not act here. */
 function refuseForeign(request: Request): void {
@@ -96,9 +114,9 @@ function respond(reply: Reply | Response): Response {
   const { status, body, headers = {} } = reply
   if (body === undefined) return hardened(new Response(null, { status, headers }))
   return hardened(
-    new Response(`${JSON.stringify(body)}\n`, {
+    new Response(`${printableJson(body)}\n`, {
       status,
-      headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
+      headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', ...headers },
     }),
   )
 }
@@ -112,12 +130,7 @@ function hardened(response: Response): Response {
 function told(context: Context, error: unknown, inside?: Inside): Response {
   const { problem, headers, bug } = problemOf(error)
   if (bug) inside?.log.error({ err: error, method: context.req.method, path: context.req.path }, 'a request failed')
-  return hardened(
-    new Response(`${JSON.stringify(problem)}\n`, {
-      status: problem.status,
-      headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store', ...headers },
-    }),
-  )
+  return hardened(problemResponse(problem, headers))
 }
 
 /** 405 where another method would have been right. */

@@ -6,6 +6,21 @@ import { ROUTES } from './routes/index.js'
 
 type Json = Record<string, unknown>
 
+/**
+ * What a client may send. A choice whose members can leave out what tells them apart is `anyOf`: of `oneOf` exactly one would have to match.
+ */
+const INPUT = {
+  io: 'input',
+  unrepresentable: 'any',
+  override({ jsonSchema }: { jsonSchema: Json }): void {
+    const { oneOf } = jsonSchema as { oneOf?: { required?: string[] }[] }
+    if (!oneOf || oneOf.every(({ required = [] }) => required.includes('type') || required.includes('kind') || required.includes('event')))
+      return
+    delete jsonSchema.oneOf
+    jsonSchema.anyOf = oneOf
+  },
+} as const
+
 /** Structures that are named once and referred to. */
 const COMPONENTS: Record<string, z.ZodType> = {
   Problem: api.problem,
@@ -47,13 +62,19 @@ export function openApiDocument(): Json {
   const schemas = z.registry<{ id: string }>()
   for (const [id, schema] of Object.entries(COMPONENTS)) schemas.add(schema, { id })
   const named = nameBodies(schemas)
-  const generated = z.toJSONSchema(schemas, { io: 'input', unrepresentable: 'any', uri: (id) => `#/components/schemas/${id}` })
+  const generated = z.toJSONSchema(schemas, { ...INPUT, uri: (id) => `#/components/schemas/${id}` })
   const components = Object.entries(generated.schemas).map(([id, schema]) => [id, bare(schema as Json)] as const)
   const paths: Record<string, Json> = {}
   for (const route of ROUTES) paths[route.path] = { ...paths[route.path], [route.method]: operationOf(route, named) }
   return {
     openapi: '3.1.0',
-    info: { title: 'Passover', version: '1', description: 'Hand work to another agent, and be sure of what comes back.' },
+    info: {
+      title: 'Passover',
+      version: '1',
+      description: 'Hand work to another agent, and be sure of what comes back.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'The gateway that serves this document' }],
     paths,
     components: {
       schemas: Object.fromEntries(components.sort(([a], [b]) => (a < b ? -1 : 1))),
@@ -82,28 +103,31 @@ function nameBodies(schemas: {
 }
 
 function operationOf(route: Route, named: Map<z.ZodType, string>): Json {
-  const { name, summary, scope, body, answers, problems = [] } = route
+  const { name, summary, scope, access, body, answers, problems = [] } = route
   const refer = (schema: z.ZodType) => ({ $ref: `#/components/schemas/${named.get(schema)}` })
   const responses: Record<string, Json> = {}
   for (const [status, { what, schema, media = 'application/json' }] of Object.entries(answers)) {
     responses[status] = {
       description: what,
-      ...(schema ? { content: { [media]: { schema: refer(schema) } } } : media ? textual(media) : {}),
+      content: {
+        [media]: { schema: media === 'application/json' ? (schema ? refer(schema) : {}) : textual(media, schema && refer(schema)) },
+      },
     }
   }
   for (const status of problemsOf(route, problems)) responses[status] ??= problemResponse(status)
   return {
     operationId: name,
     summary,
-    ...(scope ? { security: [{ token: [] }, {}], 'x-passover-scope': scope } : { security: [] }),
+    ...(scope ? { security: [{ token: [] }, {}], 'x-passover-scope': scope, 'x-passover-access': access } : { security: [] }),
     parameters: parametersOf(route),
     ...(body ? { requestBody: { required: true, content: { 'application/json': { schema: refer(body) } } } } : {}),
     responses,
   }
 }
 
-function textual(media: string): Json {
-  return { content: { [media]: { schema: { type: 'string' } } } }
+/** Text, and what its data is once it is parsed. */
+function textual(media: string, data: Json | undefined): Json {
+  return { type: 'string', ...(data ? { contentMediaType: media, contentSchema: data } : {}) }
 }
 
 function problemsOf({ scope, body, params, query, headers }: Route, more: readonly number[]): number[] {
@@ -125,7 +149,7 @@ function parametersOf({ params, query, headers }: Route): Json[] {
 
 function membersOf(schema: z.ZodType | undefined, place: 'path' | 'query' | 'header'): Json[] {
   if (!schema) return []
-  const { properties = {}, required = [] } = bare(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Json) as {
+  const { properties = {}, required = [] } = bare(z.toJSONSchema(schema, INPUT) as Json) as {
     properties?: Record<string, Json>
     required?: string[]
   }

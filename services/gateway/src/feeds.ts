@@ -1,4 +1,5 @@
 import type { Bus } from '@passover/bus'
+import { printableJson } from '@passover/core'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
 import { happeningOf } from '@passover/sdk/people'
@@ -147,7 +148,7 @@ function slow(error: unknown): void {
 }
 
 function block(event: string, id: number, data: object): string {
-  return `event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
+  return `event: ${event}\nid: ${id}\ndata: ${printableJson(data)}\n\n`
 }
 
 /** With what only its body tells; it is read for who sees the event alone. */

@@ -1,8 +1,9 @@
-import type { Server } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { createAdaptorServer } from '@hono/node-server'
+import { getRequestListener } from '@hono/node-server'
+import { oneLine } from '@passover/core'
 import type { Hono } from 'hono'
-import { problemFor } from './problem.js'
+import { problemFor, problemResponse } from './problem.js'
 
 export interface Listening extends AsyncDisposable {
   readonly url: string
@@ -37,7 +38,7 @@ const DRAIN_MS = 3_000
 /** Serves it on a socket. Throws PortTaken, CannotListen. */
 export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
   const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }
-  const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server
+  const server = createServer(serverOptions, getRequestListener(app.fetch, { errorHandler: unreadable }))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket))
   await new Promise<void>((listening, failed) => {
     server.once('error', ({ code, message }: NodeJS.ErrnoException) =>
@@ -58,6 +59,14 @@ async function close(server: Server): Promise<void> {
   clearTimeout(late)
 }
 
+/** Answers a request whose host or target cannot be read, so that it never gets to a route. */
+function unreadable(error: unknown): Response {
+  const detail = `the request cannot be read: ${oneLine(error instanceof Error ? error.message : String(error), 200)}`
+  const response = problemResponse(problemFor(400, { code: 'E005', detail }))
+  response.headers.set('x-content-type-options', 'nosniff')
+  return response
+}
+
 /** What is no HTTP, or has too many headers, never gets to a route. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
@@ -66,6 +75,6 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
       ? [431, 'Request Header Fields Too Large', `the headers have more than ${HEADER_BYTES} bytes`]
       : [400, 'Bad Request', 'this is no HTTP request']
   const body = `${JSON.stringify(problemFor(Number(status), { code: 'E005', detail: String(detail) }))}\n`
-  const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json; charset=utf-8\r\nx-content-type-options: nosniff\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
   socket.end(head + body)
 }

@@ -1,5 +1,5 @@
 import { BusReadError, BusUnreachable, TableError } from '@passover/bus'
-import { ERRORS, oneLine, PassOverError } from '@passover/core'
+import { ERRORS, oneLine, PassOverError, printableJson } from '@passover/core'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
 import { Failure } from '@passover/sdk/people'
@@ -23,6 +23,14 @@ export function problemFor(status: number, said: Said): Problem {
   const { code } = said
   const title = code === 'INTERNAL' ? 'The gateway failed.' : ERRORS[code].sentence
   return { type: `urn:passover:error:${code}`, title, status, ...said }
+}
+
+/** A problem as an answer. */
+export function problemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
+  return new Response(`${printableJson(problem)}\n`, {
+    status: problem.status,
+    headers: { 'content-type': 'application/problem+json; charset=utf-8', 'cache-control': 'no-store', ...headers },
+  })
 }
 
 const RETRY_MS = 1_000

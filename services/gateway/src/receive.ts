@@ -55,10 +55,16 @@ async function readUpTo(request: Request, most: number): Promise<Uint8Array> {
   if (told > most) throw tooLarge(most)
   const chunks: Uint8Array[] = []
   let size = 0
-  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-    size += chunk.length
-    if (size > most) throw tooLarge(most)
-    chunks.push(chunk)
+  try {
+    for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+      size += chunk.length
+      if (size > most) throw tooLarge(most)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    if (error instanceof HttpProblem) throw error
+    // The sender closed the connection: an event of the network, and nobody reads the answer.
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body ended before it was complete' }))
   }
   return Buffer.concat(chunks)
 }

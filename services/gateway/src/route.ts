@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import type { Access, Actor } from './auth/access.js'
 import type { Caller, Scope } from './caller.js'
 import type { Inside } from './inside.js'
 
@@ -9,7 +10,9 @@ export interface Asked<P, Q, H, B> {
   headers: H
   body: B
   caller: Caller
-  inside: Inside
+  /** Acts under the caller's name. */
+  actor: Actor
+  inside: Omit<Inside, 'acting'>
   request: Request
 }
 
@@ -35,6 +38,7 @@ export interface Spec<P, Q, H, B> {
   summary: string
   /** Absent: nobody has to say who they are. */
   scope?: Scope
+  access: Access
   params?: z.ZodType<P>
   query?: z.ZodType<Q>
   headers?: z.ZodType<H>

@@ -92,9 +92,9 @@ export class TokenFile implements Tokens {
     return found
   }
 
-  async stands({ token, name, scopes }: Caller): Promise<boolean> {
+  async stands({ token, name, kind, scopes }: Caller): Promise<boolean> {
     const kept = (await this.#tokens()).find(({ id }) => id === token)
-    if (!kept || kept.name !== name || scopes.some((scope) => !kept.scopes.includes(scope))) return false
+    if (!kept || kept.name !== name || kept.kind !== kind || scopes.some((scope) => !kept.scopes.includes(scope))) return false
     return kept.expires_at === undefined || kept.expires_at > this.now()
   }
 

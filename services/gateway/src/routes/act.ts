@@ -2,6 +2,7 @@ import type { Bus } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
 import { decideDue, isOpen, publishCancel, untilEnded } from '@passover/sdk/people'
+import { requireOriginator } from '../auth/access.js'
 import { namedPass } from '../named-pass.js'
 import { HttpProblem, problemFor } from '../problem.js'
 import { type Reply, type Route, route } from '../route.js'
@@ -12,6 +13,7 @@ export const cancelAPass = route({
   name: 'cancelPass',
   summary: 'Ask for the end of a pass and of all below it, and wait a moment for it',
   scope: 'create',
+  access: 'own',
   params: idPath,
   body: cancelPass,
   answers: {
@@ -19,9 +21,10 @@ export const cancelAPass = route({
     202: { what: 'Asked for, and not ended yet', schema: cancelledPass },
   },
   problems: [404, 409],
-  handle({ params, body, caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ params, body, caller, actor }) {
+    return actor.as(async (bus) => {
       const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+      requireOriginator(caller, pass.key)
       if (!isOpen(pass.row)) return ended(pass)
       await publishCancel(bus, pass, body.reason)
       const now = await untilEnded(bus, pass)
@@ -43,11 +46,12 @@ function deciding(verdict: 'approve' | 'deny'): Route {
     name: `${verdict}Pass`,
     summary: `Say ${verdict === 'approve' ? 'yes' : 'no'} to what a pass waits for: its start, the release of its result, its changes`,
     scope: 'decide',
+    access: 'people',
     params: idPath,
     body: decidePass,
     answers: { 200: { what: 'Decided, or decided so before', schema: decidedPass } },
     problems: [404, 409, 412],
-    handle: ({ params, body, caller, inside }) => inside.acting.as(caller.name, (bus) => decideOn(bus, params.id, { ...body, verdict })),
+    handle: ({ params, body, actor }) => actor.as((bus) => decideOn(bus, params.id, { ...body, verdict })),
   })
 }
 

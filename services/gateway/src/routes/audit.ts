@@ -10,10 +10,11 @@ export const listAudit = route({
   name: 'listAudit',
   summary: 'Audit entries of ended passes, newest first (spec 1, phase 6)',
   scope: 'read',
+  access: 'own',
   query: auditParameters,
   answers: { 200: { what: 'A page; with a cursor there may be more, also when it is not full', schema: auditPage } },
-  async handle({ query, caller, inside }) {
-    const { entries, cursor, complete, scanned } = await inside.acting.as(caller.name, (bus) => askQuery(bus, queryFrom(query)))
+  async handle({ query, caller, actor }) {
+    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, queryFrom(query)))
     const ended = entries.map((one) => entryFor(caller, one)).filter((entry) => entry !== undefined)
     return { status: 200, body: { entries: ended, cursor, complete, scanned } }
   },

@@ -23,14 +23,15 @@ export const createAPass = route({
   name: 'createPass',
   summary: 'Pass work over, as the agent that the token names. "Prefer: wait=30" waits for what comes back',
   scope: 'create',
+  access: 'own',
   headers,
   body: createPass,
   answers: { 200: { what: 'It came back', schema: createdPass }, 202: { what: 'The stream has taken it', schema: createdPass } },
   problems: [404, 409, 413, 422, 502, 504],
-  handle({ body, headers: given, caller, inside, request }) {
+  handle({ body, headers: given, caller, inside, request, actor }) {
     const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
     const id = body.id ?? idFrom(given['idempotency-key'], caller.name)
-    return inside.acting.asAgent(caller.name, async (agent) => {
+    return actor.asAgent(async (agent) => {
       const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
       return taken(handle, { originator: caller.name, wait_ms: Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS) })
     })

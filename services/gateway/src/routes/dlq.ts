@@ -12,6 +12,7 @@ import {
   shownLetter,
 } from '@passover/schemas/http'
 import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
+import { overridden } from '../auth/access.js'
 import { HttpProblem, problemFor } from '../problem.js'
 import { type Reply, route } from '../route.js'
 
@@ -21,11 +22,12 @@ export const listLetters = route({
   name: 'listDeadLetters',
   summary: 'What died, newest first',
   scope: 'read',
+  access: 'own',
   query: deadLettersParameters,
   answers: { 200: { what: 'A page; next is the before of what comes after', schema: deadLettersPage } },
-  async handle({ query: { from, to, ...filter }, caller, inside }) {
+  async handle({ query: { from, to, ...filter }, actor }) {
     const wanted = { ...filter, ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
-    const { letters, next } = await inside.acting.as(caller.name, (bus) => askLetters(bus, wanted))
+    const { letters, next } = await actor.as((bus) => askLetters(bus, wanted))
     return { status: 200, body: { letters, next } }
   },
 })
@@ -50,14 +52,13 @@ export const showALetter = route({
   name: 'showDeadLetter',
   summary: 'One dead letter: why, what was tried, its bytes',
   scope: 'read',
+  access: 'own',
   params: idPath,
   query: partiesParameters,
   answers: { 200: { what: 'The dead letter', schema: shownLetter } },
   problems: [404],
-  async handle({ params, query, caller, inside }) {
-    const { letter, error, data } = await inside.acting.as(caller.name, (bus) =>
-      letterOf(bus, { id: params.id, from: query.from, to: query.to }),
-    )
+  async handle({ params, query, actor }) {
+    const { letter, error, data } = await actor.as((bus) => letterOf(bus, { id: params.id, from: query.from, to: query.to }))
     return { status: 200, body: { letter, error, ...(data ? bytesOf(data) : {}) } }
   },
 })
@@ -77,13 +78,14 @@ export const requeueALetter = route({
   name: 'requeueDeadLetter',
   summary: 'Ask for the work again, as its originator: a new pass that names the dead one, once, whoever is first',
   scope: 'admin',
+  access: 'people',
   params: idPath,
   body: settleLetter,
   answers: { 200: { what: 'Requeued, now or before', schema: settledLetter } },
   problems: [404, 409, 422],
-  handle({ params, body, caller, inside }) {
-    const connectAs = async (name: string) => leased(await inside.acting.hold(name))
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ params, body, caller, actor }) {
+    const connectAs = async (name: string) => leased(await actor.holdFor(name))
+    return actor.as(async (bus) => {
       const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
       return settled(await requeueLetter(bus, connectAs, { detail, reason: body.reason }), { action: 'requeue', by: caller.name })
     })
@@ -96,12 +98,13 @@ export const dropALetter = route({
   name: 'dropDeadLetter',
   summary: 'Put a dead letter aside: an event says who, when and why; nothing is deleted',
   scope: 'admin',
+  access: 'people',
   params: idPath,
   body: settleLetter,
   answers: { 200: { what: 'Dropped, now or before', schema: settledLetter } },
   problems: [404, 409],
-  handle({ params, body, caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ params, body, caller, actor }) {
+    return actor.as(async (bus) => {
       const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
       return settled(await dropLetter(bus, detail, body.reason), { action: 'drop', by: caller.name })
     })
@@ -110,13 +113,7 @@ export const dropALetter = route({
 
 /** A shared connection for who would close one of its own. */
 function leased({ bus, release }: { bus: Bus; release: () => void }): Bus {
-  return new Proxy(bus, {
-    get(target, name) {
-      if (name === Symbol.asyncDispose) return async () => release()
-      const value: unknown = Reflect.get(target, name, target)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
+  return overridden(bus, { [Symbol.asyncDispose]: async () => release() })
 }
 
 function settled({ document, sentence, exit }: Done, { action, by }: { action: 'requeue' | 'drop'; by: string }): Reply {

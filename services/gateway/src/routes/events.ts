@@ -1,4 +1,4 @@
-import { eventsParameters } from '@passover/schemas/http'
+import { eventsParameters, feedEvent } from '@passover/schemas/http'
 import { z } from 'zod'
 import { route } from '../route.js'
 
@@ -16,17 +16,18 @@ export const followEvents = route({
   name: 'followEvents',
   summary: 'What is stored, as server-sent events; ids are sequences of the stream, and Last-Event-ID goes on after one',
   scope: 'read',
+  access: 'own',
   query: eventsParameters,
   headers,
-  answers: { 200: { what: 'Events: passover (data: FeedEvent), position, gap, reset', media: 'text/event-stream' } },
-  async handle({ query, headers: given, caller, inside, request }) {
+  answers: { 200: { what: 'Events: passover (data: FeedEvent), position, gap, reset', media: 'text/event-stream', schema: feedEvent } },
+  async handle({ query, headers: given, caller, inside, request, actor }) {
     // Nobody would read it.
     if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'text/event-stream' } })
     const told = given['last-event-id']
     const after = told === undefined ? query.after : Number(told)
     // An agent may not read the stream; the gateway does it for it, and shows it its own passes.
     if (caller.kind === 'agent') return inside.feeds.open({ bus: inside.bus, caller, wanted: query, after, ended: () => undefined })
-    const { bus, release } = await inside.acting.hold(caller.name)
+    const { bus, release } = await actor.hold()
     try {
       return await inside.feeds.open({ bus, caller, wanted: query, after, ended: release })
     } catch (error) {

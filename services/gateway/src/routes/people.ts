@@ -9,9 +9,10 @@ export const listAgents = route({
   name: 'listAgents',
   summary: 'Registered agents by name, with their open passes and their workers',
   scope: 'read',
+  access: 'people',
   answers: { 200: { what: 'All of them', schema: agentsPage } },
-  handle({ caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ actor }) {
+    return actor.as(async (bus) => {
       const [rows, up] = await Promise.all([askAgents(bus), readPresence(bus)])
       const agents = rows.map((row) => {
         const { instances = 0, running = 0, places = 0 } = up.get(row.agent.name) ?? {}
@@ -28,9 +29,10 @@ export const listInbox = route({
   name: 'listInbox',
   summary: 'What waits for a person, oldest first',
   scope: 'read',
+  access: 'own',
   query: inboxParameters,
   answers: { 200: { what: 'A page', schema: inboxPage } },
-  async handle({ query, caller, inside }) {
+  async handle({ query, caller, actor }) {
     const { from, mine, limit, cursor } = query
     const filter = {
       ...(from === undefined ? {} : { root_originator: from }),
@@ -38,7 +40,7 @@ export const listInbox = route({
       ...(limit === undefined ? {} : { limit }),
       ...(cursor === undefined ? {} : { after: cursor }),
     }
-    const { items, next } = await inside.acting.as(caller.name, (bus) => askInbox(bus, filter))
+    const { items, next } = await actor.as((bus) => askInbox(bus, filter))
     return { status: 200, body: { items: items.map((item) => itemFor(caller, item)), cursor: next } }
   },
 })

@@ -12,12 +12,13 @@ export const showPlan = route({
   name: 'showPlan',
   summary: 'What applying an output would change, and what was decided about each change. Files are changed where they are: passover apply',
   scope: 'read',
+  access: 'own',
   params: idPath,
   query: partiesParameters,
   answers: { 200: { what: 'The plan', schema: applyPlan } },
   problems: [404, 409],
-  handle({ params, query, caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ params, query, caller, actor }) {
+    return actor.as(async (bus) => {
       const pass = await namedPass(bus, { id: params.id, from: query.from, to: query.to })
       const { output } = await outcomeOf(bus, caller, pass)
       if (!output || !Array.isArray(output.artifacts)) {

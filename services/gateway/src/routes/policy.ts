@@ -20,9 +20,10 @@ export const getPolicy = route({
   name: 'getPolicy',
   summary: 'The policy in force; its ETag is what a change of it must name',
   scope: 'read',
+  access: 'people',
   answers: { 200: { what: 'The policy', schema: policyInForce } },
-  handle({ caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ actor }) {
+    return actor.as(async (bus) => {
       const { version, document, value } = await inForce(await policyOn(bus))
       const { by, time, reason } = value ?? {}
       return { status: 200, body: { version, document, by, time, reason }, headers: { etag: `"${version}"` } }
@@ -36,10 +37,11 @@ export const explainAPolicy = route({
   name: 'explainPolicy',
   summary: 'Every setting for a pair of agents, and the level that it comes from',
   scope: 'read',
+  access: 'people',
   query: explainParameters,
   answers: { 200: { what: 'Field by field', schema: explainedPolicy } },
-  handle({ query: { from, to }, caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ query: { from, to }, actor }) {
+    return actor.as(async (bus) => {
       const { version, document } = await inForce(await policyOn(bus))
       const agent = (await (await bus.table('agents', agentRecord)).get(to))?.value
       const explained = explainPolicy(document, { from, to, agent })
@@ -60,14 +62,15 @@ export const putPolicy = route({
   name: 'putPolicy',
   summary: 'Put the next version into force, made upon the version that If-Match names',
   scope: 'admin',
+  access: 'people',
   query: putPolicyParameters,
   headers,
   body: passOverPreferences as z.ZodType<z.output<typeof passOverPreferences>>,
   answers: { 200: { what: 'It is in force', schema: publishedPolicy } },
   problems: [409, 412, 422, 428],
-  handle({ query, headers: given, body, caller, inside }) {
+  handle({ query, headers: given, body, actor }) {
     const base = baseOf(given['if-match'])
-    return inside.acting.as(caller.name, (bus) => put(bus, body, { ...query, base }))
+    return actor.as((bus) => put(bus, body, { ...query, base }))
   },
 })
 
@@ -103,6 +106,8 @@ function overtaken(detail: string): HttpProblem {
 }
 
 function baseOf(etag: string | undefined): number {
+  // If-Match compares strongly: a weak tag matches no version.
+  if (etag?.startsWith('W/')) throw overtaken(`${etag} is a weak tag, and If-Match takes the tag of one version`)
   if (etag !== undefined) return Number(/\d+/.exec(etag)?.[0])
   const hint = 'GET /api/pass-over/policy, and send its ETag as If-Match'
   throw new HttpProblem(problemFor(428, { code: 'E005', detail: 'If-Match does not say which version was changed', hint }))

@@ -17,10 +17,11 @@ export const listReturns = route({
   name: 'listReturns',
   summary: 'Return contexts (ReturnToContext, spec 0 §4.1) of passes that were admitted or held, newest first',
   scope: 'read',
+  access: 'own',
   query: returnsParameters,
   answers: { 200: { what: 'A page; with a cursor there may be more', schema: returnsPage } },
-  handle({ query, caller, inside }) {
-    return inside.acting.as(caller.name, async (bus) => {
+  handle({ query, caller, actor }) {
+    return actor.as(async (bus) => {
       const { entries, cursor, complete, scanned } = await askQuery(bus, { limit: DEFAULT_LIMIT, ...queryFrom(query) })
       const returns = await contexts(
         bus,

@@ -18,10 +18,11 @@ export const listPasses = route({
   name: 'listPasses',
   summary: 'Passes, open ones too, newest first',
   scope: 'read',
+  access: 'own',
   query: auditParameters,
   answers: { 200: { what: 'A page; with a cursor there may be more', schema: passesPage } },
-  async handle({ query, caller, inside }) {
-    const { entries, cursor, complete, scanned } = await inside.acting.as(caller.name, (bus) => askQuery(bus, queryFrom(query)))
+  async handle({ query, actor }) {
+    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, queryFrom(query)))
     return { status: 200, body: { passes: entries.map(({ row }) => row), cursor, complete, scanned } }
   },
 })
@@ -32,13 +33,14 @@ export const showPass = route({
   name: 'showPass',
   summary: 'One pass: where it stands, what came back, what waits for a person. "Prefer: wait=30" waits for its end',
   scope: 'read',
+  access: 'own',
   params: idPath,
   query: showParameters,
   answers: { 200: { what: 'The pass', schema: shownPass } },
   problems: [404, 409],
-  handle({ params, query, caller, inside, request }) {
+  handle({ params, query, caller, inside, request, actor }) {
     const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
-    return inside.acting.as(caller.name, async (bus) => {
+    return actor.as(async (bus) => {
       const wants: { due: true; history?: true } = { due: true, ...(query.history === 'true' ? { history: true as const } : {}) }
       const until = inside.clock.monotonic() + wait_ms
       const look = () => namedPass(bus, { id: params.id, from: query.from, to: query.to }, wants)

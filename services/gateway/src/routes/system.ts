@@ -6,6 +6,7 @@ export const livez = route({
   path: '/livez',
   name: 'livez',
   summary: 'Whether a restart would help',
+  access: 'public',
   answers: { 200: { what: 'It lives', schema: healthReport }, 503: { what: 'A restart would help', schema: healthReport } },
   handle({ inside }) {
     const report = inside.health()
@@ -18,6 +19,7 @@ export const readyz = route({
   path: '/readyz',
   name: 'readyz',
   summary: 'Whether it can do its work now',
+  access: 'public',
   answers: { 200: { what: 'It can', schema: healthReport }, 503: { what: 'It cannot', schema: healthReport } },
   handle({ inside }) {
     const report = inside.health()
@@ -31,6 +33,7 @@ export const metrics = route({
   name: 'metrics',
   summary: 'Numbers for Prometheus',
   scope: 'read',
+  access: 'people',
   answers: { 200: { what: 'In the text format of Prometheus', media: 'text/plain' } },
   async handle({ inside }) {
     const { text, type } = await inside.metrics.text()
@@ -43,6 +46,7 @@ export const openapi = route({
   path: '/openapi.json',
   name: 'openapi',
   summary: 'This document',
+  access: 'public',
   answers: { 200: { what: 'OpenAPI 3.1' } },
   handle: ({ inside }) => Promise.resolve({ status: 200, body: inside.document() }),
 })

@@ -1,0 +1,77 @@
+import type { Bus } from '@passover/bus'
+import type { Agent } from '@passover/sdk'
+import type { Acting } from '../acting.js'
+import type { Caller } from '../caller.js'
+import { HttpProblem, problemFor } from '../problem.js'
+
+/**
+ * Whose data an operation shows or changes. Every route states it, and app.ts enforces it before the handler runs.
+ *
+ * - `public`: no token, and nothing about passes.
+ * - `own`: an agent's token reaches the passes that the agent takes part in, a person's token all passes.
+ * - `people`: an agent's token is refused, as a server that enforces permissions refuses the agent itself.
+ */
+export type Access = 'public' | 'own' | 'people'
+
+/** Refuses an agent's token (403) where only people have access. */
+export function requireAccess({ kind, name }: Caller, access: Access): void {
+  if (access !== 'people' || kind === 'person') return
+  const detail = `"${name}" is an agent, and this is for people`
+  throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'use a token of a person: passover gateway token add' }))
+}
+
+/** Refuses an agent (403) that takes part in a pass but did not ask for it. */
+export function requireOriginator({ kind, name }: Caller, { originator }: { originator: string }): void {
+  if (kind === 'person' || name === originator) return
+  const detail = `"${name}" did not ask for this pass, and an agent ends only passes that it asked for`
+  throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: `${originator} or a person can cancel it` }))
+}
+
+/** What a handler does under the name of its caller. Questions of an agent are limited to its own passes on each of these connections. */
+export class Actor {
+  constructor(
+    private readonly acting: Acting,
+    private readonly caller: Caller,
+  ) {}
+
+  /** Runs on the caller's connection. */
+  as<T>(act: (bus: Bus) => Promise<T>): Promise<T> {
+    return this.acting.as(this.caller.name, (bus) => act(limited(bus, this.caller)))
+  }
+
+  /** Runs as an agent that passes work over. */
+  asAgent<T>(act: (agent: Agent) => Promise<T>): Promise<T> {
+    return this.acting.asAgent(this.caller.name, act)
+  }
+
+  /** Holds the caller's connection until `release` is called. */
+  async hold(): Promise<{ bus: Bus; release: () => void }> {
+    const { bus, release } = await this.acting.hold(this.caller.name)
+    return { bus: limited(bus, this.caller), release }
+  }
+
+  /** Holds the connection of another name, for a person who acts in its place. Throws where the caller is an agent. */
+  async holdFor(name: string): Promise<{ bus: Bus; release: () => void }> {
+    requireAccess(this.caller, 'people')
+    return this.acting.hold(name)
+  }
+}
+
+/**
+ * The token's kind decides, not the name: to an audit on a server without permissions a name that never registered could be a person's.
+ */
+function limited(bus: Bus, { kind }: Caller): Bus {
+  if (kind === 'person') return bus
+  return overridden(bus, { ask: (question, options) => bus.ask({ ...(question as object), own: true }, options) })
+}
+
+/** A bus with some members replaced. */
+export function overridden(bus: Bus, members: Partial<Pick<Bus, 'ask' | typeof Symbol.asyncDispose>>): Bus {
+  return new Proxy(bus, {
+    get(target, name) {
+      if (name in members) return members[name as keyof typeof members]
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
