@@ -1,0 +1,271 @@
+import { headers, type NatsConnection } from '@nats-io/transport-node'
+import type { Bus, Principal } from '@passover/bus'
+import { issueAgent, issueAgentUser, issueCore, issueCoreUser, type KeyText } from '@passover/bus/auth'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { isolatedFixture } from '../support/isolated.js'
+import { openProbe, type PermittedFixture, type Probe, permittedFixture } from '../support/permitted.js'
+import { until } from '../support/until.js'
+
+const alice = { role: 'agent', name: 'alice', originates: true, subagent: false } as const
+const scout = { role: 'agent', name: 'scout', originates: true, subagent: true } as const
+const mallory = { role: 'agent', name: 'mallory', originates: true, subagent: true } as const
+const maria: Principal = { role: 'custodian', name: 'maria' }
+const dispatcher: Principal = { role: 'dispatcher' }
+const audit: Principal = { role: 'audit' }
+const EVERYBODY = [alice, scout, mallory, maria, dispatcher, audit]
+
+const ADMIN = { user: 'admin', pass: 'secret-of-admin' }
+const API = '$JS.API'
+const ID = '0abcdefg0abcdefgh_ABCDEFGHIJKLMN'
+const TRACE_DEST = 'Nats-Trace-Dest'
+
+/** A fixture with an administrator of the account that JetStream is in. */
+interface Attacked {
+  fixture: PermittedFixture
+  admin: NatsConnection
+}
+
+async function permitted(): Promise<Attacked> {
+  const fixture = await permittedFixture(EVERYBODY, { config: { users: [{ user: ADMIN.user, password: ADMIN.pass }] } })
+  const { nc } = await openProbe(fixture.nats, { user: 'admin', credentials: ADMIN, inboxPrefix: '_INBOX_admin' })
+  return { fixture, admin: nc }
+}
+
+async function isolated(): Promise<Attacked> {
+  const fixture = await isolatedFixture(EVERYBODY)
+  // The core account's key signs users that may do everything in it.
+  const { creds } = await issueAgentUser({ ...mallory, name: 'admin' }, fixture.installation.core)
+  const { nc } = await openProbe(fixture.nats, { user: 'admin', credentials: { creds }, inboxPrefix: '_INBOX_admin' })
+  return { fixture, admin: nc }
+}
+
+/** Subjects that mallory may not publish to, each with a body that does harm there. */
+const TARGETS: [subject: string, body?: string | object][] = [
+  [`decision.alice.scout.${ID}.dispatch.maria`],
+  [`return.alice.scout.${ID}.scout`],
+  [`return.alice.scout.${ID}.passover`],
+  [`work.alice.scout.${ID}.high`],
+  [`held.alice.scout.${ID}.passover`],
+  [`fence.alice.scout.${ID}.scout`],
+  ['request.scout.alice'],
+  ['policy.maria'],
+  ['agent.maria'],
+  ['custody.maria'],
+  ['acknowledged.alice'],
+  ['$KV.agents.mallory'],
+  ['$KV.policy.current'],
+  ['$KV.budgets.alice.scout.x'],
+  ['$O.parts.alice.C.x.0'],
+  [`returned.alice.0abcdefg.${ID.slice(8)}.scout.scout`],
+  ['decided.alice'],
+  ['_INBOX_alice.x.y'],
+  ['_INBOX_passover.x.y'],
+  ['ask.alice'],
+  ['register.alice'],
+  [`${API}.CONSUMER.MSG.NEXT.PASSOVER.work_scout_high`, { batch: 1, no_wait: true }],
+  [`${API}.CONSUMER.CREATE.PASSOVER`, { stream_name: 'PASSOVER', config: { deliver_subject: '_INBOX_mallory.all', ack_policy: 'none' } }],
+  [`${API}.STREAM.MSG.DELETE.PASSOVER`, { seq: 1 }],
+  [`${API}.CONSUMER.DELETE.PASSOVER.work_scout_high`],
+  [`${API}.STREAM.PURGE.PASSOVER`],
+]
+
+interface Source {
+  /** What makes the server, or a service, publish for mallory. */
+  what: string
+  /** The server itself checks the permission for this one. */
+  refused?: true
+  /** Names `reply` there, so that an answer goes to it. */
+  send: (nc: NatsConnection, reply: string, body: string) => Promise<void>
+}
+
+let parts = 0
+const SOURCES: Source[] = [
+  {
+    what: 'a direct get of a part that it stored',
+    async send(nc, reply, body) {
+      const subject = `$O.parts.mallory.C.x${parts++}.0`
+      const more = headers()
+      more.set('Passover-Digest', 'forged')
+      await nc.request(subject, body, { headers: more, timeout: 5_000 })
+      nc.publish(`${API}.DIRECT.GET.OBJ_parts_mallory.${subject}`, '', { reply })
+    },
+  },
+  {
+    what: 'a direct get that finds nothing',
+    send: async (nc, reply) => nc.publish(`${API}.DIRECT.GET.OBJ_parts_mallory.$O.parts.mallory.M.nothing`, '', { reply }),
+  },
+  { what: 'the acknowledgment of its own publish', send: async (nc, reply) => nc.publish('request.scout.mallory', 'x', { reply }) },
+  {
+    what: 'the status of a pull',
+    send: async (nc, reply) =>
+      nc.publish(`${API}.CONSUMER.MSG.NEXT.PASSOVER.work_mallory_low`, JSON.stringify({ batch: 1, no_wait: true }), { reply }),
+  },
+  {
+    what: 'what is known of its consumer',
+    send: async (nc, reply) => nc.publish(`${API}.CONSUMER.INFO.PASSOVER.work_mallory_low`, '', { reply }),
+  },
+  { what: 'the answer of a service', send: async (nc, reply) => nc.publish('ask.mallory', '{}', { reply }) },
+  {
+    what: 'the trace of a message',
+    refused: true,
+    async send(nc, reply) {
+      const traced = headers()
+      traced.set(TRACE_DEST, reply)
+      nc.publish('request.scout.mallory', 'x', { headers: traced })
+    },
+  },
+]
+
+const MODES = [
+  { mode: 'in one account, permissions let it', open: permitted, reached: true },
+  { mode: 'with an account of its own, nothing lets it', open: isolated, reached: false },
+] as const
+
+describe.each(MODES)('an agent that has others publish for it: $mode', ({ open, reached }) => {
+  const opened: AsyncDisposable[] = []
+  const heard = new Set<string>()
+  let attacked: Attacked
+  let attacker: Probe
+  let system: Bus
+
+  beforeAll(async () => {
+    attacked = await open()
+    const { fixture, admin } = attacked
+    opened.push({ [Symbol.asyncDispose]: () => admin.close() }, fixture)
+    system = await fixture.bus(dispatcher)
+    await system.ensureTopology()
+    for (const agent of [alice, scout, mallory])
+      await system.ensureAgent(agent.name, { subagent: agent.subagent, max_attempts: 3, lease_ms: 5_000 })
+    const answering = await fixture.bus(audit)
+    await answering.answer(async () => 'x')
+    attacker = await fixture.probe(mallory)
+    admin.subscribe('>', { callback: (_, message) => void heard.add(message.subject) })
+    await admin.flush()
+  })
+  afterAll(async () => {
+    for (const one of opened) await one[Symbol.asyncDispose]()
+  })
+
+  /** Whether something arrived at the subject in the account of JetStream, once the same source has answered an honest request too. */
+  const arrives = async (source: Source, [subject, body = 'forged']: (typeof TARGETS)[number]): Promise<boolean> => {
+    const text = typeof body === 'string' ? body : JSON.stringify(body)
+    heard.clear()
+    await source.send(attacker.nc, subject, text)
+    const honest = `_INBOX_mallory.honest${parts++}`
+    const subscription = attacker.nc.subscribe(honest)
+    await source.send(attacker.nc, honest, text)
+    await attacker.nc.flush()
+    await until(() => subscription.getReceived() > 0, { what: `${source.what} answers`, deadline_ms: 20_000 })
+    subscription.unsubscribe()
+    await attacked.admin.flush()
+    return heard.has(subject)
+  }
+
+  it.each(SOURCES)('$what', async (source) => {
+    const arrived: string[] = []
+    for (const target of TARGETS) if (await arrives(source, target)) arrived.push(target[0])
+    expect(arrived).toEqual(reached && !source.refused ? TARGETS.map(([subject]) => subject) : [])
+  })
+
+  it('cannot acknowledge the work of another', async () => {
+    const work = attacked.admin.subscribe('_INBOX_admin.work')
+    const next = `${API}.CONSUMER.MSG.NEXT.PASSOVER.work_scout_medium`
+    attacked.admin.publish(`work.alice.scout.${ID}.medium`, 'x')
+    attacked.admin.publish(next, JSON.stringify({ batch: 1 }), { reply: '_INBOX_admin.work' })
+    let ack = ''
+    for await (const { reply } of work) {
+      ack = reply ?? ''
+      break
+    }
+    const [bounce] = SOURCES
+    await bounce?.send(attacker.nc, ack, '+TERM')
+    await attacker.nc.flush()
+    const info = await attacked.admin.request(`${API}.CONSUMER.INFO.PASSOVER.work_scout_medium`)
+    expect(info.json()).toMatchObject({ num_ack_pending: 1 })
+  })
+
+  it('the stream and its consumers are as they were', async () => {
+    const { consumers } = await system.inspect()
+    expect(consumers.includes('work_scout_high')).toBe(!reached)
+    expect((await system.bounds()).first > 1).toBe(reached)
+  })
+})
+
+describe('accounts of a running server', () => {
+  it('are added, changed, revoked and removed without a restart and without touching others', async () => {
+    await using fixture = await isolatedFixture([alice, scout, dispatcher])
+    const { installation, resolver, accounts } = fixture
+    const system = await fixture.bus(dispatcher)
+    await system.ensureTopology()
+    const before = await resolver.lookup(installation.core.id)
+    const watched = await fixture.probe(alice)
+    const statuses: string[] = []
+    void (async () => {
+      for await (const { type } of watched.nc.status()) statuses.push(type)
+    })()
+
+    await fixture.add(mallory)
+    const added = await fixture.probe(mallory)
+    expect(await added.publish('request.scout.mallory')).toBe('allowed')
+    expect((await system.journal.newest('request.scout.mallory'))?.subject).toBe('request.scout.mallory')
+    expect(await resolver.lookup(installation.core.id)).toBe(before)
+    expect(new Set(await resolver.list())).toEqual(
+      new Set([installation.core.id, installation.system.id, ...[...accounts.values()].map(({ id }) => id)]),
+    )
+
+    // Rights change on the connection that is there.
+    const worker = await fixture.probe(scout)
+    const { jwt } = await issueAgent(installation, { ...scout, originates: false }, { key: accounts.get('scout') as KeyText })
+    expect(await worker.publish('request.mallory.scout')).toBe('allowed')
+    await resolver.push(jwt)
+    await until(async () => (await worker.publish('request.mallory.scout')) === 'refused', {
+      what: 'the right is gone',
+      deadline_ms: 20_000,
+    })
+    expect(await worker.publish(`return.alice.scout.${ID}.scout`)).toBe('allowed')
+
+    // Credentials are revoked; those issued afterwards work.
+    const account = accounts.get('mallory') as KeyText
+    const revoked = await issueAgent(installation, mallory, { key: account, revocations: { '*': Math.floor(Date.now() / 1000) } })
+    await resolver.push(revoked.jwt)
+    await until(() => added.nc.isClosed(), { what: 'the connection is closed', deadline_ms: 20_000 })
+    await expect(fixture.probe(mallory)).rejects.toThrow(/authorization/i)
+    const later = Math.ceil(Date.now() / 1000) * 1000 + 1_000
+    await until(() => Date.now() > later, { what: 'a later second', deadline_ms: 5_000 })
+    const { creds } = await issueAgentUser(mallory, account)
+    const again = await openProbe(fixture.nats, { user: 'mallory', credentials: { creds }, inboxPrefix: '_INBOX_mallory' })
+    expect(await again.publish('request.scout.mallory')).toBe('allowed')
+
+    // An account is removed.
+    await resolver.remove([account.id], installation.operator)
+    await until(() => again.nc.isClosed(), { what: 'the connection is closed', deadline_ms: 20_000 })
+    expect(await resolver.list()).not.toContain(account.id)
+    await expect(openProbe(fixture.nats, { user: 'mallory', credentials: { creds }, inboxPrefix: '_INBOX_mallory' })).rejects.toThrow(
+      /authorization/i,
+    )
+
+    expect([watched.nc.isClosed(), statuses.filter((type) => type !== 'ping')]).toEqual([false, []])
+  })
+
+  it('keep what was pushed over a restart, revocations of people and services too', async () => {
+    await using fixture = await isolatedFixture([alice, maria])
+    const { installation, resolver } = fixture
+    const issued = await issueCoreUser(installation, maria)
+    const core = await issueCore(installation, { [issued.id]: Math.floor(Date.now() / 1000) })
+    await resolver.push(core.jwt)
+    // The server's configuration still has the older token.
+    await fixture.nats.node.restart()
+    const connect = (creds: string) => openProbe(fixture.nats, { user: 'maria', credentials: { creds }, inboxPrefix: '_INBOX_maria' })
+    await expect(connect(issued.creds)).rejects.toThrow(/authorization/i)
+    await using _other = await fixture.probe(maria)
+    await using _agent = await fixture.probe(alice)
+  })
+
+  it('end at the time that was signed', async () => {
+    await using fixture = await isolatedFixture([alice])
+    const account = fixture.accounts.get('alice') as KeyText
+    const { creds } = await issueAgentUser(alice, account, { expires_at: Math.floor(Date.now() / 1000) + 2 })
+    const short = await openProbe(fixture.nats, { user: 'alice', credentials: { creds }, inboxPrefix: '_INBOX_alice' })
+    await until(() => short.nc.isClosed(), { what: 'the connection is closed', deadline_ms: 20_000 })
+  })
+})
