@@ -9,7 +9,7 @@ import { connectHttp } from '@passover/sdk/http'
 import { describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
 import { TEST_TOKENS } from '../support/gateway.js'
-import { permittedFixture } from '../support/permitted.js'
+import { PERMITTED_MODES } from '../support/isolated.js'
 import { until } from '../support/until.js'
 
 const alice: Principal = { role: 'agent', name: 'alice', originates: true, subagent: false }
@@ -31,9 +31,9 @@ function disposables() {
   }
 }
 
-describe('a gateway on a server that enforces who may do what', () => {
+describe.each(PERMITTED_MODES)('a gateway on a server that enforces who may do what, $mode', ({ start }) => {
   it('acts as the owners of tokens by their own credentials, and by its own user for nobody', async () => {
-    await using fixture = await permittedFixture([alice, judge, maria, ...Object.values(services)])
+    await using fixture = await start([alice, judge, maria, ...Object.values(services)])
     await using opened = disposables()
     const random = { bytes: (n: number) => randomBytes(n) }
     const dispatching = await fixture.bus(services.dispatcher)

@@ -3,7 +3,7 @@ import type { Bus, Principal } from '@passover/bus'
 import { issueAgent, issueAgentUser, issueCore, issueCoreUser, type KeyText } from '@passover/bus/auth'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isolatedFixture } from '../support/isolated.js'
-import { openProbe, type PermittedFixture, type Probe, permittedFixture } from '../support/permitted.js'
+import { openProbe, type Probe, permittedFixture } from '../support/permitted.js'
 import { until } from '../support/until.js'
 
 const alice = { role: 'agent', name: 'alice', originates: true, subagent: false } as const
@@ -14,30 +14,9 @@ const dispatcher: Principal = { role: 'dispatcher' }
 const audit: Principal = { role: 'audit' }
 const EVERYBODY = [alice, scout, mallory, maria, dispatcher, audit]
 
-const ADMIN = { user: 'admin', pass: 'secret-of-admin' }
 const API = '$JS.API'
 const ID = '0abcdefg0abcdefgh_ABCDEFGHIJKLMN'
 const TRACE_DEST = 'Nats-Trace-Dest'
-
-/** A fixture with an administrator of the account that JetStream is in. */
-interface Attacked {
-  fixture: PermittedFixture
-  admin: NatsConnection
-}
-
-async function permitted(): Promise<Attacked> {
-  const fixture = await permittedFixture(EVERYBODY, { config: { users: [{ user: ADMIN.user, password: ADMIN.pass }] } })
-  const { nc } = await openProbe(fixture.nats, { user: 'admin', credentials: ADMIN, inboxPrefix: '_INBOX_admin' })
-  return { fixture, admin: nc }
-}
-
-async function isolated(): Promise<Attacked> {
-  const fixture = await isolatedFixture(EVERYBODY)
-  // The core account's key signs users that may do everything in it.
-  const { creds } = await issueAgentUser({ ...mallory, name: 'admin' }, fixture.installation.core)
-  const { nc } = await openProbe(fixture.nats, { user: 'admin', credentials: { creds }, inboxPrefix: '_INBOX_admin' })
-  return { fixture, admin: nc }
-}
 
 /** Subjects that mallory may not publish to, each with a body that does harm there. */
 const TARGETS: [subject: string, body?: string | object][] = [
@@ -117,21 +96,21 @@ const SOURCES: Source[] = [
 ]
 
 const MODES = [
-  { mode: 'in one account, permissions let it', open: permitted, reached: true },
-  { mode: 'with an account of its own, nothing lets it', open: isolated, reached: false },
-] as const
+  { mode: 'in one account, permissions let it', start: permittedFixture, reached: true },
+  { mode: 'with an account of its own, nothing lets it', start: isolatedFixture, reached: false },
+]
 
-describe.each(MODES)('an agent that has others publish for it: $mode', ({ open, reached }) => {
+describe.each(MODES)('an agent that has others publish for it: $mode', ({ start, reached }) => {
   const opened: AsyncDisposable[] = []
   const heard = new Set<string>()
-  let attacked: Attacked
+  let admin: NatsConnection
   let attacker: Probe
   let system: Bus
 
   beforeAll(async () => {
-    attacked = await open()
-    const { fixture, admin } = attacked
-    opened.push({ [Symbol.asyncDispose]: () => admin.close() }, fixture)
+    const fixture = await start(EVERYBODY)
+    opened.push(fixture)
+    admin = (await openProbe(fixture.nats, { user: 'admin', credentials: fixture.admin, inboxPrefix: '_INBOX_admin' })).nc
     system = await fixture.bus(dispatcher)
     await system.ensureTopology()
     for (const agent of [alice, scout, mallory])
@@ -157,7 +136,7 @@ describe.each(MODES)('an agent that has others publish for it: $mode', ({ open, 
     await attacker.nc.flush()
     await until(() => subscription.getReceived() > 0, { what: `${source.what} answers`, deadline_ms: 20_000 })
     subscription.unsubscribe()
-    await attacked.admin.flush()
+    await admin.flush()
     return heard.has(subject)
   }
 
@@ -168,10 +147,10 @@ describe.each(MODES)('an agent that has others publish for it: $mode', ({ open, 
   })
 
   it('cannot acknowledge the work of another', async () => {
-    const work = attacked.admin.subscribe('_INBOX_admin.work')
+    const work = admin.subscribe('_INBOX_admin.work')
     const next = `${API}.CONSUMER.MSG.NEXT.PASSOVER.work_scout_medium`
-    attacked.admin.publish(`work.alice.scout.${ID}.medium`, 'x')
-    attacked.admin.publish(next, JSON.stringify({ batch: 1 }), { reply: '_INBOX_admin.work' })
+    admin.publish(`work.alice.scout.${ID}.medium`, 'x')
+    admin.publish(next, JSON.stringify({ batch: 1 }), { reply: '_INBOX_admin.work' })
     let ack = ''
     for await (const { reply } of work) {
       ack = reply ?? ''
@@ -180,7 +159,7 @@ describe.each(MODES)('an agent that has others publish for it: $mode', ({ open, 
     const [bounce] = SOURCES
     await bounce?.send(attacker.nc, ack, '+TERM')
     await attacker.nc.flush()
-    const info = await attacked.admin.request(`${API}.CONSUMER.INFO.PASSOVER.work_scout_medium`)
+    const info = await admin.request(`${API}.CONSUMER.INFO.PASSOVER.work_scout_medium`)
     expect(info.json()).toMatchObject({ num_ack_pending: 1 })
   })
 

@@ -7,7 +7,8 @@ import { agentRecord, HEADER, inboxAnswer, type PassKey } from '@passover/schema
 import { type Agent, createAgent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
-import { type PermittedFixture, permittedFixture } from '../support/permitted.js'
+import { PERMITTED_MODES } from '../support/isolated.js'
+import type { PermittedFixture } from '../support/permitted.js'
 import { Receiver } from '../support/receiver.js'
 import { until } from '../support/until.js'
 
@@ -17,59 +18,59 @@ const judge: Principal = { role: 'agent', name: 'judge', originates: false, suba
 const other: Principal = { role: 'agent', name: 'other', originates: true, subagent: false }
 const maria: Principal = { role: 'person', name: 'maria' }
 
-let fixture: PermittedFixture
-let receiver: Receiver
-let agent: Agent
-let asking: { alice: Bus; other: Bus; maria: Bus }
-const opened: AsyncDisposable[] = []
+describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) => {
+  let fixture: PermittedFixture
+  let receiver: Receiver
+  let agent: Agent
+  let asking: { alice: Bus; other: Bus; maria: Bus }
+  const opened: AsyncDisposable[] = []
 
-beforeAll(async () => {
-  const services = [{ role: 'dispatcher' }, { role: 'audit' }, { role: 'notifier' }] as const
-  fixture = await permittedFixture([alice, judge, other, maria, ...services])
-  receiver = await Receiver.start()
-  const [dispatching, auditing, notifying] = [
-    await fixture.bus(services[0]),
-    await fixture.bus(services[1]),
-    await fixture.bus(services[2]),
-  ]
-  const random = { bytes: (n: number) => randomBytes(n) }
-  await dispatching.ensureTopology()
-  const policy = { version: 1, document: { pairs: { 'alice->judge': { hold_before_dispatch: true } } } }
-  const dispatcher = await startDispatcher({ bus: dispatching, clock: clockOf(dispatching), random, log: SILENT }, {
-    registration: 'closed',
-    policy,
-  } as never)
-  const audit = await startAudit({ bus: auditing, clock: clockOf(auditing), random, log: SILENT }, { people: ['maria'] })
-  const webhook = { url: receiver.url, secret: 'a secret of this test' }
-  const notifier = await startNotifier({ bus: notifying, clock: clockOf(notifying), log: SILENT }, webhook)
-  asking = { alice: await fixture.bus(alice), other: await fixture.bus(other), maria: await fixture.bus(maria) }
-  const registry = await asking.maria.table('agents', agentRecord)
-  for (const { name, subagent } of [alice, judge, other] as { name: string; subagent: boolean }[]) {
-    await registry.put(name, { name, roles: { originates: 'always', subagent }, registered_by: 'maria', updated_at: 1 })
-  }
-  agent = createAgent({ bus: asking.alice, clock: clockOf(asking.alice), random }, { directory: '/p' })
-  const judging = await fixture.bus(judge)
-  const worker = createAgent({ bus: judging, clock: clockOf(judging), random }, { directory: '/p' })
-  await worker.onPass(() => ({ status: 'partial', output: 'half' }))
-  opened.push(agent, worker, { [Symbol.asyncDispose]: () => dispatcher.drain(1_000) }, audit, notifier, receiver)
-})
-afterAll(async () => {
-  for (const one of opened) await one[Symbol.asyncDispose]()
-  await fixture?.[Symbol.asyncDispose]()
-})
-
-const inbox = async (bus: Bus) => {
-  const answer = inboxAnswer.safeParse(await bus.ask({ op: 'inbox' }, { timeout_ms: 30_000 }))
-  return answer.success && answer.data.ok ? answer.data.items : []
-}
-const decide = (bus: Bus, of: { key: PassKey; item: string; digest: string }) =>
-  bus.publish({
-    subject: bus.subjects.decision(of.key, of.item, bus.identity),
-    headers: { [HEADER.verdict]: 'approve', [HEADER.digest]: of.digest },
-    data: encode({ v: 1, verdict: 'approve', digest: of.digest }),
+  beforeAll(async () => {
+    const services = [{ role: 'dispatcher' }, { role: 'audit' }, { role: 'notifier' }] as const
+    fixture = await start([alice, judge, other, maria, ...services])
+    receiver = await Receiver.start()
+    const [dispatching, auditing, notifying] = [
+      await fixture.bus(services[0]),
+      await fixture.bus(services[1]),
+      await fixture.bus(services[2]),
+    ]
+    const random = { bytes: (n: number) => randomBytes(n) }
+    await dispatching.ensureTopology()
+    const policy = { version: 1, document: { pairs: { 'alice->judge': { hold_before_dispatch: true } } } }
+    const dispatcher = await startDispatcher({ bus: dispatching, clock: clockOf(dispatching), random, log: SILENT }, {
+      registration: 'closed',
+      policy,
+    } as never)
+    const audit = await startAudit({ bus: auditing, clock: clockOf(auditing), random, log: SILENT }, { people: ['maria'] })
+    const webhook = { url: receiver.url, secret: 'a secret of this test' }
+    const notifier = await startNotifier({ bus: notifying, clock: clockOf(notifying), log: SILENT }, webhook)
+    asking = { alice: await fixture.bus(alice), other: await fixture.bus(other), maria: await fixture.bus(maria) }
+    const registry = await asking.maria.table('agents', agentRecord)
+    for (const { name, subagent } of [alice, judge, other] as { name: string; subagent: boolean }[]) {
+      await registry.put(name, { name, roles: { originates: 'always', subagent }, registered_by: 'maria', updated_at: 1 })
+    }
+    agent = createAgent({ bus: asking.alice, clock: clockOf(asking.alice), random }, { directory: '/p' })
+    const judging = await fixture.bus(judge)
+    const worker = createAgent({ bus: judging, clock: clockOf(judging), random }, { directory: '/p' })
+    await worker.onPass(() => ({ status: 'partial', output: 'half' }))
+    opened.push(agent, worker, { [Symbol.asyncDispose]: () => dispatcher.drain(1_000) }, audit, notifier, receiver)
+  })
+  afterAll(async () => {
+    for (const one of opened) await one[Symbol.asyncDispose]()
+    await fixture?.[Symbol.asyncDispose]()
   })
 
-describe('with permissions enforced', () => {
+  const inbox = async (bus: Bus) => {
+    const answer = inboxAnswer.safeParse(await bus.ask({ op: 'inbox' }, { timeout_ms: 30_000 }))
+    return answer.success && answer.data.ok ? answer.data.items : []
+  }
+  const decide = (bus: Bus, of: { key: PassKey; item: string; digest: string }) =>
+    bus.publish({
+      subject: bus.subjects.decision(of.key, of.item, bus.identity),
+      headers: { [HEADER.verdict]: 'approve', [HEADER.digest]: of.digest },
+      data: encode({ v: 1, verdict: 'approve', digest: of.digest }),
+    })
+
   it('a person sees and decides; an agent sees its own, and its approval is refused by the server', async () => {
     const handle = agent.passOver({ subagent: 'judge', reason: 'x', work_context: { objective: 'judge it' } })
     const key = { originator: 'alice', subagent: 'judge', id: handle.id }

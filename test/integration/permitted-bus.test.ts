@@ -3,7 +3,8 @@ import type { Bus, Delivery, Heard, Principal } from '@passover/bus'
 import type { Part, PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { type PermittedFixture, permittedFixture } from '../support/permitted.js'
+import { PERMITTED_MODES } from '../support/isolated.js'
+import type { PermittedFixture } from '../support/permitted.js'
 import { until, within } from '../support/until.js'
 
 /** What permissions.ts grants is enough for everything that the bus does, role by role, on a server that enforces it. */
@@ -19,12 +20,12 @@ const WHO = {
 const key: PassKey = { originator: 'alice', subagent: 'audit', id: '0abcdefg0abcdefgh_ABCDEFGHIJKLMN' }
 const body = new TextEncoder().encode('{}')
 
-describe('the bus under permissions', () => {
+describe.each(PERMITTED_MODES)('the bus under permissions, $mode', ({ start }) => {
   let permitted: PermittedFixture
   let bus: Record<keyof typeof WHO, Bus>
 
   beforeAll(async () => {
-    permitted = await permittedFixture(Object.values(WHO))
+    permitted = await start(Object.values(WHO))
     const dispatcher = await permitted.bus(WHO.dispatcher)
     await dispatcher.ensureTopology()
     await dispatcher.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })

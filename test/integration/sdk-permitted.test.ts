@@ -6,7 +6,8 @@ import { agentRecord, HEADER, presenceRecord, sha256 } from '@passover/schemas'
 import { type Agent, createAgent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
-import { type PermittedFixture, permittedFixture } from '../support/permitted.js'
+import { PERMITTED_MODES } from '../support/isolated.js'
+import type { PermittedFixture } from '../support/permitted.js'
 import { until } from '../support/until.js'
 
 /** Everything that an agent does, on a server that enforces what it may. */
@@ -19,44 +20,44 @@ const PRINCIPALS: Record<Name, Principal> = {
 }
 const maria: Principal = { role: 'person', name: 'maria' }
 
-let fixture: PermittedFixture
-const agents = {} as Record<Name, Agent>
-const opened: AsyncDisposable[] = []
+describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) => {
+  let fixture: PermittedFixture
+  const agents = {} as Record<Name, Agent>
+  const opened: AsyncDisposable[] = []
 
-beforeAll(async () => {
-  fixture = await permittedFixture([...Object.values(PRINCIPALS), maria, { role: 'dispatcher' }, { role: 'audit' }])
-  const [dispatcherBus, auditBus, person] = [
-    await fixture.bus({ role: 'dispatcher' }),
-    await fixture.bus({ role: 'audit' }),
-    await fixture.bus(maria),
-  ]
-  const random = { bytes: (n: number) => randomBytes(n) }
-  await dispatcherBus.ensureTopology()
-  const dispatcher = await startDispatcher(
-    { bus: dispatcherBus, clock: clockOf(dispatcherBus), random, log: SILENT },
-    { registration: 'closed' },
-  )
-  const audit = await startAudit({ bus: auditBus, clock: clockOf(auditBus), random, log: SILENT }, {})
-  const registry = await person.table('agents', agentRecord)
-  for (const name of NAMES) {
-    const roles = { originates: name === 'alice' ? ('always' as const) : ('within_a_pass' as const), subagent: name !== 'alice' }
-    await registry.put(name, { name, roles, registered_by: 'maria', updated_at: person.now() })
-  }
-  for (const name of NAMES) {
-    const bus = await fixture.bus(PRINCIPALS[name])
-    agents[name] = createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p' })
-    opened.push(agents[name])
-  }
-  opened.push({ [Symbol.asyncDispose]: () => dispatcher.drain(1_000) }, audit)
-})
-afterAll(async () => {
-  for (const one of opened) await one[Symbol.asyncDispose]()
-  await fixture?.[Symbol.asyncDispose]()
-})
+  beforeAll(async () => {
+    fixture = await start([...Object.values(PRINCIPALS), maria, { role: 'dispatcher' }, { role: 'audit' }])
+    const [dispatcherBus, auditBus, person] = [
+      await fixture.bus({ role: 'dispatcher' }),
+      await fixture.bus({ role: 'audit' }),
+      await fixture.bus(maria),
+    ]
+    const random = { bytes: (n: number) => randomBytes(n) }
+    await dispatcherBus.ensureTopology()
+    const dispatcher = await startDispatcher(
+      { bus: dispatcherBus, clock: clockOf(dispatcherBus), random, log: SILENT },
+      { registration: 'closed' },
+    )
+    const audit = await startAudit({ bus: auditBus, clock: clockOf(auditBus), random, log: SILENT }, {})
+    const registry = await person.table('agents', agentRecord)
+    for (const name of NAMES) {
+      const roles = { originates: name === 'alice' ? ('always' as const) : ('within_a_pass' as const), subagent: name !== 'alice' }
+      await registry.put(name, { name, roles, registered_by: 'maria', updated_at: person.now() })
+    }
+    for (const name of NAMES) {
+      const bus = await fixture.bus(PRINCIPALS[name])
+      agents[name] = createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p' })
+      opened.push(agents[name])
+    }
+    opened.push({ [Symbol.asyncDispose]: () => dispatcher.drain(1_000) }, audit)
+  })
+  afterAll(async () => {
+    for (const one of opened) await one[Symbol.asyncDispose]()
+    await fixture?.[Symbol.asyncDispose]()
+  })
 
-const work_context = { objective: 'do it' }
+  const work_context = { objective: 'do it' }
 
-describe('with permissions enforced', () => {
   it('passes over, passes on, returns, and answers for given ids', async () => {
     await using _scout = await agents.scout.onPass(async (pass) => {
       pass.progress('asking the judge', 0.5)

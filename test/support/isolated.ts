@@ -14,7 +14,7 @@ import {
   type SignedAccount,
 } from '@passover/bus/auth'
 import { type FixtureOptions, natsFixture } from './nats.js'
-import { openProbe, type PermittedFixture } from './permitted.js'
+import { openProbe, type PermittedFixture, permittedFixture } from './permitted.js'
 
 /** The same as a permitted fixture, with an account of its own for each agent. */
 export interface IsolatedFixture extends PermittedFixture {
@@ -53,12 +53,15 @@ export async function isolatedFixture(principals: Principal[], options: FixtureO
     if (principal.role === 'agent') await add(principal)
     else creds.set(userOf(principal), (await issueCoreUser(installation, principal)).creds)
   }
+  // The core account's own key signs users that its roles do not bind.
+  const admin = await issueAgentUser({ role: 'agent', name: 'admin', originates: true, subagent: true }, installation.core)
   // Well-formed, and signed by an operator that this server does not know.
   const foreign = await issueCoreUser(await createInstallation(), { role: 'person', name: 'stranger' })
   const credentials = (principal: Principal) => ({ creds: creds.get(userOf(principal)) ?? foreign.creds })
   return {
     nats,
     subjects: new Subjects(),
+    admin: { creds: admin.creds },
     installation,
     resolver,
     accounts,
@@ -88,3 +91,9 @@ export async function isolatedFixture(principals: Principal[], options: FixtureO
 function identityOf(principal: Principal): string {
   return 'name' in principal ? principal.name : 'passover'
 }
+
+/** For `describe.each`: what holds with permissions holds with accounts too. */
+export const PERMITTED_MODES = [
+  { mode: 'in one account', start: permittedFixture },
+  { mode: 'with an account for each agent', start: isolatedFixture },
+]

@@ -2,12 +2,16 @@ import { connect, credsAuthenticator, errors, type NatsConnection } from '@nats-
 import { type Bus, type Credentials, openBus, type Principal, Subjects, userOf, usersFor } from '@passover/bus'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
 
+export type PermittedCredentials = Extract<Credentials, { user: string } | { creds: string }>
+
 /** A fixture whose server knows these principals (and users of the options), and enforces what each may do. */
 export interface PermittedFixture extends AsyncDisposable {
   nats: NatsFixture
   subjects: Subjects
+  /** Of a user that may do everything in the account that JetStream is in. */
+  admin: PermittedCredentials
   /** What openBus takes for a principal. */
-  credentials(principal: Principal): Extract<Credentials, { user: string } | { creds: string }>
+  credentials(principal: Principal): PermittedCredentials
   bus(principal: Principal): Promise<Bus>
   /** What buses reported: refused subscriptions, callbacks that threw. */
   reported: unknown[]
@@ -24,7 +28,9 @@ export interface Probe extends AsyncDisposable {
 
 export async function permittedFixture(principals: Principal[], options: FixtureOptions = {}): Promise<PermittedFixture> {
   const subjects = new Subjects()
-  const users = [...usersFor(principals, subjects, (user) => `secret-of-${user}`), ...(options.config?.users ?? [])]
+  const admin = { user: 'admin', pass: 'secret-of-admin' }
+  const named = usersFor(principals, subjects, (user) => `secret-of-${user}`)
+  const users = [...named, { user: admin.user, password: admin.pass }, ...(options.config?.users ?? [])]
   const nats = await natsFixture({ ...options, config: { ...options.config, users } })
   const credentials = (principal: Principal) => ({ user: userOf(principal), pass: `secret-of-${userOf(principal)}` })
   const opened: AsyncDisposable[] = []
@@ -36,6 +42,7 @@ export async function permittedFixture(principals: Principal[], options: Fixture
   return {
     nats,
     subjects,
+    admin,
     credentials,
     reported,
     async bus(principal) {
@@ -63,7 +70,7 @@ function identityOf(principal: Principal): string {
 
 interface Probing {
   user: string
-  credentials: Extract<Credentials, { user: string } | { creds: string }>
+  credentials: PermittedCredentials
   inboxPrefix: string
 }
 

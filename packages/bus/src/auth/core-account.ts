@@ -79,25 +79,44 @@ export function permissionClaims({ publish, never, subscribe, answers }: Permiss
  * Claims of an agent's account: imports of exactly what the agent may do, no JetStream, no leaf nodes, no exports. Its users may do the same
  * and no more: imports alone would keep the agent in, and permissions make the server say that it refuses.
  */
-export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subjects, options: AgentOptions): Partial<Account> {
+export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subjects, options: AgentOptions): AccountClaims {
   const { core, revocations, connections = -1 } = options
   const context = { subjects, agents: 'any' as const }
-  const grants = grantsFor(agent, context)
-  const imports = crossing(grants).map(
-    ({ subject, type }): Import => ({
-      name: subject,
-      subject,
-      type,
-      account: core,
-      ...(type === 'service' ? { local_subject: subject } : {}),
-    }),
-  )
+  const crossings = crossing(grantsFor(agent, context))
+  const { publish, ...rights } = permissionsFor(agent, context)
   return {
-    imports,
+    imports: crossings.map(
+      ({ subject, type }): Import => ({
+        name: subject,
+        subject,
+        type,
+        account: core,
+        ...(type === 'service' ? { local_subject: withinAccount(subject) } : {}),
+      }),
+    ),
+    mappings: Object.fromEntries(
+      crossings.flatMap(({ subject }) => {
+        const within = withinAccount(subject)
+        return within === subject ? [] : [[subject, [{ subject: within, weight: 100 }]]]
+      }),
+    ),
     limits: { ...UNLIMITED, exports: 0, leaf: 0, conn: connections, disallow_bearer: true },
-    default_permissions: permissionClaims(permissionsFor(agent, context)),
+    default_permissions: permissionClaims({ ...rights, publish: publish.map(withinAccount) }),
     revocations,
   }
+}
+
+/** The library's type lacks subject mappings. */
+type AccountClaims = Partial<Account> & { mappings: Record<string, { subject: string; weight: number }[]> }
+
+const INFO = `${API}.CONSUMER.INFO.`
+
+/**
+ * The subject by which an import is known within the agent's account. The server answers the JetStream API in every account without
+ * JetStream that there is none; so requests that it would answer are mapped to a subject of their own before they are matched with imports.
+ */
+function withinAccount(subject: string): string {
+  return subject.startsWith(INFO) ? `_PASSOVER.CONSUMER.INFO.${subject.slice(INFO.length)}` : subject
 }
 
 interface Crossing {
