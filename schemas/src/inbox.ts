@@ -5,6 +5,41 @@ import { passKey } from './names.js'
 /** A pass by its names, as an answer tells it: ids may also be `bad-<sequence>`. */
 const key = passKey.extend({ id: z.string().max(64) })
 
+/** Something about a change that its diff does not make obvious. `message` is safe to print; `characters` are named, not raw. */
+export const changeWarning = z.object({
+  kind: z.enum(['hidden_characters', 'mixed_scripts', 'runs_by_itself', 'executable', 'encoding', 'line_ends', 'inconsistent']),
+  message: z.string(),
+  characters: z.array(z.string()).optional(),
+})
+export type ChangeWarning = z.infer<typeof changeWarning>
+
+/** A file's content before or after a change. */
+const shownSide = z.object({
+  size: z.int().min(0),
+  sha256: z.string(),
+  /** What the first bytes of a binary file say it is. */
+  type: z.string().optional(),
+  /** Permission bits; absent where they are not known. */
+  mode: z.int().optional(),
+})
+
+/** What approved changes do to one file in all: the same for the terminal, HTTP and the inbox. Texts are true values, not escaped. */
+export const shownFile = z.object({
+  path: z.string(),
+  operation: z.enum(['create', 'modify', 'delete']),
+  /** The changes that it is made of, as `--only` takes them. */
+  numbers: z.array(z.int().positive()),
+  before: shownSide.optional(),
+  after: shownSide.optional(),
+  added: z.int().min(0),
+  removed: z.int().min(0),
+  /** A unified diff; absent where `omitted` says why. */
+  diff: z.string().optional(),
+  omitted: z.enum(['binary', 'too_many_changes']).optional(),
+  warnings: z.array(changeWarning),
+})
+export type ShownFile = z.infer<typeof shownFile>
+
 /** One proposed change as a person decides about it; `number` is what `--only` takes. */
 export const shownModification = z.object({
   number: z.int().positive(),
@@ -17,6 +52,9 @@ export const shownModification = z.object({
   confidence: z.string(),
   /** What a decision names it by. */
   digest: z.string(),
+  /** No line counts: the content is binary, or there are too many changes. */
+  omitted: z.enum(['binary', 'too_many_changes']).optional(),
+  warnings: z.array(changeWarning).optional(),
 })
 export type ShownModification = z.infer<typeof shownModification>
 

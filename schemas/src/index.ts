@@ -160,12 +160,15 @@ export { type HealthCheck, type HealthReport, healthCheck, healthReport } from '
 export {
   type AskedFor,
   type CameBack,
+  type ChangeWarning,
   type InboxAnswer,
   type InboxItem,
   inboxAnswer,
   inboxItem,
+  type ShownFile,
   type ShownFinding,
   type ShownModification,
+  shownFile,
 } from './inbox.js'
 export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './ledger.js'
 export { LIMITS } from './limits.js'

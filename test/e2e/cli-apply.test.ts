@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ShownFile } from '@passover/schemas'
 import type { Applied } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { change } from '../support/applying.js'
@@ -46,7 +47,7 @@ async function proposed(artifacts: object[], more: object = {}): Promise<string>
   return id
 }
 
-type Document = Applied & { id: string; modifications: { number: number; verdict: string; diff: string }[]; dry_run?: boolean }
+type Document = Applied & { id: string; modifications: { number: number; verdict: string }[]; files: ShownFile[]; dry_run?: boolean }
 
 describe('passover apply', () => {
   it('shows the diff, decides as the person, applies what was chosen and says so in the record', async () => {
@@ -91,8 +92,15 @@ describe('passover apply', () => {
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining(`passover apply ${id} --yes`) })
     expect((await show(id, cwd)).decisions).toEqual([])
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
-    // Who approved has been asked already.
-    expect(await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    // To approve without being asked the changes are named by what was shown of them.
+    const shown = await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })
+    expect(shown).toMatchObject({ code: 2, stderr: expect.stringContaining('-one\n+ONE') })
+    const [, digest = ''] = /--item apply --digest ([0-9a-f]{64})/.exec(shown.stderr) ?? []
+    const other = await run(['approve', id, '--item', 'apply', '--digest', '0'.repeat(64), '--as', 'maria'], { cwd })
+    expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining(digest) })
+    expect((await show(id, cwd)).decisions).toEqual([])
+    expect(await run(['approve', id, '--item', 'apply', '--digest', digest, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    // A person who approved has been asked already.
     const again = await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })
     expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('maria decided before: approved') })
     expect(await run(['apply', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
@@ -113,7 +121,7 @@ describe('passover apply', () => {
     const id = await proposed([change('a', 'one\n', 'ONE\n'), change('b', 'two\n', 'TWO\n')])
     const { code, stdout } = await run(['apply', id, '--as', 'maria'], { cwd })
     expect(code).toBe(1)
-    expect(stdout).toMatch(/conflict: it was changed since[\s\S]*proposed[\s\S]*-two\n\+TWO[\s\S]*since[\s\S]*-two\n\+by somebody/)
+    expect(stdout).toMatch(/conflict: it was changed since[\s\S]*-two\n\+TWO[\s\S]*since[\s\S]*-two\n\+by somebody/)
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')
     const { document } = await json<Document>(['apply', id, '--as', 'maria'], { cwd })
     expect(document).toMatchObject({
@@ -132,7 +140,8 @@ describe('passover apply', () => {
       code: 0,
       document: { id, applied: ['a'], rejected: [], conflicts: [], recorded: true, decision: { person: 'maria' } },
     })
-    expect(first.document.modifications).toMatchObject([{ number: 1, verdict: 'ready', diff: expect.stringContaining('+ONE') }])
+    expect(first.document.modifications).toMatchObject([{ number: 1, verdict: 'ready' }])
+    expect(first.document.files).toMatchObject([{ path: 'a', numbers: [1], diff: expect.stringContaining('+ONE'), warnings: [] }])
     expect(await json<Document>(['apply', id, '--as', 'bob'], { cwd })).toMatchObject({
       code: 0,
       document: { applied: [], already: ['a'] },
@@ -143,7 +152,9 @@ describe('passover apply', () => {
     const cwd = folder({ a: 'one\n', b: 'two\n' })
     const id = await proposed([change('a', 'one\n', 'ONE\n'), change('b', 'two\n', 'TWO\n')])
     expect((await run(['show', id], { cwd })).stdout).toMatch(/change 1 {2}a[\s\S]*change 2 {2}b/)
-    expect(await run(['approve', id, '--only', '2', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
+    const approved = await run(['approve', id, '--only', '2', '--yes', '--as', 'maria'], { cwd })
+    expect(approved).toMatchObject({ code: 0, stderr: expect.stringContaining('-two\n+TWO') })
+    expect(approved.stderr).not.toContain('+ONE')
     const { code, document } = await json<Document>(['apply', id, '--as', 'bob'], { cwd })
     expect({ code, document }).toMatchObject({ code: 0, document: { applied: ['b'], rejected: ['a'], applied_by: 'maria' } })
     const denied = await proposed([change('a', 'one\n', 'ONE\n')])
@@ -164,6 +175,42 @@ describe('passover apply', () => {
     expect(await run(['apply', binary, '--as', 'maria'], { cwd })).toMatchObject({ code: 1, stdout: expect.stringContaining('binary') })
     expect(await run(['apply', binary, '--binary', '--yes', '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     expect(readFileSync(join(cwd, 'bin'))).toEqual(Buffer.from([0, 1, 2]))
+  })
+
+  it('shows hidden characters, warns of them, and approves neither binary content nor too many changes without being told', async () => {
+    const lines = (word: string) => Array.from({ length: 3_000 }, (_, n) => `${word}${n}\n`).join('')
+    const cwd = folder({ 'a.js': 'let x = 1\n', big: lines('a'), 'package.json': '{}\n' })
+    const evil = 'let x = 1\n// see the docs \rpwned() \u202e\n'
+    const id = await proposed([
+      change('a.js', Buffer.from('let x = 1\n').toString('base64'), Buffer.from(evil).toString('base64'), { encoding: 'base64' }),
+      change('big', lines('a'), lines('b')),
+      change('package.json', '{}\n', '{ "scripts": {} }\n', { reason: 'tidy\u200b' }),
+    ])
+    const kinds = ({ files }: Document) => files.map(({ path, omitted, warnings }) => [path, omitted, warnings.map(({ kind }) => kind)])
+    const expected = [
+      ['a.js', undefined, ['hidden_characters']],
+      ['big', 'too_many_changes', []],
+      ['package.json', undefined, ['runs_by_itself', 'hidden_characters']],
+    ]
+    const { document } = await json<Document>(['apply', id, '--dry-run', '--as', 'maria'], { cwd })
+    expect(kinds(document)).toEqual(expected)
+    expect(document.files[0]?.diff).toContain('\n+// see the docs \rpwned() \u202e\n')
+    for (const command of ['apply', 'approve']) {
+      const told = await run([command, id, '--yes', '--as', 'maria'], { cwd })
+      expect(told).toMatchObject({ code: 2, stderr: expect.stringMatching(/too many changes to show as a diff: big[\s\S]*--whole/) })
+    }
+    const inbox = await run(['inbox'], { cwd })
+    for (const text of ['hidden characters in the new content: ␍ <U+202E>', 'this file runs by itself', 'too many changes to count'])
+      expect(inbox.stdout).toContain(text)
+    const shown = await json<{ warnings: object[] }>(['show', id], { cwd })
+    expect(shown.document.warnings).toMatchObject([{ path: 'a.js' }, { path: 'package.json' }, { path: 'package.json' }])
+    expect((await show(id, cwd)).decisions).toEqual([])
+    const approved = await run(['approve', id, '--yes', '--whole', '--as', 'maria'], { cwd })
+    expect(approved.code).toBe(0)
+    expect(approved.stderr).toContain('+// see the docs ␍pwned() <U+202E>')
+    expect(approved.stderr).toContain('\n-a2999\n+b0\n')
+    expect(await run(['apply', id, '--as', 'bob'], { cwd })).toMatchObject({ code: 0 })
+    expect(readFileSync(join(cwd, 'a.js'), 'utf8')).toBe(evil)
   })
 
   it('exits 3 for what is not there or proposes nothing, 2 for a number of none, 4 for somebody who takes part', async () => {

@@ -86,7 +86,9 @@ describe('inbox', () => {
       code: 2,
       document: { error: { code: 'E042', message: expect.stringContaining('its changes are 1 to 3') } },
     })
-    const taken = await json<{ modifications: Record<string, string>; decided: boolean }>(['approve', id, '--only', '1,3'], { cwd })
+    const taken = await json<{ modifications: Record<string, string>; decided: boolean }>(['approve', id, '--only', '1,3', '--yes'], {
+      cwd,
+    })
     expect(taken).toMatchObject({ code: 0, document: { item: 'apply', decided: true } })
     expect(Object.values(taken.document.modifications)).toEqual(['taken', 'rejected', 'taken'])
     expect(await dueOf(id)).toBeUndefined()
@@ -114,7 +116,7 @@ describe('inbox', () => {
   it('tells two people who decide about the same changes who was faster', async () => {
     const { id } = await pass(['--to', 'critic', '--objective', 'plain'])
     const people = ['bob', 'carol'] as const
-    const ended = await Promise.all(people.map((as, n) => run(['approve', id, '--only', String(n + 1), '--as', as], { cwd })))
+    const ended = await Promise.all(people.map((as, n) => run(['approve', id, '--only', String(n + 1), '--yes', '--as', as], { cwd })))
     const { decisions } = await show(id, cwd)
     const counted = decisions.filter((one) => !('counts' in one) || one.counts !== false)
     expect(counted).toHaveLength(1)

@@ -52,7 +52,16 @@ describe('people at the HTTP API', () => {
       may_apply: false,
       changes: [{ number: 1, verdict: 'undecided', modification: { path: 'a.ts' } }],
     })
-    expect(await ann.passes.approve(id, { item: 'apply' })).toMatchObject({ item: 'apply', decided: true })
+    // What is approved is what the plan shows: its digest, and no other, approves the changes.
+    const plan = await ann.passes.plan(id)
+    expect(plan.files).toMatchObject([{ path: 'a.ts', numbers: [1], diff: expect.any(String), warnings: [] }])
+    await expect(ann.passes.approve(id, { item: 'apply' })).rejects.toMatchObject({ code: 'E005', context: { status: 400 } })
+    const { due } = await ann.passes.get(id)
+    for (const digest of [due?.digest ?? '', 'of something else'])
+      await expect(ann.passes.approve(id, { item: 'apply', digest })).rejects.toMatchObject({ code: 'E031', context: { status: 412 } })
+    expect((await ann.passes.plan(id, { only: '1' })).digest).toBe(plan.digest)
+    await expect(ann.passes.plan(id, { only: '2' })).rejects.toMatchObject({ code: 'E005' })
+    expect(await ann.passes.approve(id, { item: 'apply', digest: plan.digest })).toMatchObject({ item: 'apply', decided: true })
     expect(await ann.passes.plan(id)).toMatchObject({ may_apply: true, changes: [{ verdict: 'taken' }] })
     await expect(client('bob').passes.deny(id, { item: 'apply' })).rejects.toMatchObject({ code: 'E031', context: { status: 409 } })
   })

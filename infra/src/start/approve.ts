@@ -1,5 +1,6 @@
+import { showProposals } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
-import { oneLine, renderDiff, visible } from 'passover'
+import { oneLine, renderReview, visible } from 'passover'
 import type { Stage } from './stage.js'
 
 /** The person's word on one modification. */
@@ -27,7 +28,8 @@ export async function choose(stage: Stage, modifications: FileModificationArtifa
       `${terminal.colors.bold(`Change ${index + 1} of ${modifications.length}: ${visible(modification.path)}`)}  (confidence ${modification.confidence})`,
     )
     stage.detail(terminal.colors.dim(oneLine(modification.reason)))
-    stage.detail(renderDiff(modification, terminal.colors))
+    const shown = showProposals([{ number: index + 1, digest: '', modification }])
+    stage.detail(renderReview(shown, { colors: terminal.colors, all: [] }))
     const taken = terminal.interactive ? await ask(modification) : defaultChoice(modification)
     if (!terminal.interactive) stage.detail(`Apply it? ${taken ? terminal.colors.green('yes') : terminal.colors.red('no')}`)
     choices.push({ modification, taken })

@@ -1,22 +1,63 @@
+import { shellWord } from '@passover/core/text'
 import type { InboxItem } from '@passover/schemas'
-import type { ShownReturn } from '@passover/sdk/people'
+import { type ShownReturn, shownDigest } from '@passover/sdk/people'
 import { agreed } from './agreed.js'
 import type { Context } from './context.js'
+import { CliFailure, usage } from './failure.js'
+import { renderReview } from './render/apply.js'
+import { countWarnings } from './render/diff.js'
 import { ABOUT, renderItem } from './render/inbox.js'
 import { count } from './text.js'
 
 interface Asked {
   verdict: 'approve' | 'deny'
   only?: readonly number[] | undefined
+  /** Nobody is asked. */
+  yes?: true | undefined
+  /** Of what the person was shown before. */
+  digest?: string | undefined
   now: () => number
 }
 
-/** Shows on a terminal what would be decided about, and asks. */
+/**
+ * Shows on stderr what would be decided about, with all changes that an approval takes, and asks. In scripts changes are approved with
+ * `--digest`, which names what an earlier command showed, or with `--yes`.
+ */
 export function confirmDecision({ terminal, person }: Context, asked: Asked) {
   return async (due: InboxItem, returned: ShownReturn | undefined): Promise<boolean> => {
-    terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person }))
-    return agreed(questionOf(due, returned, asked), asked.verdict === 'approve' ? 'yes' : 'no')
+    const { verdict, digest, yes } = asked
+    const shown = shownDigest(due, returned)
+    if (digest !== undefined && digest !== shown) throw otherDigest(due, shown)
+    const review = returned?.review
+    const scripted = yes || digest !== undefined
+    if (!terminal.interactive && !review) return true
+    if (terminal.interactive && !scripted) terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person }))
+    if (review && digest === undefined) {
+      const warned = countWarnings(review.files)
+      terminal.note(renderReview(review.files, { colors: terminal.noteColors, all: returned.modifications }))
+      terminal.note(`${count(review.files.length, 'file')}${warned ? `, ${warned}` : ''}. Digest of these changes: ${review.digest}`)
+    }
+    if (scripted) return true
+    if (!terminal.interactive) throw undecided(due, shown, asked)
+    const doubtful = review?.files.some(({ warnings }) => warnings.length > 0) ?? false
+    return agreed(questionOf(due, returned, asked), verdict === 'approve' && !doubtful ? 'yes' : 'no')
   }
+}
+
+function undecided({ id }: InboxItem, shown: string, { only }: Asked): CliFailure {
+  const numbers = only ? ` --only ${only.join(',')}` : ''
+  return usage(
+    `nothing was approved: there is no terminal to ask at`,
+    `to approve exactly these changes: passover approve ${shellWord(id)} --item apply${numbers} --digest ${shown}`,
+  )
+}
+
+function otherDigest({ id, item }: InboxItem, shown: string): CliFailure {
+  return new CliFailure('E013', `what waits in ${id} is not what --digest names, and nothing was decided: its digest is ${shown}`, {
+    hint:
+      item === 'apply' ? `look at the changes: passover apply ${shellWord(id)} --dry-run` : `look again: passover show ${shellWord(id)}`,
+    exit: 4,
+  })
 }
 
 /** `Approve the application of the changes, 2 of 3 taken?` */

@@ -32,9 +32,9 @@ export type { PassHistory, ReturnedBody } from './history.js'
 export { issueTexts } from './issues.js'
 export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './ledger.js'
 export { deadlineOf, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type Next, NONE, next } from './lifecycle.js'
-export { lineChanges } from './line-changes.js'
 export {
   chooseModifications,
+  contradictionIn,
   type ModificationChoice,
   modificationDigest,
   modificationsIn,

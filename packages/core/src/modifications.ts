@@ -48,3 +48,17 @@ export function takenModifications(
   if (verdict === 'deny' || !modifications) return []
   return all.filter(({ digest }) => Object.hasOwn(modifications, digest) && modifications[digest] === 'taken')
 }
+
+/**
+ * Returns why a modification contradicts itself: one that deletes a file has no new content, and one that creates a file has no old
+ * content. Otherwise a diff would show lines that are never written, or remove lines that do not exist.
+ */
+export function contradictionIn({
+  operation,
+  old_content,
+  new_content,
+}: Pick<FileModificationArtifact, 'operation' | 'old_content' | 'new_content'>): string | undefined {
+  if (operation === 'delete' && new_content !== '') return 'it deletes the file and has new content'
+  if (operation === 'create' && old_content !== '') return 'it creates the file and has old content'
+  return undefined
+}

@@ -12,8 +12,10 @@ import {
 } from '@passover/schemas'
 import { passError } from './errors.js'
 import { issueTexts } from './issues.js'
+import { contradictionIn } from './modifications.js'
 import { isBody } from './output-frame.js'
 import { type Terms, termsFault } from './terms.js'
+import { oneLine } from './text/index.js'
 
 export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
 
@@ -37,7 +39,7 @@ export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}):
     const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
   }
-  const fault = identityFault(parsed.data, pass) ?? termsFault(parsed.data, terms)
+  const fault = identityFault(parsed.data, pass) ?? contradictionFault(parsed.data) ?? termsFault(parsed.data, terms)
   return fault ? { ok: false, error: fault } : { ok: true, output: parsed.data }
 }
 
@@ -89,6 +91,20 @@ function identityFault(output: WorkOutput, { originator, subagent, id }: PassKey
     if (output[field] === expected[field]) continue
     const details = { field, expected: expected[field], got: output[field] }
     return passError('E013', `The output's ${field} is ${output[field]}, not ${expected[field]}`, details)
+  }
+  return undefined
+}
+
+function contradictionFault({ artifacts }: WorkOutput): PassError | undefined {
+  for (const [index, artifact] of artifacts.entries()) {
+    if (artifact.type !== 'file_modification') continue
+    const why = contradictionIn(artifact)
+    if (why === undefined) continue
+    const path = `artifacts.${index}`
+    return passError('E021', `The output's ${path} (${oneLine(artifact.path, 200)}) contradicts itself: ${why}`, {
+      field: path,
+      issues: [why],
+    })
   }
   return undefined
 }

@@ -4,7 +4,7 @@ import { fileModificationArtifact } from '../artifacts.js'
 import { list, text } from '../bounded.js'
 import { workContext } from '../context.js'
 import { passError } from '../errors.js'
-import { inboxItem } from '../inbox.js'
+import { inboxItem, shownFile } from '../inbox.js'
 import { LIMITS } from '../limits.js'
 import { agentName, passId } from '../names.js'
 import { requestControl } from '../request.js'
@@ -84,8 +84,15 @@ export const decidePass = z.strictObject({
   item: z.enum(['dispatch', 'return', 'apply']).optional(),
   /** Numbers of the changes that are taken, of item `apply`; the others are rejected. */
   only: list(z.int().positive(), LIMITS.artifacts).optional(),
-  /** Of what was shown (`due.digest`): if something else waits by now, nothing is decided (412). */
+  /**
+   * Of what was shown: if something else waits by now, nothing is decided (412). To approve changes it is required, and it is the digest
+   * of the plan, which shows all of them; of other items it is `due.digest`.
+   */
   digest: text(LIMITS.word).optional(),
+  /** Also changes of binary content, which the plan cannot show. */
+  binary: z.boolean().optional(),
+  /** Also files with too many changes for a diff. */
+  whole: z.boolean().optional(),
 })
 export type DecidePass = z.infer<typeof decidePass>
 
@@ -103,6 +110,19 @@ export const decidedPass = z.object({
 })
 export type DecidedPass = z.infer<typeof decidedPass>
 
+export const planParameters = z.strictObject({
+  ...parties,
+  /** Numbers of the changes that would be taken, by commas; absent: all. */
+  only: z
+    .string()
+    .regex(/^[1-9]\d{0,5}(,[1-9]\d{0,5}){0,9999}$/)
+    .optional(),
+  /** `true`: files with too many changes for a diff are shown as all old lines removed and all new lines added. */
+  whole: flag.optional(),
+})
+
+export type PlanParameters = z.infer<typeof planParameters>
+
 /** What may be applied of an output. The files are where its originator is; the changes are written there, by it or by `passover apply`. */
 export const applyPlan = z.object({
   id: z.string(),
@@ -111,6 +131,10 @@ export const applyPlan = z.object({
   may_apply: z.boolean(),
   why_not: z.string().optional(),
   decision: answeredDecision.optional(),
+  /** Names exactly what `files` shows: the stored return and the changes taken from it. An approval of changes gives it. */
+  digest: z.string(),
+  /** What the changes do to each file in all, with diffs and warnings; of those in the decision or in `only`, else of all. */
+  files: z.array(shownFile),
   changes: z.array(
     z.object({
       number: z.int().positive(),

@@ -1,5 +1,6 @@
 import { type Bus, decode, joinOutput, loadParts, type Stored } from '@passover/bus'
-import { acceptReturn, cut, lineChanges, modificationsIn, type NumberedModification, outputIn } from '@passover/core'
+import { acceptReturn, cut, modificationsIn, type NumberedModification, outputIn } from '@passover/core'
+import { showProposals } from '@passover/core/changes'
 import {
   type CameBack,
   HEADER,
@@ -16,6 +17,8 @@ const MAX_SUMMARY = 2_000
 const MAX_MESSAGE = 500
 const MAX_FINDINGS = 10
 const MAX_MODIFICATIONS = 500
+/** Line edits that are searched for in all changes of an answer: the service waits for it, some 0.2 s at most. */
+const MAX_EDITS = 2_000
 /** Of artifacts that travel apart, for one answer. */
 const MAX_PART_BYTES = 16 * 1024 * 1024
 const SEVERITIES = ['error', 'warning', 'info'] as const
@@ -32,7 +35,7 @@ export async function cameBack(bus: Bus, key: PassKey, returned: Stored): Promis
     ...(summary.decision === undefined ? {} : { decision: summary.decision }),
     ...(said ? { summary: cut(said, MAX_SUMMARY) } : {}),
     findings: findingsOf(output),
-    modifications: changes.slice(0, MAX_MODIFICATIONS).map(shown),
+    modifications: shownChanges(changes.slice(0, MAX_MODIFICATIONS)),
     ...(changes.length > MAX_MODIFICATIONS ? { modifications_left_out: changes.length - MAX_MODIFICATIONS } : {}),
   }
 }
@@ -56,9 +59,14 @@ async function joinedOutput(bus: Bus, output: Json, parts: Part[]): Promise<Json
   }
 }
 
-function shown({ number, digest, modification }: NumberedModification): ShownModification {
-  const { path, operation = 'modify', old_content, new_content, reason, confidence } = modification
-  return { number, path, operation, ...lineChanges(old_content, new_content), reason: cut(reason, MAX_MESSAGE), confidence, digest }
+function shownChanges(changes: readonly NumberedModification[]): ShownModification[] {
+  const files = showProposals(changes, { edits: MAX_EDITS })
+  return changes.map(({ number, digest, modification }, index) => {
+    const { path, operation = 'modify', reason, confidence } = modification
+    const { added = 0, removed = 0, omitted, warnings = [] } = files[index] ?? {}
+    const doubts = { ...(omitted && { omitted }), ...(warnings.length > 0 && { warnings }) }
+    return { number, path, operation, added, removed, reason: cut(reason, MAX_MESSAGE), confidence, digest, ...doubts }
+  })
 }
 
 function findingsOf({ artifacts, summary }: WorkOutput): CameBack['findings'] {

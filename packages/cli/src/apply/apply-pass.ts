@@ -1,33 +1,39 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
-import { chooseModifications, modificationsIn, type NumberedModification, type Tracing } from '@passover/core'
-import type { AnsweredDecision, AnsweredPass, WorkOutput } from '@passover/schemas'
+import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
+import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
 import {
+  type Accepts,
   type Applied,
   type ApplyHome,
   applyChosen,
+  interruptedSets,
   type Judged,
   judge,
   mayApply,
   mayNotBeApplied,
+  notShown,
   type Plan,
   planChosen,
+  recoverDirectory,
+  reviewable,
+  reviewDigest,
+  type Settled,
+  showTaken,
 } from '@passover/sdk'
 import { findPass, type PassRef, readResult, refuseOwn } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
 import { CliFailure, usage } from '../failure.js'
-import { renderApplied, renderPlan } from '../render/apply.js'
-import { unifiedDiff } from '../render/diff.js'
+import { renderApplied, renderInterrupted, renderPlan, renderSettled } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
 import { decideApplication } from './decide-application.js'
 
-export interface ApplyRequest extends PassRef {
+export interface ApplyRequest extends PassRef, Accepts {
   directory: string
   /** `1,3`: numbers among the output's modifications. */
   only?: string | undefined
   dryRun?: boolean | undefined
   yes?: boolean | undefined
-  binary?: boolean | undefined
   /** Where the span of the application goes. */
   tracing?: Tracing
 }
@@ -38,35 +44,63 @@ interface Ready {
   judged: Judged
   taken: readonly NumberedModification[]
   plan: Plan
+  /** What the taken changes do to each file in all. */
+  files: ShownFile[]
+  /** Names what is shown, as `passover approve --digest` takes it. */
+  digest: string
 }
 
 /**
- * Shows what a pass would change, asks, decides as the person where no decision stands, and applies exactly what was taken: all of it or
- * nothing. Exit 0: it is applied (now or before); 1: conflicts, or not agreed. CliFailure E042: undecided, and nobody to ask; E041, E013 (exit 6 where it was denied).
+ * Recovers what a killed process left in the directory, shows what a pass would change, asks, decides as the person where no decision
+ * stands, and applies exactly what was taken: all of it or nothing. With `--dry-run` nothing is changed, and nothing recovered.
+ *
+ * @returns 0: it is applied, now or before; 1: conflicts, or not agreed.
+ * @throws {CliFailure} E042: undecided and nobody to ask, or changes that no diff shows; E041, E013 (exit 6 where it was denied).
  */
 export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
-  const ready = await prepare(bus, given)
-  const document = { id: ready.pass.row.id, directory: given.directory, modifications: modificationsOf(ready) }
-  const stopped = ready.plan.items.some(({ verdict }) => verdict === 'conflict' || verdict === 'refused')
-  const view = { colors: terminal.colors, all: ready.judged.all }
-  if (given.dryRun || stopped) {
-    const doubt = given.dryRun ? { dry_run: true } : {}
-    terminal.show({ ...document, ...doubt, applied: [], rejected: rejectedOf(ready) }, () => renderPlan(ready.plan, view))
-    return stopped ? 1 : 0
-  }
-  if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready.plan, view))
-  const question = given.yes ? undefined : questionOf(ready, given.directory)
-  if (question && terminal.interactive && !(await agreed(question))) return 1
-  if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
-  const decision = await decisionOf(bus, ready)
   const { tracing, directory } = given
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, ...(tracing && { tracing }) }
   const home: ApplyHome = { deps, as: 'person', directory }
+  const settled = given.dryRun ? [] : await recoverDirectory(home)
+  const interrupted = given.dryRun ? await interruptedSets(directory) : []
+  for (const line of [...renderSettled(settled, terminal.noteColors), ...renderInterrupted(interrupted, terminal.noteColors)])
+    terminal.note(line)
+  const ready = await prepare(bus, given)
+  const { digest, files } = ready
+  const document = { id: ready.pass.row.id, directory, digest, modifications: modificationsOf(ready), files, settled }
+  const stopped = ready.plan.items.some(({ verdict }) => verdict === 'conflict' || verdict === 'refused')
+  const view = { colors: terminal.colors, all: ready.judged.all }
+  if (given.dryRun || stopped) {
+    const doubt = given.dryRun ? { dry_run: true, interrupted } : {}
+    terminal.show({ ...document, ...doubt, applied: [], rejected: rejectedOf(ready) }, () => renderPlan(ready, { ...view, digest }))
+    return stopped ? 1 : 0
+  }
+  if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready, view))
+  if (!ready.judged.decision) refuseUnshown(ready, given)
+  const question = given.yes ? undefined : questionOf(ready, directory)
+  if (question && terminal.interactive && !(await agreed(question))) return 1
+  if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
+  const decision = await decisionOf(bus, ready)
   const { judged, taken } = ready
   const applied_by = decision.person
   const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
-  terminal.show({ ...document, decision: brief(decision), ...applied }, () => renderApplied(applied, { ...view, id: ready.pass.row.id }))
+  const done = { ...applied, settled: [...settled, ...newSettled(settled, applied.settled)] }
+  terminal.show({ ...document, decision: brief(decision), ...done }, () =>
+    renderApplied({ ...applied, settled: newSettled(settled, applied.settled) }, { ...view, id: ready.pass.row.id }),
+  )
   return exitOf(applied)
+}
+
+/** Files that somebody changed are reported by every recovery: here once. */
+function newSettled(before: readonly Settled[], after: readonly Settled[]): Settled[] {
+  const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
+  return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
+}
+
+/** To apply is to approve, and nobody approves what was not shown. */
+function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
+  const hidden = notShown(files, accepts)
+  if (hidden) throw usage(hidden.why, `approve and apply it anyway: passover apply ${pass.row.id} --${hidden.flag}`)
 }
 
 /** What a person says yes to: to writing, to deciding, or to both. Undefined: neither is left to do. */
@@ -91,13 +125,15 @@ async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
   const output = await outputOf(bus, pass)
   const data = pass.return?.data ?? new Uint8Array()
   const judged = judge(pass, { data }, output)
+  if (!reviewable(output.artifacts)) throw new CliFailure('E021', `the changes of ${pass.row.id} cannot be read`)
   const never = mayNotBeApplied(judged)
   if (never) throw new CliFailure('E013', `${pass.row.id}: ${never.message}`, releaseHint(pass))
   const only = numbersIn(given.only, judged.all)
   const taken = judged.decision ? decidedOn(judged, only) : judged.all.filter(({ number }) => !only || only.includes(number))
   if (judged.all.length === 0)
     throw new CliFailure('E041', `${pass.row.id} proposes no changes to files`, { hint: `passover show ${pass.row.id}` })
-  return { pass, judged, taken, plan: await planChosen(given.directory, { taken, binary: given.binary ?? false }) }
+  const plan = await planChosen(given.directory, { taken, binary: given.binary ?? false })
+  return { pass, judged, taken, plan, files: showTaken(taken, plan, { whole: given.whole }), digest: reviewDigest(sha256(data), taken) }
 }
 
 async function outputOf(bus: Bus, pass: AnsweredPass): Promise<WorkOutput> {
@@ -142,12 +178,11 @@ function rejectedOf({ judged, taken }: Ready): string[] {
   return judged.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
 }
 
-/** Every modification with what would become of it, for --json. */
+/** Every modification with what would become of it, for --json. Their diffs are told by file. */
 function modificationsOf({ judged, plan }: Ready): object[] {
-  return modificationsIn({ artifacts: judged.all.map(({ modification }) => modification) }).map(({ number, digest, modification }) => {
+  return judged.all.map(({ number, digest, modification: { path, operation = 'modify' } }) => {
     const planned = plan.items.find((item) => item.number === number)
-    const { path, operation = 'modify' } = modification
-    return { ...(planned ?? { number, digest, path, operation, verdict: 'rejected' }), diff: unifiedDiff(modification) }
+    return planned ?? { number, digest, path, operation, verdict: 'rejected' }
   })
 }
 

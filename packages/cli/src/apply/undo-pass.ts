@@ -1,9 +1,10 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { appliedSets, undoApplied } from '@passover/sdk'
+import { visible } from '@passover/core/text'
+import { appliedSets, interruptedSets, undoApplied } from '@passover/sdk'
 import { agreed } from '../agreed.js'
 import { CliFailure } from '../failure.js'
-import { renderUndone } from '../render/apply.js'
+import { renderInterrupted, renderUndone } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
 import { count, shellWord } from '../text.js'
 
@@ -37,14 +38,26 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
 
 async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<number> {
   const { directory } = given
-  const sets = await appliedSets(directory, given.id)
-  const id = sets[0]?.id ?? given.id
-  const paths = [...new Set(sets.flatMap(({ intent }) => intent?.files.map(({ path }) => path) ?? []))]
+  const half = (await interruptedSets(directory)).filter((set) => set.id.startsWith(given.id) && set.kind === 'apply')
+  const applied = await appliedSets(directory, given.id).catch((error: unknown) => {
+    const isNothing = error instanceof PassOverError && error.code === 'E041' && error.context?.undone_by === undefined
+    // Only a recovery knows what is left of an interrupted application.
+    if (isNothing && (half.length > 0 || !given.dryRun)) return []
+    throw error
+  })
+  const id = applied[0]?.id ?? half[0]?.id ?? given.id
+  const written = half.flatMap((set) => set.written)
+  const paths = [...new Set([...written, ...applied.flatMap(({ intent }) => intent?.files.map(({ path }) => path) ?? [])])]
+  for (const line of renderInterrupted(half, terminal.noteColors)) terminal.note(line)
   if (given.dryRun) {
-    terminal.show({ id, directory, dry_run: true, would_undo: paths }, () => `Would put back ${paths.join(', ')}.`)
+    terminal.show(
+      { id, directory, dry_run: true, interrupted: half, would_undo: paths },
+      () => `Would put back ${paths.map((path) => visible(path)).join(', ')}.`,
+    )
     return 0
   }
-  if (!given.yes && terminal.interactive && !(await agreed(`Put back ${count(paths.length, 'file')} in ${directory}?`))) return 1
+  if (!given.yes && paths.length > 0 && terminal.interactive && !(await agreed(`Put back ${count(paths.length, 'file')} in ${directory}?`)))
+    return 1
   const home = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person' as const, directory }
   const undone = await undoApplied(home, { id, undone_by: bus.identity })
   terminal.show({ id, directory, ...undone }, () => renderUndone(undone, terminal.colors))

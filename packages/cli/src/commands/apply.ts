@@ -8,6 +8,7 @@ interface ApplyFlags {
   dryRun?: true
   yes?: true
   binary?: true
+  whole?: true
 }
 
 /** `passover apply <id>` */
@@ -20,7 +21,8 @@ export function applyCommand(): Command {
     .option('--to <agent>', 'of this subagent')
     .option('--dry-run', 'show what would be changed, and change nothing')
     .option('--yes', 'do not ask: what nobody decided about yet is approved (needed without a terminal)')
-    .option('--binary', 'also contents that are no text')
+    .option('--binary', 'also binary content, which cannot be shown')
+    .option('--whole', 'show all old and new lines of files with too many changes for a diff, and approve them')
     .addHelpText(
       'after',
       '\nChanges files below the working directory (--directory) only, and only where they are as the subagent saw them. Where no decision\n' +

@@ -8,15 +8,18 @@ interface DecideOptions {
   item?: 'dispatch' | 'return' | 'apply'
   only?: number[]
   yes?: true
+  digest?: string
+  binary?: true
+  whole?: true
 }
 
 /** `passover approve <id>` */
 export function approveCommand(): Command {
-  return decisionCommand('approve', 'say yes to what a pass waits for: its start, the release of its result, its changes').option(
-    '--only <numbers>',
-    'take only these changes, by the numbers that inbox and show print; the others are rejected',
-    numbers,
-  )
+  return decisionCommand('approve', 'say yes to what a pass waits for: its start, the release of its result, its changes')
+    .option('--only <numbers>', 'take only these changes, by the numbers that inbox and show print; the others are rejected', numbers)
+    .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; nobody is asked')
+    .option('--binary', 'also changes of binary content, which cannot be shown')
+    .option('--whole', 'also files with too many changes for a diff: all their old and new lines are shown')
 }
 
 /** `passover deny <id>` */
@@ -32,10 +35,10 @@ function decisionCommand(verdict: 'approve' | 'deny', description: string): Comm
     .option('--to <agent>', 'of this subagent')
     .addOption(new Option('--item <item>', 'only if this is what waits').choices(['dispatch', 'return', 'apply']))
     .option('--reason <text>', 'why; it stands in the audit trail')
-    .option('--yes', 'do not ask')
+    .option('--yes', 'do not ask; what is approved is printed on stderr')
     .addHelpText(
       'after',
-      `\nThe decision is stored under your name (--as) and bound to what was shown. Of two people one wins; the other sees who and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
+      `\nThe decision is stored under your name (--as) and bound to what was shown. Changes are\nshown whole before they are approved; without a terminal that needs --digest or --yes. Of two people one wins; the other sees who and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
     )
     .action(action<DecideOptions, [string]>((context, options, id) => run(context, { ...options, verdict, id })))
 }
@@ -52,9 +55,9 @@ async function run(context: Context, given: DecideOptions & { verdict: 'approve'
   const { decideDue } = await import('@passover/sdk/people')
   const { confirmDecision } = await import('../confirm-decision.js')
   await using bus = await connectPerson(context)
-  const { id, verdict, reason, from, to, item, only, yes } = given
-  const confirm = context.terminal.interactive && !yes ? confirmDecision(context, { verdict, only, now: () => bus.now() }) : undefined
-  const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason, item, only, confirm })
+  const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole } = given
+  const confirm = confirmDecision(context, { verdict, only, yes, digest, now: () => bus.now() })
+  const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, confirm })
   context.terminal.show(decided.document, () => decided.sentence)
   return decided.exit
 }

@@ -20,13 +20,23 @@ export function showCommand(): Command {
         const { connectPerson } = await import('../client.js')
         const { findPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/sdk/people')
         const { renderPass } = await import('../render/timeline.js')
+        const { warningsIn } = await import('../render/result.js')
         await using bus = await connectPerson(context)
         const pass = await findPass(bus, { id, ...options }, { history: true, due: true })
         const result = await readResult(bus, pass)
         const workers = waitsForWorker(pass.row) ? await workersFor(bus, pass.row.subagent) : undefined
         const { row, key, return: _return, history, below, ...rest } = { ...pass, decisions: allDecisions(pass) }
         context.terminal.show(
-          { ...row, key, ...rest, timeline: history ?? [], below: below ?? [], ...(workers === undefined ? {} : { workers }), ...result },
+          {
+            ...row,
+            key,
+            ...rest,
+            timeline: history ?? [],
+            below: below ?? [],
+            ...(workers === undefined ? {} : { workers }),
+            ...result,
+            ...warningsIn(result),
+          },
           () => renderPass(pass, result, { ...context.terminal, now: bus.now(), person: context.person }),
         )
         if (workers === 0 && context.terminal.mode === 'human') context.terminal.note(noWorkersText(pass.row.subagent))

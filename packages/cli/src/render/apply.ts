@@ -1,56 +1,98 @@
 import type { NumberedModification } from '@passover/core'
-import type { Applied, NotApplied, Plan, Planned, Sides, Undone } from '@passover/sdk'
+import { contentBytes, showFiles } from '@passover/core/changes'
+import { visible } from '@passover/core/text'
+import type { ShownFile } from '@passover/schemas'
+import type { Applied, Interrupted, NotApplied, Plan, Planned, Sides, Undone } from '@passover/sdk'
 import type { Terminal } from '../terminal.js'
-import { count, visible } from '../text.js'
-import { renderDiff } from './diff.js'
+import { count } from '../text.js'
+import { renderFile } from './diff.js'
 
 interface View {
   colors: Terminal['colors']
   all: readonly NumberedModification[]
 }
 
-/** What would become of each modification: its diff, or the three sides of its conflict. */
-export function renderPlan({ items }: Pick<Plan, 'items'>, view: View): string {
-  const { colors, all } = view
-  const blocks = all.map(({ number, modification }) => {
-    const item = items.find((one) => one.number === number)
-    const title = `${colors.bold(`${number}  ${visible(modification.path)}`)}  ${verdictOf(item, colors)}`
-    if (!item) return title
-    if (item.verdict === 'conflict') return `${title}\n${renderSides(item.path, item.sides, colors)}`
-    return `${title}\n${modification.encoding === 'base64' ? colors.dim('  (given as base64)') : renderDiff(modification, colors)}`
+interface Planning {
+  plan: Pick<Plan, 'items'>
+  /** What the taken changes do to each file in all. */
+  files: readonly ShownFile[]
+}
+
+/** Renders what would be written, file by file: total diff and warnings, or the three sides of a conflict; then what is rejected. */
+export function renderPlan({ plan: { items }, files }: Planning, view: View & { digest?: string }): string {
+  const { colors, all, digest } = view
+  const blocks = files.map((file) => {
+    const own = items.filter(({ number }) => file.numbers.includes(number))
+    const title = `${colors.bold(`${file.numbers.join(', ')}  ${visible(file.path)}`)}  ${verdicts(own, colors)}`
+    const sides = own.flatMap((item) => (item.verdict === 'conflict' ? [renderMeanwhile(item.path, item.sides, colors)] : []))
+    return [title, renderFile(file, colors), ...sides].join('\n')
   })
+  const rejected = all.filter(({ number }) => !items.some((item) => item.number === number))
+  blocks.push(
+    ...rejected.map(({ number, modification }) => `${colors.bold(`${number}  ${visible(modification.path)}`)}  ${colors.dim('rejected')}`),
+  )
   const stopped = items.filter(({ verdict }) => verdict === 'conflict' || verdict === 'refused').length
   if (stopped > 0) {
     const rest = items.length > stopped ? '; the others are applied with --only' : ''
     blocks.push(colors.red(`${count(stopped, 'change')} in the way, so nothing was written: a set is applied whole or not at all${rest}.`))
   }
+  if (digest !== undefined) blocks.push(colors.dim(`Digest of these changes: ${digest}`))
   return blocks.join('\n\n')
 }
 
-function verdictOf(item: Planned | undefined, colors: Terminal['colors']): string {
-  if (!item) return colors.dim('rejected')
+/** Renders what an approval takes, as the subagent saw the files: for a person who is not where they are. */
+export function renderReview(files: readonly ShownFile[], { colors, all }: View): string {
+  const taken = files.flatMap(({ numbers }) => numbers)
+  const blocks = files.map((file) => {
+    const title = `${colors.bold(`${file.numbers.join(', ')}  ${visible(file.path)}`)}  ${colors.green(file.operation)}`
+    return `${title}\n${renderFile(file, colors)}`
+  })
+  const rejected = all.filter(({ number }) => !taken.includes(number))
+  blocks.push(
+    ...rejected.map(({ number, modification }) => `${colors.bold(`${number}  ${visible(modification.path)}`)}  ${colors.dim('rejected')}`),
+  )
+  return blocks.join('\n\n')
+}
+
+/** The verdicts of a file's changes, each once. */
+function verdicts(items: readonly Planned[], colors: Terminal['colors']): string {
+  return [...new Set(items.map((item) => verdictOf(item, colors)))].join(', ')
+}
+
+function verdictOf(item: Planned, colors: Terminal['colors']): string {
   if (item.verdict === 'ready') return colors.green(item.operation)
   if (item.verdict === 'already') return colors.dim('as proposed already')
   return colors.red(`${item.verdict === 'conflict' ? 'conflict' : 'refused'}: ${visible(item.why)}`)
 }
 
-/** What was proposed, and what happened to the file meanwhile. */
-function renderSides(path: string, { old_content, current, new_content, encoding }: Sides, colors: Terminal['colors']): string {
-  if (encoding === 'base64') return colors.dim('  (binary)')
-  const proposed = renderDiff({ path, old_content, new_content }, colors)
-  const meanwhile =
-    current === undefined ? colors.dim('(it is not there)') : renderDiff({ path, old_content, new_content: current }, colors)
-  return `${colors.dim('What is proposed:')}\n${proposed}\n${colors.dim('What was changed since the subagent saw it:')}\n${meanwhile}`
+/** What happened to the file since the subagent saw it. */
+function renderMeanwhile(path: string, { old_content, current, encoding }: Sides, colors: Terminal['colors']): string {
+  const title = colors.dim('What was changed since the subagent saw it:')
+  if (current === undefined) return `${title}\n${colors.dim('(it is not there)')}`
+  const side = (content: string) => ({ bytes: contentBytes(content, { encoding }) })
+  const shown = showFiles([{ path, numbers: [], reasons: [], before: side(old_content), after: side(current) }])
+  return [title, ...shown.map((file) => renderFile({ ...file, warnings: [] }, colors))].join('\n')
 }
 
-function renderSettled(settled: Applied['settled'], colors: Terminal['colors']): string[] {
+/** What a killed process had left in the directory, and how it was recovered. */
+export function renderSettled(settled: Applied['settled'], colors: Terminal['colors']): string[] {
   return settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`)
 }
 
-function saySettled({ id, kind, outcome, left = [] }: Applied['settled'][number]): string {
+/** What a killed process left in the directory and nobody has recovered yet. */
+export function renderInterrupted(found: readonly Interrupted[], colors: Terminal['colors']): string[] {
+  return found.map(({ id, kind, written, total }) => {
+    const what = kind === 'undo' ? 'an undo' : 'an application'
+    const then = 'the next apply or undo here recovers it first'
+    return `${colors.yellow('!')} ${what} of ${visible(id)} was interrupted: ${written.length} of ${count(total, 'file')} written; ${then}`
+  })
+}
+
+function saySettled({ id, kind, outcome, restored = [], left = [] }: Applied['settled'][number]): string {
   if (outcome === 'ignored') return `.passover/apply has a record of ${visible(id)} that you did not make here: it is ignored (delete it)`
   const what = kind === 'undo' ? 'an undo' : 'an application'
-  const sentence = `${what} of ${id} had been interrupted and was ${outcome === 'finished' ? 'finished' : 'put back'}`
+  const rolledBack = restored.length > 0 ? `put back (${count(restored.length, 'file')})` : 'put back'
+  const sentence = `${what} of ${visible(id)} had been interrupted and was ${outcome === 'finished' ? 'finished' : rolledBack}`
   if (left.length === 0) return sentence
   const files = left.map(({ path, kept }) =>
     kept === undefined
@@ -78,11 +120,11 @@ export function renderApplied(applied: Applied, view: View & { id: string }): st
 
 function renderConflict({ path, kind, why, sides }: NotApplied, colors: Terminal['colors']): string {
   const title = `${colors.red('✗')} ${visible(path)} ${kind}: ${visible(why)}`
-  return sides ? `${title}\n${renderSides(path, sides, colors)}` : title
+  return sides ? `${title}\n${renderMeanwhile(path, sides, colors)}` : title
 }
 
 function sentenceOf({ applied, conflicts, applied_by }: Applied, id: string): string {
-  if (conflicts.length > 0) return 'Nothing was written.'
+  if (conflicts.length > 0) return 'Nothing was applied.'
   if (applied.length === 0) return 'There is nothing to do.'
   return `Applied ${count(applied.length, 'change')}, approved by ${applied_by}. Put back: passover undo ${id}`
 }
@@ -94,7 +136,7 @@ export function renderUndone({ undone, conflicts, recorded, settled }: Undone, c
     ...undone.map((path) => `${colors.green('✓')} ${visible(path)} is as it was`),
     ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${visible(path)}: ${visible(why)}`),
   ]
-  if (conflicts.length > 0) lines.push('What was changed since is not put back, nor what was applied together with it.')
+  if (conflicts.length > 0) lines.push('Files without ✓ stay as they are.')
   if (!recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
   return lines.join('\n')
 }

@@ -83,14 +83,37 @@ function changeLines({ returned }: InboxItem, { colors }: View): string[] {
   const { modifications, modifications_left_out = 0 } = returned
   const lines = modifications.slice(0, CHANGES_SHOWN).map((one) => `    ${changeLine(one, colors)}`)
   const more = modifications.length - lines.length + modifications_left_out
-  return more > 0 ? [...lines, `    … and ${more} more`] : lines
+  if (more === 0) return lines
+  const warned = modifications.slice(CHANGES_SHOWN).filter(({ warnings = [] }) => warnings.length > 0).length
+  const warnings = warned > 0 ? colors.yellow(`, ${warned} of them with warnings`) : ''
+  return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks`]
 }
 
-/** `2. src/a.ts  +2 -1  why (confidence high)` */
-export function changeLine(change: ShownModification, colors: Terminal['colors']): string {
-  const { number, path, operation, added, removed, reason, confidence } = change
+/** `2. src/a.ts  +2 -1  why (confidence high)`, and its warnings below. */
+function changeLine(change: ShownModification, colors: Terminal['colors']): string {
+  return `${change.number}. ${changeText(change, colors, '      ')}`
+}
+
+interface ChangeTold {
+  path: string
+  reason: string
+  confidence: string
+  operation?: ShownModification['operation'] | undefined
+  added?: number | undefined
+  removed?: number | undefined
+  omitted?: ShownModification['omitted']
+  warnings?: ShownModification['warnings']
+}
+
+/** One change in a line: path, lines, reason; each warning in a line of its own. */
+export function changeText(change: ChangeTold, colors: Terminal['colors'], by = '    '): string {
+  const { path, operation = 'modify', added = 0, removed = 0, reason, confidence, omitted, warnings = [] } = change
   const how = operation === 'modify' ? '' : `  ${operation}`
-  return `${number}. ${oneLine(path)}${how}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(reason)} (confidence ${oneLine(confidence)})`
+  const lines = omitted
+    ? colors.yellow(omitted === 'binary' ? 'binary' : 'too many changes to count')
+    : `${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}`
+  const told = `${oneLine(path)}${how}  ${lines}  ${oneLine(reason)} (confidence ${oneLine(confidence)})`
+  return [told, ...warnings.map(({ message }) => `${by}${colors.yellow(`! ${oneLine(message)}`)}`)].join('\n')
 }
 
 /** Exactly what to type; the item is named, so that it is no other one's by the time it is typed. */

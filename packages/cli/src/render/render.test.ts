@@ -2,7 +2,6 @@ import type { AnsweredPass, PassRow } from '@passover/schemas'
 import { type PassResult, standing } from '@passover/sdk/people'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import { renderDiff, unifiedDiff } from './diff.js'
 import { renderOutput, renderResult } from './result.js'
 import { colorOf, renderRows } from './rows.js'
 import { renderPass, renderTimeline, sayEntry } from './timeline.js'
@@ -225,15 +224,5 @@ describe('every kind of entry and artifact', () => {
   it('is coloured where it may be', () => {
     const bright = picocolors.createColors(true)
     for (const status of ['refused', 'held', 'requested', 'processed']) expect(colorOf({ status }, bright)('x')).not.toBe('x')
-    expect(renderDiff({ path: 'a', old_content: 'x\n', new_content: 'y\n' }, bright)).toContain('\u001b[32m+y')
-    expect(unifiedDiff({ path: 'a', old_content: 'x\n', new_content: '', operation: 'delete' })).toContain('+++ /dev/null')
-  })
-})
-
-describe('a diff', () => {
-  it('is one that git applies', () => {
-    const diff = unifiedDiff({ path: 'src/a.ts', old_content: 'one\ntwo\n', new_content: 'one\nthree\n' })
-    expect(diff).toBe('--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n')
-    expect(unifiedDiff({ path: 'n', old_content: '', new_content: 'x\n', operation: 'create' })).toContain('--- /dev/null')
   })
 })

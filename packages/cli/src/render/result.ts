@@ -1,9 +1,11 @@
-import type { DecisionArtifact, MessageArtifact, PassError, WorkArtifact, WorkOutput } from '@passover/schemas'
+import { showProposals } from '@passover/core/changes'
+import type { DecisionArtifact, MessageArtifact, PassError, ShownFile, WorkArtifact, WorkOutput } from '@passover/schemas'
+import { reviewable } from '@passover/sdk'
 import type { PassResult } from '@passover/sdk/people'
 import { duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
 import { count, cut, indentRest, oneLine, visible, visibleLines } from '../text.js'
-import { unifiedDiff } from './diff.js'
+import { changeText } from './inbox.js'
 
 /** `as` originator: told what was said to it alone, too. */
 type View = Pick<Terminal, 'colors'> & { as?: 'originator' }
@@ -64,11 +66,11 @@ function looseFindings(output: Partial<WorkOutput>): string[] {
 }
 
 function renderArtifacts(artifacts: WorkArtifact[], view: View): string[] {
-  let changes = 0
-  return artifacts.map((artifact) => {
-    if (artifact.type === 'file_modification') changes += 1
-    return `  ${renderArtifact(artifact, view, changes)}`
-  })
+  const changes = showProposals(reviewable(artifacts) ?? [])
+  let next = 0
+  return artifacts.map(
+    (artifact) => `  ${renderArtifact(artifact, view, artifact.type === 'file_modification' ? changes[next++] : undefined)}`,
+  )
 }
 
 /** What was said to the originator alone is no other's to read here; that there is something is no secret. */
@@ -77,8 +79,8 @@ function renderMessage({ content, visibility }: MessageArtifact, { colors, as }:
   return oneLine(content)
 }
 
-/** `number`: of a change, as `--only` of apply and approve takes it. */
-function renderArtifact(artifact: WorkArtifact, view: View, number: number): string {
+/** `change`: what a file modification does, with its number as `--only` of apply and approve takes it. */
+function renderArtifact(artifact: WorkArtifact, view: View, change: ShownFile | undefined): string {
   const { colors } = view
   switch (artifact.type) {
     case 'finding': {
@@ -90,10 +92,8 @@ function renderArtifact(artifact: WorkArtifact, view: View, number: number): str
       const fix = artifact.suggested_fix ? `\n    ${colors.dim('fix:')} ${oneLine(artifact.suggested_fix)}` : ''
       return `${color(artifact.severity)}  ${place}${oneLine(artifact.message)}  ${colors.dim(oneLine(artifact.category))}${fix}`
     }
-    case 'file_modification': {
-      const { added, removed } = changedLines(artifact)
-      return `${colors.cyan(`change ${number}`)}  ${visible(artifact.path)}  ${colors.green(`+${added}`)} ${colors.red(`-${removed}`)}  ${oneLine(artifact.reason)} (confidence ${artifact.confidence})`
-    }
+    case 'file_modification':
+      return `${colors.cyan(`change ${change?.numbers[0]}`)}  ${changeText({ ...artifact, ...change }, colors)}`
     case 'decision':
       return `${colors.cyan('decided')}  ${oneLine(artifact.question)} ${colors.bold(artifact.answer)}: ${oneLine(artifact.reasoning)}${consideredOf(artifact)}`
     case 'message':
@@ -107,7 +107,11 @@ function consideredOf({ alternatives_considered = [] }: DecisionArtifact): strin
   return alternatives_considered.length === 0 ? '' : ` (considered: ${alternatives_considered.map((one) => oneLine(one)).join('; ')})`
 }
 
-function changedLines(change: Parameters<typeof unifiedDiff>[0]): { added: number; removed: number } {
-  const lines = unifiedDiff(change).split('\n').slice(2)
-  return { added: lines.filter((line) => line.startsWith('+')).length, removed: lines.filter((line) => line.startsWith('-')).length }
+/** Of a result with changes to files, for --json: what an approver has to know of each change. Contents stay true values. */
+export function warningsIn(result: PassResult | undefined): { warnings?: object[] } {
+  const changes = result && 'output' in result ? reviewable(result.output.artifacts ?? []) : undefined
+  const warned = showProposals(changes ?? []).flatMap(({ numbers, path, warnings }) =>
+    warnings.map((one) => ({ number: numbers[0], path, ...one })),
+  )
+  return warned.length > 0 ? { warnings: warned } : {}
 }

@@ -7,7 +7,7 @@ import { sayLeft } from './left.js'
 import { lockDirectory } from './lock.js'
 import { type Plan, type Planned, pathsOf, planChanges, type Sides } from './plan.js'
 import { runSet, type SetDone } from './set.js'
-import { type ApplyHome, type Settled, settleDirectory, tellSet } from './settle.js'
+import { type ApplyHome, recoverDirectory, type Settled, settleDirectory, tellSet } from './settle.js'
 import { readView } from './view.js'
 
 /** Which modifications of a pass are applied, and in whose name. */
@@ -64,7 +64,7 @@ export function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
 }
 
 async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
-  if (todo.taken.length === 0) return report(todo, { items: [], changes: [] }, [])
+  if (todo.taken.length === 0) return report(todo, { items: [] }, await recoverDirectory(home))
   const entered = await enter(home).catch((error: unknown) => refuseAll(todo, error))
   if ('conflicts' in entered) return entered
   await using own = entered.folder
@@ -103,7 +103,7 @@ async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: 
   return { ...planned, applied, held_back: [], applied_at: at, recorded }
 }
 
-function report({ all, taken, applied_by }: ToApply, { items }: Plan, settled: Settled[]): Applied {
+function report({ all, taken, applied_by }: ToApply, { items }: Pick<Plan, 'items'>, settled: Settled[]): Applied {
   const names = new Set(taken.map(({ number }) => number))
   return {
     applied: [],
@@ -143,5 +143,5 @@ function refuseAll(todo: ToApply, error: unknown): Applied {
   const code = codeOf(error)
   const why = coded ? error.message : code.startsWith('E') ? `nothing can be written into the directory (${code})` : String(error)
   const conflicts = todo.taken.map(({ number, modification }) => ({ number, path: modification.path, kind: 'refused' as const, why }))
-  return { ...report(todo, { items: [], changes: [] }, []), conflicts }
+  return { ...report(todo, { items: [] }, []), conflicts }
 }

@@ -5,7 +5,7 @@ import type { FoundReturn } from '../look.js'
 import { openReturn } from '../open-return.js'
 import { applyDecision, type Judged, mayApply } from './allow.js'
 import { type Applied, applyChosen, type ToApply } from './apply-chosen.js'
-import type { ApplyHome } from './settle.js'
+import { type ApplyHome, recoverDirectory } from './settle.js'
 
 export interface ApplyOptions {
   /** Nothing is written outside (default: the agent's directory). */
@@ -38,11 +38,16 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   const about = typeof given === 'string' ? { id: given, subagent: options.subagent } : { id: given.work_id, subagent: given.subagent_id }
   const { judged, output } = await judgedPass(home, about)
   const allowed = mayApply(judged, options.only)
-  if (!allowed.ok) throw allowed.error
+  const there = { ...home, directory: options.directory ?? home.directory }
+  if (!allowed.ok) {
+    // A refusal too leaves no file half applied.
+    await recoverDirectory(there)
+    throw allowed.error
+  }
   await deps.faults?.at('apply:after-decision', judged.key)
   const applied_by = allowed.by ?? options.applied_by ?? name
   const todo: ToApply = { key: judged.key, all: judged.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
-  const applied = await applyChosen({ ...home, directory: options.directory ?? home.directory }, todo)
+  const applied = await applyChosen(there, todo)
   for (const one of typeof given === 'string' ? [output] : [output, given]) noteApplied(one, applied)
   return applied
 }

@@ -1,7 +1,8 @@
-import type { NumberedModification } from '@passover/core'
+import { contradictionIn, type NumberedModification } from '@passover/core'
+import { contentBytes } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
 import { caseTwins, judgePath } from './paths.js'
-import { bytesOf, inFormOf, isBinary, sameContent, textOf } from './text.js'
+import { inFormOf, isBinary, sameContent, textOf } from './text.js'
 
 /** A file as it is found. */
 export type FileState =
@@ -44,6 +45,8 @@ export interface Plan {
   items: Planned[]
   /** Empty unless every item is ready or done already: a set is applied whole or not at all. */
   changes: Change[]
+  /** What the ready items do to each file in all, also where other items stop the set. */
+  effects: Change[]
 }
 
 export interface PlanOptions {
@@ -70,7 +73,8 @@ export function planChanges(chosen: readonly NumberedModification[], view: Reado
   const now = new Map(view)
   const items = chosen.map((one) => planOne(one, { set, now, options }))
   const whole = items.every(({ verdict }) => verdict === 'ready' || verdict === 'already')
-  return { items, changes: whole ? changesBetween(view, now) : [] }
+  const effects = changesBetween(view, now)
+  return { items, changes: whole ? effects : [], effects }
 }
 
 interface Around {
@@ -88,6 +92,8 @@ function planOne({ number, digest, modification }: NumberedModification, around:
   const about = { number, digest, path, operation }
   const why = judged.ok ? objection(path, modification, around) : judged.why
   if (why !== undefined) return { ...about, verdict: 'refused', why }
+  const contradiction = contradictionIn(modification)
+  if (contradiction !== undefined) return { ...about, verdict: 'refused', why: contradiction }
   if (state.kind === 'refused') return { ...about, verdict: 'refused', why: state.why }
   const next = after(operation, modification, state)
   if ('why' in next) return { ...about, verdict: 'conflict', why: next.why, sides: sidesOf(modification, state) }
@@ -111,7 +117,7 @@ function objection(path: string, modification: FileModificationArtifact, { set, 
   }
   if (options.binary) return undefined
   const state = now.get(path)
-  const contents = [bytesOf(modification.old_content, modification), bytesOf(modification.new_content, modification)]
+  const contents = [contentBytes(modification.old_content, modification), contentBytes(modification.new_content, modification)]
   if (state?.kind === 'file') contents.push(state.bytes)
   return contents.some(isBinary) ? 'it is binary, and those are applied only on request' : undefined
 }
@@ -123,7 +129,7 @@ function after(
   modification: FileModificationArtifact,
   state: Readable,
 ): { state: Readable } | { why: string } {
-  const [old, content] = [bytesOf(modification.old_content, modification), bytesOf(modification.new_content, modification)]
+  const [old, content] = [contentBytes(modification.old_content, modification), contentBytes(modification.new_content, modification)]
   if (state.kind === 'absent') {
     if (operation === 'create') return { state: { kind: 'file', bytes: content, mode: undefined } }
     return operation === 'delete' ? { state } : { why: 'it does not exist' }
@@ -159,7 +165,7 @@ function sidesOf({ old_content, new_content, encoding }: FileModificationArtifac
   if (state.kind === 'absent') return { old_content, new_content, encoding: encoding ?? 'utf8' }
   const text = encoding === 'base64' ? undefined : textOf(state.bytes)
   if (text !== undefined) return { old_content, current: text, new_content, encoding: 'utf8' }
-  const written = (content: string) => bytesOf(content, { encoding }).toString('base64')
+  const written = (content: string) => contentBytes(content, { encoding }).toString('base64')
   return {
     old_content: written(old_content),
     current: state.bytes.toString('base64'),

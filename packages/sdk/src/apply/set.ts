@@ -51,31 +51,55 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
     await deps.faults?.at('apply:after-files', key)
     return { ok: true, set: await markApplied(directory, set) }
   } catch (error) {
-    const left = await rollBack(directory, set, { intent, swapped })
+    const { left } = await rollBack(directory, set, { intent, swapped }).catch((failed: unknown) => unfinished(directory, set, failed))
     if (!(error instanceof NotSwapped)) throw error
     return { ok: false, path: fileOf(intent, error.path), kind: error.kind, why: error.message, left }
   }
 }
 
-/**
- * Brings a set to its end that a killed process left: it counts as applied when every file is in place, and is put back else.
- * `whole` undefined: it was put back but for what is `left`, or had changed nothing.
- */
-export async function settleSet(directory: string, set: StoredSet): Promise<{ whole: StoredSet | undefined; left: Left[] }> {
+/** How an interrupted set ended. `whole` undefined: it was rolled back, or had changed nothing. */
+export interface SetEnd {
+  whole: StoredSet | undefined
+  /** Paths whose earlier content is there again. */
+  restored: string[]
+  left: Left[]
+}
+
+/** Finishes a set that a killed process left: it counts as applied when every file is in place, and is rolled back otherwise. */
+export async function settleSet(directory: string, set: StoredSet): Promise<SetEnd> {
   const { intent } = set
   if (!intent) {
     await removeSet(directory, set)
-    return { whole: undefined, left: [] }
+    return { whole: undefined, restored: [], left: [] }
   }
-  if (set.applied) return { whole: set, left: [] }
-  if (set.left) return { whole: undefined, left: await stillLeft(directory, set) }
+  if (set.applied) return { whole: set, restored: [], left: [] }
+  if (set.left) return { whole: undefined, restored: [], left: await stillLeft(directory, set) }
   const states = await Promise.all(intent.files.map((file) => stateOf(directory, file)))
   if (states.length > 0 && states.every((state) => state === 'after')) {
     await unstageAll(directory, intent)
-    return { whole: await markApplied(directory, set), left: [] }
+    return { whole: await markApplied(directory, set), restored: [], left: [] }
   }
   // How far it came is not known.
-  return { whole: undefined, left: await rollBack(directory, set, { intent, swapped: intent.files.length }) }
+  return { whole: undefined, ...(await rollBack(directory, set, { intent, swapped: intent.files.length })) }
+}
+
+/** Which files of a set have their new content now. */
+export async function writtenFiles(directory: string, { intent }: StoredSet): Promise<{ written: string[]; total: number }> {
+  const files = intent?.files ?? []
+  const states = await Promise.all(files.map((file) => stateOf(directory, file)))
+  return { written: files.flatMap(({ path }, index) => (states[index] === 'after' ? [path] : [])), total: files.length }
+}
+
+/** Says what is in the files of a set that could be neither finished nor rolled back now. */
+export async function unfinished(directory: string, set: StoredSet, error: unknown): Promise<never> {
+  const { written, total } = await writtenFiles(directory, set)
+  const why = error instanceof Error ? error.message : String(error)
+  const what = set.intent?.kind === 'undo' ? 'an undo' : 'an application'
+  throw new PassOverError(
+    'E014',
+    `${what} of ${set.id} stopped with ${written.length} of ${total} files written, and cannot be rolled back now (${why}); the next apply or undo in ${directory} tries again`,
+    { id: set.id, written },
+  )
 }
 
 /** The bytes that stood in a file before a set. */
@@ -148,23 +172,32 @@ async function markApplied(directory: string, set: StoredSet): Promise<StoredSet
 }
 
 /**
- * Puts back what the set changed and nobody changed after it. Gives what was left alone; of the first `swapped` files, whose old content
- * this set may have taken away, that is kept.
+ * Restores what the set changed and nobody changed after it. Of the files that are left alone, the old content of the first `swapped`
+ * is kept: this set may have replaced it.
  */
-async function rollBack(directory: string, set: StoredSet, { intent, swapped }: { intent: Intent; swapped: number }): Promise<Left[]> {
+async function rollBack(
+  directory: string,
+  set: StoredSet,
+  { intent, swapped }: { intent: Intent; swapped: number },
+): Promise<Pick<SetEnd, 'restored' | 'left'>> {
   const left: number[] = []
+  const restored: string[] = []
   await unstageAll(directory, intent)
   for (const [index, file] of intent.files.entries()) {
     const state = await stateOf(directory, file)
     if (state === 'before') continue
     const back = state === 'after' && (await putBack(directory, set, { intent, index }))
-    if (!back) left.push(index)
+    if (back) restored.push(file.path)
+    else left.push(index)
   }
   await unstageAll(directory, intent)
   await removeFolders(directory, intent.made)
   const lost = left.filter((index) => index < swapped)
   const kept = await forgetBut(directory, set, lost)
-  return left.map((index) => ({ path: intent.files[index]?.path ?? '', ...(kept.has(index) && { kept: kept.get(index) }) }))
+  return {
+    restored,
+    left: left.map((index) => ({ path: intent.files[index]?.path ?? '', ...(kept.has(index) && { kept: kept.get(index) }) })),
+  }
 }
 
 /** False: somebody else wrote there just now. Throws NotSwapped when it cannot be written: the set stays to be settled later. */

@@ -1,13 +1,13 @@
 import { encode } from '@passover/bus'
-import { PassOverError } from '@passover/core'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { publishPlain } from '../publish-request.js'
 import { storedTrace } from './apply-trace.js'
 import type { Folder } from './folder.js'
-import { listSets, markSet, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
+import { listSets, markSet, openHome, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
 import type { Left } from './left.js'
-import { settleSet } from './set.js'
+import { lockDirectory } from './lock.js'
+import { type SetEnd, settleSet, unfinished, writtenFiles } from './set.js'
 
 /** Where changes are made, and as whom they are told. */
 export interface ApplyHome {
@@ -24,6 +24,8 @@ export interface Settled {
   kind: 'apply' | 'undo'
   /** `ignored`: this user did not write it for this directory, whoever did. */
   outcome: 'finished' | 'put_back' | 'ignored'
+  /** Files whose earlier content was restored. */
+  restored?: string[]
   /** Files that were not put back. They are told each time for as long as what stood in them is kept. */
   left?: Left[]
 }
@@ -43,10 +45,10 @@ export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<
       settled.push({ id: set.id, kind: 'apply', outcome: 'ignored' })
       continue
     }
-    const { whole, left } = await settleOne(directory, set)
+    const { whole, restored, left } = await settleOne(directory, set)
     const isNews = !set.applied && (!set.left || left.length > 0)
-    if (set.intent && isNews)
-      settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? 'finished' : 'put_back', ...(left.length > 0 && { left }) })
+    const details = { ...(restored.length > 0 && { restored }), ...(left.length > 0 && { left }) }
+    if (set.intent && isNews) settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? 'finished' : 'put_back', ...details })
     if (!whole?.intent) continue
     if (!whole.told && mayTell(home, whole.intent.key)) await tellSet(home, whole)
     else if (whole.told) await tidy(home, whole)
@@ -54,15 +56,40 @@ export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<
   return settled
 }
 
-async function settleOne(directory: string, set: StoredSet): Promise<Awaited<ReturnType<typeof settleSet>>> {
+async function settleOne(directory: string, set: StoredSet): Promise<SetEnd> {
   try {
     return await settleSet(directory, set)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new PassOverError('E014', `an earlier change of ${set.id} was interrupted and cannot be settled in ${directory}: ${why}`, {
-      id: set.id,
-    })
+    return unfinished(directory, set, error)
   }
+}
+
+/** What a killed process left, as long as nobody has recovered it. */
+export interface Interrupted {
+  id: string
+  kind: 'apply' | 'undo'
+  /** Paths that have their new content now, of `total` files. */
+  written: string[]
+  total: number
+}
+
+/**
+ * Recovers what a killed process left in a directory, before anything is planned there: files that are half written would read as
+ * conflicts. Takes the lock only if there is something to recover, so that looking at a read-only directory works.
+ */
+export async function recoverDirectory(home: ApplyHome): Promise<Settled[]> {
+  await using folder = await openHome(home.directory, 'only_look')
+  if (!folder || !(await listSets(home.directory, folder)).some(({ applied }) => !applied)) return []
+  await using _lock = await lockDirectory(home.deps, folder)
+  return await settleDirectory(home, folder)
+}
+
+/** Lists what {@link recoverDirectory} would finish or roll back, and changes nothing. */
+export async function interruptedSets(directory: string): Promise<Interrupted[]> {
+  await using folder = await openHome(directory, 'only_look')
+  const sets = folder ? await listSets(directory, folder) : []
+  const open = sets.filter(({ intent, applied, left }) => intent && !applied && !left)
+  return Promise.all(open.map(async (set) => ({ id: set.id, kind: set.intent?.kind ?? 'apply', ...(await writtenFiles(directory, set)) })))
 }
 
 function mayTell({ as, deps }: ApplyHome, key: PassKey): boolean {

@@ -27,9 +27,13 @@ export async function appliedSets(directory: string, id: string): Promise<Stored
   return standing(sets, { directory, id })
 }
 
-function standing(sets: StoredSet[], { directory, id }: { directory: string; id: string }): StoredSet[] {
+function appliedIn(sets: StoredSet[], id: string): StoredSet[] {
   const gone = new Set(sets.flatMap(({ intent, applied }) => (intent?.kind === 'undo' && applied ? [intent.undoes] : [])))
-  const found = sets.filter((set) => set.id.startsWith(id) && set.intent?.kind === 'apply' && set.applied && !gone.has(set.nonce))
+  return sets.filter((set) => set.id.startsWith(id) && set.intent?.kind === 'apply' && set.applied && !gone.has(set.nonce))
+}
+
+function standing(sets: StoredSet[], { directory, id }: { directory: string; id: string }): StoredSet[] {
+  const found = appliedIn(sets, id)
   const ids = new Set(found.map(({ intent }) => intent && `${intent.key.id} (${intent.key.originator} → ${intent.key.subagent})`))
   if (ids.size === 0) throw nothingApplied(sets, { directory, id })
   if (ids.size > 1) throw new PassOverError('E042', `several passes begin with ${id}: ${[...ids].join(', ')}`, { id })
@@ -46,19 +50,31 @@ function nothingApplied(sets: StoredSet[], { directory, id }: { directory: strin
 }
 
 /**
- * Puts back what a pass changed in the directory, where every file still is as it was applied; the newest set first, each whole or not at
- * all. Recorded as an `applied` event that says `undone`. E041: there is nothing to undo, or somebody did already (`undone_by`).
+ * Restores what a pass changed in the directory, where every file still is as it was applied; the newest set first, each whole or not at
+ * all. Recorded as an `applied` event that says `undone`. An application that a killed process left half done is rolled back.
+ *
+ * @throws {PassOverError} E041: there is nothing to undo, or it was undone already (`undone_by`).
  */
 export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<Undone> {
   const { directory } = home
   await using folder = await openHome(directory, 'only_look')
   if (!folder) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
   await using _lock = await lockDirectory(home.deps, folder)
+  const earlier = await listSets(directory, folder)
   const settled = await settleDirectory(home, folder)
-  const sets = standing(await listSets(directory, folder), { directory, id })
-  const key = sets[0]?.intent?.key
-  if (!key) throw new Error('a set without its intent stands')
+  const now = await listSets(directory, folder)
+  const rolledBack = settled.filter((one) => one.id.startsWith(id) && one.outcome === 'put_back' && one.kind === 'apply')
+  const sets = rolledBack.length > 0 ? appliedIn(now, id) : standing(now, { directory, id })
+  const key = [...sets, ...earlier].find((set) => set.id.startsWith(id) && set.intent)?.intent?.key
+  if (!key) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
   const result: Undone = { key, undone: [], conflicts: [], recorded: true, settled }
+  for (const { restored = [], left = [] } of rolledBack) {
+    result.undone.push(...restored)
+    result.conflicts.push(
+      ...left.map(({ path, kept }) => ({ path, why: `it was changed since${kept ? `; its earlier content is ${kept}` : ''}` })),
+    )
+  }
+  if (result.conflicts.length > 0) return result
   for (const set of sets) {
     if (!set.intent) continue
     await undoSet(home, { set, intent: set.intent, undone_by }, result)

@@ -14,6 +14,7 @@ import type {
   FeedEvent,
   InboxPage,
   PassesPage,
+  PlanParameters,
   PolicyInForce,
   PublishedPolicy,
   ReturnsPage,
@@ -46,7 +47,7 @@ export interface HttpClient {
     cancel(id: string, options?: Parties & { reason?: string }): Promise<CancelledPass>
     approve(id: string, decision?: DecidePass): Promise<DecidedPass>
     deny(id: string, decision?: DecidePass): Promise<DecidedPass>
-    plan(id: string, options?: Parties): Promise<ApplyPlan>
+    plan(id: string, options?: PlanParameters): Promise<ApplyPlan>
   }
   audit(filter?: Filter<AuditParameters>): AsyncIterable<PassOverAuditEntry>
   returns(filter?: Filter<ReturnsParameters>): AsyncIterable<ReturnToContext>

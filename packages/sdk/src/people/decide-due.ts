@@ -1,10 +1,11 @@
 import type { Bus } from '@passover/bus'
 import type { ModificationChoice } from '@passover/core'
 import type { AnsweredPass, InboxItem } from '@passover/schemas'
+import type { Accepts } from '../apply/review.js'
 import { askPasses, findPass, type PassRef } from './ask.js'
 import { decide, type Standing } from './decide.js'
 import { type DueDecided, faster, nothingDue } from './decided-before.js'
-import { choiceOf, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
+import { choiceOf, reviewed, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
 import { Failure, usage } from './failure.js'
 import { count } from './words.js'
 
@@ -16,7 +17,12 @@ export interface DueOptions {
   item?: InboxItem['item'] | undefined
   /** Of item `apply`: the numbers of the changes that are taken. */
   only?: readonly number[] | undefined
-  /** Shows what is decided about and asks; absent: nobody is asked. */
+  /** Changes of item `apply` that no diff shows are approved only if this says so. */
+  accepts?: Accepts | undefined
+  /**
+   * Shows what is decided about and asks, or checks that it was shown by {@link shownDigest}. Required to approve item `apply`: nobody
+   * approves changes that were not shown.
+   */
   confirm?: ((due: InboxItem, returned: ShownReturn | undefined) => Promise<boolean>) | undefined
 }
 
@@ -29,16 +35,20 @@ const POLL_MS = 100
  * expired, (exit 4): this person may not decide, or the return is not the stored one; nothing is stored then.
  */
 export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecided> {
-  const { ref, verdict, reason, item, only } = options
+  const { ref, verdict, reason, item, only, accepts, confirm } = options
   const pass = await findPass(bus, ref, { due: true })
   const { due } = pass
   if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item, only })
   refuseOwn(pass, bus.identity)
   refuseOthers(due, bus.identity)
   if (only && due.item !== 'apply') throw notToChoose(due)
-  const returned = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, due)
-  const modifications = due.item === 'apply' && verdict === 'approve' && returned ? choiceOf(returned, only) : undefined
-  if (options.confirm && !(await options.confirm(due, returned))) {
+  const shown = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, due)
+  const takes = due.item === 'apply' && verdict === 'approve' && shown
+  const modifications = takes ? choiceOf(shown, only) : undefined
+  const returned: ShownReturn | undefined = takes ? { ...shown, review: reviewed(shown, due, { only, accepts }) } : shown
+  if (takes && !confirm)
+    throw usage(`the changes of ${due.id} were not shown, and cannot be approved`, `passover approve ${due.id} --item apply`)
+  if (confirm && !(await confirm(due, returned))) {
     return { document: { id: pass.row.id, item: due.item, decided: false, status: pass.status }, sentence: 'Nothing was decided.', exit: 1 }
   }
   if (returned) await verifyStored(bus, pass, due)
@@ -47,6 +57,11 @@ export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecid
   const decided = await decide(bus, { key, item: due.item, digest: due.digest, verdict, reason, modifications, traceparent }, counts)
   if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, only, standing: decided.standing })
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
+}
+
+/** What names everything that is shown of an item: of the changes that are taken, their review; else what is stored. */
+export function shownDigest(due: Pick<InboxItem, 'digest'>, returned: ShownReturn | undefined): string {
+  return returned?.review?.digest ?? due.digest
 }
 
 /** Nobody decides about a pass of their own: a decision by one of its agents never counts (DESIGN §2 Identity). */

@@ -1,27 +1,46 @@
 import type { Bus } from '@passover/bus'
-import { chooseModifications, type ModificationChoice, modificationsIn, type NumberedModification } from '@passover/core'
-import { type AnsweredPass, type InboxItem, sha256, type WorkOutput } from '@passover/schemas'
+import { chooseModifications, type ModificationChoice, type NumberedModification } from '@passover/core'
+import { oneLine } from '@passover/core/text'
+import { type AnsweredPass, type InboxItem, sha256 } from '@passover/schemas'
+import { type Accepts, notShown, type Review, reviewable, reviewReturn } from '../apply/review.js'
 import { Failure, usage } from './failure.js'
 import { type PassResult, readResult } from './result.js'
 
-/** A return as a person was shown it. */
+/** A return as a person is shown it. */
 export interface ShownReturn {
   result: PassResult | undefined
   modifications: NumberedModification[]
+  /** What the approval of its changes takes; absent where none is decided about. */
+  review?: Review
 }
 
 /**
  * The return that is decided about. Failure E013: what is shown is not what the audit says is decided about; E021: it cannot be
  * read whole, so that nobody can say what its changes are.
  */
-export async function shownReturn(bus: Bus, pass: AnsweredPass, due: InboxItem): Promise<ShownReturn> {
+export async function shownReturn(bus: Bus, pass: AnsweredPass, due: InboxItem): Promise<Omit<ShownReturn, 'review'>> {
   if (pass.return && sha256(pass.return.data) !== due.digest) throw another(due)
   const result = await readResult(bus, pass)
   const output = result && 'output' in result ? result.output : undefined
-  if (due.item === 'apply' && !output?.artifacts) {
+  const modifications = reviewable(output?.artifacts ?? [])
+  if (due.item === 'apply' && !(output?.artifacts && modifications)) {
     throw new Failure('E021', `the changes of ${due.id} cannot be read`, { hint: `passover show ${due.id} says why`, exit: 1 })
   }
-  return { result, modifications: modificationsIn({ artifacts: (output?.artifacts ?? []) as WorkOutput['artifacts'] }) }
+  return { result, modifications: modifications ?? [] }
+}
+
+/** Reviews what an approval takes. Failure E042: no such numbers, or changes that no diff shows and that were not accepted explicitly. */
+export function reviewed(
+  shown: ShownReturn,
+  due: Pick<InboxItem, 'id' | 'digest'>,
+  { only, accepts = {} }: { only?: readonly number[] | undefined; accepts?: Accepts | undefined },
+): Review {
+  const taken = shown.modifications.filter(({ number }) => !only || only.includes(number))
+  const review = reviewReturn(due.digest, taken, { whole: accepts.whole })
+  const hidden = notShown(review.files, accepts)
+  if (!hidden) return review
+  const numbers = only ? ` --only ${only.join(',')}` : ''
+  throw usage(oneLine(hidden.why), `approve it anyway: passover approve ${due.id} --item apply${numbers} --${hidden.flag}`)
 }
 
 /** What an application takes. Failure E042: there are no such numbers. */

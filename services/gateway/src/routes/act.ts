@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
-import type { AnsweredPass } from '@passover/schemas'
+import type { AnsweredPass, InboxItem } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
-import { decideDue, isOpen, publishCancel, untilEnded } from '@passover/sdk/people'
+import { decideDue, isOpen, publishCancel, type ShownReturn, shownDigest, untilEnded } from '@passover/sdk/people'
 import { requireOriginator } from '../auth/access.js'
 import { namedPass } from '../named-pass.js'
 import { HttpProblem, problemFor } from '../problem.js'
@@ -59,19 +59,30 @@ export const approvePass = deciding('approve')
 export const denyPass = deciding('deny')
 
 async function decideOn(bus: Bus, id: string, given: DecidePass & { verdict: 'approve' | 'deny' }): Promise<Reply> {
-  const { verdict, reason, item, only, digest } = given
+  const { verdict, reason, item, only, digest, binary, whole } = given
   const { key } = await namedPass(bus, { id, from: given.from, to: given.to })
   const ref = { id, from: key.originator, to: key.subagent }
-  const confirm = digest === undefined ? undefined : (due: { digest: string }) => Promise.resolve(same(due.digest, digest))
-  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, confirm })
+  const confirm = async (due: InboxItem, returned: ShownReturn | undefined) => {
+    if (returned?.review && digest === undefined) throw new HttpProblem(problemFor(400, noDigest(id)))
+    return digest === undefined || same(shownDigest(due, returned), digest)
+  }
+  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, accepts: { binary, whole }, confirm })
   if (exit === 0) return { status: 200, body: document }
   const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
   throw new HttpProblem(problemFor(status, { code, detail: sentence, details: document }))
 }
 
+function noDigest(id: string) {
+  return {
+    code: 'E005' as const,
+    detail: 'changes are approved with the digest of the plan that shows them',
+    hint: `GET /api/pass-over/passes/${id}/plan, then approve with its digest`,
+  }
+}
+
 /** 412: what was shown is not what waits now. */
 function same(waits: string, shown: string): true {
   if (waits === shown) return true
-  const hint = 'look at it again: GET /api/pass-over/passes/{id}'
+  const hint = 'look at it again: GET /api/pass-over/passes/{id}, and of changes …/plan'
   throw new HttpProblem(problemFor(412, { code: 'E031', detail: 'something else waits than was shown, and nothing was decided', hint }))
 }

@@ -1,6 +1,7 @@
-import type { AnsweredPass, WorkOutput } from '@passover/schemas'
-import { type ApplyPlan, applyPlan, idPath, partiesParameters } from '@passover/schemas/http'
-import { type Judged, judge, mayApply } from '@passover/sdk'
+import { takenModifications } from '@passover/core'
+import { type AnsweredPass, sha256, type WorkOutput } from '@passover/schemas'
+import { type ApplyPlan, applyPlan, idPath, planParameters } from '@passover/schemas/http'
+import { type Judged, judge, mayApply, reviewable, reviewReturn } from '@passover/sdk'
 import { Failure } from '@passover/sdk/people'
 import { namedPass } from '../named-pass.js'
 import { outcomeOf } from '../outcome.js'
@@ -10,11 +11,12 @@ export const showPlan = route({
   method: 'get',
   path: '/api/pass-over/passes/{id}/plan',
   name: 'showPlan',
-  summary: 'What applying an output would change, and what was decided about each change. Files are changed where they are: passover apply',
+  summary:
+    'What applying an output would change, file by file with warnings, and what was decided. Its digest is what an approval of the changes names. Files are changed where they are: passover apply',
   scope: 'read',
   access: 'own',
   params: idPath,
-  query: partiesParameters,
+  query: planParameters,
   answers: { 200: { what: 'The plan', schema: applyPlan } },
   problems: [404, 409],
   handle({ params, query, caller, actor }) {
@@ -24,14 +26,27 @@ export const showPlan = route({
       if (!output || !Array.isArray(output.artifacts)) {
         throw new Failure('E041', `${params.id} has no output to apply: it is ${pass.status}`, { hint: 'GET /api/pass-over/passes/{id}' })
       }
-      return { status: 200, body: planOf(pass, judge(pass, pass.return, output as WorkOutput)) }
+      if (!reviewable(output.artifacts))
+        throw new Failure('E041', `the changes of ${params.id} cannot be read`, { hint: 'GET /api/pass-over/passes/{id}' })
+      const only = query.only?.split(',').map(Number)
+      return { status: 200, body: planOf(pass, judge(pass, pass.return, output as WorkOutput), { only, whole: query.whole === 'true' }) }
     })
   },
 })
 
-function planOf({ row, status }: AnsweredPass, judged: Judged): ApplyPlan {
+interface Shown {
+  only: readonly number[] | undefined
+  whole: boolean
+}
+
+function planOf({ row, status, return: returned }: AnsweredPass, judged: Judged, { only, whole }: Shown): ApplyPlan {
   const allowed = mayApply(judged)
   const { decision, all } = judged
+  const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
+  if (unknown.length > 0) throw new Failure('E005', `only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
+  const candidates = decision ? takenModifications(all, decision) : all
+  const taken = only ? candidates.filter(({ number }) => only.includes(number)) : candidates
+  const review = reviewReturn(sha256(returned?.data ?? new Uint8Array()), taken, { whole })
   const verdict = (digest: string) => (decision ? (decision.modifications?.[digest] ?? 'rejected') : 'undecided')
   return {
     id: row.id,
@@ -39,6 +54,7 @@ function planOf({ row, status }: AnsweredPass, judged: Judged): ApplyPlan {
     may_apply: allowed.ok,
     ...(allowed.ok ? {} : { why_not: allowed.error.message }),
     ...(decision ? { decision } : {}),
+    ...review,
     changes: all.map(({ number, digest, modification }) => ({ number, digest, verdict: verdict(digest), modification })),
   }
 }

@@ -1,0 +1,174 @@
+import { type ShownFile, sha256 } from '@passover/schemas'
+import { formatPatch, type StructuredPatch, structuredPatch } from 'diff'
+import type { NumberedModification } from '../modifications.js'
+import { binaryType, contentBytes, type TextForm, textForm } from './content.js'
+import { warningsOf } from './warnings.js'
+
+/** A file's content on one side of a change. */
+export interface FileSide {
+  bytes: Buffer
+  mode?: number | undefined
+}
+
+/** What a set of changes does to one file in all. An absent side: the file does not exist then. */
+export interface FileEffect {
+  path: string
+  numbers: readonly number[]
+  reasons: readonly string[]
+  before?: FileSide | undefined
+  after?: FileSide | undefined
+}
+
+export interface ShowOptions {
+  /**
+   * Shows files whose diff is too large as all old lines removed and all new lines added, so that nothing is hidden.
+   * @defaultValue false
+   */
+  whole?: boolean | undefined
+  /**
+   * Line edits that are searched for in all files together. The search costs the square of it: 2,000 in one file take 0.2 s.
+   * @defaultValue 20,000
+   */
+  edits?: number | undefined
+}
+
+const MOST_EDITS = 20_000
+/** In one file: 1,000 lines replaced. */
+const MOST_EDITS_IN_FILE = 2_000
+/** Characters of both sides that are compared at most, in one file and in all. */
+const MOST_TEXT_IN_FILE = 4 * 1024 * 1024
+const MOST_TEXT = 16 * 1024 * 1024
+const MOST_LINES_IN_FILE = 100_000
+const CONTEXT_LINES = 3
+
+/**
+ * Shows what would be written, file by file. Every reader that a person approves from uses this function: terminal, HTTP and inbox.
+ * Diffs are bounded by counting, not by time, so that all of them show the same.
+ */
+export function showFiles(effects: readonly FileEffect[], { whole = false, edits = MOST_EDITS }: ShowOptions = {}): ShownFile[] {
+  const left: Budget = { edits, text: MOST_TEXT, whole }
+  return effects.map((effect) => showFile(effect, left))
+}
+
+/** What one modification proposes, as its subagent saw the file. */
+export function proposedEffect({ number, modification }: NumberedModification): FileEffect {
+  const { path, operation, old_content, new_content, reason } = modification
+  const isNew = operation === 'create' || (operation === undefined && old_content === '')
+  const before = isNew && old_content === '' ? undefined : { bytes: contentBytes(old_content, modification) }
+  const after = operation === 'delete' && new_content === '' ? undefined : { bytes: contentBytes(new_content, modification) }
+  return { path, numbers: [number], reasons: [reason], before, after }
+}
+
+/** Shows each modification by itself, for lists. What would be written in all is for {@link showFiles}. */
+export function showProposals(modifications: readonly NumberedModification[], options?: ShowOptions): ShownFile[] {
+  return showFiles(modifications.map(proposedEffect), options)
+}
+
+interface Budget {
+  edits: number
+  text: number
+  whole: boolean
+}
+
+function showFile(effect: FileEffect, left: Budget): ShownFile {
+  const { path, numbers, reasons } = effect
+  const [before, after] = [sideOf(effect.before), sideOf(effect.after)]
+  const isText = (before.text || !effect.before) && (after.text || !effect.after)
+  const patch = isText ? patchOf(path, before.text, after.text, left) : undefined
+  const lines = patch?.hunks.flatMap((hunk) => hunk.lines) ?? []
+  // Without a diff everything may be new.
+  const added = patch ? addedLines(lines) : [after.text?.text ?? '']
+  const bytes = effect.after?.bytes
+  const mode = effect.after?.mode ?? effect.before?.mode
+  return {
+    path,
+    operation: effect.before ? (effect.after ? 'modify' : 'delete') : 'create',
+    numbers: [...numbers],
+    ...(before.shown && { before: before.shown }),
+    ...(after.shown && { after: after.shown }),
+    added: patch ? added.length : 0,
+    removed: lines.filter((line) => line.startsWith('-')).length,
+    ...(patch
+      ? { diff: formatPatch(patch).replace(/^=+\n/, '') }
+      : { omitted: isText ? ('too_many_changes' as const) : ('binary' as const) }),
+    warnings: warningsOf({ path, reasons, added, before: before.text, after: after.text, bytes, mode }),
+  }
+}
+
+function addedLines(lines: readonly string[]): string[] {
+  return lines.flatMap((line, index) => {
+    if (!line.startsWith('+')) return []
+    return [lines[index + 1]?.startsWith('\\') ? line.slice(1) : `${line.slice(1)}\n`]
+  })
+}
+
+interface Side {
+  shown?: NonNullable<ShownFile['before']>
+  text?: TextForm | undefined
+}
+
+function sideOf(side: FileSide | undefined): Side {
+  if (!side) return {}
+  const { bytes, mode } = side
+  const text = textForm(bytes)
+  const type = text ? {} : { type: binaryType(bytes).type }
+  return { text, shown: { size: bytes.length, sha256: sha256(bytes), ...type, ...(mode !== undefined && { mode: mode & 0o7777 }) } }
+}
+
+/** Undefined: too many changes. Lines end at a line feed only. */
+function patchOf(path: string, before: TextForm | undefined, after: TextForm | undefined, left: Budget): StructuredPatch | undefined {
+  const names = { from: before ? `a/${path}` : '/dev/null', to: after ? `b/${path}` : '/dev/null' }
+  const [from, to] = [written(before), written(after)]
+  const size = from.length + to.length
+  const fits = size <= Math.min(MOST_TEXT_IN_FILE, left.text) && countLines(from) + countLines(to) <= MOST_LINES_IN_FILE
+  const patch = fits ? searchPatch(names, from, to, left) : undefined
+  if (patch) left.text -= size
+  return patch ?? (left.whole ? wholePatch(names, from, to) : undefined)
+}
+
+function countLines(text: string): number {
+  let count = 0
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count += 1
+  return count
+}
+
+/** A byte order mark is part of what is shown. */
+function written(form: TextForm | undefined): string {
+  return form ? `${form.bom ? '\ufeff' : ''}${form.text}` : ''
+}
+
+interface Names {
+  from: string
+  to: string
+}
+
+function searchPatch({ from, to }: Names, old: string, content: string, left: Budget): StructuredPatch | undefined {
+  // Against nothing there is nothing to search for.
+  if (old === '' || content === '') return wholePatch({ from, to }, old, content)
+  const maxEditLength = Math.min(MOST_EDITS_IN_FILE, left.edits)
+  const patch = structuredPatch(from, to, old, content, undefined, undefined, { context: CONTEXT_LINES, maxEditLength })
+  left.edits -= patch ? patch.hunks.flatMap(({ lines }) => lines).filter((line) => !line.startsWith(' ')).length : maxEditLength
+  return patch
+}
+
+/** All old lines removed, all new lines added. */
+function wholePatch({ from, to }: Names, old: string, content: string): StructuredPatch {
+  const [removed, added] = [linesOf(old, '-'), linesOf(content, '+')]
+  const counted = (lines: string[]) => lines.filter((line) => !line.startsWith('\\')).length
+  const [oldLines, newLines] = [counted(removed), counted(added)]
+  const hunk = { oldStart: 1, oldLines, newStart: 1, newLines, lines: [...removed, ...added] }
+  return {
+    oldFileName: from,
+    newFileName: to,
+    oldHeader: undefined,
+    newHeader: undefined,
+    hunks: oldLines + newLines > 0 ? [hunk] : [],
+  } as StructuredPatch
+}
+
+function linesOf(text: string, mark: '+' | '-'): string[] {
+  if (text === '') return []
+  const lines = text.split('\n').map((line) => `${mark}${line}`)
+  if (text.endsWith('\n')) return lines.slice(0, -1)
+  return [...lines, '\\ No newline at end of file']
+}
