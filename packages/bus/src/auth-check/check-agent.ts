@@ -3,7 +3,7 @@ import type { Credentials, TlsFiles } from '../credentials.js'
 import { API } from '../grants.js'
 import { Subjects } from '../subjects.js'
 import { type Answer, CheckConnection, type CheckIdentity, token } from './connection.js'
-import { type Attempt, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
+import { type Attempt, admission, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
 
 /** `possible`: the agent can do it. `untested`: it could not be tried or not be observed. */
 export type ProbeState = 'refused' | 'possible' | 'untested'
@@ -62,6 +62,15 @@ export async function checkAgent(options: AgentCheckOptions): Promise<AgentCheck
   await check.listening()
   await check.schedules()
   return { agent, level: check.level, probes: check.probes, stored: check.stored }
+}
+
+/** Whether the server refuses this identity what only a dispatcher may do. Nothing is stored. Throws BusUnreachable. */
+export async function isRestricted(
+  who: CheckIdentity & { servers: string | string[]; tls?: TlsFiles | undefined; prefix?: string },
+): Promise<boolean> {
+  await using connection = await CheckConnection.open(who.servers, who, who.tls)
+  const { subject, data, headers } = admission(new Subjects(who.prefix))
+  return (await connection.request(subject, data, headers ? { headers } : {})).kind !== 'answered'
 }
 
 class Check {

@@ -92,6 +92,11 @@ export function directProbes(subjects: Subjects, agent: string, peers: readonly 
   ]
 }
 
+/** Admits work, which no agent and no person may do. The stream refuses it. */
+export function admission(subjects: Subjects): Attempt {
+  return { subject: subjects.work({ originator: NOBODY, subagent: NOBODY, id: NOBODY }, 'high'), data: NOTHING, headers: GUARDED }
+}
+
 /** Lists the ways to aim an answer at a foreign subject. Each attempt uses only subjects that honest agents publish to. */
 export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
   const { stream } = subjects

@@ -3,8 +3,8 @@ import { broken, type Check, look, ok } from './check.js'
 
 const OLDEST_NODE = [20, 19] as const
 const DAY_MS = 86_400_000
-/** Days before their end from which on credentials are pointed at. */
-const SOON_DAYS = 14
+/** Credentials that end within this are pointed at. */
+export const SOON_MS = 14 * DAY_MS
 const TMPFS = 0x01021994
 const LOW_BYTES = 1024 ** 3
 
@@ -64,11 +64,10 @@ export function checkCredentials(credentials: Credentials | undefined, now: numb
   if (facts?.expires_at === undefined) return ok('credentials', 'no expiry')
   const { name, expires_at } = facts
   const on = new Date(expires_at).toISOString()
-  const days = Math.floor((expires_at - now) / DAY_MS)
   const mend = `passover auth rotate ${name}, or get a new credentials file from whoever keeps the keys`
   if (expires_at <= now) return broken('credentials', `of ${name} expired ${on}`, mend)
-  const text = `of ${name} expire ${on} (in ${days} d)`
-  return days < SOON_DAYS ? look('credentials', text, mend) : ok('credentials', text)
+  const text = `of ${name} expire ${on} (in ${Math.floor((expires_at - now) / DAY_MS)} d)`
+  return expires_at - now < SOON_MS ? look('credentials', text, mend) : ok('credentials', text)
 }
 
 /** What the system lets a worker hold its commands to. */

@@ -2,6 +2,7 @@ import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
 import { askAgents } from '@passover/sdk/people'
+import { accessTo } from '../auth/discover.js'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
@@ -13,6 +14,7 @@ import { Abilities } from '../work/abilities.js'
 import { cgroupParent } from '../work/cgroup.js'
 import { broken, type Check, look, ok } from './check.js'
 import { checkDurability } from './durability.js'
+import { checkIsolation } from './isolation.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCommands, checkCredentials, checkNode, checkProject, type HoldFacts, type ProjectFacts } from './machine.js'
 import { checkServer, checkTopology } from './server.js'
@@ -66,15 +68,17 @@ async function checkConnection(context: Context, { checks, monitor }: { checks: 
   let server: ServerSetting
   try {
     server = context.server()
-    checks.push(checkCredentials(server.credentials, Date.now()))
+    const access = accessTo(server, { role: 'person', name: context.person })
+    checks.push(checkCredentials(access.credentials, Date.now()))
     await using bus = await connectPerson(context)
+    checks.push(...(await checkIsolation(context, server)))
     await lookInside(bus, await settingsOf(server, monitor, checks), { server, checks })
     const health = server.project ? readServerFile(server.project)?.health : undefined
     checks.push(...(await checkUp(health, Date.now())))
     return true
   } catch (error) {
-    if (!(error instanceof CliFailure) || error.code !== 'E040') throw error
-    checks.push(broken('server', error.message, error.hint ?? 'passover up'))
+    if (!(error instanceof CliFailure) || (error.code !== 'E040' && error.code !== 'E013')) throw error
+    checks.push(broken(error.code === 'E013' ? 'credentials' : 'server', error.message, error.hint ?? 'passover up'))
     return false
   }
 }

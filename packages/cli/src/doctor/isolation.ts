@@ -1,0 +1,53 @@
+import { authFolderOf, type Credentials, credentialsFacts, isRestricted } from '@passover/bus'
+import { AuthFolder } from '../auth/auth-folder.js'
+import { accessTo } from '../auth/discover.js'
+import type { PrincipalRecord } from '../auth/records.js'
+import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
+import type { ServerSetting } from '../settings.js'
+import { type Check, look, ok } from './check.js'
+import { SOON_MS } from './machine.js'
+
+const DOCS = 'docs/operations/security.md'
+
+/** How far this installation keeps agents apart, and whose credentials end soon. */
+export async function checkIsolation({ person }: Pick<Context, 'person'>, server: ServerSetting): Promise<Check[]> {
+  const access = accessTo(server, { role: 'person', name: person })
+  const auth = server.project === undefined ? undefined : new AuthFolder(authFolderOf(server.project))
+  const restricted = await isRestricted({ servers: [server.url], identity: person, ...access })
+  const level = levelOf({ restricted, credentials: access.credentials, keys: auth?.exists ? auth.path : undefined })
+  return [level, ...(auth?.exists ? checkExpiries(auth.read().principals, Date.now()) : [])]
+}
+
+interface LevelFacts {
+  /** Whether the server refused this person something that no person may do. */
+  restricted: boolean
+  credentials: Credentials | undefined
+  /** Folder with the keys, where the project has them. */
+  keys: string | undefined
+}
+
+/** States the level of isolation. Accounts are known by the credentials: only an operator signs such. */
+export function levelOf({ restricted, credentials, keys }: LevelFacts): Check {
+  const name = 'isolation'
+  if (!restricted) {
+    const text = 'none: this server restricts nobody, so that any process that reaches it can act as any agent or person'
+    return look(name, text, `fine on a machine of your own, with agents that you trust; else passover up --isolated (${DOCS})`)
+  }
+  if (keys === undefined && !credentialsFacts(credentials)) {
+    const text = 'permissions only: an agent can have the server publish anywhere for it, decisions of people included'
+    return look(name, text, `give each agent an account: passover auth init (${DOCS}); passover auth check <agent> shows what is possible`)
+  }
+  const text = 'each agent has an account of its own (passover auth check <agent> tries it)'
+  const kept = keys === undefined ? '' : `; agents that run as your user can read the keys in ${keys}: run them as users of their own`
+  return ok(name, text + kept)
+}
+
+/** Names everybody whose credentials ended, or end soon. */
+export function checkExpiries(principals: readonly PrincipalRecord[], now: number): Check[] {
+  return principals.flatMap(({ name, expires_at, revoked_at }) => {
+    if (expires_at === undefined || revoked_at !== undefined || expires_at - now > SOON_MS) return []
+    const text = `of ${name} ${expires_at <= now ? 'expired' : 'expire'} ${dateTime(expires_at)}`
+    return [look('credentials', text, `passover auth rotate ${name}`)]
+  })
+}
