@@ -155,6 +155,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
     ...writeTable(subjects.bucket('agents'), 'register agents'),
     ...writeTable(subjects.bucket('policy'), 'put a policy into force'),
     publish(subjects.ask(name), 'ask about passes'),
+    publish(subjects.register(name), 'doctor: whether a dispatcher answers'),
     ...readStream(subjects.stream, 'show and watch passes'),
     ...['agents', 'policy', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
     ...readParts(subjects, 'show large parts'),

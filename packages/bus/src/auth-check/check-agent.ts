@@ -73,6 +73,13 @@ export async function isRestricted(
   return (await connection.request(subject, data, headers ? { headers } : {})).kind !== 'answered'
 }
 
+interface Aimed {
+  probe: BounceProbe
+  subject: string
+  arrived: boolean
+  stop: () => void
+}
+
 class Check {
   readonly probes: ProbeResult[] = []
   readonly stored: string[] = []
@@ -110,17 +117,20 @@ class Check {
 
   /** Aims answers at the witness's inbox. */
   async bounces(): Promise<void> {
+    const aimed: Aimed[] = []
     for (const probe of bounceProbes(this.#subjects, this.#agent)) {
       const attempt = await this.#usable(probe)
       if (!attempt) this.#add(`bounce: ${probe.text}`, 'refused', 'the agent may not begin it')
       else if (!this.#witness) this.#add(`bounce: ${probe.text}`, 'untested', 'no second connection to see where it goes')
-      else if (await this.#arrives(probe, attempt, this.#witness))
-        this.#add(
-          `bounce: ${probe.text}`,
-          'possible',
-          `${attempt.subject} sends it to the inbox of ${this.#witness.identity}, or anywhere else`,
-        )
-      else this.#add(`bounce: ${probe.text}`, 'refused', `${attempt.subject} answers only the agent itself`)
+      else aimed.push(await this.#aim(probe, attempt, this.#witness))
+    }
+    await waitFor(() => aimed.every(({ arrived }) => arrived), GRACE_MS)
+    for (const { probe, subject, arrived, stop } of aimed) {
+      stop()
+      const where = arrived
+        ? `${subject} sends it to the inbox of ${this.#witness?.identity}, or anywhere else`
+        : `${subject} answers only the agent itself`
+      this.#add(`bounce: ${probe.text}`, arrived ? 'possible' : 'refused', where)
     }
   }
 
@@ -202,21 +212,24 @@ class Check {
     return this.#own.request(subject, data, { headers: { ...headers, [aimed_by]: inbox }, answerIn: inbox })
   }
 
-  async #arrives(probe: BounceProbe, attempt: Attempt, witness: CheckConnection): Promise<boolean> {
+  /** Makes an attempt whose answer should go to the witness, and the same honestly: that is answered after the aimed one was handled. */
+  async #aim(probe: BounceProbe, attempt: Attempt, witness: CheckConnection): Promise<Aimed> {
     const target = witness.ownInbox()
-    let arrived = false
-    const stop = witness.hear(target, () => {
-      arrived = true
-    })
-    await witness.refusals()
     const { subject, data, headers } = attempt
+    const aimed: Aimed = {
+      probe,
+      subject,
+      arrived: false,
+      stop: witness.hear(target, () => {
+        aimed.arrived = true
+      }),
+    }
+    // So that the server has the subscription before.
+    await witness.refusals()
     if (probe.aimed_by === undefined) this.#own.publish(subject, data, { reply: target, ...(headers ? { headers } : {}) })
     else this.#own.publish(subject, data, { headers: { ...headers, [probe.aimed_by]: target } })
-    // Answered after the aimed one was handled.
     await this.#honest(probe, attempt)
-    await waitFor(() => arrived, GRACE_MS)
-    stop()
-    return arrived
+    return aimed
   }
 
   /** Stores a marker in the agent's own bucket and aims a direct get of it. */
