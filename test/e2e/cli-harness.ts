@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -200,6 +200,40 @@ export function isAlive(pid: number): boolean {
   } catch {
     return false
   }
+}
+
+/**
+ * Finds a process of a command and returns its id on the host, undefined if it does not run.
+ *
+ * @param pid The id that the command sees, which may be that of a PID namespace.
+ * @param mark Text that the environment of the process contains.
+ */
+export function findProcess(pid: number, mark: string): number | undefined {
+  const found = readdirSync('/proc').find((name) => {
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'utf8')
+      const inside = /^NSpid:.*?(\d+)$/m.exec(status)?.[1]
+      return Number(inside) === pid && !/^State:\s+Z/m.test(status) && readFileSync(`/proc/${name}/environ`, 'utf8').includes(mark)
+    } catch {
+      return false
+    }
+  })
+  return found === undefined ? undefined : Number(found)
+}
+
+export function isRunning(pid: number, mark: string): boolean {
+  return findProcess(pid, mark) !== undefined
+}
+
+/** A PATH whose tools for sandboxes fail, as on a machine that allows no namespaces. */
+export function pathWithout(tools: string[], folder: string): string {
+  const bin = join(folder, `without-${tools.join('-')}`)
+  mkdirSync(bin, { recursive: true })
+  for (const tool of tools) {
+    writeFileSync(join(bin, tool), '#!/bin/sh\nexit 1\n')
+    chmodSync(join(bin, tool), 0o755)
+  }
+  return `${bin}:${process.env.PATH}`
 }
 
 /** The same as `until` of the support, with the time that commands need. */

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
-import { BIN, cli, Folder, isAlive, Spawned, until } from './cli-harness.js'
+import { BIN, cli, Folder, isRunning, pathWithout, Spawned, until } from './cli-harness.js'
 
 /** What a command's pass may do and use, held by the system itself: real processes, as root and as an ordinary user. */
 
@@ -63,16 +63,9 @@ const pidIn = (file: string) => {
   return existsSync(path) ? Number(readFileSync(path, 'utf8')) : 0
 }
 
-/** A PATH without the tools that make namespaces: as on a system that does not let anybody. */
-function bareTools(): string {
-  const bin = join(out.path, 'bin')
-  mkdirSync(bin, { recursive: true })
-  for (const tool of ['unshare', 'setpriv', 'ip']) {
-    writeFileSync(join(bin, tool), '#!/bin/sh\nexit 1\n')
-    chmodSync(join(bin, tool), 0o755)
-  }
-  return `${bin}:${process.env.PATH}`
-}
+/** A machine without namespaces. */
+const bareTools = () => pathWithout(['bwrap', 'unshare', 'setpriv'], out.path)
+const hasBubblewrap = spawnSync('bwrap', ['--ro-bind', '/', '/', 'true']).status === 0
 
 describe('files', () => {
   const WRITES = 'echo changed > kept.txt; echo new > new.txt; echo "$PASSOVER_ENFORCED"'
@@ -80,11 +73,10 @@ describe('files', () => {
   it.runIf(isLinux)('cannot be changed by a command whose pass may not: the directory is read-only', async () => {
     await using worker = await working('reader', WRITES)
     const { output } = await ask('reader')
-    expect(output?.output).toBe('read_only\n')
+    expect(output?.output).toBe(hasBubblewrap ? 'read_only\n' : '\n')
     expect(readFileSync(join(folder.path, 'kept.txt'), 'utf8')).toBe('as it was\n')
     expect(existsSync(join(folder.path, 'new.txt'))).toBe(false)
-    expect(worker.stderr).toContain('The directory is read-only for the command')
-    expect(worker.stderr.match(/is read-only for the command/g)).toHaveLength(1)
+    expect(worker.stderr).toMatch(hasBubblewrap ? /read_only +enforced +bubblewrap/ : /read_only +best effort +unshare/)
   })
 
   it.runIf(isLinux)('say why a command failed that could not write them', async () => {
@@ -99,7 +91,7 @@ describe('files', () => {
       code: 'E013',
       context: { field: 'can_modify_files', files: ['kept.txt', 'new.txt'], raw_output: 'as it was\n' },
     })
-    expect(worker.stderr).toContain('cannot be made read-only here')
+    expect(worker.stderr).toMatch(/read_only +best effort +changed files are detected afterwards/)
     writeFileSync(join(folder.path, 'kept.txt'), 'as it was\n')
   })
 
@@ -107,7 +99,7 @@ describe('files', () => {
     await using _worker = await working('writer', 'echo changed > kept.txt; echo "[$PASSOVER_ENFORCED]"; cat kept.txt')
     expect((await ask('writer')).output?.output).toBe('[]\nchanged\n')
     writeFileSync(join(folder.path, 'kept.txt'), 'as it was\n')
-    expect((await ask('writer', { constraints: ['read_only'] })).output?.output).toBe('[read_only]\nas it was\n')
+    expect((await ask('writer', { constraints: ['read_only'] })).output?.output).toBe(`[${hasBubblewrap ? 'read_only' : ''}]\nas it was\n`)
   })
 })
 
@@ -118,13 +110,15 @@ describe('the network', () => {
   it.runIf(isLinux)('is not there for a command whose pass may make no external calls', async () => {
     await using _worker = await working('caller', REACHES, { env: { PORT: port() } })
     expect((await ask('caller')).output?.output).toBe('reached\n')
-    expect((await ask('caller', { constraints: ['no_external_calls'] })).output?.output).toBe('cut off by read_only,no_external_calls\n')
+    expect((await ask('caller', { constraints: ['no_external_calls'] })).output?.output).toBe(
+      `cut off by ${hasBubblewrap ? 'read_only,no_external_calls' : ''}\n`,
+    )
   })
 
   it('is left to the command where it cannot be cut, and the worker says so', async () => {
     await using worker = await working('trusted', REACHES, { env: { PORT: port(), PATH: bareTools() } })
     expect((await ask('trusted', { constraints: ['no_external_calls'] })).output?.output).toBe('reached\n')
-    expect(worker.stderr).toContain('no_external_calls cannot be enforced here')
+    expect(worker.stderr).toMatch(/no_external_calls +not enforced/)
   })
 })
 
@@ -136,22 +130,23 @@ describe.runIf(isLinux)('memory', () => {
     await using _worker = await working('eater', EATS(300))
     const { error } = await ask('eater')
     expect(error).toMatchObject({ code: 'E014', context: { field: 'max_memory_mb', limit_mb: 80, measured_mb: expect.any(Number) } })
-    expect(Number(error?.context?.measured_mb)).toBeGreaterThan(80)
+    expect(Number(error?.context?.measured_mb)).toBeGreaterThanOrEqual(80)
   })
 
   it('is that of all processes of the command together, also of one that left the group', async () => {
     const script = `setsid ${EATS(120)} & echo $! > $OUT/herd.pid; ${EATS(120)} & wait`
     await using _worker = await working('herd', script)
     expect((await ask('herd')).error).toMatchObject({ code: 'E014', context: { limit_mb: 200 } })
-    await until('all of it is gone', () => !isAlive(pidIn('herd.pid')))
+    await until('all of it is gone', () => !isRunning(pidIn('herd.pid'), out.path))
   })
 })
 
 describe('the end of a pass', () => {
   const STAYS = 'trap "" TERM; (trap "" TERM; sleep 300) & echo $! > $OUT/child.pid; echo $$ > $OUT/leader.pid; wait; sleep 300'
   const KILLS = 'sleep 300 & echo $! > $OUT/hasty-child.pid; echo $$ > $OUT/hasty.pid; kill -KILL $PPID; sleep 300'
-  const gone = () => until('command and child are gone', () => !isAlive(pidIn('leader.pid')) && !isAlive(pidIn('child.pid')))
-  const there = () => until('the command runs', () => isAlive(pidIn('leader.pid')) && isAlive(pidIn('child.pid')))
+  const gone = () =>
+    until('command and child are gone', () => !isRunning(pidIn('leader.pid'), out.path) && !isRunning(pidIn('child.pid'), out.path))
+  const there = () => until('the command runs', () => isRunning(pidIn('leader.pid'), out.path) && isRunning(pidIn('child.pid'), out.path))
 
   it('by max_compute_time_ms is E010, and reaches the whole group, SIGKILL after SIGTERM', async () => {
     await using _worker = await working('slow', STAYS, { args: ['--kill-after', '300ms'] })
@@ -169,13 +164,16 @@ describe('the end of a pass', () => {
     expect((await asked).output?.output).toBe('again\n')
   })
 
-  // Fails where a command begins before its group is told: it is as quick as can be.
+  // Fails if a command starts before the guardian knows its group. In a PID namespace a command cannot kill its worker.
   it('by a kill of the worker in the moment in which its first command begins leaves no orphan either', async () => {
     const once = `if [ -e $OUT/hasty.pid ]; then echo again; else ${KILLS}; fi`
-    await using _worker = await working('hasty', once)
+    await using _worker = await working('hasty', once, { env: { PATH: bareTools() } })
     const asked = ask('hasty', { timeout_ms: 120_000 })
     await until('it ran', () => existsSync(join(out.path, 'hasty.pid')))
-    await until('command and child are gone', () => !isAlive(pidIn('hasty.pid')) && !isAlive(pidIn('hasty-child.pid')))
+    await until(
+      'command and child are gone',
+      () => !isRunning(pidIn('hasty.pid'), out.path) && !isRunning(pidIn('hasty-child.pid'), out.path),
+    )
     await using _again = await working('hasty', once)
     expect((await asked).output?.output).toBe('again\n')
   })
@@ -204,7 +202,8 @@ describe.runIf(isLinux && isRoot)('as an ordinary user', () => {
     await worker.printed('Working as nobody', 'stderr')
     const namespaces = spawnSync('setpriv', ['--reuid', `${NOBODY}`, '--clear-groups', 'unshare', '--user', 'true']).status === 0
     const { output, error } = await ask('nobody', { constraints: ['no_external_calls'] })
-    if (namespaces) expect(output?.output).toBe(`${NOBODY}\nread_only,no_external_calls\n`)
+    const enforced = hasBubblewrap ? 'read_only,no_external_calls' : ''
+    if (namespaces) expect(output?.output).toBe(`${NOBODY}\n${enforced}\n`)
     else expect(error).toMatchObject({ code: 'E013', context: { files: ['kept.txt'] } })
   })
 })

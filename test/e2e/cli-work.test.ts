@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PassRow, WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { BIN, cli, Folder, isAlive, json, openProject, type Project, run, until } from './cli-harness.js'
+import { BIN, cli, Folder, isRunning, json, openProject, type Project, run, until } from './cli-harness.js'
 
 let project: Project
 let cwd: string
@@ -128,7 +128,10 @@ describe('a command as a subagent', () => {
     })
     expect(await run(['cancel', 'stubborn-pass-1'], { cwd })).toMatchObject({ code: 0 })
     expect(await waiting.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('E043') })
-    await until('the command and its child are gone', () => !isAlive(pid('shell.pid')) && !isAlive(pid('child.pid')))
+    await until(
+      'the command and its child are gone',
+      () => !isRunning(pid('shell.pid'), out.path) && !isRunning(pid('child.pid'), out.path),
+    )
   })
 
   /** The process ids that commands wrote to these files, once all are there. */
@@ -159,7 +162,7 @@ describe('a command as a subagent', () => {
     expect(code, JSON.stringify(document)).toBe(0)
     expect(document.output).toBe('done\n')
     const [left = 0] = await pidsIn('left.pid')
-    await until('what it left is gone', () => !isAlive(left))
+    await until('what it left is gone', () => !isRunning(left, out.path))
   })
 
   it('ends with the pass above it: cancelling the root kills every command below, with all they started', async () => {
@@ -173,9 +176,9 @@ describe('a command as a subagent', () => {
       { cwd },
     )
     const pids = await pidsIn('upper.pid', 'upper.child', 'lower.pid', 'lower.child')
-    expect(pids.every(isAlive)).toBe(true)
+    expect(pids.every((pid) => isRunning(pid, out.path))).toBe(true)
     expect(await run(['cancel', asked.document.id, '--yes'], { cwd })).toMatchObject({ code: 0 })
-    await until('all of them are gone', () => !pids.some(isAlive))
+    await until('all of them are gone', () => !pids.some((pid) => isRunning(pid, out.path)))
     const ended = async () => (await json<PassRow[]>(['list', '--to', 'lower'], { cwd })).document[0]
     await until('the one below has its end', async () => (await ended())?.status === 'cancelled')
     expect(await ended()).toMatchObject({ originator: 'upper', code: 'E043', parent: `alice/upper/${asked.document.id}` })
@@ -196,7 +199,7 @@ describe('a command as a subagent', () => {
     await new Promise((again) => setTimeout(again, 200))
     started.kill('SIGINT')
     expect((await started.ended).code).toBe(130)
-    await until('the command is gone', () => !isAlive(Number(readFileSync(join(out.path, 'sleeper.pid'), 'utf8'))))
+    await until('the command is gone', () => !isRunning(Number(readFileSync(join(out.path, 'sleeper.pid'), 'utf8')), out.path))
   })
 
   it('finishes what runs at the first Ctrl-C', async () => {
@@ -246,7 +249,14 @@ describe('a command as a subagent', () => {
     await started.printed('Working as wordy', 'stderr')
     expect(await ask('wordy', 'x')).toMatchObject({ code: 1, document: { error: { code: 'E014' } } })
     started.kill('SIGINT')
-    expect(JSON.parse((await started.ended).stdout)).toEqual({ agent: 'wordy', passes: 1, completed: 0, failed: 1, discarded: 0 })
+    expect(JSON.parse((await started.ended).stdout)).toEqual({
+      agent: 'wordy',
+      passes: 1,
+      completed: 0,
+      failed: 1,
+      discarded: 0,
+      sandbox: expect.arrayContaining([expect.objectContaining({ constraint: 'read_only', level: expect.any(String) })]),
+    })
   })
 
   it('is spoken of in JSON lines on request', async () => {

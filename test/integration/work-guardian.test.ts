@@ -20,7 +20,12 @@ describe.runIf(process.platform === 'linux')('the guardian of commands', () => {
   afterEach(() => rm(folder, { recursive: true }))
 
   const run = (script: string, attend: NonNullable<Parameters<typeof runChild>[0]['attend']>) => {
-    const command = launchOf({ command: ['sh', '-c', script], directory: folder, tied: false, gated: true })
+    const command = launchOf({
+      command: ['sh', '-c', script],
+      mechanism: { kind: 'none', why: '' },
+      layout: { directory: folder, project: [folder], writable: [], hidden_files: [], hidden_folders: [] },
+      ...{ read_only: false, no_network: false, limited: false, tied: false, gated: true },
+    })
     const abort = new AbortController()
     const ended = runChild({
       command,

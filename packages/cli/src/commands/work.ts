@@ -6,6 +6,7 @@ import { durationOption, nameOption, wholeNumber } from '../options.js'
 interface WorkOptions {
   concurrency: number
   killAfter: number
+  writable: string[]
 }
 
 /** `passover work <agent> -- <command…>` */
@@ -20,6 +21,12 @@ export function workCommand(): Command {
         .argParser(durationOption('--kill-after'))
         .default(5_000, '5s'),
     )
+    .option(
+      '--writable <directory>',
+      'directory that a command can write although its pass is read-only (repeatable)',
+      (value: string, all: string[]) => [...all, value],
+      [],
+    )
     .addHelpText(
       'after',
       `
@@ -30,12 +37,13 @@ PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environme
   not 0, JSON that is a WorkOutput  that WorkOutput
   not 0, anything else              E011, with the end of stderr
 What its pass may do is in its environment and in the request's "rights": PASSOVER_CAN_MODIFY_FILES, PASSOVER_CAN_RUN_TOOLS,
-PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS; PASSOVER_ENFORCED names what the system itself holds it to:
-  read_only          its directory is read-only, unless the policy lets the subagent modify files (can_modify_files);
-                     where that cannot be made so, a command that changes files there ends its pass with E013
-  no_external_calls  it has no network, not even to this server: it cannot pass over then
-A policy's max_memory_mb (E014) and max_compute_time_ms (E010) bind the command with all that it starts; its end,
-however it comes, reaches its process group: what it put into a session of its own (setsid, a daemon) goes on.
+PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS. PASSOVER_ENFORCED names the constraints that are enforced:
+  read_only          the directory is read-only, unless the policy lets the subagent modify files (can_modify_files).
+                     The home directory, /tmp and --writable directories stay writable, the rest of the system does not.
+                     Without namespaces, a command that changes files there ends its pass with E013
+  no_external_calls  no network and no UNIX sockets, not even to this server: the command cannot pass over
+A policy's max_memory_mb (E014) and max_compute_time_ms (E010) apply to the command with all processes it starts. When a
+pass ends, all of them end. The worker prints at start how far each constraint holds here; so does passover doctor.
 Ctrl-C finishes what runs and stops; a second one stops at once.
 
 Examples:
@@ -46,7 +54,13 @@ Examples:
       action<WorkOptions, [string, string[]]>(async (context, options, agent, command) => {
         if (command.length === 0) throw usage('which command?', `passover work ${agent} -- <command> [arguments]`)
         const { runWorker } = await import('../work/worker.js')
-        return runWorker(context, { agent, command, concurrency: options.concurrency, kill_after_ms: options.killAfter })
+        return runWorker(context, {
+          agent,
+          command,
+          concurrency: options.concurrency,
+          kill_after_ms: options.killAfter,
+          writable: options.writable,
+        })
       }),
     )
 }

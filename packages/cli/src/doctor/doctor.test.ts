@@ -1,11 +1,13 @@
 import type { Inspection } from '@passover/bus'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
+import { guaranteesOf } from '../sandbox/guarantees.js'
 import type { Check } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
-import { checkCommands, checkCredentials, checkNode, checkProject } from './machine.js'
+import { checkCredentials, checkNode, checkProject } from './machine.js'
 import { renderChecks } from './run.js'
+import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
 import { doubtfulFileSystem } from './settings.js'
 
@@ -83,20 +85,19 @@ describe('the machine', () => {
   })
 })
 
-describe('what commands can be held to', () => {
-  it('is all well where everything can be', () => {
-    expect(checkCommands({ read_only: true, no_network: true, memory: 'watched' })).toMatchObject({
-      state: 'ok',
-      text: 'can be held here: their directory read-only, no network, memory (watched)',
-    })
-  })
+describe('the sandbox of commands', () => {
+  const none = { kind: 'none', why: 'bubblewrap is not installed' } as const
 
-  it('is named where it cannot be, and what is done instead', () => {
-    expect(checkCommands({ read_only: false, no_network: true, memory: undefined })).toMatchObject({
-      state: 'look',
-      text: 'cannot be held here: files, memory',
-      mend: expect.stringContaining('unshare'),
+  it('is looked at constraint by constraint, and says how to enforce more', () => {
+    const checks = checkSandbox({ mechanism: none, guarantees: guaranteesOf({ mechanism: none, cgroup: undefined, platform: 'linux' }) })
+    expect(states(checks)).toEqual(Array(5).fill('look'))
+    expect(checks[1]).toMatchObject({
+      text: expect.stringContaining('no_external_calls: not enforced'),
+      mend: expect.stringContaining('bwrap'),
     })
+    expect(checkSandbox({ mechanism: none, guarantees: [{ constraint: 'read_only', level: 'enforced', mechanism: 'x' }] })).toEqual([
+      { name: 'sandbox', state: 'ok', text: 'read_only: enforced (x)' },
+    ])
   })
 })
 

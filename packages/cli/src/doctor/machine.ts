@@ -69,23 +69,3 @@ export function checkCredentials(credentials: Credentials | undefined, now: numb
   const text = `of ${name} expire ${on} (in ${Math.floor((expires_at - now) / DAY_MS)} d)`
   return expires_at - now < SOON_MS ? look('credentials', text, mend) : ok('credentials', text)
 }
-
-/** What the system lets a worker hold its commands to. */
-export interface HoldFacts {
-  read_only: boolean
-  no_network: boolean
-  memory: 'cgroup' | 'watched' | undefined
-}
-
-/** How far `passover work` can enforce what passes may do (decision 33). */
-export function checkCommands({ read_only, no_network, memory }: HoldFacts): Check {
-  const held = [
-    ...(read_only ? ['their directory read-only'] : []),
-    ...(no_network ? ['no network'] : []),
-    ...(memory ? [`memory (${memory === 'cgroup' ? 'by the kernel' : 'watched'})`] : []),
-  ]
-  const missing = [...(read_only ? [] : ['files']), ...(no_network ? [] : ['network']), ...(memory ? [] : ['memory'])]
-  if (missing.length === 0) return ok('commands', `can be held here: ${held.join(', ')}`)
-  const mend = 'commands are told and watched instead; to hold them, work where unshare (util-linux) may make namespaces'
-  return look('commands', `cannot be held here: ${missing.join(', ')}`, mend)
-}

@@ -7,16 +7,16 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { findProject, readServerFile } from '../project.js'
+import { Sandbox } from '../sandbox/sandbox.js'
 import type { ServerSetting } from '../settings.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
-import { Abilities } from '../work/abilities.js'
-import { cgroupParent } from '../work/cgroup.js'
 import { broken, type Check, look, ok } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkIsolation } from './isolation.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
-import { checkCommands, checkCredentials, checkNode, checkProject, type HoldFacts, type ProjectFacts } from './machine.js'
+import { checkCredentials, checkNode, checkProject, type ProjectFacts } from './machine.js'
+import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
 import { monitored, ofProject, type ServerSettings } from './settings.js'
 import { checkGateway, checkUp } from './up.js'
@@ -31,18 +31,13 @@ export interface DoctorFlags {
 export async function runDoctor(context: Context, { monitor, gateway }: DoctorFlags): Promise<number> {
   const folder = findProject(context.directory)
   const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
-  checks.push(checkCommands(await holdFacts(context)))
+  const sandbox = await Sandbox.detect({ directory: context.directory, env: context.env, writable: [] })
+  checks.push(...checkSandbox(sandbox))
   const reached = await checkConnection(context, { checks, monitor })
   checks.push(...(await checkGateway(gateway, Date.now())))
   const failed = checks.filter(({ state }) => state === 'broken').length
-  context.terminal.show({ ok: failed === 0, checks }, () => renderChecks(checks, context.terminal))
+  context.terminal.show({ ok: failed === 0, checks, sandbox: sandbox.guarantees }, () => renderChecks(checks, context.terminal))
   return reached ? (failed > 0 ? 1 : 0) : 5
-}
-
-async function holdFacts({ directory, env }: Context): Promise<HoldFacts> {
-  const hold = await new Abilities(directory, env).hold({ read_only: true, no_network: true })
-  const watched = process.platform === 'linux' ? 'watched' : undefined
-  return { read_only: hold?.read_only ?? false, no_network: hold?.no_network ?? false, memory: cgroupParent() ? 'cgroup' : watched }
 }
 
 function projectFacts(folder: string): ProjectFacts {

@@ -1,70 +1,141 @@
-import { accessSync, constants, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 const ROOT = '/sys/fs/cgroup'
+const NAME = /^passover-(\d+)-/
+const PROBE_BYTES = 2 ** 30
 
-/** A cgroup (v2) of one command, with its limit. */
+/** A group under which a worker can make groups with a memory limit. */
+export interface CgroupParent {
+  version: 1 | 2
+  path: string
+}
+
+/** The cgroup of one command. */
 export interface Cgroup {
+  readonly version: 1 | 2
   readonly path: string
-  /** Whether the kernel killed for want of memory, and the most that was held. */
+  /** Whether the kernel killed a process because of the limit, and the most that was held. */
   exceeded(): { killed: boolean; peak_bytes: number | undefined }
-  /** Kills what is left in it and removes it. */
+  /** Kills the processes that are left in it and removes it. */
   end(): Promise<void>
 }
 
-/** Where a worker may make groups with a memory limit: beside its own group, or below it. Undefined: nowhere. */
-export function cgroupParent(root = ROOT, own = ownGroup()): string | undefined {
-  if (own === undefined) return undefined
-  for (const group of [...new Set([dirname(own), own])]) {
-    const path = join(root, group)
-    try {
-      if (!readFileSync(join(path, 'cgroup.subtree_control'), 'utf8').split(/\s/).includes('memory')) continue
-      accessSync(join(path, 'cgroup.procs'), constants.W_OK)
-      accessSync(path, constants.W_OK)
-      return path
-    } catch {
-      // Not this one.
-    }
-  }
-  return undefined
+/**
+ * Finds where groups can be made: with version 2 beside the worker's own group or below it, with version 1 below it. Tries it with a group and
+ * a process.
+ *
+ * @returns undefined where the kernel, the container or the permissions do not allow it.
+ */
+export function cgroupParent(root = ROOT, own = text('/proc/self/cgroup') ?? ''): CgroupParent | undefined {
+  const found = candidates(root, own).find(canLimit)
+  if (found) removeAbandoned(found.path)
+  return found
 }
 
-/** Makes a group under a parent that was found. Undefined: it could not be made, or takes no limit. */
-export function makeCgroup(parent: string, name: string, limit_bytes: number): Cgroup | undefined {
+/** Makes a group, with a memory limit or without. Undefined: it could not be made or does not take the limit. */
+export function makeCgroup({ version, path: parent }: CgroupParent, name: string, limit_bytes?: number): Cgroup | undefined {
   const path = join(parent, name)
   try {
     mkdirSync(path)
-    writeFileSync(join(path, 'memory.max'), String(limit_bytes))
-    for (const [file, value] of [
-      ['memory.swap.max', '0'],
-      ['memory.oom.group', '1'],
-    ] as const) {
-      try {
-        writeFileSync(join(path, file), value)
-      } catch {
-        // A kernel without swap accounting has no such file.
-      }
-    }
+    if (limit_bytes !== undefined) limitMemory(version, path, String(limit_bytes))
   } catch {
     remove(path)
     return undefined
   }
-  return { path, exceeded: () => exceededIn(path), end: () => endOf(path) }
+  const exceeded = version === 2 ? exceededV2 : exceededV1
+  return { version, path, exceeded: () => exceeded(path), end: () => endOf(path) }
 }
 
-function exceededIn(path: string): { killed: boolean; peak_bytes: number | undefined } {
-  const kills = /^oom_kill (\d+)/m.exec(text(join(path, 'memory.events')) ?? '')?.[1]
-  const peak = Number(text(join(path, 'memory.peak')) ?? Number.NaN)
-  return { killed: Number(kills ?? 0) > 0, peak_bytes: Number.isFinite(peak) ? peak : undefined }
+function candidates(root: string, own: string): CgroupParent[] {
+  const unified = /^0::(\/.*)$/m.exec(own)?.[1]
+  const memory = /^\d+:(?:[^:\n]*,)?memory(?:,[^:\n]*)?:(\/.*)$/m.exec(own)?.[1]
+  const second = unified === undefined ? [] : [...new Set([dirname(unified), unified])].map((group) => join(root, group))
+  return [
+    ...second.filter(delegatesMemory).map((path) => ({ version: 2 as const, path })),
+    ...(memory === undefined ? [] : [{ version: 1 as const, path: join(root, 'memory', memory) }]),
+  ]
+}
+
+function delegatesMemory(path: string): boolean {
+  return text(join(path, 'cgroup.subtree_control'))?.split(/\s/).includes('memory') ?? false
+}
+
+function canLimit(parent: CgroupParent): boolean {
+  try {
+    accessSync(parent.path, constants.W_OK)
+  } catch {
+    return false
+  }
+  const group = makeCgroup(parent, `passover-${process.pid}-probe`, PROBE_BYTES)
+  if (!group) return false
+  const { status } = spawnSync('sh', ['-c', 'echo $$ > "$1/cgroup.procs"', 'passover', group.path], { stdio: 'ignore' })
+  remove(group.path)
+  return status === 0
+}
+
+/** Throws where the limit itself cannot be set. Swap counts too, or is not used, where the kernel has a setting for it. */
+function limitMemory(version: 1 | 2, path: string, limit: string): void {
+  writeFileSync(join(path, version === 2 ? 'memory.max' : 'memory.limit_in_bytes'), limit)
+  const more =
+    version === 2 ? { 'memory.swap.max': '0', 'memory.oom.group': '1' } : { 'memory.memsw.limit_in_bytes': limit, 'memory.swappiness': '0' }
+  for (const [file, value] of Object.entries(more)) {
+    try {
+      writeFileSync(join(path, file), value)
+    } catch {
+      // A kernel without swap accounting has no such file.
+    }
+  }
+}
+
+function exceededV2(path: string): { killed: boolean; peak_bytes: number | undefined } {
+  return { killed: counter(path, 'memory.events', /^oom_kill (\d+)/m) > 0, peak_bytes: number(path, 'memory.peak') }
+}
+
+function exceededV1(path: string): { killed: boolean; peak_bytes: number | undefined } {
+  return { killed: counter(path, 'memory.oom_control', /^oom_kill (\d+)/m) > 0, peak_bytes: number(path, 'memory.max_usage_in_bytes') }
+}
+
+function counter(path: string, file: string, pattern: RegExp): number {
+  return Number(pattern.exec(text(join(path, file)) ?? '')?.[1] ?? 0)
+}
+
+function number(path: string, file: string): number | undefined {
+  const value = Number(text(join(path, file)) ?? Number.NaN)
+  return Number.isFinite(value) ? value : undefined
 }
 
 async function endOf(path: string): Promise<void> {
-  try {
-    writeFileSync(join(path, 'cgroup.kill'), '1')
-  } catch {
-    // Older than Linux 5.14: the process group was killed already.
+  for (let tries = 0; tries < 50 && !remove(path); tries++) {
+    killAll(path)
+    await new Promise((again) => setTimeout(again, 20))
   }
-  for (let tries = 0; tries < 50 && !remove(path); tries++) await new Promise((again) => setTimeout(again, 20))
+}
+
+/** At once with Linux 5.14 and cgroup v2, otherwise process by process: the caller repeats it until the group is empty. */
+function killAll(path: string): void {
+  try {
+    writeFileSync(join(path, 'cgroup.kill'), '1', { flag: 'r+' })
+    return
+  } catch {
+    // No such file.
+  }
+  for (const pid of (text(join(path, 'cgroup.procs')) ?? '').split('\n').filter(Boolean)) {
+    try {
+      process.kill(Number(pid), 'SIGKILL')
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
+/** Groups of workers that were killed. */
+function removeAbandoned(parent: string): void {
+  for (const name of readdirSync(parent)) {
+    const worker = NAME.exec(name)?.[1]
+    if (worker !== undefined && text(`/proc/${worker}/stat`) === undefined) remove(join(parent, name))
+  }
 }
 
 function remove(path: string): boolean {
@@ -74,10 +145,6 @@ function remove(path: string): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
-}
-
-function ownGroup(): string | undefined {
-  return /^0::(\/.*)$/m.exec(text('/proc/self/cgroup') ?? '')?.[1]
 }
 
 function text(path: string): string | undefined {

@@ -1,4 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { constants } from 'node:os'
 import { type Readable, Writable } from 'node:stream'
 
 export interface ChildOptions {
@@ -15,6 +16,10 @@ export interface ChildOptions {
   attend?(leader: number): Attending
   /** The command waits for a line on its descriptor 3: it is written when what attends it is ready. */
   gated: boolean
+  /** A seccomp program that the command's sandbox reads from its descriptor 4. */
+  filter?: Buffer | undefined
+  /** The command runs below another program, which reports a signal that ended it as exit code 128 + n. */
+  shifted_signals?: boolean
   /** Each line of the command's stderr as it comes. */
   onStderr(line: string): void
 }
@@ -35,6 +40,8 @@ export interface ChildEnd {
 }
 
 const STDERR_KEPT = 8192
+/** Time for output that is on its way after SIGKILL. */
+const DETACHED_MS = 200
 
 /** Runs a command in a process group of its own; when aborted, the whole group gets SIGTERM, then SIGKILL. */
 export function runChild(options: ChildOptions): Promise<ChildEnd> {
@@ -43,12 +50,13 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     const child = spawn(program, args, {
       cwd: options.cwd,
       env: options.env,
-      stdio: ['pipe', 'pipe', 'pipe', options.gated ? 'pipe' : 'ignore'],
+      stdio: ['pipe', 'pipe', 'pipe', options.gated ? 'pipe' : 'ignore', options.filter ? 'pipe' : 'ignore'],
       detached: process.platform !== 'win32',
     }) as ChildProcessWithoutNullStreams
     const group = killer(child.pid, options.kill_after_ms)
     const attending = child.pid === undefined ? undefined : options.attend?.(child.pid)
-    void Promise.resolve(attending?.ready).then(() => open(child.stdio[3]))
+    send(child.stdio[4], options.filter)
+    void Promise.resolve(attending?.ready).then(() => send(child.stdio[3], '\n'))
     const output = collect(options.max_output_bytes, () => group.kill('SIGKILL'))
     const errors = lines(options.onStderr)
     const onAbort = () => group.end()
@@ -59,7 +67,9 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     // A command that does not read its input closes the pipe; that is its right.
     child.stdin.on('error', () => {})
     child.stdin.end(options.input)
+    let detached: NodeJS.Timeout | undefined
     const settle = () => {
+      clearTimeout(detached)
       options.signal.removeEventListener('abort', onAbort)
       group.done()
       for (const one of attending?.ends ?? []) one[Symbol.dispose]()
@@ -69,22 +79,34 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
       reject(error)
     })
     child.once('exit', () => {
-      // What it left running would keep the pipes open, and nobody waits for it any more.
+      // Processes that it left running would keep the pipes open.
       group.end()
+      // One that left the process group, where nothing else ends it, must not keep the result: the pipes are closed from this side.
+      detached = setTimeout(() => {
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }, options.kill_after_ms + DETACHED_MS)
     })
-    child.once('close', (exit, signal) => {
+    child.once('close', (code, by) => {
       settle()
       errors.end()
+      const signal = by ?? (options.shifted_signals ? signalOf(code) : null)
+      const exit = signal === null ? code : null
       resolve({ exit, signal, stdout: output.text(), stderr: errors.tail(), overflowed: output.overflowed() })
     })
   })
 }
 
-/** One that ended before closes it. */
-function open(gate: Writable | Readable | null | undefined): void {
-  if (!(gate instanceof Writable)) return
-  gate.on('error', () => {})
-  gate.end('\n')
+/** A command that has ended closes its end of the pipe. */
+function send(pipe: Writable | Readable | null | undefined, content: string | Buffer | undefined): void {
+  if (content === undefined || !(pipe instanceof Writable)) return
+  pipe.on('error', () => {})
+  pipe.end(content)
+}
+
+function signalOf(code: number | null): NodeJS.Signals | null {
+  const found = Object.entries(constants.signals).find(([, number]) => code === 128 + number)
+  return found ? (found[0] as NodeJS.Signals) : null
 }
 
 const running = new Set<number>()

@@ -65,8 +65,8 @@ function crashText({ exit, signal, stderr }: Said): string {
 
 const REFUSED = /read-only file system|\bEROFS\b/i
 
-/** Why a command failed that could not write, for who does not know that it may not. */
+/** Explains a command's failure to write, for a reader who does not know about the restriction. */
 export function readOnlyHint({ exit, stderr }: Pick<Said, 'exit' | 'stderr'>): string | undefined {
   if (exit === 0 || !REFUSED.test(stderr)) return undefined
-  return 'the directory is read-only for this pass, whose policy does not let it modify files (can_modify_files)'
+  return 'the directory is read-only for this pass, whose policy does not let it modify files (can_modify_files); a command can write its home directory, /tmp and --writable directories'
 }

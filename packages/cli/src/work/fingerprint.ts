@@ -1,29 +1,36 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What tools keep for themselves is no file of the project. */
-const IGNORED = new Set(['.git', 'node_modules', '.passover'])
+/** Installed packages, and the data of a local server, which changes all the time. */
+const IGNORED = new Set(['node_modules', '.passover'])
+/** Objects of git are named for their content: added and removed ones change their folder, so that only folders are read. */
+const OBJECTS = /\/\.git\/(?:.+\/)?objects$/
 const MAX_FILES = 20_000
 const AT_ONCE = 64
 
-/** What tells whether a file was changed: size, time (ns), inode, mode. */
+/** Marks that tell whether a file was changed: size, time (ns), inode, mode. */
 export type Fingerprint = ReadonlyMap<string, string>
 
-/** Of a directory and all below it, its first 20,000 files; links are not followed. */
-export async function fingerprint(directory: string): Promise<Fingerprint> {
+/** Reads the first 20,000 files of some directories, and all below them; links are not followed. The first one's paths are relative. */
+export async function fingerprint(directories: readonly string[]): Promise<Fingerprint> {
   const found = new Map<string, string>()
+  for (const [at, directory] of directories.entries()) await read(directory, { name: at === 0 ? '' : directory, found })
+  return found
+}
+
+async function read(directory: string, { name, found }: { name: string; found: Map<string, string> }): Promise<void> {
   const folders = ['']
   for (let folder = folders.shift(); folder !== undefined && found.size < MAX_FILES; folder = folders.shift()) {
     const entries = await readdir(join(directory, folder), { withFileTypes: true }).catch(() => [])
     entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+    const isObjects = OBJECTS.test(join(directory, folder))
     const files = entries.filter(({ name }) => !IGNORED.has(name)).slice(0, MAX_FILES - found.size)
     for (let at = 0; at < files.length; at += AT_ONCE) {
-      const marks = await Promise.all(files.slice(at, at + AT_ONCE).map((entry) => markOf(directory, join(folder, entry.name))))
-      for (const mark of marks) if (mark) found.set(...mark)
+      const marks = await Promise.all(files.slice(at, at + AT_ONCE).map((entry) => markOf(directory, join(folder, entry.name), isObjects)))
+      for (const mark of marks) if (mark) found.set(join(name, mark[0]), mark[1])
     }
-    for (const entry of files) if (entry.isDirectory()) folders.push(join(folder, entry.name))
+    for (const entry of files) if (entry.isDirectory() && !isObjects) folders.push(join(folder, entry.name))
   }
-  return found
 }
 
 /** Paths that were added, removed or changed, in order. Pure. */
@@ -33,12 +40,12 @@ export function changesBetween(before: Fingerprint, after: Fingerprint): string[
   return [...changed, ...gone].sort()
 }
 
-/** Of a folder only that it is there: what changes in it is told by itself. */
-async function markOf(directory: string, path: string): Promise<[string, string] | undefined> {
+/** A folder's time counts only where its entries are not read. */
+async function markOf(directory: string, path: string, withTime: boolean): Promise<[string, string] | undefined> {
   try {
     const { size, mtimeNs, ino, mode } = await lstat(join(directory, path), { bigint: true })
     const isFolder = (mode & 0o170000n) === 0o040000n
-    return [path, isFolder ? `folder ${ino}` : `${size} ${mtimeNs} ${ino} ${mode}`]
+    return [path, isFolder ? `folder ${ino}${withTime ? ` ${mtimeNs}` : ''}` : `${size} ${mtimeNs} ${ino} ${mode}`]
   } catch {
     return undefined
   }

@@ -1,125 +1,115 @@
 import { WorkError } from '@passover/sdk'
+import { enforcedOf } from '../sandbox/guarantees.js'
+import { launchOf, passesShell } from '../sandbox/launch.js'
+import type { Restrictions } from '../sandbox/mechanism.js'
+import type { Sandbox } from '../sandbox/sandbox.js'
 import { cut } from '../text.js'
-import { Abilities } from './abilities.js'
-import { type Cgroup, cgroupParent, makeCgroup } from './cgroup.js'
+import { type Cgroup, makeCgroup } from './cgroup.js'
 import { type Attending, type ChildEnd, type ChildOptions, runChild } from './child.js'
-import { type Hold, launchOf, passesShell, type Wants } from './confine.js'
 import { changesBetween, fingerprint } from './fingerprint.js'
 import { Guardian } from './guardian.js'
 import { type Exceeded, MemoryWatch } from './memory-watch.js'
 
 const MB = 1024 * 1024
-/** A process may ask for so much more than it may hold, since much that is asked for is never used. */
+/** RLIMIT_DATA relative to the limit: runtimes reserve much more than they use. */
 const ASKED_TIMES = 4
 const ASKED_MORE = 1024 * MB
 const FILES_SHOWN = 20
 const RAW_SHOWN = 65_536
 
-/** What a pass wants of the system while its command runs. */
-export interface Bounds extends Wants {
+/** Restrictions and limits of a pass. */
+export interface Bounds extends Restrictions {
   memory_mb?: number | undefined
-}
-
-/** What the command is told of it. */
-export interface Held {
-  /** Of the constraints, those that hold whatever the command does. */
-  enforced: string[]
 }
 
 export interface HeldEnd {
   end: ChildEnd
   /** What it did that it must not: E013, E014. */
   broke: WorkError | undefined
-  enforced: string[]
 }
 
-type Command = Omit<ChildOptions, 'attend' | 'env' | 'gated'> & { env: (held: Held) => NodeJS.ProcessEnv }
+type Command = Omit<ChildOptions, 'attend' | 'env' | 'gated' | 'filter' | 'shifted_signals'> & {
+  /** Builds the environment, given the constraints that are enforced. */
+  env: (enforced: string[]) => NodeJS.ProcessEnv
+}
 
-/** Runs commands under what their passes may do, as far as this system can see to it; says once what it cannot. */
+/** Runs commands in the sandbox of this machine, under the restrictions and limits of their passes. */
 export class HeldRuns {
-  readonly #directory: string
-  readonly #abilities: Abilities
+  readonly #sandbox: Sandbox
   readonly #memory = new MemoryWatch()
   readonly #guardian = new Guardian()
-  readonly #note: (line: string) => void
-  readonly #noted = new Set<string>()
-  readonly #cgroups = cgroupParent()
   #count = 0
 
-  constructor(directory: string, env: NodeJS.ProcessEnv, note: (line: string) => void) {
-    this.#directory = directory
-    this.#abilities = new Abilities(directory, env)
-    this.#note = note
+  constructor(sandbox: Sandbox) {
+    this.#sandbox = sandbox
   }
 
   async run(command: Command, bounds: Bounds): Promise<HeldEnd> {
-    const hold = await this.#abilities.hold(bounds)
-    this.#tellLimits(bounds, hold)
-    const enforced = [...(hold?.read_only ? ['read_only'] : []), ...(hold?.no_network ? ['no_external_calls'] : [])]
-    const watched = bounds.read_only && !hold?.read_only
-    const before = watched ? await fingerprint(this.#directory) : undefined
-    const { end, exceeded } = await this.#runLimited(command, { bounds, hold, enforced })
-    const changed = before ? changesBetween(before, await fingerprint(this.#directory)) : []
-    return { end, enforced, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
+    const holds = enforcedOf(this.#sandbox.guarantees)
+    const enforced = [
+      ...(bounds.read_only && holds.has('read_only') ? ['read_only'] : []),
+      ...(bounds.no_network && holds.has('no_external_calls') ? ['no_external_calls'] : []),
+    ]
+    const layout = this.#sandbox.layout()
+    // Without a read-only mount, changes are detected afterwards.
+    const watched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
+    const before = watched ? await fingerprint(layout.project) : undefined
+    const { end, exceeded } = await this.#runLimited(command, { bounds, enforced, layout })
+    const changed = before ? changesBetween(before, await fingerprint(layout.project)) : []
+    return { end, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
   }
 
-  async #runLimited(command: Command, held: { bounds: Bounds; hold: Hold | undefined; enforced: string[] }) {
-    const { bounds, hold, enforced } = held
+  async #runLimited(command: Command, held: { bounds: Bounds; enforced: string[]; layout: ReturnType<Sandbox['layout']> }) {
+    const { bounds, enforced, layout } = held
+    const { mechanism, tied } = this.#sandbox
     const limit_bytes = bounds.memory_mb === undefined ? undefined : bounds.memory_mb * MB
-    const cgroup = limit_bytes === undefined ? undefined : this.#cgroup(limit_bytes)
+    const cgroup = this.#cgroup(limit_bytes)
+    const measured = limit_bytes !== undefined && !cgroup && process.platform === 'linux'
     let exceeded: Exceeded | undefined
     const attend = (leader: number): Attending => {
       const guarded = this.#guardian.guard(leader)
-      const watched =
-        limit_bytes === undefined || cgroup ? [] : [this.#memory.watch({ leader, limit_bytes, onExceeded: (by) => (exceeded = by) })]
-      return { ready: guarded.told, ends: [guarded, ...watched] }
+      const watch = (limit_bytes: number) =>
+        this.#memory.watch({ leader, cgroup, limit_bytes, namespaced: mechanism.kind !== 'none', onExceeded: (by) => (exceeded = by) })
+      return { ready: guarded.told, ends: [guarded, ...(limit_bytes === undefined ? [] : [watch(limit_bytes)])] }
     }
-    const env = command.env({ enforced })
+    // git status would refresh the index, which counts as a change where it can be written.
+    const env = { ...command.env(enforced), ...(bounds.read_only && { GIT_OPTIONAL_LOCKS: '0' }) }
     const gated = (await this.#guardian.begin()) && passesShell(env)
+    const network = mechanism.kind !== 'none' && mechanism.network
     const line = launchOf({
       command: command.command,
-      directory: this.#directory,
-      hold,
-      tied: await this.#abilities.tied(),
+      mechanism,
+      layout,
+      read_only: bounds.read_only,
+      no_network: bounds.no_network && network,
+      tied,
       gated,
       cgroup: cgroup?.path,
-      data_bytes: limit_bytes === undefined || process.platform !== 'linux' ? undefined : limit_bytes * ASKED_TIMES + ASKED_MORE,
+      limited: limit_bytes !== undefined,
+      ...(measured && { data_bytes: limit_bytes * ASKED_TIMES + ASKED_MORE, shm_bytes: limit_bytes }),
     })
+    const filter = mechanism.kind === 'bubblewrap' && bounds.no_network ? mechanism.filter : undefined
     try {
-      const end = await runChild({ ...command, command: line, env, attend, gated })
-      if (limit_bytes !== undefined && cgroup?.exceeded().killed) {
-        exceeded = { limit_bytes, measured_bytes: cgroup.exceeded().peak_bytes ?? limit_bytes }
-      }
+      const end = await runChild({ ...command, command: line, env, attend, gated, filter, shifted_signals: mechanism.kind !== 'none' })
+      if (limit_bytes !== undefined && cgroup) exceeded ??= exceededIn(cgroup, limit_bytes)
       return { end, exceeded: exceeded && tooMuchMemory(exceeded) }
     } finally {
       await cgroup?.end()
     }
   }
 
-  #cgroup(limit_bytes: number): Cgroup | undefined {
+  /** For a memory limit, and to end what leaves the process group where there is no PID namespace. */
+  #cgroup(limit_bytes: number | undefined): Cgroup | undefined {
+    const { cgroups, mechanism } = this.#sandbox
+    if (!cgroups || (limit_bytes === undefined && mechanism.kind !== 'none')) return undefined
     this.#count += 1
-    return this.#cgroups === undefined ? undefined : makeCgroup(this.#cgroups, `passover-${process.pid}-${this.#count}`, limit_bytes)
+    return makeCgroup(cgroups, `passover-${process.pid}-${this.#count}`, limit_bytes)
   }
+}
 
-  /** Each once a worker: what is not held is only told. */
-  #tellLimits(bounds: Bounds, hold: Hold | undefined): void {
-    if (bounds.read_only && hold?.read_only) this.#once('The directory is read-only for the command: its passes may not modify files.')
-    if (bounds.read_only && !hold?.read_only) {
-      this.#once('The directory cannot be made read-only here: a command that changes its files ends its pass with E013.')
-    }
-    if (bounds.no_network && !hold?.no_network) {
-      this.#once('no_external_calls cannot be enforced here: the command is told by PASSOVER_CONSTRAINTS, and trusted.')
-    }
-    if (bounds.memory_mb !== undefined && process.platform !== 'linux') {
-      this.#once('max_memory_mb cannot be enforced here: only Linux tells what a command holds.')
-    }
-  }
-
-  #once(line: string): void {
-    if (this.#noted.has(line)) return
-    this.#noted.add(line)
-    this.#note(line)
-  }
+function exceededIn(cgroup: Cgroup, limit_bytes: number): Exceeded | undefined {
+  const { killed, peak_bytes } = cgroup.exceeded()
+  return killed ? { limit_bytes, measured_bytes: peak_bytes ?? limit_bytes } : undefined
 }
 
 function tooMuchMemory({ limit_bytes, measured_bytes }: Exceeded): WorkError {

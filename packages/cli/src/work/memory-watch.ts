@@ -1,3 +1,5 @@
+import { statfsSync } from 'node:fs'
+import type { Cgroup } from './cgroup.js'
 import { familyOf, memoryOf, processes } from './proc.js'
 
 const EVERY_MS = 50
@@ -11,10 +13,17 @@ export interface Exceeded {
 interface Watched {
   leader: number
   limit_bytes: number
+  /** Counts memory by itself; only its kills are looked for. */
+  cgroup?: Cgroup | undefined
+  /** The command has a /dev/shm of its own, whose files count. */
+  namespaced: boolean
   onExceeded(exceeded: Exceeded): void
 }
 
-/** Looks at what commands hold in memory, all their processes together, and kills those that hold too much. One look for all of them. */
+/**
+ * Ends commands whose processes hold too much memory together. With a cgroup the kernel measures, but version 1 kills one process only: the
+ * others end here. Without one, /proc is read at intervals for all commands at once.
+ */
 export class MemoryWatch {
   readonly #watched = new Set<Watched>()
   #timer: NodeJS.Timeout | undefined
@@ -34,23 +43,47 @@ export class MemoryWatch {
   }
 
   #look(): void {
-    const all = processes()
+    const all = [...this.#watched].some(({ cgroup }) => !cgroup) ? processes() : []
     for (const watched of this.#watched) {
-      const family = familyOf(watched.leader, all)
-      const measured_bytes = measure(family, watched.limit_bytes)
-      if (measured_bytes <= watched.limit_bytes) continue
+      const { leader, limit_bytes, cgroup } = watched
+      const family = cgroup ? [-leader] : familyOf(leader, all)
+      const measured_bytes = cgroup ? killedAt(cgroup, limit_bytes) : measure(family, watched)
+      if (measured_bytes === undefined) continue
       this.#watched.delete(watched)
       for (const pid of family) kill(pid)
-      watched.onExceeded({ limit_bytes: watched.limit_bytes, measured_bytes })
+      watched.onExceeded({ limit_bytes, measured_bytes })
     }
   }
 }
 
-/** What is shared counts once: that is looked at only where counting it for each would be too much. */
-function measure(family: readonly number[], limit: number): number {
-  const sum = (exactly: boolean) => family.reduce((bytes, pid) => bytes + memoryOf(pid, exactly), 0)
-  const rough = sum(false)
-  return rough <= limit ? rough : sum(true)
+/** The peak of a group in which the kernel killed a process. */
+function killedAt(cgroup: Cgroup, limit_bytes: number): number | undefined {
+  const { killed, peak_bytes } = cgroup.exceeded()
+  return killed ? (peak_bytes ?? limit_bytes) : undefined
+}
+
+/** Bytes over the limit, otherwise undefined. Shared memory counts once: that is read only where counting it for each process exceeds the limit. */
+function measure(family: readonly number[], { leader, limit_bytes, namespaced }: Watched): number | undefined {
+  const files = namespaced ? sharedFiles(family.find((pid) => pid !== leader)) : 0
+  const sum = (exactly: boolean) => {
+    const parts = family.map((pid) => memoryOf(pid, exactly))
+    const total = (kind: 'own' | 'shared') => parts.reduce((bytes, part) => bytes + part[kind], 0)
+    // A file in /dev/shm that is mapped is both.
+    return total('own') + Math.max(total('shared'), files)
+  }
+  if (sum(false) <= limit_bytes) return undefined
+  const measured = sum(true)
+  return measured > limit_bytes ? measured : undefined
+}
+
+/** Bytes of files in the /dev/shm that a process sees. */
+function sharedFiles(pid: number | undefined): number {
+  try {
+    const { blocks, bfree, bsize } = statfsSync(`/proc/${pid}/root/dev/shm`)
+    return (blocks - bfree) * bsize
+  } catch {
+    return 0
+  }
 }
 
 function kill(pid: number): void {

@@ -32,13 +32,25 @@ export function familyOf(leader: number, all: readonly Listed[]): number[] {
   return [...family]
 }
 
-/** Bytes that a process holds in memory and swap; of what it shares with others its part, where `exactly`. */
-export function memoryOf(pid: number, exactly: boolean): number {
-  const text = (exactly ? read(`/proc/${pid}/smaps_rollup`) : undefined) ?? read(`/proc/${pid}/status`)
-  if (!text) return 0
-  let kilobytes = 0
-  for (const [, , size] of text.matchAll(/^(VmRSS|VmSwap|Pss|SwapPss):\s+(\d+) kB/gm)) kilobytes += Number(size)
-  return kilobytes * 1024
+/** Bytes that a process holds in memory and swap. */
+export interface Memory {
+  own: number
+  /** Shared memory: mapped files of /dev/shm, memfd and the like. */
+  shared: number
+}
+
+const ROUGH = /^(RssAnon|RssFile|VmSwap|RssShmem):\s+(\d+) kB/gm
+const EXACT = /^(Pss_Anon|Pss_File|SwapPss|Pss_Shmem):\s+(\d+) kB/gm
+
+/** Reads the memory of a process. `exactly`: divides what it shares with other processes among them, which takes longer. */
+export function memoryOf(pid: number, exactly: boolean): Memory {
+  const rollup = exactly ? read(`/proc/${pid}/smaps_rollup`) : undefined
+  const text = rollup ?? read(`/proc/${pid}/status`)
+  const memory: Memory = { own: 0, shared: 0 }
+  for (const [, name = '', size] of (text ?? '').matchAll(rollup === undefined ? ROUGH : EXACT)) {
+    memory[name.endsWith('Shmem') ? 'shared' : 'own'] += Number(size) * 1024
+  }
+  return memory
 }
 
 function names(): string[] {

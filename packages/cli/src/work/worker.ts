@@ -8,6 +8,8 @@ import { connectAgent } from '../agent.js'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { askedPort } from '../health.js'
+import { describeSandbox } from '../sandbox/guarantees.js'
+import { Sandbox } from '../sandbox/sandbox.js'
 import { stopSignals } from '../signals.js'
 import { count } from '../text.js'
 import { killAllGroups } from './child.js'
@@ -21,6 +23,8 @@ export interface WorkerRequest {
   command: string[]
   concurrency: number
   kill_after_ms: number
+  /** Directories that a read-only command can write. */
+  writable: string[]
 }
 
 const MAX_OUTPUT = 64 * 1024 * 1024
@@ -44,7 +48,8 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   })
   process.once('exit', killAllGroups)
   const log = new WorkLog(terminal)
-  const runs = new HeldRuns(context.directory, context.env, (line) => terminal.note(line))
+  const sandbox = await Sandbox.detect({ directory: context.directory, env: context.env, writable: request.writable })
+  const runs = new HeldRuns(sandbox)
   const work = { ...request, command: [program, ...request.command.slice(1)], cwd: context.directory, env: context.env, runs }
   const worker = await agent.onPass((pass) => workOn(pass, work, log), {
     concurrency: request.concurrency,
@@ -54,11 +59,12 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   terminal.note(
     `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (${request.concurrency} at a time)` : ''}. Ctrl-C stops.`,
   )
+  terminal.note(describeSandbox(sandbox))
   await using _health = await tellHealth(context, () => agent.health())
   const why = await Promise.race([signals.first, worker.closed.then(() => 'closed' as const)])
   if (worker.running > 0) terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Ctrl-C again stops at once.`)
   await worker.drain()
-  if (terminal.mode === 'json') terminal.show({ agent: request.agent, ...log.sums }, () => '')
+  if (terminal.mode === 'json') terminal.show({ agent: request.agent, ...log.sums, sandbox: sandbox.guarantees }, () => '')
   else terminal.note(`Stopped after ${count(log.sums.passes, 'pass', 'passes')}.`)
   return why === 'closed' ? 5 : 0
 }
@@ -82,11 +88,11 @@ interface Work extends WorkerRequest {
 async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
   log.began(pass)
   const { rights, limits } = pass
-  const { end, broke, enforced } = await work.runs.run(
+  const { end, broke } = await work.runs.run(
     {
       command: work.command,
       input: `${JSON.stringify(requestOf(pass))}\n`,
-      env: (held) => ({ ...work.env, ...passEnvironment(pass, held.enforced) }),
+      env: (enforced) => ({ ...work.env, ...passEnvironment(pass, enforced) }),
       cwd: work.cwd,
       signal: pass.signal,
       kill_after_ms: work.kill_after_ms,
@@ -99,7 +105,7 @@ async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResu
   if (pass.signal.aborted) throw pass.signal.reason
   const outcome = decideWorkOutput(end)
   if (outcome.kind === 'output') return outcome.output
-  const hint = enforced.includes('read_only') ? readOnlyHint(end) : undefined
+  const hint = rights.can_modify_files ? undefined : readOnlyHint(end)
   if (hint === undefined) throw outcome.error
   const { code, message, context } = outcome.error
   throw new PassOverError(code, `${message.trimEnd()} (${hint})`, context)

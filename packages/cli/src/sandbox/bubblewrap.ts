@@ -1,0 +1,64 @@
+import { ancestorsToPin, isInside, type Layout } from './layout.js'
+import { type Bubblewrap, FILTER_FD, type Restrictions } from './mechanism.js'
+
+export interface BubblewrapOptions extends Restrictions {
+  layout: Layout
+  mechanism: Pick<Bubblewrap, 'sized' | 'filter' | 'graceful'>
+  as_root: boolean
+  /** The command has a memory limit: it must not be able to leave its cgroup. */
+  limited: boolean
+  /** Size of a private /dev/shm. */
+  shm_bytes?: number | undefined
+}
+
+/**
+ * Capabilities of a restricted command that runs as root. It has none that mounts, enters namespaces, traces, loads code into the kernel, makes
+ * devices, or opens files by handle (CAP_DAC_READ_SEARCH: such a handle ignores read-only mounts).
+ */
+export const CAPABILITIES_OF_ROOT = ['chown', 'dac_override', 'fowner', 'fsetid', 'kill', 'setgid', 'setuid', 'net_bind_service'] as const
+
+/** Returns the `bwrap` command line up to the command. Pure. */
+export function bubblewrapLine(options: BubblewrapOptions): string[] {
+  const { layout, mechanism, read_only, no_network, limited, as_root } = options
+  const restricted = read_only || no_network
+  const line = ['bwrap', '--unshare-pid', '--die-with-parent']
+  if (restricted) line.push('--unshare-ipc')
+  if (no_network) line.push('--unshare-net')
+  if (as_root && (restricted || limited)) {
+    line.push('--cap-drop', 'ALL', ...CAPABILITIES_OF_ROOT.flatMap((name) => ['--cap-add', `CAP_${name.toUpperCase()}`]))
+  }
+  line.push(...(restricted ? ['--ro-bind', '/', '/', '--dev', '/dev'] : ['--bind', '/', '/', '--dev-bind', '/dev', '/dev']))
+  line.push(...sharedMemory(options, restricted), '--proc', '/proc')
+  // /proc/sys/kernel/core_pattern names a program that the kernel runs outside, and its owner root needs no capability to write it.
+  if (restricted || limited) line.push('--ro-bind-try', '/proc/sys', '/proc/sys')
+  if (limited && !restricted) line.push('--ro-bind-try', '/sys', '/sys')
+  if (restricted) line.push(...mountsOf(layout, read_only))
+  line.push('--chdir', layout.directory)
+  if (no_network && mechanism.filter) line.push('--seccomp', String(FILTER_FD))
+  line.push('--')
+  // bwrap runs with SIGTERM ignored, see launch.ts.
+  if (mechanism.graceful) line.push('env', '--default-signal=TERM')
+  return line
+}
+
+/** A private /dev/shm goes away with the command, and its size can be limited where no cgroup counts it. */
+function sharedMemory({ shm_bytes, mechanism }: BubblewrapOptions, restricted: boolean): string[] {
+  if (!restricted && shm_bytes === undefined) return []
+  const size = shm_bytes !== undefined && mechanism.sized ? ['--size', String(shm_bytes)] : []
+  return [...size, '--perms', '1777', '--tmpfs', '/dev/shm']
+}
+
+/** Mounts in order of depth, so that each lies on top of its parents. */
+function mountsOf({ project, writable, hidden_files, hidden_folders }: Layout, read_only: boolean): string[] {
+  const places = new Map<string, '--bind' | '--ro-bind'>()
+  for (const path of writable) places.set(path, '--bind')
+  if (read_only) for (const path of ancestorsToPin(project, writable)) places.set(path, '--bind')
+  for (const path of project) places.set(path, read_only ? '--ro-bind' : '--bind')
+  const inOrder = [...places].sort(([one], [other]) => one.length - other.length)
+  const hides = (path: string) => !project.some((one) => isInside(one, path))
+  return [
+    ...inOrder.flatMap(([path, how]) => [how, path, path]),
+    ...hidden_folders.filter(hides).flatMap((path) => ['--tmpfs', path]),
+    ...hidden_files.flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ]
+}

@@ -1,0 +1,53 @@
+import { bubblewrapLine } from './bubblewrap.js'
+import type { Layout } from './layout.js'
+import type { Mechanism, Restrictions } from './mechanism.js'
+import { unshareLine } from './unshare.js'
+
+export interface Launch extends Restrictions {
+  command: readonly string[]
+  mechanism: Mechanism
+  layout: Layout
+  /** `setpriv` can end the command together with the worker. Bubblewrap does that itself. */
+  tied: boolean
+  /** The command waits for a line on descriptor 3 and does not start if none comes. */
+  gated: boolean
+  /** A cgroup for the command. */
+  cgroup?: string | undefined
+  limited: boolean
+  /** RLIMIT_DATA of each process, where memory is only measured at intervals. */
+  data_bytes?: number | undefined
+  shm_bytes?: number | undefined
+}
+
+const NAME = 'passover'
+const as_root = process.getuid?.() === 0
+
+/** Returns the command line that runs a command in its sandbox. Pure. */
+export function launchOf(launch: Launch): string[] {
+  return [...prepared(launch), ...confined(launch), ...launch.command]
+}
+
+/** A shell drops variables whose names it cannot use itself (`spring.datasource.url`). */
+export function passesShell(env: NodeJS.ProcessEnv): boolean {
+  return Object.keys(env).every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+}
+
+/** One shell that does what must happen before the sandbox exists, then runs the rest in its own place. */
+function prepared({ mechanism, gated, cgroup, data_bytes }: Launch): string[] {
+  // SIGTERM goes to the whole group; bwrap must outlive it, or the command has no time to stop in order.
+  const deaf = mechanism.kind === 'bubblewrap' && mechanism.graceful
+  const steps: string[] = []
+  if (gated) steps.push('read -r _ <&3 || exit 125', 'exec 3<&-')
+  if (cgroup !== undefined) steps.push(`echo $$ > "$1/cgroup.procs" || { echo "${NAME}: cannot enter the cgroup $1" >&2; exit 125; }`)
+  if (data_bytes !== undefined) steps.push(`ulimit -d ${Math.ceil(data_bytes / 1024)} 2>/dev/null`)
+  if (steps.length === 0) return deaf ? ['env', '--ignore-signal=TERM'] : []
+  if (deaf) steps.push(`trap '' TERM`)
+  return ['sh', '-c', [...steps, 'shift', 'exec "$@"'].join('\n'), NAME, cgroup ?? '']
+}
+
+function confined(launch: Launch): string[] {
+  const { mechanism, layout, tied } = launch
+  if (mechanism.kind === 'bubblewrap') return bubblewrapLine({ ...launch, mechanism, as_root })
+  const dying = tied ? ['setpriv', '--pdeathsig', 'KILL', '--'] : []
+  return mechanism.kind === 'unshare' ? [...dying, ...unshareLine(mechanism.mode, layout, launch)] : dying
+}

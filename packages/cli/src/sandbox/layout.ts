@@ -1,0 +1,116 @@
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve, sep } from 'node:path'
+
+/** Which paths a restricted command can write, which it cannot, and which it does not see. All paths are real paths that exist. */
+export interface Layout {
+  /** The directory of the worker. */
+  directory: string
+  /** The directory, and the git directories that belong to it but are elsewhere (worktree, submodule, subfolder of a repository). */
+  project: string[]
+  /** Home directory, temporary directories, and what the person named. */
+  writable: string[]
+  /** Sockets of services that run programs or write files for anybody who may connect. */
+  hidden_files: string[]
+  hidden_folders: string[]
+}
+
+export interface LayoutOptions {
+  directory: string
+  env: NodeJS.ProcessEnv
+  /** Directories that the person allows the command to write. */
+  writable: readonly string[]
+}
+
+/** Reads the layout from the file system as it is now. */
+export function layoutOf({ directory, env, writable }: LayoutOptions): Layout {
+  const root = realpathSync(directory)
+  const project = [root, ...gitDirectories(root).filter((path) => !isInside(path, root))]
+  const isProject = (path: string) => project.some((one) => isInside(path, one))
+  const usual = existing([env.HOME, '/tmp', '/var/tmp', env.TMPDIR, tmpdir()]).filter((path) => path !== '/' && !isProject(path))
+  const named = existing(writable.map((path) => resolve(directory, path))).filter((path) => !project.includes(path))
+  const { files, folders } = controlSockets(env)
+  return { directory: root, project, writable: [...new Set([...usual, ...named])], hidden_files: files, hidden_folders: folders }
+}
+
+/** Whether a path is a folder or below it. */
+export function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder === sep ? sep : `${folder}${sep}`)
+}
+
+/**
+ * Directories between a writable directory and a path below it. Each becomes a mount point in the sandbox: the kernel refuses to rename a mount
+ * point, so that a command cannot move the parent of a read-only directory away and put another one in its place.
+ */
+export function ancestorsToPin(paths: readonly string[], writable: readonly string[]): string[] {
+  const pinned = new Set<string>()
+  for (const path of paths) {
+    for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
+      const isBelow = writable.some((one) => folder !== one && isInside(folder, one))
+      if (isBelow && !paths.some((one) => isInside(folder, one))) pinned.add(folder)
+    }
+  }
+  return [...pinned]
+}
+
+/** The git directory of a folder and the one that its worktree shares with others; [] outside of a repository. */
+export function gitDirectories(directory: string): string[] {
+  for (let folder = directory; ; folder = dirname(folder)) {
+    const git = join(folder, '.git')
+    if (existsSync(git)) {
+      const own = statSync(git).isDirectory() ? git : pointer(git, /^gitdir: (.+)$/m, folder)
+      const common = own === undefined ? undefined : pointer(join(own, 'commondir'), /^(.+)$/m, own)
+      return existing([own, common])
+    }
+    if (folder === dirname(folder)) return []
+  }
+}
+
+/** The path that a file names, relative to a folder. */
+function pointer(file: string, pattern: RegExp, folder: string): string | undefined {
+  try {
+    const named = pattern.exec(readFileSync(file, 'utf8'))?.[1]
+    return named === undefined ? undefined : resolve(folder, named)
+  } catch {
+    return undefined
+  }
+}
+
+/** A command that reaches one of these can have a file written or a program run by somebody else. */
+function controlSockets(env: NodeJS.ProcessEnv): { files: string[]; folders: string[] } {
+  const uid = process.getuid?.() ?? 0
+  const home = env.HOME ?? '/'
+  return {
+    files: existing([
+      /^unix:\/\/(.+)/.exec(env.DOCKER_HOST ?? '')?.[1],
+      '/run/docker.sock',
+      join(home, '.docker/run/docker.sock'),
+      join(home, '.docker/desktop/docker.sock'),
+      '/run/containerd/containerd.sock',
+      '/run/podman/podman.sock',
+      '/run/crio/crio.sock',
+      '/run/dbus/system_bus_socket',
+      '/run/systemd/private',
+      '/run/snapd.socket',
+    ]),
+    folders: existing([
+      env.XDG_RUNTIME_DIR ?? `/run/user/${uid}`,
+      join(env.TMUX_TMPDIR ?? '/tmp', `tmux-${uid}`),
+      '/run/screen',
+      join(home, '.screen'),
+    ]).filter((path) => statSync(path).isDirectory() && path.split(sep).length > 2),
+  }
+}
+
+function existing(paths: readonly (string | undefined)[]): string[] {
+  const found = new Set<string>()
+  for (const path of paths) {
+    if (path === undefined || !path.startsWith(sep)) continue
+    try {
+      found.add(realpathSync(path))
+    } catch {
+      // It is not there, or not reachable for this user, and so not for the command.
+    }
+  }
+  return [...found]
+}

@@ -1,0 +1,44 @@
+import { type CgroupParent, cgroupParent } from '../work/cgroup.js'
+import { runChild } from '../work/child.js'
+import { detectMechanism } from './detect.js'
+import { type Guarantee, guaranteesOf } from './guarantees.js'
+import { type Layout, type LayoutOptions, layoutOf } from './layout.js'
+import type { Mechanism } from './mechanism.js'
+
+/** What this machine offers to confine commands, detected once when a worker starts. */
+export class Sandbox {
+  readonly mechanism: Mechanism
+  readonly cgroups: CgroupParent | undefined
+  /** Whether `setpriv` can end a command together with its worker. */
+  readonly tied: boolean
+  readonly guarantees: readonly Guarantee[]
+  readonly #options: LayoutOptions
+
+  private constructor(options: LayoutOptions, mechanism: Mechanism, tied: boolean) {
+    this.mechanism = mechanism
+    this.tied = tied
+    this.cgroups = process.platform === 'linux' ? cgroupParent() : undefined
+    this.guarantees = guaranteesOf({ mechanism, cgroup: this.cgroups?.version, platform: process.platform })
+    this.#options = options
+  }
+
+  static async detect(options: LayoutOptions): Promise<Sandbox> {
+    const [mechanism, tied] = await Promise.all([detectMechanism(options), canTie(options)])
+    return new Sandbox(options, mechanism, tied)
+  }
+
+  /** Reads the file system again, since sockets and git directories appear and disappear. */
+  layout(): Layout {
+    return layoutOf(this.#options)
+  }
+}
+
+async function canTie({ directory, env }: LayoutOptions): Promise<boolean> {
+  if (process.platform !== 'linux') return false
+  const command = ['setpriv', '--pdeathsig', 'KILL', '--', 'true']
+  const fixed = { input: '', kill_after_ms: 100, max_output_bytes: 1024, gated: false, onStderr: () => undefined }
+  return runChild({ ...fixed, command, env, cwd: directory, signal: AbortSignal.timeout(10_000) }).then(
+    ({ exit }) => exit === 0,
+    () => false,
+  )
+}
