@@ -140,6 +140,8 @@ export const passRecord = open({
     reason: text(LIMITS.line).optional(),
   }).optional(),
   /** Steps that the fold calls impossible. */
+  /** Why its output_schema was not applied to its output, which may not fit it. */
+  output_unchecked: text(LIMITS.line).optional(),
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
 })
 export type PassRecord = z.infer<typeof passRecord>

@@ -393,6 +393,7 @@ export const record: PassRecord = {
   ],
   awaits: { item: 'apply', since: NOW, expires_at: NOW + 1_000 },
   application: { at: NOW, by: 'maria', modifications: { [HASH]: 'applied' } },
+  output_unchecked: 'not checked: the output_schema of scout used its 5 s of checking time within 60 s',
   settlement: { action: 'requeue', by: 'maria', time: NOW, requeued_as: 'requeue-0123456789', reason: 'mended' },
   violations: [{ sequence: 17, what: 'a second return' }],
 }

@@ -43,6 +43,7 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
       application: applicationOf(pass).record,
       settlement: settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
     }),
+    ...(told.output ? present({ output_unchecked: pass.schema_unchecked }) : {}),
     ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
   }
 }

@@ -28,6 +28,8 @@ export interface PassHistory {
   return_digest?: string | undefined
   /** What its output_schema has against that, where it was applied. */
   schema_faults?: readonly string[] | undefined
+  /** Why it was not applied though it should have been. */
+  schema_unchecked?: string | undefined
   /** When its originator said that it heard the return. */
   acknowledged_at?: number | undefined
 }

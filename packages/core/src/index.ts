@@ -77,7 +77,7 @@ export { sessionToken } from './sessions.js'
 export { settlementOf } from './settlement.js'
 export { withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus } from './status.js'
-export { type CheckSchema, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
+export { type CheckSchema, type SchemaVerdict, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
 export {
   cut,
   cutStart,

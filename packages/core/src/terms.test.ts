@@ -36,7 +36,7 @@ describe('the output_schema of a pass', () => {
   const of = (policy: object) => ({ ...control(), policy: { ...control().policy, ...policy } })
 
   it('is applied unless validate_output is off', async () => {
-    const check = async (asked: unknown, value: unknown) => [`${JSON.stringify(asked)} of ${String(value)}`]
+    const check = async (asked: unknown, value: unknown) => ({ faults: [`${JSON.stringify(asked)} of ${String(value)}`] })
     expect(schemaToCheck(of({}))).toBeUndefined()
     expect(schemaToCheck(of({ output_schema: schema }))).toBe(schema)
     expect(schemaToCheck(of({ output_schema: schema, validate_output: false }))).toBeUndefined()

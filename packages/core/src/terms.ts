@@ -46,16 +46,22 @@ export function schemaFor(output: unknown, control: Pick<WorkControl, 'policy'>)
   return status === 'failed' || status === 'aborted' ? undefined : schemaToCheck(control)
 }
 
-/** Applies a JSON Schema where it can do no harm; gives its faults. */
-export type CheckSchema = (schema: unknown, value: unknown) => Promise<string[]>
+/** What a schema has against an output, or why it was not applied. */
+export type SchemaVerdict = { faults: readonly string[] } | { unchecked: string }
+
+/** Applies a subagent's JSON Schema where it can do no harm. */
+export type CheckSchema = (schema: unknown, value: unknown, subagent: string) => Promise<SchemaVerdict>
 
 /** The terms of a pass whose output is at hand; where there is nobody to apply a schema, only the rights. */
 export async function termsOf(
   output: unknown,
-  control: Pick<WorkControl, 'policy' | 'rights'>,
+  control: Pick<WorkControl, 'policy' | 'rights' | 'subagent_id'>,
   check: CheckSchema | undefined,
 ): Promise<Terms> {
   const { rights } = control
   const schema = schemaFor(output, control)
-  return schema && check ? { rights, schema_faults: await check(schema, output) } : { rights }
+  if (!schema || !check) return { rights }
+  const verdict = await check(schema, output, control.subagent_id)
+  // Nothing is handed out as good that nobody looked at.
+  return { rights, schema_faults: 'faults' in verdict ? verdict.faults : [verdict.unchecked] }
 }

@@ -1,6 +1,7 @@
 import { PartError } from '@passover/bus'
 import {
   acceptReturn,
+  type CheckSchema,
   completeOutput,
   cut,
   cutStart,
@@ -51,7 +52,7 @@ export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answ
   })
   const { schemas } = giver.deps
   if (schemas && schemaFor(output, control)) {
-    const check = (schema: unknown, value: unknown) => schemas.check(schema, value)
+    const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
     return termsOf(output, control, check).then((terms) => accepted(run, { given, output }, terms))
   }
   // All but the text is the system's own.

@@ -32,7 +32,7 @@ export class Delivering implements AsyncDisposable {
     this.#releases = new Releases(deps, home.name)
     this.#terms = new Terms(deps)
     const { schemas } = deps
-    this.#check = schemas && ((schema, value) => schemas.check(schema, value))
+    this.#check = schemas && ((schema, value, subagent) => schemas.checkFor(subagent, schema, value))
   }
 
   get size(): number {
@@ -89,7 +89,7 @@ export class Delivering implements AsyncDisposable {
   async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: Opened; terms: Judging | undefined }> {
     const terms = await this.#terms.of(key, output)
     if (!terms) return { opened: { ok: true, output }, terms }
-    const accepted = acceptReturn(output, key, await termsOf(output, terms, this.#check))
+    const accepted = acceptReturn(output, key, await termsOf(output, { ...terms, subagent_id: key.subagent }, this.#check))
     return { opened: accepted.ok ? { ok: true, output } : unacceptable(accepted.error, output), terms }
   }
 

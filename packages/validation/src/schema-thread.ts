@@ -10,6 +10,12 @@ const START_MS = 30_000
 const AT_MOST = 10
 const SOONEST_MS = 20
 
+interface Checked {
+  faults: string[]
+  /** Elapsed time without that of starting the thread: what others had to wait. */
+  spent_ms: number
+}
+
 /** A thread that is kept warm, killed when a check takes too long, and made anew for the next one. */
 export class SchemaThread implements AsyncDisposable {
   readonly #limits: { timeout_ms: number; memory_mb: number }
@@ -22,11 +28,16 @@ export class SchemaThread implements AsyncDisposable {
     this.#limits = limits
   }
 
-  /** One at a time. Never throws. */
-  async check(text: Omit<ToThread, 'id'>): Promise<string[]> {
-    const { timeout_ms, memory_mb } = this.#limits
+  /** Checks one at a time, and says how long that kept the thread. Never throws. */
+  async check(text: Omit<ToThread, 'id'>): Promise<Checked> {
     const worker = await this.#started()
-    if (!worker) return ['the output could not be checked: no thread could be started for its schema']
+    if (!worker) return { faults: ['the output could not be checked: no thread could be started for its schema'], spent_ms: 0 }
+    const began = performance.now()
+    return { faults: await this.#checkOn(worker, text), spent_ms: performance.now() - began }
+  }
+
+  async #checkOn(worker: Worker, text: Omit<ToThread, 'id'>): Promise<string[]> {
+    const { timeout_ms, memory_mb } = this.#limits
     const id = ++this.#last
     worker.ref()
     const answer = answerOf(worker, id, { ms: timeout_ms, task: this.#task })

@@ -53,7 +53,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const violations = new Violations(bus, clock, log)
   const acknowledged = new Acknowledged(stores.chunks, clock, log)
   const outputs = deps.schemas
-  const schemas = new SchemaChecks(outputs && ((schema, value) => outputs.check(schema, value)))
+  const schemas = new SchemaChecks(outputs && ((schema, value, subagent) => outputs.checkFor(subagent, schema, value)))
   const reloads: Reloads = new Reloads({
     bus,
     clock,

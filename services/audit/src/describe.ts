@@ -34,7 +34,7 @@ export async function describeChecked(memory: PassMemory, rules: JournalRules, c
   const described = describe(memory, rules)
   if (!described.unchecked || !check) return described
   const { schema, output } = described.unchecked
-  memory.schema_faults = await check(schema, output)
+  memory.judge(await check(schema, output, memory.key.subagent))
   return describe(memory, rules)
 }
 

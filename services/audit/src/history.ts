@@ -26,6 +26,7 @@ export function toHistory(memory: PassMemory): PassHistory {
     control: framed && controlOf(framed),
     returned: returned && returnedOf(returned),
     schema_faults: memory.schema_faults,
+    schema_unchecked: memory.schema_unchecked,
     return_digest: returned && decisions.some(({ item }) => item === 'return' || item === 'apply') ? sha256(returned.body) : undefined,
     ...asked,
   }

@@ -13,5 +13,7 @@ export function auditMetrics(stats: AuditStats): Registry {
   counter(registry, { name: 'passover_audit_segments_total', help: 'Archive segments sealed' }, stats.segments)
   counter(registry, { name: 'passover_audit_violations_total', help: 'Violations recorded' }, stats.violations)
   counter(registry, { name: 'passover_audit_deleted_total', help: 'Archived messages deleted from the stream' }, stats.deleted)
+  const unchecked = 'Outputs whose output_schema was not applied: the budget of its agent was spent'
+  counter(registry, { name: 'passover_audit_schema_unchecked_total', help: unchecked }, stats.schema_unchecked)
   return registry
 }

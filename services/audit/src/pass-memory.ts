@@ -1,5 +1,5 @@
 import type { Stored } from '@passover/bus'
-import { type JournalRules, type JournalState, NONE, next } from '@passover/core'
+import { type JournalRules, type JournalState, NONE, next, type SchemaVerdict } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, HEADER, type PassKey, type Step } from '@passover/schemas'
 import { type Framed, frameIn } from './control.js'
 
@@ -49,6 +49,8 @@ export class PassMemory {
   request: RequestNote | undefined
   /** What its output_schema has against its output, once it was applied. */
   schema_faults: readonly string[] | undefined
+  /** Why it was not applied. */
+  schema_unchecked: string | undefined
   /** Bytes of bodies held. */
   bytes = 0
   /** Sequence and time of the first message. */
@@ -68,6 +70,12 @@ export class PassMemory {
 
   get ended(): boolean {
     return this.journal.state === 'done'
+  }
+
+  /** Notes what its output_schema has against its output, or that it was not applied. */
+  judge(verdict: SchemaVerdict): void {
+    this.schema_faults = 'faults' in verdict ? verdict.faults : []
+    this.schema_unchecked = 'unchecked' in verdict ? verdict.unchecked : undefined
   }
 
   /** Adds a message that came after all others; returns why it is impossible, if it is a step that the fold ignores (and not one of too many). */

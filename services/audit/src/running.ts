@@ -20,6 +20,8 @@ export interface AuditStats {
   kv_writes: number
   segments: number
   violations: number
+  /** Outputs whose output_schema was not applied: the budget of their agent was spent. */
+  schema_unchecked: number
   /** Messages deleted from the stream by this process; the first segment that is not done with; passes left behind in those before. */
   deleted: number
   deleted_to: number
@@ -111,7 +113,7 @@ export class RunningAudit {
   }
 
   stats(): AuditStats {
-    const { projector, records, archiver, violations } = this.parts
+    const { projector, records, archiver, violations, schemas } = this.parts
     const { position } = projector
     const { deleter } = this.opened
     return {
@@ -122,6 +124,7 @@ export class RunningAudit {
       kv_writes: records.writes,
       segments: archiver.segments,
       violations: violations.published,
+      schema_unchecked: schemas.unchecked,
       deleted: deleter?.segments.deleted ?? 0,
       deleted_to: deleter?.next ?? 0,
       undeleted: deleter?.waiting ?? 0,

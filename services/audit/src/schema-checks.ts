@@ -7,20 +7,23 @@ const MAX_WAITING = 256
 /** Applies output schemas to what was returned before its record is written. */
 export class SchemaChecks {
   pending = 0
+  /** Outputs whose schema was not applied, because its agent's budget was spent. */
+  unchecked = 0
   private waiters: (() => void)[] = []
   private stopped = false
 
   constructor(readonly check: CheckSchema | undefined) {}
 
-  /** `done` is called once the memory knows the faults; never after `stop`: the pass is then read again by the next process. */
+  /** `done` is called once the memory knows the verdict; never after `stop`: the pass is then read again by the next process. */
   begin(memory: PassMemory, asked: { schema: unknown; output: unknown }, done: () => void): void {
     if (!this.check) return
     this.pending++
-    void this.check(asked.schema, asked.output).then((faults) => {
+    void this.check(asked.schema, asked.output, memory.key.subagent).then((verdict) => {
       this.pending--
       if (this.pending <= MAX_WAITING / 2) this.wake()
       if (this.stopped) return
-      memory.schema_faults = faults
+      if ('unchecked' in verdict) this.unchecked++
+      memory.judge(verdict)
       done()
     })
   }

@@ -74,7 +74,7 @@ export interface Exported {
 /** Reads archive and stream, newest first and in bounded memory, and writes what it found oldest first. The summary is only written for all. */
 export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: string) => void): Promise<Exported> {
   await using schemas = outputSchemas()
-  const check: CheckSchema = (schema, value) => schemas.check(schema, value)
+  const check: CheckSchema = (schema, value, subagent) => schemas.checkFor(subagent, schema, value)
   await using spool = await Spool.open()
   const since = wanted.since ?? Number.NEGATIVE_INFINITY
   let oldest: Walked | undefined

@@ -25,7 +25,7 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
       source,
       rules,
       log_all_passes: env.PASSOVER_LOG_ALL_PASSES !== 'false',
-      check: (schema, value) => schemas.check(schema, value),
+      check: (schema, value, subagent) => schemas.checkFor(subagent, schema, value),
       onProgress: ({ passes, back_to, rewritten }) => {
         if (Date.now() - begun < SAY_AFTER_MS) return
         const where = back_to === undefined ? `, ${rewritten} written` : `, back to ${dateTime(back_to)}`

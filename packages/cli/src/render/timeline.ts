@@ -47,8 +47,13 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
     ],
     ['send', row.send],
     ['digest', pass.digest],
+    ['unchecked', textOf(pass.record?.output_unchecked)],
   ]
   return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(10)} ${oneLine(value ?? '')}`)
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 /** The passes asked for within this one, in the order in which they were. */

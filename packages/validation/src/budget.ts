@@ -1,0 +1,51 @@
+/** How long checks may keep the thread, ms per window: those of one owner, and all. */
+export interface BudgetLimits {
+  owner_ms: number
+  total_ms: number
+  window_ms: number
+}
+
+/**
+ * Time that checks took within the current window, by owner. A schema that its agent chose may need any time for each output; the budget
+ * bounds how long all outputs of one agent keep the thread from those of others.
+ */
+export class CheckBudget {
+  readonly #limits: BudgetLimits
+  readonly #now: () => number
+  readonly #spent = new Map<string, number>()
+  #total = 0
+  #began: number
+
+  /** `now`: monotonic ms. */
+  constructor(limits: BudgetLimits, now: () => number) {
+    this.#limits = limits
+    this.#now = now
+    this.#began = now()
+  }
+
+  /** Why a check of this owner must be skipped now; undefined: there is time left. */
+  refusal(owner: string): string | undefined {
+    this.#roll()
+    const { owner_ms, total_ms, window_ms } = this.#limits
+    const within = `within ${window_ms / 1_000} s`
+    if ((this.#spent.get(owner) ?? 0) >= owner_ms)
+      return `not checked: the output_schema of ${owner} used its ${owner_ms / 1_000} s of checking time ${within}`
+    if (this.#total >= total_ms)
+      return `not checked: all output schemas together used their ${total_ms / 1_000} s of checking time ${within}`
+    return undefined
+  }
+
+  spend(owner: string, ms: number): void {
+    this.#roll()
+    this.#spent.set(owner, (this.#spent.get(owner) ?? 0) + ms)
+    this.#total += ms
+  }
+
+  #roll(): void {
+    const now = this.#now()
+    if (now - this.#began < this.#limits.window_ms) return
+    this.#began = now
+    this.#spent.clear()
+    this.#total = 0
+  }
+}
