@@ -50,11 +50,11 @@ export class Archive {
   }
 
   /** The archived messages of these sequences, in order; those that no segment holds are left out. */
-  async messages(sequences: readonly number[]): Promise<Stored[]> {
+  async messages(sequences: readonly number[], keep: (stored: Stored) => Stored = (stored) => stored): Promise<Stored[]> {
     const found: Stored[] = []
     for (const sequence of [...sequences].sort((a, b) => a - b)) {
       const message = (await this.segment(segmentOf(sequence))).get(sequence)
-      if (message) found.push(message)
+      if (message) found.push(keep(message))
     }
     return found
   }
@@ -75,7 +75,7 @@ export class Archive {
       const pass = passes.get(keyText(key))
       if (pass) {
         found.unshift(...pass.sequences)
-        for (const stored of await this.messages(pass.sequences)) {
+        for (const stored of await this.messages(pass.sequences, withoutBody)) {
           lowest = Math.max(lowest, requestIn(stored) ?? 0)
           oldest = Math.min(oldest, stored.time)
         }
@@ -278,4 +278,11 @@ export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): str
   }
   if (frames.length !== entry.count) return `holds ${frames.length} events, not ${entry.count}`
   return chain.end() === entry.chain_after ? undefined : 'its events do not add up to the chain'
+}
+
+const EMPTY = new Uint8Array(0)
+
+/** Subject, time and headers are enough, and bodies would be held until all are read. */
+function withoutBody(stored: Stored): Stored {
+  return { ...stored, data: EMPTY }
 }

@@ -38,9 +38,10 @@ export interface Journal {
   message(sequence: number): Promise<Stored | undefined>
   /**
    * Everything stored of a pass, in order: its request, steps, events, decisions. Leader; not for agents. Of a journal that is too
-   * long it has the first steps and the last of every subject, and calls `onCut`: those must not be folded as if they were all.
+   * long it has the first steps and the last of every subject, and calls `onCut` with `steps`: those must not be folded as if they were all.
+   * With `events`: there are more events of some kind than are read one by one.
    */
-  history(key: PassKey, from?: number, onCut?: () => void): Promise<Stored[]>
+  history(key: PassKey, from?: number, onCut?: (what: 'steps' | 'events') => void): Promise<Stored[]>
   /** Deletes one message for good (audit only); true when it is gone, also when it was before. `overwrite`: its bytes on disk, too. */
   deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean>
   /**

@@ -1,5 +1,5 @@
 import type { PassKey, Step } from '@passover/schemas'
-import { EVENT_KINDS, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
+import { EVENT_KINDS, type EventKind, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
 import { API_ERROR, type ApiReply } from './api.js'
 import type { Stored } from './bus-messages.js'
 import { BusReadError, JournalTooLong } from './errors.js'
@@ -24,23 +24,28 @@ interface MsgGetAnswer {
   message: { subject: string; seq: number; hdrs?: string; data?: string; time: string }
 }
 
-/** What of one filter is read one by one. */
+/** What of one filter is read one by one: at most `max` messages, and none after the one that reaches `max_bytes`. */
 interface Range {
   from: number
   max: number
+  max_bytes: number
   until?: Until | undefined
 }
 
-/** `cut`: there was more than `max`. */
+/** `cut`: there was more. */
 interface Found<T> {
   found: T[]
   cut: boolean
 }
 
 /** More steps than any honest pass has: attempts are few. A worker can store fences and returns without end. */
-const MAX_STEPS = 64
-/** Of one pass, read one by one. */
-const MAX_EVENTS = 200
+const STEPS = { max: 64, max_bytes: 8 * 1024 * 1024 }
+/** Of a pass's events, whatever their kind; most have none or a few. */
+const EVENTS = { max: 64, max_bytes: 512 * 1024 }
+/** Beyond these, of each kind that agents publish, and of each that only the system and people do. */
+const AGENTS_EVENTS = { max: 32, max_bytes: 256 * 1024 }
+const OTHER_EVENTS = { max: 1_000, max_bytes: 8 * 1024 * 1024 }
+const OF_AGENTS: ReadonlySet<EventKind> = new Set(['cancel', 'applied', 'started', 'late'])
 const EMPTY = new Uint8Array(0)
 /** A question to a stream without a leader is answered by nobody, also when it has one again: then it is asked anew. */
 const READ_MS = 2_000
@@ -84,11 +89,12 @@ export class JournalReads {
     return this.#get({ seq: sequence })
   }
 
-  async history(key: PassKey, from: number, onCut?: () => void): Promise<Stored[]> {
-    const decisions = this.#all(this.#subjects.decisions(key), { from, max: Number.POSITIVE_INFINITY })
+  async history(key: PassKey, from: number, onCut?: (what: 'steps' | 'events') => void): Promise<Stored[]> {
+    const decisions = this.#all(this.#subjects.decisions(key), { from, ...OTHER_EVENTS })
     const [steps, decided, events] = await Promise.all([this.#stepsOf(key, from), decisions, this.#events(key, from)])
-    if (steps.cut) onCut?.()
-    const found = [...steps.found, ...decided.found, ...events]
+    if (steps.cut) onCut?.('steps')
+    if (decided.cut || events.cut) onCut?.('events')
+    const found = [...steps.found, ...decided.found, ...events.found]
     const named = found
       .map((stored) => Number(stored.headers.get(HEADER.request)))
       .find((sequence) => Number.isSafeInteger(sequence) && sequence > 0)
@@ -99,7 +105,7 @@ export class JournalReads {
 
   /** The first steps of a journal; where there are too many, also the last of every subject that it can have. */
   async #stepsOf(key: PassKey, from: number, until?: Until): Promise<Found<Stored>> {
-    const all = await this.#all(this.#subjects.journal(key), { from, max: MAX_STEPS, until })
+    const all = await this.#all(this.#subjects.journal(key), { from, ...STEPS, until })
     if (!all.cut) return all
     const known = new Set(all.found.map((stored) => stored.sequence))
     const lasts = await Promise.all(this.#exact(key).map((subject) => this.#get({ last_by_subj: subject }, until)))
@@ -118,30 +124,36 @@ export class JournalReads {
     return stored.map((one) => this.#subjects.toFact(one)).filter((fact) => fact.type === 'step')
   }
 
-  /** A worker may report progress without end: beyond the first of a pass's events, all of any other kind but no more progress. */
-  async #events(key: PassKey, from: number): Promise<Stored[]> {
-    const { found, cut } = await this.#all(this.#subjects.events(key), { from, max: MAX_EVENTS })
+  /** An agent may publish events without end, each as large as a message: what is read of them is bounded for each kind, and progress is left out. */
+  async #events(key: PassKey, from: number): Promise<Found<Stored>> {
+    const { found, cut } = await this.#all(this.#subjects.events(key), { from, ...EVENTS })
     const next = found.at(-1)
-    if (!cut || !next) return found
-    const kinds = EVENT_KINDS.filter((kind) => kind !== 'progress').map((kind) => this.#subjects.eventsOf(key, kind))
-    const range = { from: next.sequence + 1, max: Number.POSITIVE_INFINITY }
-    const more = await Promise.all(kinds.map((filter) => this.#all(filter, range)))
-    return [...found, ...more.flatMap((one) => one.found)]
+    if (!cut || !next) return { found, cut }
+    const range = { from: next.sequence + 1 }
+    const kinds = EVENT_KINDS.filter((kind) => kind !== 'progress')
+    const more = await Promise.all(
+      kinds.map((kind) =>
+        this.#all(this.#subjects.eventsOf(key, kind), { ...range, ...(OF_AGENTS.has(kind) ? AGENTS_EVENTS : OTHER_EVENTS) }),
+      ),
+    )
+    return { found: [...found, ...more.flatMap((one) => one.found)], cut: more.some((one) => one.cut) }
   }
 
   /**
    * All messages that match a filter. The last one is asked for first, so that no search runs on behind it, nor at all where there is none: by a
    * wildcard that one costs 20 ms at 200,000 messages, in which nobody else is served, every other 0.3.
    */
-  async #all(filter: string, { from, max, until }: Range): Promise<Found<Stored>> {
+  async #all(filter: string, { from, max, max_bytes, until }: Range): Promise<Found<Stored>> {
     const start = Math.max(1, from)
     const found: Stored[] = []
+    let bytes = 0
     const last = await this.#get({ last_by_subj: filter }, until)
     for (let next = start; last && next <= last.sequence; ) {
-      if (found.length >= max) return { found, cut: true }
+      if (found.length >= max || bytes >= max_bytes) return { found, cut: true }
       const stored = next === last.sequence ? last : await this.#get({ seq: next, next_by_subj: filter }, until)
       if (!stored) break
       found.push(stored)
+      bytes += stored.data.length
       next = stored.sequence + 1
     }
     return { found, cut: false }

@@ -52,7 +52,7 @@ export class StreamJournal implements Journal {
   message(sequence: number): Promise<Stored | undefined> {
     return this.#reads.message(sequence)
   }
-  history(key: PassKey, from = 1, onCut?: () => void): Promise<Stored[]> {
+  history(key: PassKey, from = 1, onCut?: (what: 'steps' | 'events') => void): Promise<Stored[]> {
     return this.#reads.history(key, from, onCut)
   }
 

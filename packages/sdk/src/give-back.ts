@@ -23,6 +23,8 @@ export interface Giver {
 /** As long as a cluster may be without a leader. */
 const PATIENCE_MS = 15_000
 const FULL_WAIT_MS = 500
+/** Most bytes of a late output that are kept whole; of a larger one, text and artifacts are left out. */
+const LATE_BYTES = 262_144
 /** An error that does not fit a message is cut to this. */
 const RAW_TEXT = 65_536
 const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
@@ -162,8 +164,9 @@ export async function publishLate(giver: Giver, run: Run, output: WorkOutput): P
     ...traceHeaders(run),
     data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),
   })
-  const outcome = await bus.publish(event(output))
-  if (outcome.kind !== 'refused' || outcome.reason !== 'too_large') return
+  const whole = event(output)
+  const outcome = (whole.data?.byteLength ?? 0) > LATE_BYTES ? undefined : await bus.publish(whole)
+  if (outcome && (outcome.kind !== 'refused' || outcome.reason !== 'too_large')) return
   const { artifacts, output: _text, ...rest } = output
   await bus.publish(event({ ...rest, artifacts: [], artifacts_left_out: artifacts.length }))
 }

@@ -3,7 +3,11 @@ import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
+import { Bodies, withCounting } from './reading/bodies.js'
 import { noteOf } from './request-notes.js'
+
+/** A pass of more messages is read up to there. */
+const MOST_MESSAGES = 10_000
 
 export interface LoadDeps {
   bus: Bus
@@ -20,7 +24,7 @@ export interface LoadOptions {
   request?: number
 }
 
-/** Everything stored of a pass, in order, and what it amounts to. */
+/** Everything stored of a pass, in order, and what it amounts to. Bodies are bounded (see Bodies). */
 export interface Loaded {
   memory: PassMemory
   messages: { stored: Stored; fact: Fact }[]
@@ -31,17 +35,30 @@ export interface Loaded {
 /** Reads a pass from the stream, and from the archive what was deleted since. Throws BusReadError. */
 export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<Loaded> {
   const { bus, archive } = deps
-  const live = (await historyOf(bus, key, options.from ?? sequenceOfBad(key.id))).filter((stored) => stored.sequence <= options.up_to)
-  const steps = live.map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
+  const bodies = new Bodies()
+  const messageOf = (stored: Stored): Message => bodies.bounded({ stored, fact: bus.subjects.toFact(stored) })
+  const live = (await historyOf(bus, key, { from: options.from ?? sequenceOfBad(key.id), bodies })).filter(
+    (stored) => stored.sequence <= options.up_to,
+  )
+  const steps = live.map(messageOf)
   const asked = options.request ?? refusedRequest(steps)
   // A history has the request that its steps name, where the stream has it.
   const isThere = asked === undefined || live.some(({ sequence }) => sequence === asked)
   const request = isThere ? undefined : await bus.journal.message(asked)
   const stream = merge([...steps, ...(request ? [{ stored: request, fact: bus.subjects.toFact(request) }] : [])])
-  if (isWhole(stream) && (isThere || request)) return { memory: remember(deps, { key, asked }, stream), messages: stream, archived: false }
+  const read = (sequence: number) => bus.journal.message(sequence)
+  if (isWhole(stream) && (isThere || request)) {
+    const messages = await withCounting(stream, { bodies, rules: deps.rules, read })
+    return { memory: remember(deps, { key, asked }, messages), messages, archived: false }
+  }
   const sequences = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => sequence <= options.up_to)
-  const older = (await archive.messages(sequences)).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
-  const messages = withoutExpiry(merge([...older, ...stream]))
+  const older = await archive.messages(sequences, (stored) => messageOf(stored).stored)
+  const both = withoutExpiry(merge([...older.map((stored) => ({ stored, fact: bus.subjects.toFact(stored) })), ...stream]))
+  const messages = await withCounting(both, {
+    bodies,
+    rules: deps.rules,
+    read: async (sequence) => (await archive.messages([sequence]))[0] ?? (await read(sequence)),
+  })
   return { memory: remember(deps, { key, asked }, messages), messages, archived: older.length > 0 }
 }
 
@@ -59,19 +76,27 @@ export function requestIn(bus: Bus, stored: Stored): number | undefined {
 
 type Message = Loaded['messages'][number]
 
-/** Everything stored of a pass. A journal that a worker made endless is streamed: one by one it is not read to its end. */
-async function historyOf(bus: Bus, key: PassKey, from: number | undefined): Promise<Stored[]> {
+/**
+ * Everything stored of a pass. Where its parties made that endless, what is not read one by one is streamed without bodies, up to
+ * MOST_MESSAGES.
+ */
+async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: number | undefined; bodies: Bodies }): Promise<Stored[]> {
   let cut = false
   const found = await bus.journal.history(key, from, () => {
     cut = true
   })
   if (!cut) return found
   const bySequence = new Map(found.map((stored) => [stored.sequence, stored]))
-  const filters = [bus.subjects.journal(key)]
-  await using reader = await bus.follow({ filters, ...(from === undefined ? {} : { from }) }, (stored) => {
-    bySequence.set(stored.sequence, stored)
+  const filters = [bus.subjects.journal(key), bus.subjects.events(key), bus.subjects.decisions(key)]
+  let stop = (): void => undefined
+  const full = new Promise<void>((resolve) => {
+    stop = resolve
   })
-  await Promise.race([reader.caughtUp, reader.closed])
+  await using reader = await bus.follow({ filters, headers_only: true, ...(from === undefined ? {} : { from }) }, (stored) => {
+    if (bySequence.size >= MOST_MESSAGES) stop()
+    else if (!bySequence.has(stored.sequence)) bySequence.set(stored.sequence, bodies.unread(stored))
+  })
+  await Promise.race([reader.caughtUp, reader.closed, full])
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence)
 }
 

@@ -83,8 +83,8 @@ async function goOn(context: Context, pass: HeldPass, counted: Counted): Promise
 async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'moved on' | 'unreadable'> {
   const { bus, log } = context.deps
   let cut = false
-  const history = await bus.journal.history(key, 1, () => {
-    cut = true
+  const history = await bus.journal.history(key, 1, (what) => {
+    if (what === 'steps') cut = true
   })
   if (cut) {
     log.warn({ ...key }, 'a held journal is too long to be read')

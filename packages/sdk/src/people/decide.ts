@@ -88,9 +88,9 @@ function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: 
 
 /** The last decision stored on an item. */
 async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<Standing | undefined> {
-  for (const stored of (await bus.journal.history(key)).reverse()) {
-    const parsed = bus.subjects.parse(stored.subject)
-    if (parsed.kind !== 'decision' || parsed.item !== item) continue
+  const stored = await bus.journal.newest(bus.subjects.decisions(key, item))
+  const parsed = stored && bus.subjects.parse(stored.subject)
+  if (stored && parsed?.kind === 'decision') {
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     const body = decisionBody.safeParse(decoded.ok ? decoded.value : undefined)
     return {

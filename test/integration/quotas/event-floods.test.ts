@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto'
+import { findPass } from '@passover/sdk/people'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
+
+const MIB = 1024 ** 2
+const FLOOD = 40
+const BODY = randomBytes(900_000)
+let world: PermittedAgents<'alice' | 'scout'>
+
+beforeAll(async () => {
+  world = await permittedAgents({ names: ['alice', 'scout'] })
+})
+afterAll(() => world?.[Symbol.asyncDispose]())
+
+/** A pass that returned, and the subjects of what its parties may still publish about it. */
+async function passOf() {
+  const { agents, fixture } = world
+  await using _worker = await agents.scout.onPass(() => Promise.resolve('done'))
+  const handle = agents.alice.passOver({ subagent: 'scout', reason: 'x', work_context: { objective: 'o' } })
+  await handle.result()
+  const key = { originator: 'alice', subagent: 'scout', id: handle.id }
+  return { key, subjects: fixture.subjects }
+}
+
+async function flood(name: 'alice' | 'scout', subject: string, count: number): Promise<void> {
+  await using probe = await world.probe(name)
+  for (let n = 0; n < count; n++) await probe.nc.request(subject, BODY, { timeout: 10_000 })
+}
+
+it.each(['late', 'started', 'progress'] as const)('reads a bounded part of %s events, and all that others published', async (kind) => {
+  const { key, subjects } = await passOf()
+  await flood('scout', subjects.event(key, kind, 'scout'), FLOOD)
+  await flood('alice', subjects.event(key, 'cancel', 'alice'), 1)
+  let cut: string | undefined
+  const stored = await world.person.journal.history(key, 1, (what) => {
+    cut = what
+  })
+  expect(stored.reduce((sum, { data }) => sum + data.length, 0)).toBeLessThan(4 * MIB)
+  expect(cut).toBe(kind === 'progress' ? undefined : 'events')
+  expect(stored.filter(({ subject }) => subject.includes('.cancel.')).length).toBe(1)
+  expect(stored.filter(({ subject }) => subject.startsWith('return.')).length).toBe(1)
+})
+
+it('shows every event of a flooded pass, and its output', async () => {
+  const { key, subjects } = await passOf()
+  await flood('scout', subjects.event(key, 'late', 'scout'), FLOOD)
+  await flood('scout', subjects.return(key, 'scout'), FLOOD)
+  const pass = await findPass(world.person, { id: key.id }, { history: true })
+  expect(pass.history?.filter(({ kind }) => kind === 'late').length).toBe(FLOOD)
+  expect(pass.history?.filter(({ kind, ignored }) => kind === 'return' && ignored === undefined).length).toBe(1)
+  expect(pass.row.status).toBe('processed')
+  expect(pass.return?.data.length).toBeLessThan(10_000)
+})
