@@ -1,8 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connectHttp } from '@passover/sdk/http'
+import { writeServerFile } from '@passover/sdk/project'
 import { describe, expect, it } from 'vitest'
-import { cli, json, openProject, run } from './cli-harness.js'
+import { cli, json, openProject, run, serverFile } from './cli-harness.js'
 
 describe('passover gateway', () => {
   it('serves the HTTP API of a project, to who has a token', async () => {
@@ -47,9 +47,8 @@ describe('passover gateway', () => {
     const elsewhere = await json(['up', '--http', '1'], { cwd: project.cwd })
     expect(elsewhere).toMatchObject({ code: 1, document: { state: 'already_running', http, http_not_served: 1 } })
     // As it is while it starts: what it will serve, nobody knows yet.
-    const path = join(project.cwd, '.passover', 'server.json')
-    const { health: _health, http: _http, ...begun } = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>
-    writeFileSync(path, JSON.stringify(begun))
+    const { url, user, password, pid } = serverFile(project.cwd)
+    writeServerFile(join(project.cwd, '.passover'), { url, user, password, ...(pid === undefined ? {} : { pid }) })
     const early = await run(['up', '--http'], { cwd: project.cwd })
     expect(early).toMatchObject({ code: 0, stdout: expect.stringContaining('is just starting'), stderr: '' })
     const numbers = await (await fetch(`${http}/metrics`)).text()

@@ -27,6 +27,7 @@ describe('passover policy check', () => {
     expect(checked.stderr).toContain('no server')
     const below = join(folder.path, 'a', 'b')
     mkdirSync(below, { recursive: true })
+    mkdirSync(join(folder.path, '.git'))
     expect(await run(['policy', 'check', '--offline'], { cwd: below })).toMatchObject({ code: 0 })
     expect(await run(['policy', 'check', '--offline', FILE], { cwd: folder.path })).toMatchObject({ code: 0 })
     const env = { PASSOVER_CONFIG: join(folder.path, FILE) }
@@ -51,6 +52,7 @@ describe('passover policy check', () => {
 
   it('reads the key of .opencode/config.json, and leaves a config that is not ours alone', async () => {
     using folder = new Folder()
+    mkdirSync(join(folder.path, '.git'))
     write('{ "theme": "dark" }', join('x', '.opencode', 'config.json'), folder.path)
     write(`{ "theme": "dark", "pass_over": { "defalts": {} } }`, join('.opencode', 'config.json'), folder.path)
     const checked = await run(['policy', 'check', '--offline'], { cwd: join(folder.path, 'x') })

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
+import { writeServerFile } from '@passover/sdk/project'
 import { describe, expect, it } from 'vitest'
 import { cli, Folder, isAlive, json, openProject, run, serverFile, until } from './cli-harness.js'
 
@@ -44,8 +45,10 @@ describe('passover up', () => {
     expect(await run(['list'], { cwd: project.cwd })).toMatchObject({ code: 0 })
   })
 
-  it('is found from below the project, and not from elsewhere', async () => {
+  it('is found from below the root of its repository, and not from elsewhere', async () => {
     await using project = await openProject()
+    expect(await run(['list', '--directory', join(project.cwd, '.passover', 'nats')], { cwd: '/' })).toMatchObject({ code: 5 })
+    mkdirSync(join(project.cwd, '.git'))
     expect(await run(['list', '--directory', join(project.cwd, '.passover', 'nats')], { cwd: '/' })).toMatchObject({ code: 0 })
     using elsewhere = new Folder()
     expect(await run(['list'], { cwd: elsewhere.path })).toMatchObject({ code: 5 })
@@ -61,7 +64,7 @@ describe('passover up', () => {
     first.kill('SIGINT')
     const ended = await first.ended
     expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining('Stopped.') })
-    expect(serverFile(folder.path)).toEqual({ url: before.url, user: before.user, password: before.password })
+    expect(serverFile(folder.path)).toEqual({ url: before.url, user: before.user, password: before.password, seal: expect.any(String) })
     expect(await run(['list'], { cwd: folder.path })).toMatchObject({ code: 5, stderr: expect.stringContaining('passover up') })
     expect(server).toBeTruthy()
 
@@ -103,11 +106,7 @@ describe('passover up', () => {
       const refused = await run(['up', '--port', String(port)], { cwd: folder.path })
       expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 1, stdout: '' })
       expect(refused.stderr).toContain(`port ${port} on 127.0.0.1 is taken`)
-      writeFileSync(
-        join(folder.path, '.passover', 'server.json'),
-        JSON.stringify({ url: `nats://127.0.0.1:${port}`, user: 'passover', password: 'x'.repeat(32) }),
-        { mode: 0o600 },
-      )
+      writeServerFile(join(folder.path, '.passover'), { url: `nats://127.0.0.1:${port}`, user: 'passover', password: 'x'.repeat(32) })
       await using up = cli(['up'], { cwd: folder.path })
       await up.printed('is up')
       expect(serverFile(folder.path).url).not.toBe(`nats://127.0.0.1:${port}`)
@@ -123,9 +122,7 @@ describe('passover up', () => {
     await first.printed('is up')
     first.kill('SIGKILL')
     await first.ended
-    writeFileSync(join(folder.path, '.passover', 'server.json'), JSON.stringify({ ...serverFile(folder.path), pid: process.pid }), {
-      mode: 0o600,
-    })
+    writeServerFile(join(folder.path, '.passover'), { ...serverFile(folder.path), pid: process.pid })
     await using second = cli(['up'], { cwd: folder.path })
     await second.printed('is up')
     expect(serverFile(folder.path).pid).toBe(second.child.pid)

@@ -52,9 +52,9 @@ beforeEach(async () => {
   }
 })
 
-async function inDirectory(auto_apply: boolean): Promise<Agent> {
+async function inDirectory(auto_apply: boolean, say?: (line: string) => void): Promise<Agent> {
   const bus = await openBus({ servers: world.world.nats.servers, identity: 'alice', onError: () => undefined })
-  return createAgent({ bus, clock: clockOf(bus), random }, { directory: place.directory, auto_apply })
+  return createAgent({ bus, clock: clockOf(bus), random, ...(say && { say }) }, { directory: place.directory, auto_apply })
 }
 
 /** Passes a change of `file` over, under these conditions. */
@@ -84,6 +84,21 @@ describe('an output is applied by itself', () => {
     const event = await bus.journal.last(bus.subjects.event(key, 'applied', 'alice'))
     expect(event !== undefined).toBe(applies)
     if (applies) expect(output?.metadata).toMatchObject({ applied_by: 'alice', applied_at: expect.any(Number) })
+  })
+
+  it('is reported, and an output that changes a file which runs by itself is left to a person as a whole', async () => {
+    const reports: string[] = []
+    await using reporting = await inDirectory(true, (line) => void reports.push(line))
+    for (const name of ['f', 'package.json']) await writeFile(place.in(name), 'before')
+    const { key } = await passed(WHOLE, 'f', reporting)
+    expect(reports).toEqual([`${key.id} of ${key.subagent} was applied automatically in ${place.directory}: f`])
+    reports.length = 0
+    const { output, key: left } = await passed(WHOLE, './Package.JSON', reporting)
+    expect(output?.metadata.applied).toBe(false)
+    expect(await readFile(place.in('package.json'), 'utf8')).toBe('before')
+    expect(reports).toEqual([
+      expect.stringMatching(new RegExp(`^${left.id} .*not applied automatically: .*package manager.*passover apply ${left.id}$`)),
+    ])
   })
 
   it('not in a directory that nobody named for it', async () => {

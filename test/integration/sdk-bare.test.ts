@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, disconnect, findProjectServer, onPass, passOver, passOverWithRetry, returnFromPassOver } from '@passover/sdk'
+import { ownFolder, writeServerFile } from '@passover/sdk/project'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 
@@ -43,14 +44,16 @@ describe('connect', () => {
   it('finds the project`s own server upward from the working directory', async () => {
     const root = await mkdtemp(join(tmpdir(), 'project-'))
     try {
-      await mkdir(join(root, '.passover'))
+      await mkdir(join(root, '.git'))
       await mkdir(join(root, 'a', 'b'), { recursive: true })
-      await writeFile(join(root, '.passover', 'server.json'), JSON.stringify({ url: world.world.nats.url, pid: 1, started_at: 1 }))
-      expect(findProjectServer(join(root, 'a', 'b'))?.url).toBe(world.world.nats.url)
+      const made = ownFolder(root)
+      if (!made.ok) throw new Error(made.fault.why)
+      writeServerFile(made.folder, { url: world.world.nats.url, user: '', password: '', pid: 1, started_at: 1 })
+      expect(findProjectServer(join(root, 'a', 'b'))?.file.url).toBe(world.world.nats.url)
       await using alice = await connect({ agent: 'alice', directory: join(root, 'a', 'b') })
       expect(alice.connected).toBe(true)
       await writeFile(join(root, '.passover', 'server.json'), 'half a fi')
-      expect(findProjectServer(join(root, 'a', 'b'))).toBeUndefined()
+      expect(() => findProjectServer(join(root, 'a', 'b'))).toThrow(expect.objectContaining({ code: 'E030' }))
     } finally {
       await rm(root, { recursive: true })
     }

@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { ignoredText } from '@passover/sdk/project'
 import type { Command } from 'commander'
 import { Finished, usage } from './failure.js'
 import { type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
@@ -12,20 +13,36 @@ export interface Context {
   readonly directory: string
   readonly flags: GlobalFlags
   readonly env: NodeJS.ProcessEnv
-  /** Looked up when needed: `completion` and `up` work without one. */
+  /** Looked up when needed: `completion` and `up` work without one. Names the project files that were not trusted on stderr. */
   server(): ServerSetting
+  /** The same, and says on stderr which server it is: for commands that send files, run work or write files. */
+  announcedServer(): ServerSetting
 }
 
 export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context {
   const directory = resolve(flags.directory ?? '.')
   if (!existsSync(directory) || !statSync(directory).isDirectory()) throw usage(`--directory: there is no folder ${directory}`)
+  const terminal = openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input })
+  let known: ServerSetting | undefined
+  const server = () => {
+    if (known) return known
+    known = resolveServer(flags, env, directory)
+    for (const ignored of known.ignored ?? []) terminal.note(ignoredText(ignored))
+    return known
+  }
   return {
-    terminal: openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input }),
+    terminal,
     person: resolvePerson(flags, env),
     directory,
     flags,
     env,
-    server: () => resolveServer(flags, env, directory),
+    server,
+    announcedServer: () => {
+      const first = known === undefined
+      const setting = server()
+      if (first && terminal.mode === 'human') terminal.note(terminal.noteColors.dim(`Server: ${setting.url} (${setting.from})`))
+      return setting
+    },
   }
 }
 

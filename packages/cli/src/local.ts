@@ -37,6 +37,8 @@ import type { Credentials, ServerSetting } from './settings.js'
 export interface LocalOptions {
   /** The project's folder; `.passover` is made in it. */
   directory: string
+  /** The person says that a `.passover` which this user did not make here is theirs. */
+  adopt?: boolean | undefined
   /** Port of the server: the given one or none; else the one it had, else a free one. */
   port?: number | undefined
   /** Each agent gets an account of its own, made by this person; a project that has keys stays so. */
@@ -66,7 +68,7 @@ const HOST = '127.0.0.1'
 
 /** Starts the project's own parts, or says that another process runs them. CliFailure where it cannot. */
 export async function startLocal(options: LocalOptions): Promise<Started> {
-  const project = makeProject(options.directory)
+  const project = makeProject(options.directory, options.adopt)
   const before = readServerFile(project)
   const isolated = await isolationOf(project, options)
   try {
@@ -173,7 +175,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     /** Where the server tells services apart, each has its own connection. */
     const busOf = (role: ServiceRole) => (access.isolated ? open(role) : bus)
     const shared = access.isolated ? {} : accessOf('dispatcher', access, options)
-    await options.beforeRequests?.({ url: access.url, origin: 'project', project, ...shared })
+    await options.beforeRequests?.({ url: access.url, origin: 'project', from: 'passover up', project, ...shared })
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
     const people = access.isolated?.people

@@ -44,6 +44,7 @@ describe('the command tree', () => {
       'replay',
       'gateway',
       'doctor',
+      'config',
       'chaos',
       'completion',
     ])

@@ -6,6 +6,7 @@ import { authCommand } from './commands/auth.js'
 import { cancelCommand } from './commands/cancel.js'
 import { chaosCommand } from './commands/chaos.js'
 import { completionCommand } from './commands/completion.js'
+import { configCommand } from './commands/config.js'
 import { approveCommand, denyCommand } from './commands/decide.js'
 import { dlqCommand } from './commands/dlq.js'
 import { doctorCommand } from './commands/doctor.js'
@@ -35,7 +36,7 @@ export function buildProgram(): Command {
     .option('--no-color', 'no colours (also NO_COLOR, TERM=dumb)')
     .option('--no-input', 'never ask')
     .option('--as <person>', "the person who acts (default: PASSOVER_AS, else the system's user)")
-    .option('--server <url>', 'the server (default: PASSOVER_SERVER, .passover/ found upward, NATS_URL)')
+    .option('--server <url>', 'the server (default: PASSOVER_SERVER, .passover/ of the repository, NATS_URL)')
     .option('--directory <path>', 'work as if started there')
     .helpCommand('help [command]', 'explain a command')
     .showSuggestionAfterError(true)
@@ -64,6 +65,7 @@ export function buildProgram(): Command {
     replayCommand(),
     gatewayCommand(),
     doctorCommand(),
+    configCommand(),
     chaosCommand(),
     completionCommand(() => program),
   ]) {

@@ -22,7 +22,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
   const parent = parentFrom(context.env)
   const from = options.from ?? parent?.subagent ?? context.person
   const request = passOverOptions(context, options, parent)
-  const server = context.server()
+  const server = context.announcedServer()
   await using agent = await connectAgent(from, server, { directory: context.directory, session_id: options.session })
   using signals = stopSignals(() => {})
   const handle = agent.passOver(request)

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import type { Credentials, TlsFiles } from '@passover/bus'
+import { type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { CliFailure, usage } from './failure.js'
-import { findProject, readServerFile } from './project.js'
 
 /** The flags that every command takes. */
 export interface GlobalFlags {
@@ -24,8 +24,12 @@ export interface ServerSetting {
   tls?: TlsFiles
   /** Where the setting came from. */
   origin: 'flag' | 'environment' | 'project'
+  /** The flag, the variable or the file that names the server. */
+  from: string
   /** The `.passover` folder whose server this is. */
   project?: string
+  /** Project files that would have named a server and are not trusted. */
+  ignored?: readonly IgnoredFile[]
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
@@ -33,17 +37,22 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 /** What was named before a project is looked for, and by which flag or variable (else --server). */
 export type NamedServer = Pick<GlobalFlags, 'server'> & { by?: string }
 
-/** Which server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. CliFailure E040 when none is named. */
+/**
+ * Which server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. CliFailure E040 when none is named, E030 when the only file
+ * that names one is not trusted.
+ */
 export function resolveServer(flags: NamedServer, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
   if (flags.server) return named({ text: flags.server, by: flags.by ?? '--server', origin: 'flag' }, env, directory)
   if (env.PASSOVER_SERVER) return named({ text: env.PASSOVER_SERVER, by: 'PASSOVER_SERVER', origin: 'environment' }, env, directory)
-  const project = findProject(directory)
+  const { project, ignored } = searchProject(directory)
   if (project) {
-    const file = readServerFile(project)
-    if (file) return { url: file.url, ...signInOf(file), origin: 'project', project }
+    const { file, folder, path } = project
+    return { url: file.url, ...signInOf(file), origin: 'project', from: path, project: folder, ignored }
   }
-  if (env.NATS_URL) return named({ text: env.NATS_URL, by: 'NATS_URL', origin: 'environment' }, env, directory)
-  throw new CliFailure('E040', `no server: there is no .passover/ in ${directory} or above it, and NATS_URL is not set`, {
+  if (env.NATS_URL) return { ...named({ text: env.NATS_URL, by: 'NATS_URL', origin: 'environment' }, env, directory), ignored }
+  const [first] = ignored
+  if (first) throw new CliFailure('E030', `no server: ${first.path} is ignored: ${first.why}`, { hint: first.hint })
+  throw new CliFailure('E040', `no server: there is no .passover/ in ${directory} or above it in its repository, and NATS_URL is not set`, {
     hint: 'start one here: passover up',
   })
 }
@@ -60,7 +69,8 @@ function named({ text, by, origin }: Address, env: NodeJS.ProcessEnv, directory:
   const known = credentials ?? fromEnvironment(env)
   const ca = env.PASSOVER_CA || env.NATS_CA
   const tls = ca ? { tls: { ca } } : {}
-  return known ? { url, credentials: known, ...tls, origin } : { url, ...fromProject(url, directory), ...tls, origin }
+  const more = known ? { credentials: known } : fromProject(url, directory)
+  return { url, ...more, ...tls, origin, from: by }
 }
 
 /** Where agents are isolated the file has no password: each has credentials of its own. */
@@ -106,9 +116,8 @@ function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
 
 /** `--server` with the project's own address still gets in. */
 function fromProject(url: string, directory: string): Pick<ServerSetting, 'credentials' | 'project'> {
-  const project = findProject(directory)
-  const file = project ? readServerFile(project) : undefined
-  return project && file?.url === url ? { ...signInOf(file), project } : {}
+  const { project } = searchProject(directory)
+  return project?.file.url === url ? { ...signInOf(project.file), project: project.folder } : {}
 }
 
 /** Whose name a person acts under: --as > PASSOVER_AS > the system's user. */

@@ -7,19 +7,23 @@ import { type Agent, createAgent } from './agent.js'
 import { findProjectServer } from './project.js'
 import { say } from './say.js'
 import { type ConnectOptions, resolveSettings, type Settings } from './settings.js'
+import { mayAutoApplyIn } from './trust/user-config.js'
 import { askForDelivery } from './waiting-returns.js'
 
 const REGISTERED_MS = 10_000
 
 /**
  * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
- * `connect('alice', { … })` names the agent first. Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222. E005 for the name, E040 without a server.
+ * `connect('alice', { … })` names the agent first. Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222.
+ * E005 for the name, E040 without a server, E030 for a project file that is not trusted.
  */
 export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
   const given: ConnectOptions = typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options }
   const cwd = process.cwd()
-  const project = findProjectServer(given.directory ?? cwd)
-  const settings = resolveSettings(given, { env: process.env, cwd, project, readFile: readTextFile })
+  const project = () => findProjectServer(given.directory ?? cwd)
+  const around = { env: process.env, cwd, project, readFile: readTextFile, mayAutoApply: (path: string) => mayAutoApplyIn(path, say) }
+  const settings = resolveSettings(given, around)
+  announce(settings)
   const bus = await open(settings)
   const tracing = await openTracing({ env: process.env, service: settings.agent, say })
   const deps = {
@@ -51,12 +55,21 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
   })
 }
 
+const announced = new Set<string>()
+
+/** Says once for each project file which server it named: nobody in the code or the environment did. */
+function announce({ source, from, servers }: Settings): void {
+  if (source !== 'project' || announced.has(from)) return
+  announced.add(from)
+  say(`passover: using ${servers.join(', ')} (${from})`)
+}
+
 async function open(settings: Settings) {
   const { agent, servers, credentials, prefix } = settings
   try {
     return await openBus({ servers, identity: agent, ...(credentials && { credentials }), ...(prefix !== undefined && { prefix }) })
   } catch (error) {
     if (!(error instanceof BusUnreachable)) throw error
-    throw new PassOverError('E040', `${error.message}. ${error.hint}`, { servers, from: settings.source })
+    throw new PassOverError('E040', `${error.message}. ${error.hint}`, { servers, from: settings.from })
   }
 }

@@ -1,26 +1,17 @@
-import { dirname, join, resolve } from 'node:path'
-import { readTextFile } from '@passover/bus'
-import { type ProjectServer, projectServer } from './settings.js'
+import { PassOverError } from '@passover/core'
+import { say } from './say.js'
+import { type FoundProject, ignoredText, searchProject } from './trust/index.js'
 
-/** The server that `passover up` runs for the project that `from` lies in: the nearest `.passover/server.json` upward. */
-export function findProjectServer(from: string): ProjectServer | undefined {
-  let folder = resolve(from)
-  for (;;) {
-    const found = readServer(join(folder, '.passover', 'server.json'))
-    if (found) return found
-    const above = dirname(folder)
-    if (above === folder) return undefined
-    folder = above
-  }
-}
-
-function readServer(path: string): ProjectServer | undefined {
-  const text = readTextFile(path)
-  if (text === undefined) return undefined
-  try {
-    const parsed = projectServer.safeParse(JSON.parse(text))
-    return parsed.success ? parsed.data : undefined
-  } catch {
-    return undefined
-  }
+/**
+ * Finds the server that `passover up` runs for the project of a directory: the nearest `.passover/server.json` upward within the
+ * repository, if this user's own `passover up` wrote it there. A file that is not trusted is named on stderr.
+ *
+ * @throws PassOverError E030 if the only file found is not trusted: connecting somewhere else instead would be a surprise.
+ */
+export function findProjectServer(from: string): FoundProject | undefined {
+  const { project, ignored } = searchProject(from)
+  const [first] = ignored
+  if (!project && first) throw new PassOverError('E030', `${first.path} is ignored: ${first.why}. ${first.hint}`, { path: first.path })
+  for (const one of ignored) say(ignoredText(one))
+  return project
 }

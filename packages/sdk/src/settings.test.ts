@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { resolveSettings, type Surroundings } from './settings.js'
 
 const around: Surroundings = { env: {}, cwd: '/work', readFile: () => undefined }
-const project = { url: 'nats://127.0.0.1:4333', user: 'u', password: 'p' }
+const file = { url: 'nats://127.0.0.1:4333', user: 'u', password: 'p' }
+const project = () => ({ folder: '/work/.passover', path: '/work/.passover/server.json', file })
 
 describe('resolveSettings', () => {
   it('argument > environment > project > default', () => {
@@ -14,6 +15,7 @@ describe('resolveSettings', () => {
       directory: '/work',
       auto_apply: false,
       source: 'argument',
+      from: 'connect()',
     })
     expect(resolveSettings({}, { ...around, env, project })).toMatchObject({
       agent: 'envy',
@@ -21,15 +23,20 @@ describe('resolveSettings', () => {
       source: 'environment',
     })
     expect(resolveSettings({ agent: 'alice' }, { ...around, project })).toMatchObject({
-      servers: [project.url],
+      servers: [file.url],
+      from: '/work/.passover/server.json',
       credentials: { user: 'u', pass: 'p' },
     })
     expect(resolveSettings({ agent: 'alice' }, around)).toMatchObject({ servers: ['nats://127.0.0.1:4222'], source: 'default' })
   })
 
-  it('applies by itself only in a directory that was named, and not where that is refused', () => {
-    expect(resolveSettings({ agent: 'alice', directory: '/p' }, around).auto_apply).toBe(true)
-    expect(resolveSettings({ agent: 'alice', directory: '/p', auto_apply: false }, around).auto_apply).toBe(false)
+  it('applies automatically only where the code or the user allows it', () => {
+    const allowing = { ...around, mayAutoApply: (directory: string) => directory === '/p' }
+    expect(resolveSettings({ agent: 'alice', directory: '/p' }, around).auto_apply).toBe(false)
+    expect(resolveSettings({ agent: 'alice', directory: '/p' }, allowing).auto_apply).toBe(true)
+    expect(resolveSettings({ agent: 'alice', directory: '/q' }, allowing).auto_apply).toBe(false)
+    expect(resolveSettings({ agent: 'alice', directory: '/p', auto_apply: false }, allowing).auto_apply).toBe(false)
+    expect(resolveSettings({ agent: 'alice' }, { ...allowing, cwd: '/p' }).auto_apply).toBe(false)
     expect(resolveSettings({ agent: 'alice', auto_apply: true }, around)).toMatchObject({ auto_apply: true, directory: '/work' })
   })
 

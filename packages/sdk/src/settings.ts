@@ -1,9 +1,9 @@
 import { type Credentials, DEFAULT_SERVER, parseCredentials, serversIn } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { agentName } from '@passover/schemas'
-import { z } from 'zod'
 import type { Describes } from './on-pass.js'
 import type { ReturnListener } from './return-notices.js'
+import type { FoundProject } from './trust/index.js'
 
 /** How an agent connects. What is left out comes from the environment, then from the project's `.passover/`, then from defaults. */
 export interface ConnectOptions {
@@ -16,8 +16,9 @@ export interface ConnectOptions {
   /** Working directory that contexts name when they don't say one (default: the process's). */
   directory?: string | undefined
   /**
-   * Whether an output is applied in the directory by itself when request, policy and output say so (DESIGN §3). Default: true where
-   * `directory` is given, since that names the files that are worked on; never in the process's working directory unasked.
+   * Whether an output is applied in the directory automatically when request, policy and output say so too. Files that run by themselves
+   * (hooks, CI, package scripts, …) never are. `directory` must be given, too.
+   * @defaultValue What the user's own `config.json` says of the directory (`auto_apply`), else false. Server and policy cannot turn it on.
    */
   auto_apply?: boolean | undefined
   /** Session that contexts name when they don't say one (default: made anew for this connection). */
@@ -35,16 +36,6 @@ export interface ConnectOptions {
   prefix?: string | undefined
 }
 
-/** `.passover/server.json`, as `passover up` writes it. */
-export const projectServer = z.object({
-  url: z.string().min(1),
-  user: z.string().optional(),
-  password: z.string().optional(),
-  pid: z.number().optional(),
-  started_at: z.number().optional(),
-})
-export type ProjectServer = z.infer<typeof projectServer>
-
 export interface Settings {
   agent: string
   servers: string[]
@@ -57,6 +48,8 @@ export interface Settings {
   unknown_window_ms?: number
   /** Where the address came from, for error messages. */
   source: 'argument' | 'environment' | 'project' | 'default'
+  /** The option, the variable or the file that names it. */
+  from: string
 }
 
 /** No service takes a shorter one. */
@@ -66,7 +59,10 @@ const LEAST_WINDOW_MS = 1_000
 export interface Surroundings {
   env: Record<string, string | undefined>
   cwd: string
-  project?: ProjectServer | undefined
+  /** Looked up only where neither argument nor environment names a server. */
+  project?: () => FoundProject | undefined
+  /** What the user's own configuration allows in this directory. */
+  mayAutoApply?: (directory: string) => boolean
   /** The text of a credentials file; undefined when there is no such file. */
   readFile: (path: string) => string | undefined
 }
@@ -76,7 +72,7 @@ export interface Surroundings {
  * E005 for a missing or malformed agent name.
  */
 export function resolveSettings(options: ConnectOptions, around: Surroundings): Settings {
-  const { env, project } = around
+  const { env } = around
   const name = options.agent ?? env.PASSOVER_AGENT
   if (name === undefined || name === '') {
     throw new PassOverError('E005', 'no agent name: give connect() one, or set PASSOVER_AGENT', { field: 'agent' })
@@ -85,8 +81,8 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   if (!checked.success) {
     throw new PassOverError('E005', `agent: ${checked.error.issues[0]?.message ?? 'not a name'}`, { field: 'agent' })
   }
-  const { servers, source } = address(options, around)
-  const credentials = signIn(options, around, source === 'project' ? project : undefined)
+  const { servers, source, from, project } = address(options, around)
+  const credentials = signIn(options, around, project)
   const session_id = options.session_id ?? env.PASSOVER_SESSION
   const prefix = options.prefix ?? env.PASSOVER_PREFIX
   const window = Number(env.PASSOVER_ID_WINDOW_MS)
@@ -94,8 +90,9 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
     agent: checked.data,
     servers,
     source,
+    from,
     directory: options.directory ?? around.cwd,
-    auto_apply: options.auto_apply ?? options.directory !== undefined,
+    auto_apply: autoApply(options, around),
     ...(credentials && { credentials }),
     ...(session_id && { session_id }),
     ...(prefix && { prefix }),
@@ -103,22 +100,31 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   }
 }
 
-function address(options: ConnectOptions, { env, project }: Surroundings): Pick<Settings, 'servers' | 'source'> {
-  if (options.servers?.length) return { servers: listOf(options.servers), source: 'argument' }
+/** The working directory of a process is nobody's choice of what may be written. */
+function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: Surroundings): boolean {
+  if (auto_apply !== undefined) return auto_apply
+  return directory !== undefined && mayAutoApply?.(directory) === true
+}
+
+type Address = Pick<Settings, 'servers' | 'source' | 'from'> & { project?: FoundProject | undefined }
+
+function address(options: ConnectOptions, { env, project }: Surroundings): Address {
+  if (options.servers?.length) return { servers: listOf(options.servers), source: 'argument', from: 'connect()' }
   const url = env.NATS_URL
-  if (url) return { servers: listOf(url), source: 'environment' }
-  if (project) return { servers: listOf(project.url), source: 'project' }
-  return { servers: [DEFAULT_SERVER], source: 'default' }
+  if (url) return { servers: listOf(url), source: 'environment', from: 'NATS_URL' }
+  const found = project?.()
+  if (found) return { servers: listOf(found.file.url), source: 'project', from: found.path, project: found }
+  return { servers: [DEFAULT_SERVER], source: 'default', from: 'default' }
 }
 
 function listOf(servers: string | string[]): string[] {
   return serversIn(typeof servers === 'string' ? servers : servers.join(','))
 }
 
-function signIn(options: ConnectOptions, around: Surroundings, project: ProjectServer | undefined): Credentials | undefined {
+function signIn(options: ConnectOptions, around: Surroundings, project: FoundProject | undefined): Credentials | undefined {
   if (options.credentials) return options.credentials
   const text = around.env.PASSOVER_CREDENTIALS
   if (text) return parseCredentials(around.readFile(text) ?? text)
-  if (project?.user !== undefined) return { user: project.user, pass: project.password ?? '' }
+  if (project?.file.user) return { user: project.file.user, pass: project.file.password }
   return undefined
 }

@@ -35,6 +35,7 @@ export function applyCommand(): Command {
         const { applyPass } = await import('../apply/apply-pass.js')
         const { openTracing } = await import('@passover/tracing')
         const { terminal, env, directory } = context
+        context.announcedServer()
         await using bus = await connectPerson(context)
         await using tracing = await openTracing({ env, service: 'passover', say: (line) => terminal.note(line) })
         return await applyPass(bus, terminal, { ...options, id, directory, tracing })

@@ -31,7 +31,7 @@ async function run(context: Context, { port, host, tokens }: GatewayFlags): Prom
   const { terminal } = context
   const { serveGateway, tokensPath } = await import('../gateway/serve.js')
   using signals = stopSignals(() => {})
-  await using gateway = await serveGateway(context, context.server(), { port, host, tokens: tokensPath(context, tokens) })
+  await using gateway = await serveGateway(context, context.announcedServer(), { port, host, tokens: tokensPath(context, tokens) })
   const { url } = gateway
   terminal.show(
     { state: 'running', url, document: `${url}/openapi.json` },

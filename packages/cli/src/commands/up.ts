@@ -18,6 +18,7 @@ interface UpOptions {
   tlsCert?: string
   tlsKey?: string
   tlsCa?: string
+  adopt?: true
 }
 
 /** `passover up` */
@@ -34,6 +35,7 @@ export function upCommand(): Command {
     .option('--tls-cert <file>', TLS_CERT)
     .option('--tls-key <file>', TLS_KEY)
     .option('--tls-ca <file>', TLS_CA)
+    .option('--adopt', 'use the data of a .passover/ that you did not make here: it was moved, restored or made by an older version')
     .addHelpText(
       'after',
       '\nData, address and credentials are kept in .passover/ of the project. Where --server or NATS_URL names a server, the\nservices run on that one. Ctrl-C finishes what is under way and stops; a second one stops at once.\n\nExample:\n  passover up',
@@ -120,8 +122,10 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   const { settlePolicy } = await import('../policy/at-start.js')
   const { askedPort } = await import('../health.js')
   const { dirname } = await import('node:path')
-  const { findProject } = await import('../project.js')
-  const found = context.flags.directory ? undefined : findProject(context.directory)
+  const { ignoredText, searchProject } = await import('@passover/sdk/project')
+  const { project, ignored } = searchProject(context.directory)
+  if (!options.adopt) for (const one of ignored) context.terminal.note(ignoredText(one))
+  const found = context.flags.directory ? undefined : project?.folder
   const external = await externalServer(context)
   if (external && options.isolated)
     throw usage('--isolated is for a server of the project’s own', 'passover auth init makes the keys for another server')
@@ -134,6 +138,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   }
   return startLocal({
     directory: found ? dirname(found) : context.directory,
+    adopt: options.adopt,
     port: options.port,
     isolated: { person: context.person, env: context.env, tls: options, wanted: options.isolated === true },
     more_to_come: options.http === undefined ? undefined : true,
@@ -207,7 +212,7 @@ async function serverOf(context: Context, { project }: Local): Promise<ServerSet
   if (external) return external
   const { readServerFile } = await import('../project.js')
   const { user = '', password = '' } = readServerFile(project) ?? {}
-  return { url: '', ...(user ? { credentials: { user, pass: password } } : {}), origin: 'project', project }
+  return { url: '', ...(user ? { credentials: { user, pass: password } } : {}), origin: 'project', from: 'passover up', project }
 }
 
 interface Serving {

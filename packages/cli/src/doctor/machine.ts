@@ -1,4 +1,5 @@
 import { type Credentials, credentialsFacts } from '@passover/bus'
+import type { Distrust } from '@passover/sdk/project'
 import { broken, type Check, look, ok } from './check.js'
 
 const OLDEST_NODE = [20, 19] as const
@@ -21,17 +22,20 @@ export interface ProjectFacts {
   /** Of server.json. */
   mode: number
   ignored: boolean
+  /** Why what else is in the folder is not trusted. */
+  distrust?: Distrust | undefined
   file_system?: { type: number; free_bytes: number } | undefined
 }
 
 export function checkProject(facts: ProjectFacts | undefined, directory: string): Check[] {
   if (!facts) return [look('project', `no .passover/ in ${directory} or above it`, 'passover up')]
-  const { folder, mode, ignored, file_system } = facts
+  const { folder, mode, ignored, file_system, distrust } = facts
   const checks = [
     (mode & 0o077) === 0 || process.platform === 'win32'
       ? ok('project', folder)
       : broken('project', `others may read the password in ${folder}/server.json`, `chmod 600 ${folder}/server.json`),
   ]
+  if (distrust) checks.push(broken('trust', distrust.why, distrust.hint))
   if (!ignored)
     checks.push(look('project', `${folder} has no .gitignore: its password may be committed`, `echo '*' > ${folder}/.gitignore`))
   if (file_system?.type === TMPFS)

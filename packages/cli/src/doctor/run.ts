@@ -2,11 +2,12 @@ import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
 import { askAgents } from '@passover/sdk/people'
+import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { accessTo } from '../auth/discover.js'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
-import { findProject, readServerFile } from '../project.js'
+import { readServerFile } from '../project.js'
 import { Sandbox } from '../sandbox/sandbox.js'
 import type { ServerSetting } from '../settings.js'
 import type { Terminal } from '../terminal.js'
@@ -29,8 +30,9 @@ export interface DoctorFlags {
 
 /** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
 export async function runDoctor(context: Context, { monitor, gateway }: DoctorFlags): Promise<number> {
-  const folder = findProject(context.directory)
-  const checks = [checkNode(process.versions.node), ...checkProject(folder ? projectFacts(folder) : undefined, context.directory)]
+  const { project, ignored } = searchProject(context.directory)
+  const checks = [checkNode(process.versions.node), ...checkIgnored(ignored)]
+  if (project || ignored.length === 0) checks.push(...checkProject(project && projectFacts(project.folder), context.directory))
   const sandbox = await Sandbox.detect({ directory: context.directory, env: context.env, writable: [] })
   checks.push(...checkSandbox(sandbox))
   const reached = await checkConnection(context, { checks, monitor })
@@ -40,11 +42,17 @@ export async function runDoctor(context: Context, { monitor, gateway }: DoctorFl
   return reached ? (failed > 0 ? 1 : 0) : 5
 }
 
+/** Project files that name a server and are not trusted, and what to do about them. */
+function checkIgnored(ignored: readonly IgnoredFile[]): Check[] {
+  return ignored.map(({ path, why, hint }) => look('trust', `${path} is ignored: ${why}`, hint))
+}
+
 function projectFacts(folder: string): ProjectFacts {
   return {
     folder,
     mode: statSync(join(folder, 'server.json')).mode,
     ignored: existsSync(join(folder, '.gitignore')),
+    distrust: folderFault(folder),
     file_system: fileSystem(folder),
   }
 }
@@ -83,7 +91,7 @@ async function lookInside(
   settings: ServerSettings,
   { server, checks }: { server: ServerSetting; checks: Check[] },
 ): Promise<void> {
-  checks.push(ok('address', `${server.url} (${server.origin})`))
+  checks.push(ok('address', `${server.url} (${server.from})`))
   const inspection = await bus.inspect()
   const usage = inspection.stream ? await bus.usage() : undefined
   checks.push(...checkServer(inspection), ...checkTopology(inspection, usage), ...checkDurability(inspection, settings))

@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:cryp
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CliFailure } from '../failure.js'
-import { findProject, makeProject } from '../project.js'
+import { findProject, makeProject, requireOwn } from '../project.js'
 
 const FILE = 'evidence.key'
 
@@ -13,7 +13,8 @@ export function signingKey({ file, directory }: { file: string | undefined; dire
   made: boolean
 } {
   if (file !== undefined) return { key: readKey(file), path: file, made: false }
-  const path = join(findProject(directory) ?? makeProject(directory), FILE)
+  const project = findProject(directory)
+  const path = join(project ? requireOwn(project) : makeProject(directory), FILE)
   const { privateKey } = generateKeyPairSync('ed25519')
   try {
     writeFileSync(path, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600, flag: 'wx' })

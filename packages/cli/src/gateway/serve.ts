@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { connectAs } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
-import { findProject } from '../project.js'
+import { findProject, requireOwn } from '../project.js'
 import type { Credentials, ServerSetting } from '../settings.js'
 
 export interface ServeOptions {
@@ -22,8 +22,9 @@ export interface ServeOptions {
 
 /** Where tokens are kept: --tokens > PASSOVER_GATEWAY_TOKENS > the project's folder. CliFailure E030 where there is none of them. */
 export function tokensPath({ directory, env }: Pick<Context, 'directory' | 'env'>, given: string | undefined): string {
-  const project = findProject(directory)
-  const path = given ?? env.PASSOVER_GATEWAY_TOKENS ?? (project && join(project, 'gateway-tokens.json'))
+  const named = given ?? env.PASSOVER_GATEWAY_TOKENS
+  const project = named ? undefined : findProject(directory)
+  const path = named ?? (project && join(requireOwn(project), 'gateway-tokens.json'))
   if (path) return path
   throw new CliFailure('E030', 'there is no place for the tokens of a gateway', {
     hint: 'name a file by --tokens or PASSOVER_GATEWAY_TOKENS; a project of passover up has one',

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
+import { filesUpward, ignoredText } from '@passover/sdk/project'
 import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { CliFailure } from '../failure.js'
 
@@ -26,26 +27,29 @@ export interface Named {
   /** An argument of the command. */
   path?: string | undefined
   env: NodeJS.ProcessEnv
+  /** Where a file that is not trusted is named. */
+  terminal?: { note(text: string): void } | undefined
 }
 
 /**
  * The project's policy file: the one that is named, else PASSOVER_CONFIG, else `.opencode/pass-over.json` or the key
- * `pass_over` of `.opencode/config.json`, the nearest one upward (DESIGN §6). Undefined: there is none.
+ * `pass_over` of `.opencode/config.json`, the nearest one upward within the repository that others cannot have written. Undefined: there is none.
  * CliFailure E041 or E030 for a named one that is not there or cannot be read.
  */
-export function findPolicyFile({ directory, path, env, mayBeNew }: Named): PolicyFile | undefined {
+export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Named): PolicyFile | undefined {
   const named = path ?? env.PASSOVER_CONFIG
   if (named && mayBeNew && !existsSync(resolve(directory, named))) return undefined
   if (named) return readNamed(resolve(directory, named), { directory, by: path ? 'it' : 'PASSOVER_CONFIG' })
-  for (let folder = resolve(directory); ; folder = dirname(folder)) {
-    const own = join(folder, OWN)
-    if (existsSync(own)) return read(own, directory)
-    const shared = join(folder, SHARED)
-    const file = existsSync(shared) ? read(shared, directory) : undefined
-    // Other people's configuration, which need not be ours at all.
-    if (file && file.within.length > 0) return file
-    if (dirname(folder) === folder) return undefined
+  for (const { path: own, fault } of filesUpward(directory, [OWN, SHARED])) {
+    if (fault) {
+      terminal?.note(ignoredText({ path: own, ...fault }))
+      continue
+    }
+    const file = read(own, directory)
+    // The shared file is other people's configuration, which need not be ours at all.
+    if (own.endsWith(OWN) || file.within.length > 0) return file
   }
+  return undefined
 }
 
 /** Where the file would be that a project does not have yet. */

@@ -53,8 +53,8 @@ export async function runPull(context: Context, options: PullOptions, path: stri
   return 0
 }
 
-function named({ directory, env }: Context, path: string | undefined): Named {
-  return { directory, env, path }
+function named({ directory, env, terminal }: Context, path: string | undefined): Named {
+  return { directory, env, path, terminal }
 }
 
 function unreadable({ shown }: PolicyFile): CliFailure {

@@ -20,10 +20,13 @@ export interface PushOptions {
 }
 
 /** The project's file. CliFailure E041 when there is none. */
-export function requiredFile({ directory, env }: Pick<Context, 'directory' | 'env'>, path: string | undefined): PolicyFile {
-  const file = findPolicyFile({ directory, env, path })
+export function requiredFile(
+  { directory, env, terminal }: Pick<Context, 'directory' | 'env' | 'terminal'>,
+  path: string | undefined,
+): PolicyFile {
+  const file = findPolicyFile({ directory, env, path, terminal })
   if (file) return file
-  throw new CliFailure('E041', `there is no policy file in ${directory} or above it`, {
+  throw new CliFailure('E041', `there is no policy file in ${directory} or above it in its repository`, {
     hint: `passover policy pull writes ${newPolicyFile({ directory, env })}; PASSOVER_CONFIG or an argument names another`,
   })
 }

@@ -40,7 +40,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
       `there is no command ${request.command[0]}`,
       'the command after -- is run as it stands; a pipe or a shell word needs sh -c "…"',
     )
-  const agent = await connectAgent(request.agent, context.server(), { directory: context.directory })
+  const agent = await connectAgent(request.agent, context.announcedServer(), { directory: context.directory })
   await using _agent = agent
   using signals = stopSignals(() => {
     killAllGroups()

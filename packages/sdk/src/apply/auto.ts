@@ -1,9 +1,12 @@
+import { runsByItself } from '@passover/core'
+import { oneLine, visible } from '@passover/core/text'
 import type { AnsweredPass, PassKey, WorkOutput } from '@passover/schemas'
 import { pause } from '../deps.js'
 import { ask, type FoundReturn } from '../look.js'
 import { mayApplyItself } from './allow.js'
 import { judge, noteApplied } from './apply.js'
 import { applyChosen } from './apply-chosen.js'
+import { say as sayOnStderr } from '../say.js'
 import type { ApplyHome } from './settle.js'
 
 /** The audit reads along: what was returned just now it may learn a moment later. */
@@ -17,23 +20,31 @@ export function offersItself({ auto_apply_allowed, artifacts }: WorkOutput): boo
 
 /**
  * Applies an output that is being delivered, if request, policy, output and right all say so, nothing critical was found and no approval is
- * required (DESIGN §3). A decision that stands wins; what was applied or undone before stays as it is. Never throws: the output is delivered.
+ * required. A stored decision wins; what was applied or undone before stays as it is. An output that changes a file which runs by itself
+ * is left to a person as a whole. What was applied, and why something was not, is always reported. Never throws: the output is delivered.
  */
 export async function applyItself(home: ApplyHome, key: PassKey, output: WorkOutput): Promise<void> {
   const { deps } = home
-  const say = (what: string) => deps.say?.(`${key.id} of ${key.subagent} was not applied: ${what}`)
+  const report = deps.say ?? sayOnStderr
+  const say = (what: string) => report(`${key.id} of ${key.subagent} was not applied automatically: ${what}`)
   try {
     const told = await readThrough(home, key)
     if (!told) return say('nobody answers who knows its policy')
     const judged = judge(told.pass, told.found, output)
     const taken = told.pass.record?.application ? [] : mayApplyItself(judged, output)
     if (taken.length === 0) return
+    const running = taken.flatMap(({ modification: { path } }) => runsByItself(path)?.replace(/^/, `${visible(path)}: `) ?? [])
+    if (running.length > 0) return say(`${running.join('; ')}. Review it: passover apply ${key.id}`)
     const applied_by = judged.decision?.person ?? deps.bus.identity
     const done = await applyChosen(home, { key, all: judged.all, taken, applied_by, binary: false })
     noteApplied(output, done)
-    for (const { path, why } of done.conflicts) say(`${path}: ${why}`)
+    if (done.applied.length > 0)
+      report(
+        `${key.id} of ${key.subagent} was applied automatically in ${home.directory}: ${done.applied.map((path) => visible(path)).join(', ')}`,
+      )
+    for (const { path, why } of done.conflicts) say(`${visible(path)}: ${why}`)
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error))
+    say(oneLine(error instanceof Error ? error.message : String(error)))
   }
 }
 

@@ -99,7 +99,7 @@ async function readSet(directory: string, { id, nonce }: { id: string; nonce: st
   const names = await folder.names()
   const sealed = await readFile(folder.at(INTENT), 'utf8').catch(ignoreUnreadable)
   const [seal, text = ''] = sealed?.split('\n', 2) ?? []
-  const foreign = seal !== undefined && !(await isSealed(directory, text, seal))
+  const foreign = seal !== undefined && !isSealed(directory, text, seal)
   const parsed = seal === undefined || foreign ? undefined : intent.parse(JSON.parse(text))
   if (parsed && (parsed.nonce !== nonce || parsed.key.id !== id))
     throw new Error(`the record in .passover/apply/${id} is of something else`)
@@ -115,7 +115,7 @@ function ignoreUnreadable(error: unknown): string | undefined {
 /** Writes an intent down, sealed: from then on a kill is settled by it. */
 export async function writeIntent(directory: string, folder: Folder, made: Intent): Promise<void> {
   const text = JSON.stringify(made)
-  await writeDurably(folder, INTENT, Buffer.from(`${await sealOf(directory, text)}\n${text}`))
+  await writeDurably(folder, INTENT, Buffer.from(`${sealOf(directory, text)}\n${text}`))
 }
 
 /** A whole file or none, and on disk. */

@@ -1,0 +1,64 @@
+import { lstatSync, type Stats } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** Why a file is not trusted, and what to do about it. */
+export interface Distrust {
+  why: string
+  hint: string
+}
+
+const OTHERS_WRITE = 0o002
+const GROUP_WRITES = 0o020
+const STICKY = 0o1000
+
+/**
+ * Returns why somebody else could have put this file here or could change it; `undefined` if only this user and root can.
+ * The file and the directories up to and including `root` must belong to the user or to root, as git's `safe.directory` check has it, and
+ * others must not be able to write them. No symbolic link is followed: `root` must be a real path, and a link below it is not trusted.
+ * Systems without user ids (Windows) are not checked.
+ *
+ * @param strict - Number of innermost path components (1: the file, 2: its directory too) that nobody else may write at all. The others
+ * may be writable by the user's primary group, which many distributions create for each user.
+ */
+export function ownershipFault(file: string, root: string, strict = 0): Distrust | undefined {
+  if (process.geteuid === undefined) return undefined
+  for (let at = file, depth = 0; ; at = dirname(at), depth += 1) {
+    const fault = faultOf(at, { isFile: depth === 0, strict: depth < strict })
+    if (fault) return fault
+    if (at === root || at === dirname(at)) return undefined
+  }
+}
+
+function faultOf(path: string, { isFile, strict }: { isFile: boolean; strict: boolean }): Distrust | undefined {
+  let stats: Stats
+  try {
+    stats = lstatSync(path)
+  } catch (error) {
+    return { why: `${path} cannot be read (${(error as NodeJS.ErrnoException).code})`, hint: 'run the command as the owner of the project' }
+  }
+  if (stats.isSymbolicLink()) return { why: `${path} is a symbolic link`, hint: `replace ${path} with what it points to` }
+  if (!(isFile ? stats.isFile() : stats.isDirectory()))
+    return { why: `${path} is not a ${isFile ? 'regular file' : 'directory'}`, hint: `remove ${path}` }
+  if (!isTrustedOwner(stats.uid))
+    return {
+      why: `${path} belongs to another user (uid ${stats.uid})`,
+      hint: 'work in a directory of your own, or name the server with --server or NATS_URL',
+    }
+  const bits = writableBits(stats, strict)
+  return bits === undefined ? undefined : { why: `other users can write ${path}`, hint: `chmod ${bits} ${path}` }
+}
+
+/** The user, root, and for root under sudo the user who called it, as git does. */
+function isTrustedOwner(uid: number): boolean {
+  const own = process.geteuid?.()
+  return uid === own || uid === 0 || (own === 0 && process.env.SUDO_UID !== undefined && uid === Number(process.env.SUDO_UID))
+}
+
+/** What to take from the mode; undefined: nobody else can replace or change what this names. */
+function writableBits({ mode, gid }: Stats, strict: boolean): string | undefined {
+  if (strict) return (mode & (OTHERS_WRITE | GROUP_WRITES)) === 0 ? undefined : 'go-w'
+  // In a sticky directory such as /tmp, others can add files but not replace those of this user.
+  if (mode & STICKY) return undefined
+  if (mode & OTHERS_WRITE) return 'go-w'
+  return mode & GROUP_WRITES && gid !== process.getegid?.() ? 'g-w' : undefined
+}

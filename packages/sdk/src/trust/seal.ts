@@ -1,0 +1,105 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { linkSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+const KEY_BYTES = 32
+const KEY_FILE = 'apply.key'
+
+/** `<XDG state>/passover`: what belongs to a user, not to a project. */
+export function stateFolder(env: NodeJS.ProcessEnv = process.env): string {
+  return join(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'passover')
+}
+
+/** The user's key can be neither read nor created: nothing can be sealed, and nothing that needs a seal is trusted. */
+export class NoSealingKey extends Error {
+  constructor(
+    readonly path: string,
+    why: string,
+  ) {
+    super(`the key ${path} ${why}`)
+    this.name = 'NoSealingKey'
+  }
+}
+
+/**
+ * Seals a text for a directory with a key that this user keeps outside of any project. A file that came with a cloned repository, an
+ * archive or another user has no valid seal, nor has one that was copied from another directory.
+ *
+ * @throws NoSealingKey
+ */
+export function sealOf(directory: string, text: string): string {
+  return seal(ownKey('create'), directory, text)
+}
+
+/** Checks a seal. Never creates a key: a user without one has sealed nothing. */
+export function isSealed(directory: string, text: string, given: string): boolean {
+  let key: Buffer
+  try {
+    key = ownKey('read')
+  } catch (error) {
+    if (error instanceof NoSealingKey) return false
+    throw error
+  }
+  const wanted = Buffer.from(seal(key, directory, text))
+  const found = Buffer.from(given)
+  return found.length === wanted.length && timingSafeEqual(found, wanted)
+}
+
+function seal(key: Buffer, directory: string, text: string): string {
+  return createHmac('sha256', key)
+    .update(`${realpathSync(directory)}\n${text}`)
+    .digest('hex')
+}
+
+/** By the path of its file. */
+const keys = new Map<string, Buffer>()
+
+function ownKey(missing: 'create' | 'read'): Buffer {
+  const folder = stateFolder()
+  const path = join(folder, KEY_FILE)
+  const known = keys.get(path)
+  if (known) return known
+  const key = readKey(path, () => (missing === 'create' ? createKey(folder, path) : undefined))
+  if (key.length !== KEY_BYTES) throw new NoSealingKey(path, 'holds no key: delete it, and another is made')
+  keys.set(path, key)
+  return key
+}
+
+function readKey(path: string, create: () => Buffer | undefined): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw unusable(path, error)
+  }
+  try {
+    const made = create()
+    if (made) return made
+  } catch (error) {
+    throw unusable(path, error)
+  }
+  throw new NoSealingKey(path, 'does not exist')
+}
+
+/** Of two processes that create it one wins, and both use that one. */
+function createKey(folder: string, path: string): Buffer {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const made = `${path}.${randomBytes(8).toString('hex')}`
+  writeFileSync(made, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true })
+  try {
+    linkSync(made, path)
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
+  } finally {
+    rmSync(made, { force: true })
+  }
+  return readFileSync(path)
+}
+
+function unusable(path: string, error: unknown): NoSealingKey {
+  return new NoSealingKey(path, `can be neither read nor made (${codeOf(error)})`)
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? String(error)
+}
