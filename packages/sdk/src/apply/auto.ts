@@ -3,10 +3,10 @@ import { oneLine, visible } from '@passover/core/text'
 import type { AnsweredPass, PassKey, WorkOutput } from '@passover/schemas'
 import { pause } from '../deps.js'
 import { ask, type FoundReturn } from '../look.js'
+import { say as sayOnStderr } from '../say.js'
 import { mayApplyItself } from './allow.js'
 import { judge, noteApplied } from './apply.js'
 import { applyChosen } from './apply-chosen.js'
-import { say as sayOnStderr } from '../say.js'
 import type { ApplyHome } from './settle.js'
 
 /** The audit reads along: what was returned just now it may learn a moment later. */
