@@ -1,15 +1,18 @@
 import { join } from 'node:path'
 import { type AccessFor, authFolderOf, type Credentials, projectAccess, type TlsFiles } from '@passover/bus'
+import { PROJECT_FOLDER } from '@passover/sdk/project'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
-import { findProject, PROJECT_FOLDER } from '../project.js'
+import { findProject, requireOwn } from '../project.js'
 import type { ServerSetting } from '../settings.js'
 import { AuthFolder } from './auth-folder.js'
 
 /** The keys of the installation that this directory belongs to. CliFailure E030: there are none. */
 export function findAuth({ directory }: Pick<Context, 'directory'>): AuthFolder {
-  const auth = new AuthFolder(authFolderOf(findProject(directory) ?? join(directory, PROJECT_FOLDER)))
-  if (auth.exists) return auth
+  const folder = findProject(directory) ?? join(directory, PROJECT_FOLDER)
+  const auth = new AuthFolder(authFolderOf(folder))
+  // Keys that came with a repository are known to whoever wrote it.
+  if (auth.exists && requireOwn(folder)) return auth
   throw new CliFailure('E030', `there are no keys in ${auth.path}`, { hint: 'create them: passover auth init, or passover up --isolated' })
 }
 

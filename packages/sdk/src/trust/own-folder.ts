@@ -21,7 +21,7 @@ import { adoptServerFile } from './server-file.js'
 const MARK = 'made-here'
 const MARK_TEXT = 'made-here'
 /** What somebody else must not have brought along. */
-const OWN = ['server.json', 'nats', 'evidence.key', 'gateway-tokens.json']
+const OWN = ['server.json', 'nats', 'auth', 'evidence.key', 'gateway-tokens.json']
 const GIT_MS = 5_000
 
 export type OwnFolder = { ok: true; folder: string } | { ok: false; fault: Distrust }
