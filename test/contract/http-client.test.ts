@@ -68,7 +68,7 @@ const CALLS: Record<string, (client: HttpClient) => Promise<unknown>> = {
   cancelPass: (client) => client.passes.cancel(ID, { ...PARTIES, reason: 'r' }),
   approvePass: (client) => client.passes.approve(ID, { ...PARTIES, item: 'apply', only: [1], digest: 'd', reason: 'r' }),
   denyPass: (client) => client.passes.deny(ID),
-  showPlan: (client) => client.passes.plan(ID, PARTIES),
+  showPlan: (client) => client.passes.plan(ID, { ...PARTIES, only: '1', whole: 'true' }),
   listInbox: (client) => client.inbox({ from: 'alice', mine: 'true', limit: 5, cursor: 'c' }),
   listAgents: (client) => client.agents(),
   getPolicy: (client) => client.policy.get(),

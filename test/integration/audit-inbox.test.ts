@@ -53,7 +53,7 @@ describe('audit: the inbox', () => {
     const critical = story({ originator: 'ann' })
     await critical.whole({ artifacts: [BAD, CHANGE], summary: { ...critical.output().summary, decision: 'rejected' } })
     const changing = await story({ originator: 'ann' }).whole({
-      artifacts: [CHANGE, { ...CHANGE, path: 'b', operation: 'delete' as const }],
+      artifacts: [CHANGE, { ...CHANGE, path: 'package.json', new_content: '', operation: 'delete' as const }],
     })
     await audit.settled()
     const items = await of('ann')
@@ -95,7 +95,12 @@ describe('audit: the inbox', () => {
         reason: 'names',
         confidence: 'high',
       }),
-      expect.objectContaining({ number: 2, path: 'b', operation: 'delete' }),
+      expect.objectContaining({
+        number: 2,
+        path: 'package.json',
+        operation: 'delete',
+        warnings: [expect.objectContaining({ kind: 'runs_by_itself' })],
+      }),
     ])
     expect(await due(changing)).toEqual(items[2])
   })

@@ -41,6 +41,15 @@ describe('acceptReturn', () => {
     expect(accepted.ok || accepted.error.message).toContain(where)
   })
 
+  it('refuses a change that contradicts itself, and says which', () => {
+    const refused = (change: object) => acceptReturn(output({ artifacts: [FINDING, { ...CHANGE, ...change } as WorkArtifact] }), KEY)
+    const message = "The output's artifacts.1 (a.ts) contradicts itself: it deletes the file and has new content"
+    expect(refused({ operation: 'delete' })).toMatchObject({ ok: false, error: { code: 'E021', message } })
+    expect(refused({ operation: 'create' })).toMatchObject({ ok: false, error: { code: 'E021' } })
+    expect(refused({ operation: 'delete', new_content: '' }).ok).toBe(true)
+    expect(refused({ operation: 'create', old_content: '' }).ok).toBe(true)
+  })
+
   it('shows at most ten faults', () => {
     expect(issuesOf({ ...output(), artifacts: Array.from({ length: 20 }, () => ({ type: 'message' })) })).toHaveLength(10)
   })

@@ -17,8 +17,8 @@ const MAX_SUMMARY = 2_000
 const MAX_MESSAGE = 500
 const MAX_FINDINGS = 10
 const MAX_MODIFICATIONS = 500
-/** Line edits that are searched for in all changes of an answer: the service waits for it, some 0.2 s at most. */
-const MAX_EDITS = 2_000
+/** Steps of the searches for differences in all changes of an answer: the service waits for them, about 0.1 s. */
+const MAX_STEPS = 1_000_000
 /** Of artifacts that travel apart, for one answer. */
 const MAX_PART_BYTES = 16 * 1024 * 1024
 const SEVERITIES = ['error', 'warning', 'info'] as const
@@ -60,7 +60,7 @@ async function joinedOutput(bus: Bus, output: Json, parts: Part[]): Promise<Json
 }
 
 function shownChanges(changes: readonly NumberedModification[]): ShownModification[] {
-  const files = showProposals(changes, { edits: MAX_EDITS })
+  const files = showProposals(changes, { steps: MAX_STEPS })
   return changes.map(({ number, digest, modification }, index) => {
     const { path, operation = 'modify', reason, confidence } = modification
     const { added = 0, removed = 0, omitted, warnings = [] } = files[index] ?? {}

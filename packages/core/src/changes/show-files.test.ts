@@ -111,7 +111,10 @@ describe('showFiles', () => {
       before: { bytes: Buffer.from(lines(900, 'a')) },
       after: { bytes: Buffer.from(lines(900, 'b')) },
     }
-    const shown = showFiles([effect, effect, effect], { edits: 2_000 })
+    const shown = showFiles([effect, effect, effect], { steps: 5_000_000 })
     expect(shown.map(({ omitted }) => omitted)).toEqual([undefined, 'too_many_changes', 'too_many_changes'])
+    // A file with few changes has its diff, however many lines it has.
+    const long = lines(40_000, 'a')
+    expect(show(long, `${long}b\n`).diff).toContain('\n+b\n')
   })
 })

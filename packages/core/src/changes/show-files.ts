@@ -26,14 +26,14 @@ export interface ShowOptions {
    */
   whole?: boolean | undefined
   /**
-   * Line edits that are searched for in all files together. The search costs the square of it: 2,000 in one file take 0.2 s.
-   * @defaultValue 20,000
+   * Steps that the searches for differences in all files may take together: 12 million take about a second.
+   * @defaultValue 12,000,000
    */
-  edits?: number | undefined
+  steps?: number | undefined
 }
 
-const MOST_EDITS = 20_000
-/** In one file: 1,000 lines replaced. */
+const MOST_STEPS = 12_000_000
+/** Line edits in one file: 1,000 lines replaced. */
 const MOST_EDITS_IN_FILE = 2_000
 /** Characters of both sides that are compared at most, in one file and in all. */
 const MOST_TEXT_IN_FILE = 4 * 1024 * 1024
@@ -45,8 +45,8 @@ const CONTEXT_LINES = 3
  * Shows what would be written, file by file. Every reader that a person approves from uses this function: terminal, HTTP and inbox.
  * Diffs are bounded by counting, not by time, so that all of them show the same.
  */
-export function showFiles(effects: readonly FileEffect[], { whole = false, edits = MOST_EDITS }: ShowOptions = {}): ShownFile[] {
-  const left: Budget = { edits, text: MOST_TEXT, whole }
+export function showFiles(effects: readonly FileEffect[], { whole = false, steps = MOST_STEPS }: ShowOptions = {}): ShownFile[] {
+  const left: Budget = { steps, text: MOST_TEXT, whole }
   return effects.map((effect) => showFile(effect, left))
 }
 
@@ -65,7 +65,7 @@ export function showProposals(modifications: readonly NumberedModification[], op
 }
 
 interface Budget {
-  edits: number
+  steps: number
   text: number
   whole: boolean
 }
@@ -145,10 +145,25 @@ interface Names {
 function searchPatch({ from, to }: Names, old: string, content: string, left: Budget): StructuredPatch | undefined {
   // Against nothing there is nothing to search for.
   if (old === '' || content === '') return wholePatch({ from, to }, old, content)
-  const maxEditLength = Math.min(MOST_EDITS_IN_FILE, left.edits)
+  const lines = countLines(old) + countLines(content)
+  const maxEditLength = Math.min(MOST_EDITS_IN_FILE, editsWithin(left.steps, lines))
   const patch = structuredPatch(from, to, old, content, undefined, undefined, { context: CONTEXT_LINES, maxEditLength })
-  left.edits -= patch ? patch.hunks.flatMap(({ lines }) => lines).filter((line) => !line.startsWith(' ')).length : maxEditLength
+  const edits = patch ? patch.hunks.flatMap((hunk) => hunk.lines).filter((line) => !line.startsWith(' ')).length : maxEditLength
+  left.steps = Math.max(0, left.steps - stepsOf(edits, lines))
   return patch
+}
+
+/** The search costs the square of the edits, and for each edit a part of the lines that are equal. */
+const EQUAL_LINES_A_STEP = 4
+
+function stepsOf(edits: number, lines: number): number {
+  return edits * (edits + lines / EQUAL_LINES_A_STEP)
+}
+
+/** The most edits whose search stays within these steps: the inverse of {@link stepsOf}. */
+function editsWithin(steps: number, lines: number): number {
+  const part = lines / EQUAL_LINES_A_STEP
+  return Math.floor((Math.sqrt(part * part + 4 * steps) - part) / 2)
 }
 
 /** All old lines removed, all new lines added. */
