@@ -28,7 +28,7 @@ export async function run(argv: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof Finished) return error.exit
     if (error instanceof CommanderError && error.exitCode === 0) return 0
-    if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${error.stack}\n`)
+    if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${indentRest(error.stack ?? error.message)}\n`)
     const described: Described =
       error instanceof CommanderError
         ? usageFailure({ message: missingCommand(error, program) ?? error.message })
