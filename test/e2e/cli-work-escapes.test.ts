@@ -33,6 +33,8 @@ const document = {
     ]),
   ),
 }
+const AGENTS = Object.keys(document.subagents).concat('held-root', 'held-nobody')
+const SERVER_FILE = JSON.stringify({ url: 'nats://127.0.0.1:1', user: 'somebody', password: 'x' })
 const RUNS_OBJECTIVE = 'eval "$PASSOVER_OBJECTIVE"'
 
 let world: AgentWorld
@@ -59,14 +61,20 @@ class Place implements Disposable {
   readonly home = join(this.#folder.path, 'home')
 
   constructor(readonly prefix: string[]) {
+    const auth = join(this.parent, '.passover', 'auth')
     const hooks = join(this.project, '.git', 'hooks')
-    for (const path of [this.#folder.path, this.parent, this.project, this.home, dirname(hooks), hooks]) {
+    for (const path of [this.#folder.path, this.parent, this.project, this.home, dirname(hooks), hooks, auth, join(auth, 'creds')]) {
       mkdirSync(path, { recursive: true })
       if (prefix.length > 0) chownSync(path, NOBODY, NOBODY)
       chmodSync(path, 0o755)
     }
-    writeFileSync(join(this.project, 'kept.txt'), 'as it was\n')
-    if (prefix.length > 0) chownSync(join(this.project, 'kept.txt'), NOBODY, NOBODY)
+    const files = { 'project/kept.txt': 'as it was\n', '.passover/server.json': SERVER_FILE, '.passover/auth/keys.json': 'KEYS' }
+    const credentials = Object.fromEntries(['bob', ...AGENTS].map((name) => [`.passover/auth/creds/${name}.creds`, `of ${name}`]))
+    for (const [file, content] of Object.entries({ ...files, ...credentials })) {
+      const path = join(this.parent, file)
+      writeFileSync(path, content, { mode: 0o600 })
+      if (prefix.length > 0) chownSync(path, NOBODY, NOBODY)
+    }
   }
 
   async work(name: string, env: NodeJS.ProcessEnv = {}): Promise<Spawned> {
@@ -176,6 +184,13 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
     const { error } = await ask(held, `${script}; true`)
     expect(error).toBeUndefined()
     expect(place.damage()).toEqual([])
+  })
+
+  it('reads the credentials of its own agent and no other key of the installation, whatever its pass may do', async () => {
+    const reads = 'cat ../.passover/auth/keys.json ../.passover/auth/creds/* 2>/dev/null; true'
+    expect(await ask(held, reads)).toEqual({ output: `of ${held}`, error: undefined })
+    expect(await ask(writer, reads)).toEqual({ output: `of ${writer}`, error: undefined })
+    expect((await ask(held, 'echo x > ../.passover/server.json; cat ../.passover/server.json')).output).toBe(SERVER_FILE)
   })
 
   it('reaches no device, no setting of the kernel and no other process', async () => {

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { ancestorsToPin, isInside, type Layout } from './layout.js'
 import { type Bubblewrap, FILTER_FD, type Restrictions } from './mechanism.js'
 
@@ -33,12 +34,20 @@ export function bubblewrapLine(options: BubblewrapOptions): string[] {
   if (restricted || limited) line.push('--ro-bind-try', '/proc/sys', '/proc/sys')
   if (limited && !restricted) line.push('--ro-bind-try', '/sys', '/sys')
   if (restricted) line.push(...mountsOf(layout, read_only))
-  line.push('--chdir', layout.directory)
+  line.push(...withoutKeys(layout.keys), '--chdir', layout.directory)
   if (no_network && mechanism.filter) line.push('--seccomp', String(FILTER_FD))
   line.push('--')
   // bwrap runs with SIGTERM ignored, see launch.ts.
   if (mechanism.graceful) line.push('env', '--default-signal=TERM')
   return line
+}
+
+/** An empty `keys.json` remains: it tells clients that each agent has credentials of its own. */
+function withoutKeys(keys: Layout['keys']): string[] {
+  if (!keys) return []
+  const { folder, visible } = keys
+  const bound = visible.flatMap((file) => ['--ro-bind', file, file])
+  return ['--tmpfs', folder, ...bound, '--ro-bind', '/dev/null', join(folder, 'keys.json'), '--remount-ro', folder]
 }
 
 /** A private /dev/shm goes away with the command, and its size can be limited where no cgroup counts it. */

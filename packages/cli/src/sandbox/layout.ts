@@ -1,13 +1,16 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve, sep } from 'node:path'
+import { authFolderOf, authorityPath, credentialsPath } from '@passover/bus'
 
 /** Which paths a restricted command can write, which it cannot, and which it does not see. All paths are real paths that exist. */
 export interface Layout {
   /** The directory of the worker. */
   directory: string
-  /** The directory, and the git directories that belong to it but are elsewhere (worktree, submodule, subfolder of a repository). */
+  /** The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder. */
   project: string[]
+  /** Folder with the keys of everybody, and the files in it that the command needs. */
+  keys?: { folder: string; visible: string[] }
   /** Home directory, temporary directories, and what the person named. */
   writable: string[]
   /** Sockets of services that run programs or write files for anybody who may connect. */
@@ -20,17 +23,38 @@ export interface LayoutOptions {
   env: NodeJS.ProcessEnv
   /** Directories that the person allows the command to write. */
   writable: readonly string[]
+  /** The `.passover` folder that the directory belongs to. */
+  installation?: string | undefined
+  /** The agent whose commands run. */
+  agent?: string | undefined
 }
 
 /** Reads the layout from the file system as it is now. */
-export function layoutOf({ directory, env, writable }: LayoutOptions): Layout {
+export function layoutOf({ directory, env, writable, installation, agent }: LayoutOptions): Layout {
   const root = realpathSync(directory)
-  const project = [root, ...gitDirectories(root).filter((path) => !isInside(path, root))]
+  const outside = [...gitDirectories(root), ...existing([installation])].filter((path) => !isInside(path, root))
+  const project = [root, ...outside]
   const isProject = (path: string) => project.some((one) => isInside(path, one))
   const usual = existing([env.HOME, '/tmp', '/var/tmp', env.TMPDIR, tmpdir()]).filter((path) => path !== '/' && !isProject(path))
   const named = existing(writable.map((path) => resolve(directory, path))).filter((path) => !project.includes(path))
   const { files, folders } = controlSockets(env)
-  return { directory: root, project, writable: [...new Set([...usual, ...named])], hidden_files: files, hidden_folders: folders }
+  const keys = installation === undefined ? undefined : keysIn(authFolderOf(installation), agent)
+  return {
+    directory: root,
+    project,
+    writable: [...new Set([...usual, ...named])],
+    hidden_files: files,
+    hidden_folders: folders,
+    ...(keys && { keys }),
+  }
+}
+
+/** A command signs in as its agent; with the other keys in that folder it could sign in as anybody. */
+function keysIn(auth: string, agent: string | undefined): Layout['keys'] {
+  const [folder] = existing([auth])
+  if (folder === undefined) return undefined
+  const own = agent === undefined ? [] : [credentialsPath(folder, { role: 'agent', name: agent })]
+  return { folder, visible: existing([...own, authorityPath(folder)]) }
 }
 
 /** Whether a path is a folder or below it. */

@@ -8,6 +8,7 @@ import { connectAgent } from '../agent.js'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { askedPort } from '../health.js'
+import { findProject } from '../project.js'
 import { describeSandbox } from '../sandbox/guarantees.js'
 import { Sandbox } from '../sandbox/sandbox.js'
 import { stopSignals } from '../signals.js'
@@ -48,9 +49,11 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   })
   process.once('exit', killAllGroups)
   const log = new WorkLog(terminal)
-  const sandbox = await Sandbox.detect({ directory: context.directory, env: context.env, writable: request.writable })
+  const { directory, env } = context
+  const installation = findProject(directory)
+  const sandbox = await Sandbox.detect({ directory, env, writable: request.writable, installation, agent: request.agent })
   const runs = new HeldRuns(sandbox)
-  const work = { ...request, command: [program, ...request.command.slice(1)], cwd: context.directory, env: context.env, runs }
+  const work = { ...request, command: [program, ...request.command.slice(1)], cwd: directory, env, runs }
   const worker = await agent.onPass((pass) => workOn(pass, work, log), {
     concurrency: request.concurrency,
     drain_ms: DRAIN_MS,
