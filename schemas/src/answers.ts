@@ -8,8 +8,16 @@ import { passKey } from './names.js'
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /** To `{ op: 'time' }`: the server's time, ms; how long ids may be used, ms; and whether requests are taken, where that was asked. */
+/** `sees_all`: the asker is told about every pass, not only its own; `trouble`: health checks of the audit that are not ok, told to such an asker. */
 export const timeAnswer = z.union([
-  z.object({ ok: z.literal(true), now: z.number(), id_window_ms: z.number().optional(), requests: z.enum(['open', 'closed']).optional() }),
+  z.object({
+    ok: z.literal(true),
+    now: z.number(),
+    id_window_ms: z.number().optional(),
+    requests: z.enum(['open', 'closed']).optional(),
+    sees_all: z.boolean().optional(),
+    trouble: z.array(z.string()).optional(),
+  }),
   refusal,
 ])
 export type TimeAnswer = z.infer<typeof timeAnswer>

@@ -234,6 +234,8 @@ export class SimBus implements Bus {
   }
   async ensureBuckets(): Promise<void> {}
   async partsUsage(): Promise<undefined> {}
+  readonly refusing = undefined
+  async consumer(): Promise<undefined> {}
   async ensureAgent(agent: string, options: EnsureAgent): Promise<void> {
     await this.#make(() => options.subagent && this.server.ensureWork(agent, options))
   }

@@ -51,7 +51,11 @@ export interface Inspection {
   /** What ensureTopology would refuse or make, in words; [] when all is as it should be. */
   differences: string[]
   consumers: string[]
-  buckets: { name: string; kind: 'kv' | 'object'; messages: number; bytes: number; storage: string; replicas: number }[]
+  /** Consumers that deliver nothing until somebody resumes them, of the dispatchers, notifiers, and of the first 200 others. */
+  paused: string[]
+  buckets: BucketStanding[]
+  /** Streams of the account, ours or others', that can take storage which limits of ours reserve. */
+  unbounded: string[]
 }
 
 /** Limits of an account, -1: none of its own. */
@@ -64,6 +68,27 @@ export interface AccountLimits {
   max_ack_pending: number
   storage_max_stream_bytes: number
   max_bytes_required: boolean
+}
+
+export interface BucketStanding {
+  name: string
+  kind: 'kv' | 'object'
+  messages: number
+  bytes: number
+  /** -1: unlimited. */
+  max_bytes: number
+  sealed: boolean
+  storage: string
+  replicas: number
+}
+
+/** How a consumer stands. */
+export interface ConsumerStanding {
+  /** Stored messages that it has not delivered yet. */
+  pending: number
+  /** Sequence among its deliveries of the last one. */
+  delivered: number
+  paused: boolean
 }
 
 /** How full a parts bucket is. */

@@ -4,7 +4,7 @@ import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Journal } from './bus-journal.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
-import type { Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, PartStore, Table } from './bus-stores.js'
 import type { Subjects } from './subjects.js'
 
@@ -58,6 +58,10 @@ export interface Bus extends AsyncDisposable {
   workload(subagent: string): Promise<SlotLoad[]>
   /** What `passover doctor` looks at; what is merely missing is told, not thrown. */
   inspect(): Promise<Inspection>
+  /** Why the server refuses every write, by its last answer to this process; undefined: it does not. */
+  readonly refusing: string | undefined
+  /** How the consumer of a durable stands; undefined: it is not there. */
+  consumer(durable: string): Promise<ConsumerStanding | undefined>
   /** Takes `request.>` out of the stream's subjects at the high-water mark, and puts it back. */
   setRequests(state: 'open' | 'closed'): Promise<void>
   readonly parts: PartStore

@@ -1,6 +1,6 @@
 import { SLOTS } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
-import type { AccountLimits, Consuming, Inspection, SlotLoad } from './bus-standing.js'
+import type { AccountLimits, ConsumerStanding, Consuming, Inspection, SlotLoad } from './bus-standing.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Subjects } from './subjects.js'
@@ -100,8 +100,32 @@ export async function inspect(context: { link: Link; api: JetStreamApi; subjects
     ),
     differences: await topologyDifferences(api, subjects),
     consumers: names,
+    paused: await pausedOf(api, subjects, names),
     buckets: streams.flatMap((one) => bucketView(one, ours)),
+    unbounded: streams.flatMap(({ config }) => (config.max_bytes > 0 || config.storage !== 'file' ? [] : [config.name])),
   }
+}
+
+const MOST_CONSUMERS = 200
+
+async function pausedOf(api: JetStreamApi, subjects: Subjects, names: readonly string[]): Promise<string[]> {
+  const own = names.filter((name) => !name.startsWith('work_') && !name.startsWith('returns_'))
+  const looked = [...own, ...names.filter((name) => !own.includes(name)).slice(0, MOST_CONSUMERS)]
+  const paused: string[] = []
+  for (const name of looked) if ((await consumerStanding(api, subjects, name))?.paused) paused.push(name)
+  return paused
+}
+
+/** Undefined: it is not there, or these permissions do not show it. */
+export async function consumerStanding(api: JetStreamApi, subjects: Subjects, durable: string): Promise<ConsumerStanding | undefined> {
+  const reply = await api
+    .call<{ num_pending: number; delivered: { consumer_seq: number }; paused?: boolean }>(`CONSUMER.INFO.${subjects.stream}.${durable}`)
+    .catch((error: unknown) => {
+      if (!(error instanceof BusReadError) || error.reason !== 'permission') throw error
+    })
+  if (!reply?.ok) return undefined
+  const { num_pending, delivered, paused } = reply.value
+  return { pending: num_pending, delivered: delivered.consumer_seq, paused: paused === true }
 }
 
 /** Undefined where these permissions do not show it. */
@@ -160,8 +184,9 @@ function bucketView({ config, state }: StreamInfo, ours: string): Inspection['bu
   const [, kind, bucket = ''] = /^(KV|OBJ)_(.+)$/.exec(config.name) ?? []
   if (!kind || !bucket.startsWith(ours)) return []
   const { messages, bytes } = state
-  const { storage, num_replicas: replicas } = config
-  return [{ name: bucket.slice(ours.length), kind: kind === 'KV' ? 'kv' : 'object', messages, bytes, storage, replicas }]
+  const { storage, num_replicas: replicas, max_bytes } = config
+  const sealed = config.sealed === true
+  return [{ name: bucket.slice(ours.length), kind: kind === 'KV' ? 'kv' : 'object', messages, bytes, max_bytes, sealed, storage, replicas }]
 }
 
 /** All pages of a listing. */

@@ -7,12 +7,12 @@ import type { BusContext } from './bus-context.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
-import type { Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
+import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, Table } from './bus-stores.js'
 import { hearDecided, hintDecided } from './decided.js'
 import { consumeDurable } from './durables.js'
 import { followStream } from './follow.js'
-import { inspect, lackConsumers, returnsKept, workload } from './inspect.js'
+import { consumerStanding, inspect, lackConsumers, returnsKept, workload } from './inspect.js'
 import { StreamJournal } from './journal.js'
 import type { Link } from './link.js'
 import { BucketObjects, mannerOf } from './objects.js'
@@ -210,6 +210,13 @@ export class NatsBus implements Bus {
     const parts_bytes = options.parts_bytes ?? partsBytes(config.max_bytes)
     const parts = { parts_bytes, parts_bytes_set: options.parts_bytes !== undefined }
     await ensureAgent(this.#api, this.subjects, { ...options, ...parts, agent, replicas: config.num_replicas })
+  }
+
+  get refusing(): string | undefined {
+    return this.#publisher.refusing
+  }
+  consumer(durable: string): Promise<ConsumerStanding | undefined> {
+    return consumerStanding(this.#api, this.subjects, durable)
   }
 
   partsUsage(agent: string): Promise<PartsUsage | undefined> {

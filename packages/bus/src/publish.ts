@@ -23,6 +23,8 @@ export class Publisher {
   readonly #link: Link
   readonly #replies: Replies
   readonly #timeout: number
+  /** Why the server stores nothing, by its last answer to a publish: its storage is full, or a stream is sealed. */
+  refusing: string | undefined
 
   constructor(link: Link, replies: Replies, timeout_ms: number) {
     this.#link = link
@@ -46,8 +48,26 @@ export class Publisher {
       return
     }
     const question = { subject, data, headers, timeout_ms: Math.min(message.answer_ms ?? this.#timeout, this.#timeout) }
-    this.#replies.send(question, (reply) => settle('none' in reply ? unanswered(reply.none, subject) : outcomeOf(reply.message.data)))
+    this.#replies.send(question, (reply) => settle('none' in reply ? unanswered(reply.none, subject) : this.#told(reply.message.data)))
   }
+
+  #told(data: Uint8Array): Outcome {
+    const outcome = outcomeOf(data)
+    if (outcome.kind === 'stored') this.refusing = undefined
+    else if (outcome.kind === 'refused' || outcome.kind === 'unknown') this.refusing = refusalIn(data) ?? this.refusing
+    return outcome
+  }
+}
+
+/** Refusals that concern every write. A stream or bucket at its own limit refuses only its own (10077). */
+const REFUSING: Readonly<Record<number, string>> = {
+  10023: 'the storage of the server or account is full: nothing is stored any more',
+  10047: 'the storage of the server or account is full: nothing is stored any more',
+  10109: 'the stream is sealed: nothing is stored in it any more',
+}
+
+function refusalIn(data: Uint8Array): string | undefined {
+  return REFUSING[(jsonOf(data) as PubAck | undefined)?.error?.err_code ?? 0]
 }
 
 /** Without a subject the server takes the message's own. */

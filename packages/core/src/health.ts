@@ -85,6 +85,11 @@ export class Health {
     return { v: 1, process: this.#options.process, ...verdict(checks), checks }
   }
 
+  /** Checks that are not ok now, one line each. */
+  troubles(): string[] {
+    return this.report().checks.flatMap(({ name, state, what }) => (state === 'ok' ? [] : [`${name}: ${what}`]))
+  }
+
   /** Looks now and then, so that changes are logged also while nobody asks. */
   begin(): void {
     if (this.#stopped) return
@@ -150,6 +155,11 @@ interface Connected {
 export function watchConnection(health: Health, bus: Connected, clock: HealthCheck['weight'] = 'needed'): void {
   health.watch('connection', 'needed', () => unless(bus.connected ? undefined : 'the server cannot be reached; connecting again'))
   health.watch('clock', clock, () => unless(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'))
+}
+
+/** A server that refuses every write: what is running cannot return. */
+export function watchStorage(health: Health, bus: { readonly refusing: string | undefined }): void {
+  health.watch('storage', 'needed', () => unless(bus.refusing))
 }
 
 /** For processes that live as long as their connection: that one was lost and is there again stays told, also when nobody looked meanwhile. */

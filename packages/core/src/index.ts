@@ -27,7 +27,18 @@ export { requestDigest } from './digest.js'
 export type { Due, DueEnd, DueLook, OpenRules, Settled } from './due.js'
 export { auditRecord } from './entry.js'
 export { ERRORS, type ErrorRow, exitCode, PassOverError, passError } from './errors.js'
-export { type Finding, fine, Health, type HealthChange, healthLog, joinReports, tellReconnects, unless, watchConnection } from './health.js'
+export {
+  type Finding,
+  fine,
+  Health,
+  type HealthChange,
+  healthLog,
+  joinReports,
+  tellReconnects,
+  unless,
+  watchConnection,
+  watchStorage,
+} from './health.js'
 export type { PassHistory, ReturnedBody } from './history.js'
 export { issueTexts } from './issues.js'
 export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './ledger.js'

@@ -45,6 +45,8 @@ import { timelineOf } from './timeline.js'
 
 export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
   log: Logger
+  /** Health checks of this process that are not ok. */
+  trouble?: (() => string[]) | undefined
   /** Applies output schemas. */
   check?: CheckSchema | undefined
   inbox: Inbox
@@ -109,6 +111,8 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
         now: deps.bus.now(),
         // What the stream says, not what is taken where it says none: whoever asks may have been told.
         ...(deps.bus.idWindow !== undefined && { id_window_ms: deps.bus.idWindow }),
+        sees_all: deps.seesAll(asker),
+        ...(deps.seesAll(asker) && deps.trouble && { trouble: deps.trouble() }),
         ...(data.requests && { requests: (await deps.bus.usage()).requests }),
       }
     case 'list':

@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET } from '@passover/archive'
 import { StoreWatch } from '@passover/bus'
-import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
@@ -24,7 +24,9 @@ const RESTS_ON = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ..
  */
 export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}): Promise<AuditRunning> {
   const options = auditOptions.parse(settings)
-  const audit = new HealingAudit(deps, options, await beginAudit(deps, options))
+  const health = new Health({ process: 'audit', clock: deps.clock, onChange: healthLog(deps.log) })
+  const withHealth: AuditDeps = { ...deps, trouble: () => health.troubles() }
+  const audit = new HealingAudit(withHealth, options, { inner: await beginAudit(withHealth, options), health })
   await audit.watch()
   return audit
 }
@@ -47,9 +49,9 @@ class HealingAudit implements AuditRunning {
   constructor(
     private readonly deps: AuditDeps,
     private readonly options: AuditOptions,
-    inner: RunningAudit,
+    { inner, health }: { inner: RunningAudit; health: Health },
   ) {
-    this.health_ = new Health({ process: 'audit', clock: deps.clock, onChange: healthLog(deps.log) })
+    this.health_ = health
     this.last = inner.stats()
     this.closed = new Promise((resolve) => {
       this.resolveClosed = resolve
@@ -71,6 +73,7 @@ class HealingAudit implements AuditRunning {
     tellReconnects(health, deps.bus)
     health.watch('stream', 'needed', () => gone(stores.streamTrouble))
     health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
+    watchStorage(health, deps.bus)
     health.watch('reading', 'needed', () => unless(this.trouble ?? this.inner?.trouble))
     health.watch('archive', 'told', () => unless(this.inner?.archiveTrouble))
     health.begin()

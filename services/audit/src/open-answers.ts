@@ -27,6 +27,7 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
     search: new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, acknowledged, check, older }),
     bus,
     log,
+    trouble: deps.trouble,
     inbox: parts.inbox,
     custody: parts.custody,
     sessions: sessionDeps(parts, archive),

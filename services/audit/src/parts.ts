@@ -31,6 +31,8 @@ export interface AuditDeps {
   log: Logger
   /** Applies output schemas; absent: none is. The audit ends it. */
   schemas?: OutputSchemas
+  /** Health checks of the process that are not ok. */
+  trouble?: (() => string[]) | undefined
   /** People beside those of the options, who may change while it runs. */
   people?: { has(name: string): boolean }
 }

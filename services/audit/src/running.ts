@@ -9,6 +9,27 @@ import type { Parts } from './parts.js'
 import type { Removal } from './removal/removal.js'
 import type { WentBack } from './went-back.js'
 
+/** A reader that is behind and takes nothing for so long does not advance, whatever it says of itself. */
+const STALLED_MS = 10_000
+
+/** Notices that a reader stays at one position though more is stored. */
+export class Stall {
+  private position = -1
+  private since = 0
+
+  /** `now`: monotonic ms. To be called at least every few seconds. */
+  trouble({ position, lag }: Pick<AuditStats, 'position' | 'lag'>, now: number): string | undefined {
+    if (position !== this.position || lag === 0) {
+      this.position = position
+      this.since = now
+      return undefined
+    }
+    const stalled = now - this.since
+    if (stalled < STALLED_MS) return undefined
+    return `it has not advanced beyond message ${position} for ${Math.round(stalled / 1_000)} s, and ${lag} more are stored`
+  }
+}
+
 export interface AuditStats {
   /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
   position: number
@@ -58,6 +79,8 @@ export class RunningAudit {
   private last = 0
   private caughtUp = false
 
+  private readonly stall = new Stall()
+
   constructor(
     private readonly parts: Parts,
     private readonly opened: {
@@ -101,6 +124,8 @@ export class RunningAudit {
   get trouble(): string | undefined {
     const { reader } = this.opened
     if (reader.trouble !== undefined) return reader.trouble
+    const stalled = this.stall.trouble(this.stats(), this.parts.deps.clock.monotonic())
+    if (stalled !== undefined) return stalled
     return this.caughtUp ? undefined : `it still reads the stream, ${this.stats().lag} messages behind`
   }
 

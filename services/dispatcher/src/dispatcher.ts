@@ -3,6 +3,7 @@ import { Counting, Health, healthLog } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import { startAdmission } from './admission.js'
 import { Budgets } from './budgets.js'
+import { ConsumerProgress } from './consumer-progress.js'
 import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
 import { watchDispatcher } from './health.js'
@@ -57,10 +58,12 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const stores = await watchStores(context, health)
   const onRestored = (what: string) => health.did('admission', what)
   const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
-  watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water })
+  const progress = new ConsumerProgress(context)
+  progress.start()
+  watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water, progress })
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
-  return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, health })
+  return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, progress, health })
 }
 
 /** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 56). */
@@ -90,6 +93,7 @@ interface Parts {
   water: WaterMark
   timekeeper: Timekeeper | undefined
   stores: StoreWatch
+  progress: ConsumerProgress
   health: Health
 }
 
@@ -128,8 +132,9 @@ class RunningDispatcher implements Running {
   }
 
   async #drain(ms: number): Promise<void> {
-    const { admission, answering, consumers, water, timekeeper, stores, health } = this.#parts
+    const { admission, answering, consumers, water, timekeeper, stores, progress, health } = this.#parts
     health.stop()
+    progress.stop()
     stores.stop()
     water.stop()
     this.#context.budgets.stop()

@@ -1,5 +1,6 @@
 import type { Consumption, StoreWatch } from '@passover/bus'
-import { type Finding, fine, type Health, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Finding, fine, type Health, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
+import type { ConsumerProgress } from './consumer-progress.js'
 import type { DispatcherDeps } from './deps.js'
 import type { LivePolicy } from './live-policy.js'
 import type { Timekeeper } from './timekeeper.js'
@@ -12,10 +13,11 @@ export interface Looked {
   admission: Consumption | undefined
   timekeeper: Timekeeper | undefined
   water: WaterMark
+  progress: ConsumerProgress
 }
 
 export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked: Looked): void {
-  const { stores, policy, admission, timekeeper, water } = looked
+  const { stores, policy, admission, timekeeper, water, progress } = looked
   watchConnection(health, bus)
   tellReconnects(health, bus)
   health.watch('stream', 'needed', () => gone(stores.streamTrouble))
@@ -23,6 +25,8 @@ export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked:
   health.watch('policy', 'needed', () => policyFinding(policy))
   if (admission) health.watch('admission', 'needed', () => unless(admission.trouble))
   if (timekeeper) health.watch('timekeeper', 'needed', () => unless(timekeeper.trouble))
+  watchStorage(health, bus)
+  health.watch('consumers', 'needed', () => unless(progress.trouble))
   health.watch('room', 'told', () => unless(water.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined))
 }
 

@@ -37,8 +37,10 @@ const inspection: Inspection = {
   stream,
   differences: [],
   consumers: ['dispatcher', 'dispatcher_decisions'],
+  paused: [],
+  unbounded: [],
   clocks: [],
-  buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0, storage: 'file', replicas: 1 }],
+  buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0, max_bytes: -1, sealed: false, storage: 'file', replicas: 1 }],
 }
 const states = (checks: { state: string }[]) => checks.map(({ state }) => state)
 

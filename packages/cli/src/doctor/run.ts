@@ -20,6 +20,7 @@ import { checkCredentials, checkNode, checkProject, type ProjectFacts } from './
 import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
 import { monitored, ofProject, type ServerSettings } from './settings.js'
+import { checkAudit, checkStores } from './stores.js'
 import { checkGateway, checkUp } from './up.js'
 
 /** Addresses of what else can be asked. */
@@ -96,7 +97,8 @@ async function lookInside(
   const usage = inspection.stream ? await bus.usage() : undefined
   checks.push(...checkServer(inspection), ...checkTopology(inspection, usage), ...checkDurability(inspection, settings))
   checks.push(...checkLimits(inspection, settings), ...checkDomain(inspection), ...checkClocks(inspection.clocks))
-  checks.push(await checkService(bus, 'ask'), await checkService(bus, 'register'))
+  checks.push(...checkStores(inspection, settings))
+  checks.push(await checkService(bus, 'ask'), await checkService(bus, 'register'), ...(await checkAudit(bus)))
   checks.push(...(await checkAgents(bus, inspection.consumers)))
 }
 

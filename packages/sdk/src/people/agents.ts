@@ -21,6 +21,9 @@ export interface AgentLine {
   originated: number
   /** Returns wait for it while it is away. */
   durable_returns: boolean
+  /** How full the bucket of its large parts is, bytes; `parts_max`: its limit, where it has one. */
+  parts_bytes: number
+  parts_max?: number | undefined
   description: string
   registered_by: string
 }
@@ -31,6 +34,7 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
   return Promise.all(
     rows.map(async ({ agent, waiting, originated }) => {
       const load = agent.roles.subagent ? await totalLoad(bus, agent.name) : { idle: 0, queued: 0, running: 0 }
+      const parts = await bus.partsUsage(agent.name)
       return {
         name: agent.name,
         subagent: agent.roles.subagent,
@@ -44,6 +48,8 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
         waiting,
         originated,
         durable_returns: agent.durable_returns !== undefined,
+        parts_bytes: parts?.bytes ?? 0,
+        ...(parts?.max_bytes !== undefined && { parts_max: parts.max_bytes }),
         description: agent.description ?? '',
         registered_by: agent.registered_by,
       }

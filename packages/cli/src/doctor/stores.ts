@@ -1,0 +1,91 @@
+import type { Bus, Inspection } from '@passover/bus'
+import { timeAnswer } from '@passover/schemas'
+import { count } from '../text.js'
+import { broken, type Check, look, ok } from './check.js'
+import type { ServerSettings } from './settings.js'
+
+const MIB = 1024 ** 2
+const FULL = 0.98
+const NEARLY_FULL = 0.9
+const PARTS = 'parts_'
+const SHOWN = 5
+
+type Seen = Pick<Inspection, 'stream' | 'buckets' | 'paused' | 'unbounded' | 'account'>
+
+/** What stops writes or deliveries although the server answers, and who uses the storage. */
+export function checkStores(inspection: Seen, settings: Pick<ServerSettings, 'max_storage'>): Check[] {
+  return [...checkSealed(inspection), ...checkPaused(inspection), ...checkStorage(inspection, settings), ...checkUse(inspection)]
+}
+
+function checkSealed({ stream, buckets }: Seen): Check[] {
+  const sealed = [...(stream?.sealed ? [stream.name] : []), ...buckets.filter((bucket) => bucket.sealed).map(({ name }) => name)]
+  if (sealed.length === 0) return []
+  const fix = 'a seal cannot be removed: back it up, delete it, and restore it without sealed (nats stream backup, rm, restore)'
+  return [broken('sealed', `sealed, nothing can be stored in it any more: ${sealed.join(', ')}`, fix)]
+}
+
+function checkPaused({ stream, paused }: Seen): Check[] {
+  return paused.map((name) =>
+    broken(
+      'consumers',
+      `the consumer ${name} is paused: it delivers nothing`,
+      `nats consumer resume ${stream?.name ?? 'PASSOVER'} ${name}`,
+    ),
+  )
+}
+
+function checkStorage({ stream, buckets, unbounded, account }: Seen, { max_storage }: Pick<ServerSettings, 'max_storage'>): Check[] {
+  if (!stream) return []
+  const used = stream.bytes + buckets.reduce((sum, { bytes }) => sum + bytes, 0)
+  const limits = [max_storage, account?.max_storage].filter((limit) => limit !== undefined && limit > 0).map(Number)
+  const checks: Check[] = []
+  const most = Math.min(...limits)
+  if (Number.isFinite(most) && used >= most * FULL) {
+    const text = `the server's storage is full: ${mib(used)} of ${mib(most)} are used, and nothing is stored any more${largest(buckets)}`
+    checks.push(broken('storage', text, 'raise max_file_store or the account’s limit, or remove what is not needed'))
+  }
+  if (unbounded.length > 0) {
+    const text = `without max_bytes: ${unbounded.slice(0, SHOWN).join(', ')}${unbounded.length > SHOWN ? ` and ${unbounded.length - SHOWN} more` : ''}; they can fill the storage that returns need`
+    checks.push(look('storage', text, 'passover up limits its own; nats stream edit <name> --max-bytes <bytes> for each other'))
+  }
+  return checks
+}
+
+/** Buckets near their limit, by agent where they hold parts. */
+function checkUse({ buckets }: Seen): Check[] {
+  const full = buckets.filter(({ bytes, max_bytes }) => max_bytes > 0 && bytes >= max_bytes * NEARLY_FULL)
+  const parts = buckets.filter(({ name }) => name.startsWith(PARTS))
+  const checks = full.map(({ name, bytes, max_bytes }) => {
+    const agent = name.startsWith(PARTS) ? name.slice(PARTS.length) : undefined
+    const what = agent === undefined ? `the bucket ${name}` : `the parts bucket of ${agent}`
+    const fix =
+      agent === undefined
+        ? 'nats stream edit --max-bytes <bytes>, or keep less in the archive (retention)'
+        : `passover agents set ${agent} --parts-bytes <bytes>, if it may use more`
+    return look('buckets', `${what} holds ${mib(bytes)} of ${mib(max_bytes)}; a full one takes nothing more (E014)`, fix)
+  })
+  if (full.length > 0 || parts.length === 0) return checks
+  return [ok('parts', `${count(parts.length, 'parts bucket')}, none near its limit${largest(buckets)}`)]
+}
+
+function largest(buckets: Seen['buckets']): string {
+  const [first] = [...buckets].sort((a, b) => b.bytes - a.bytes)
+  return first ? `; most is in ${first.name} (${mib(first.bytes)})` : ''
+}
+
+function mib(bytes: number): string {
+  return `${(bytes / MIB).toFixed(1)} MiB`
+}
+
+/** What the audit says of itself, and whether it tells this person about every pass. */
+export async function checkAudit(bus: Bus): Promise<Check[]> {
+  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
+  if (!answer.success || !answer.data.ok) return []
+  const { sees_all, trouble = [] } = answer.data
+  const checks = trouble.map((text) => broken('audit', text, 'see the log of the audit service'))
+  if (sees_all === false) {
+    const text = `the audit does not know ${bus.identity} as a person: lists show only passes of ${bus.identity}, and the inbox is empty`
+    checks.push(broken('audit', text, `start the audit with PASSOVER_PEOPLE=${bus.identity}, or use a name that is listed there`))
+  }
+  return checks
+}

@@ -1,0 +1,65 @@
+import { DECISIONS, DISPATCHER } from '@passover/bus'
+import type { Context } from './context.js'
+
+/** A consumer that has messages and delivers none for so long does not advance. */
+const STALLED_MS = 15_000
+
+interface Seen {
+  delivered: number
+  since: number
+}
+
+/**
+ * Looks at the dispatchers' own consumers now and then. The server pauses a consumer for anybody who may configure it, and then requests wait
+ * although every process is connected.
+ */
+export class ConsumerProgress {
+  readonly #context: Pick<Context, 'deps' | 'options'>
+  readonly #seen = new Map<string, Seen>()
+  readonly #troubles = new Map<string, string>()
+  #timer: Disposable | undefined
+  #stopped = false
+
+  constructor(context: Pick<Context, 'deps' | 'options'>) {
+    this.#context = context
+  }
+
+  /** Which consumer delivers nothing; undefined: none. */
+  get trouble(): string | undefined {
+    return this.#troubles.size > 0 ? [...this.#troubles.values()].join('; ') : undefined
+  }
+
+  start(): void {
+    this.#timer = this.#context.deps.clock.after(this.#context.options.stores_ms, () => {
+      // That the server does not answer is told by others.
+      void Promise.all([DISPATCHER, DECISIONS].map((durable) => this.#look(durable)))
+        .catch(() => undefined)
+        .finally(() => {
+          if (!this.#stopped) this.start()
+        })
+    })
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+  }
+
+  async #look(durable: string): Promise<void> {
+    const { bus, clock } = this.#context.deps
+    const standing = await bus.consumer(durable)
+    const now = clock.monotonic()
+    const seen = this.#seen.get(durable)
+    if (!standing || !seen || standing.pending === 0 || standing.delivered !== seen.delivered)
+      this.#seen.set(durable, { delivered: standing?.delivered ?? 0, since: now })
+    const stalled = now - (this.#seen.get(durable)?.since ?? now)
+    const resume = `nats consumer resume ${bus.subjects.stream} ${durable}`
+    if (standing?.paused) this.#troubles.set(durable, `the consumer ${durable} is paused: ${resume}`)
+    else if (stalled >= STALLED_MS)
+      this.#troubles.set(
+        durable,
+        `the consumer ${durable} delivered nothing for ${Math.round(stalled / 1_000)} s, and ${standing?.pending ?? 0} wait`,
+      )
+    else this.#troubles.delete(durable)
+  }
+}

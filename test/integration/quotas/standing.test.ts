@@ -1,0 +1,87 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import { startAudit } from '@passover/audit'
+import { type Bus, openBus } from '@passover/bus'
+import { startDispatcher } from '@passover/dispatcher'
+import type { HealthReport } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { checkAudit, checkStores } from '../../../packages/cli/src/doctor/stores.js'
+import { clockOf, random, SILENT } from '../../support/dispatch.js'
+import { type NatsFixture, natsFixture } from '../../support/nats.js'
+import { until } from '../../support/until.js'
+
+const SERVER_BYTES = 12_000_000
+
+async function running(nats: NatsFixture, audit: { people?: string[]; open?: boolean }) {
+  const busOf = (identity: string) => openBus({ servers: nats.servers, identity })
+  const [bus, auditBus, person] = await Promise.all([busOf('passover'), busOf('passover'), busOf('maria')])
+  await bus.ensureTopology()
+  const deps = { random, log: SILENT }
+  const dispatcher = await startDispatcher({ ...deps, bus, clock: clockOf(bus) }, { stores_ms: 100, snapshot_ms: 200 })
+  const auditor = await startAudit({ ...deps, bus: auditBus, clock: clockOf(auditBus) }, audit)
+  const nc = await connect({ servers: nats.servers })
+  return {
+    dispatcher,
+    auditor,
+    person,
+    nc,
+    jsm: await jetstreamManager(nc),
+    async [Symbol.asyncDispose]() {
+      await dispatcher.drain(200)
+      await auditor.drain(200)
+      await nc.close()
+      for (const one of [bus, auditBus, person]) await one[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const rows = async (bus: Bus, max_storage?: number) => [...checkStores(await bus.inspect(), { max_storage }), ...(await checkAudit(bus))]
+const troubled = (report: HealthReport, name: string) =>
+  report.checks.find((check) => check.name === name && check.state !== 'ok' && !report.ready)?.what
+
+describe('doctor and health name', () => {
+  it('a server whose storage is full, and who uses it', async () => {
+    await using nats = await natsFixture({ config: { max_file_bytes: SERVER_BYTES } })
+    await using world = await running(nats, { people: ['maria'] })
+    const { nc, dispatcher, person } = world
+    let full = false
+    for (let n = 0; !full; n++) {
+      const answer = await nc.request(`event.a.b.abcdefgh${n}.progress.b`, new Uint8Array(900_000), { timeout: 5_000 })
+      full = answer.string().includes('10023')
+    }
+    // Any write of the dispatcher shows it; the next one that is stored ends it.
+    nc.publish('request.b.a', 'malformed')
+    await until(() => troubled(dispatcher.health(), 'storage')?.includes('storage of the server or account is full'), {
+      what: 'health of the dispatcher',
+    })
+    expect(await rows(person, SERVER_BYTES)).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ name: 'storage', state: 'broken', text: expect.stringContaining("the server's storage is full") }),
+        expect.objectContaining({ name: 'storage', state: 'look', text: expect.stringContaining('without max_bytes: ') }),
+      ]),
+    )
+  })
+
+  it('a paused consumer, a sealed stream, and an audit that does not know the person', async () => {
+    await using nats = await natsFixture()
+    await using world = await running(nats, { people: ['ann'] })
+    const { jsm, nc, dispatcher, person } = world
+    expect(await rows(person)).toEqual([
+      expect.objectContaining({ state: 'broken', text: expect.stringContaining('does not know maria as a person') }),
+    ])
+    await jsm.consumers.pause('PASSOVER', 'dispatcher', new Date(Date.now() + 3_600_000))
+    await until(() => troubled(dispatcher.health(), 'consumers')?.includes('the consumer dispatcher is paused'), { what: 'the pause' })
+    expect(await rows(person)).toEqual(
+      expect.arrayContaining([expect.objectContaining({ state: 'broken', mend: 'nats consumer resume PASSOVER dispatcher' })]),
+    )
+    await jsm.consumers.resume('PASSOVER', 'dispatcher')
+    await until(() => dispatcher.health().ready, { what: 'the end of the pause' })
+    const { config } = await jsm.streams.info('PASSOVER')
+    const sealed = { ...config, sealed: true, deny_delete: true, deny_purge: true, allow_rollup_hdrs: false }
+    await nc.request('$JS.API.STREAM.UPDATE.PASSOVER', JSON.stringify(sealed))
+    expect(await rows(person)).toEqual(
+      expect.arrayContaining([expect.objectContaining({ name: 'sealed', state: 'broken', text: expect.stringContaining('PASSOVER') })]),
+    )
+    expect((await nc.request('request.b.a', 'x')).string()).toContain('sealed')
+  })
+})
