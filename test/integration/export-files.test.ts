@@ -124,6 +124,24 @@ describe('exported files', () => {
     expect(await idsIn('2024-02', 'def456')).toEqual(['between', 'kept'])
   })
 
+  it('have one line an entry for every reader, and read files whose lines contain other line separators', async () => {
+    const path = join(folder, '2024-02', 'session-abc123-passes.jsonl')
+    await mkdir(join(folder, '2024-02'))
+    const former = { ...entry('old', 'abc123', FEBRUARY - 2), summary: 'a\u2028b\u2029c\u0085d\re' }
+    await writeFile(path, `${JSON.stringify(former)}\n`)
+    await using files = new ExportFiles(folder, { before: FEBRUARY - 1, isAgain: () => false })
+    await files.add([{ ...entry('new', 'abc123', FEBRUARY), summary: former.summary }])
+    await files.finish()
+    const text = await readFile(path, 'utf8')
+    expect(text).not.toMatch(/[\u2028\u2029\u0085\r]/)
+    expect(
+      text
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).summary),
+    ).toEqual([former.summary, former.summary])
+  })
+
   it('say which line of a file that is to stay is none', async () => {
     await using first = new ExportFiles(folder)
     await first.add([entry('older', 'abc123', FEBRUARY - 5)])

@@ -1,4 +1,4 @@
-import { SIGNATURE_HEADER, signWebhook } from '@passover/core'
+import { printableJson, SIGNATURE_HEADER, signWebhook } from '@passover/core'
 import type { Notice } from '@passover/schemas'
 
 export interface Receiver {
@@ -14,7 +14,7 @@ export type Posted = { ok: true } | { ok: false; why: string; retry_after_ms?: n
  * must not go to another (I3). `now` in ms.
  */
 export async function post(receiver: Receiver, notice: Notice, now: number): Promise<Posted> {
-  const body = JSON.stringify(notice)
+  const body = printableJson(notice)
   const headers = {
     'Content-Type': 'application/json',
     'User-Agent': 'passover-notifier',

@@ -45,6 +45,11 @@ describe('an entry as CSV', () => {
   })
 })
 
+it('shows hidden characters in a cell', () => {
+  expect(csvLine({ ...entry, reason: 'a\u202e\u001b[31m\r=1' })).toContain(',a<U+202E>␛[31m␍=1,')
+  expect(csvLine({ ...entry, reason: '\r=1' })).toContain(',␍=1,')
+})
+
 describe('the file of a session', () => {
   it('is as spec 0 §7.2 has it', () => {
     expect(sessionFile('abc123')).toBe('session-abc123-passes.jsonl')

@@ -1,3 +1,4 @@
+import { visible } from '@passover/core/text'
 import type { PassOverAuditEntry } from '@passover/schemas'
 
 const COLUMNS = [
@@ -34,7 +35,10 @@ const QUOTED = /[",;\t\r\n]/
 
 export const CSV_HEAD = line([...COLUMNS])
 
-/** One entry as a line of CSV (RFC 4180). Times are ISO 8601, UTC. */
+/**
+ * Returns one entry as a line of CSV (RFC 4180). Times are ISO 8601, UTC. Cells that a spreadsheet would run as a formula begin with an
+ * apostrophe, and hidden characters are visible: a CSV file is for people, the JSON lines beside it have the exact text.
+ */
 export function csvLine(entry: PassOverAuditEntry): string {
   return line(COLUMNS.map((name) => cell(name, entry[name])))
 }
@@ -50,6 +54,7 @@ function cell(name: string, value: unknown): string {
 }
 
 function quoted(text: string): string {
-  const safe = FORMULA.test(text) ? `'${text}` : text
+  const shown = visible(text, { lines: true })
+  const safe = FORMULA.test(shown) ? `'${shown}` : shown
   return QUOTED.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }

@@ -1,7 +1,7 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
+import { printableJson } from '@passover/core/text'
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { CSV_HEAD, csvLine } from './csv.js'
@@ -185,15 +185,26 @@ async function keysIn(path: string): Promise<ReadonlySet<string>> {
 }
 
 function lineOf(entry: PassOverAuditEntry): string {
-  return `${JSON.stringify(entry)}\n`
+  return `${printableJson(entry)}\n`
 }
 
 async function* entriesIn(path: string): AsyncGenerator<PassOverAuditEntry> {
   let number = 0
-  for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+  for await (const line of linesIn(path)) {
     number++
-    if (line !== '') yield entryOf(line, `${path}:${number}`)
+    if (line.trim() !== '') yield entryOf(line, `${path}:${number}`)
   }
+}
+
+/** Lines end at a line feed alone: `node:readline` also ends them at U+2028 and U+2029, which JSON strings may contain. */
+async function* linesIn(path: string): AsyncGenerator<string> {
+  let rest = ''
+  for await (const chunk of createReadStream(path, 'utf8') as AsyncIterable<string>) {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+  yield rest
 }
 
 function entryOf(line: string, place: string): PassOverAuditEntry {
