@@ -75,7 +75,12 @@ async function dial(
   const facts = credentialsFacts(options.credentials)
   if (facts?.expires_at !== undefined && facts.expires_at <= Date.now()) {
     const on = new Date(facts.expires_at).toISOString()
-    throw new BusUnreachable(`the credentials of "${facts.name}" expired on ${on}`, `Renew them: passover auth rotate ${facts.name}.`)
+    throw new BusUnreachable(
+      `the credentials of "${facts.name}" expired on ${on}`,
+      `Renew them: passover auth rotate ${facts.name}.`,
+      undefined,
+      true,
+    )
   }
   const connection: ConnectionOptions = {
     servers: options.servers,
@@ -95,8 +100,13 @@ async function dial(
     return await connect({ ...connection, ...authentication(options.credentials), ...tlsOptions(options.tls) })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    throw new BusUnreachable(`cannot reach a NATS server at ${where}: ${message}`, hintOf(message, facts), error)
+    const hint = hintOf(message, facts)
+    throw new BusUnreachable(`cannot reach a NATS server at ${where}: ${message}`, hint, error, isRefusal(message))
   }
+}
+
+function isRefusal(message: string): boolean {
+  return /authorization|authentication|certificate/i.test(message)
 }
 
 function hintOf(message: string, facts: CredentialsFacts | undefined): string {

@@ -27,7 +27,8 @@ export function authentication(credentials: Credentials | undefined): Pick<Conne
   if ('token' in credentials) return { token: credentials.token }
   const bytes = new TextEncoder()
   if ('nkey' in credentials) return { authenticator: nkeyAuthenticator(bytes.encode(credentials.nkey)) }
-  if ('creds' in credentials) return { authenticator: credsAuthenticator(bytes.encode(credentials.creds)) }
+  // The client's parser wants a line end after the last line, which may have been trimmed.
+  if ('creds' in credentials) return { authenticator: credsAuthenticator(bytes.encode(`${credentials.creds}\n`)) }
   return { authenticator: credsAuthenticator(rereading(credentials.creds_file)) }
 }
 

@@ -4,9 +4,12 @@ import { keyText, type PassKey, type Step } from '@passover/schemas'
 export class BusUnreachable extends Error {
   override readonly name = 'BusUnreachable'
   readonly hint: string
-  constructor(message: string, hint: string, cause?: unknown) {
+  /** A server answered and refused these credentials, or they have ended: starting one does not help. */
+  readonly refused: boolean
+  constructor(message: string, hint: string, cause?: unknown, refused = false) {
     super(message, { cause })
     this.hint = hint
+    this.refused = refused
   }
 }
 

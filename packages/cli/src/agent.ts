@@ -1,3 +1,4 @@
+import { PassOverError } from '@passover/core'
 import { type Agent, connect } from '@passover/sdk'
 import { accessTo } from './auth/discover.js'
 import { unreachable } from './client.js'
@@ -21,9 +22,9 @@ export async function connectAgent(
   } catch (error) {
     const known = unreachable(error, server)
     if (known instanceof Error && 'code' in known && known.code === 'E040' && !(known instanceof CliFailure)) {
-      throw new CliFailure('E040', known.message, {
-        hint: server.origin === 'project' ? 'start it again: passover up' : 'passover doctor tells more',
-      })
+      const mend = known instanceof PassOverError ? known.context?.mend : undefined
+      const usual = server.origin === 'project' ? 'start it again: passover up' : 'passover doctor tells more'
+      throw new CliFailure('E040', known.message, { hint: typeof mend === 'string' ? mend : usual })
     }
     throw known
   }

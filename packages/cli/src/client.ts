@@ -36,6 +36,6 @@ function accessFor(identity: string): AccessFor {
 export function unreachable(error: unknown, server: ServerSetting): unknown {
   if (!(error instanceof BusUnreachable)) return error
   const named = { flag: 'named by --server', environment: 'named by the environment', project: `of ${server.project}` }[server.origin]
-  const hint = server.origin === 'project' ? 'start it again: passover up' : error.hint
+  const hint = server.origin === 'project' && !error.refused ? 'start it again: passover up' : error.hint
   return new CliFailure('E040', `cannot reach the server at ${server.url} (${named}): ${error.message}`, { hint })
 }

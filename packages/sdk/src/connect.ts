@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { BusUnreachable, nodeRandom, openBus, readTextFile, serverClock } from '@passover/bus'
+import { BusUnreachable, nodeRandom, openBus, projectAccess, readTextFile, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
@@ -21,7 +21,15 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
   const given: ConnectOptions = typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options }
   const cwd = process.cwd()
   const project = () => findProjectServer(given.directory ?? cwd)
-  const around = { env: process.env, cwd, project, readFile: readTextFile, mayAutoApply: (path: string) => mayAutoApplyIn(path, say) }
+  const access = (folder: string, name: string) => projectAccess(folder, { role: 'agent', name })
+  const around = {
+    env: process.env,
+    cwd,
+    project,
+    access,
+    readFile: readTextFile,
+    mayAutoApply: (path: string) => mayAutoApplyIn(path, say),
+  }
   const settings = resolveSettings(given, around)
   announce(settings)
   const bus = await open(settings)
@@ -65,11 +73,21 @@ function announce({ source, from, servers }: Settings): void {
 }
 
 async function open(settings: Settings) {
-  const { agent, servers, credentials, prefix } = settings
+  const { agent, servers, credentials, tls, prefix } = settings
   try {
-    return await openBus({ servers, identity: agent, ...(credentials && { credentials }), ...(prefix !== undefined && { prefix }) })
+    return await openBus({
+      servers,
+      identity: agent,
+      ...(credentials && { credentials }),
+      ...(tls && { tls }),
+      ...(prefix !== undefined && { prefix }),
+    })
   } catch (error) {
     if (!(error instanceof BusUnreachable)) throw error
-    throw new PassOverError('E040', `${error.message}. ${error.hint}`, { servers, from: settings.from })
+    throw new PassOverError('E040', `${error.message}. ${error.hint}`, {
+      servers,
+      from: settings.from,
+      ...(error.refused ? { mend: error.hint } : {}),
+    })
   }
 }

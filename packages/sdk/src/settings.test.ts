@@ -44,6 +44,20 @@ describe('resolveSettings', () => {
     expect(resolveSettings({ agent: 'alice', servers: 'nats://far:4222' }, { ...around, project }).credentials).toBeUndefined()
   })
 
+  it('signs in with the agent`s own credentials where a project keeps its agents apart, and says what to do without', () => {
+    const tls = { ca: '/work/.passover/auth/ca.pem' }
+    const access = (folder: string, agent: string) => ({
+      tls,
+      ...(agent === 'alice' ? { credentials: { creds_file: `${folder}/alice` } } : {}),
+    })
+    const isolated = { ...around, project, access }
+    expect(resolveSettings({ agent: 'alice' }, isolated)).toMatchObject({ credentials: { creds_file: '/work/.passover/alice' }, tls })
+    expect(() => resolveSettings({ agent: 'scout' }, isolated)).toThrow(
+      expect.objectContaining({ code: 'E013', message: expect.stringContaining('passover auth add agent scout') }),
+    )
+    expect(resolveSettings({ agent: 'scout', credentials: { token: 't' } }, isolated)).toMatchObject({ credentials: { token: 't' }, tls })
+  })
+
   it('takes the id window that the services are told for as long as the stream says none, and no shorter one than they do', () => {
     const of = (PASSOVER_ID_WINDOW_MS?: string) =>
       resolveSettings({ agent: 'alice' }, { ...around, env: { PASSOVER_ID_WINDOW_MS } }).unknown_window_ms
@@ -59,9 +73,11 @@ describe('resolveSettings', () => {
   it('reads credentials from text or from a file', () => {
     const creds = '-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------'
     const readFile = (path: string) => (path === '/a.creds' ? `${creds}\n` : undefined)
+    // The path, so that credentials that were rotated are read again.
     expect(resolveSettings({ agent: 'a' }, { ...around, readFile, env: { PASSOVER_CREDENTIALS: '/a.creds' } }).credentials).toEqual({
-      creds,
+      creds_file: '/a.creds',
     })
+    expect(resolveSettings({ agent: 'a' }, { ...around, env: { PASSOVER_CREDENTIALS: creds } }).credentials).toEqual({ creds })
     expect(resolveSettings({ agent: 'a' }, { ...around, env: { PASSOVER_CREDENTIALS: 'user:pass' } }).credentials).toEqual({
       user: 'user',
       pass: 'pass',

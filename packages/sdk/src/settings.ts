@@ -1,4 +1,12 @@
-import { type Credentials, DEFAULT_SERVER, parseCredentials, serversIn } from '@passover/bus'
+import {
+  type Credentials,
+  DEFAULT_SERVER,
+  namedCredentials,
+  type ProjectAccess,
+  serversIn,
+  type TlsFiles,
+  tlsFromEnvironment,
+} from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { agentName } from '@passover/schemas'
 import type { Describes } from './on-pass.js'
@@ -13,6 +21,8 @@ export interface ConnectOptions {
   servers?: string | string[] | undefined
   /** How to sign in (PASSOVER_CREDENTIALS: `user:password`, a token, an nkey seed, or the path of a credentials file). */
   credentials?: Credentials | undefined
+  /** How to check the server's certificate (PASSOVER_CA: the path of the authority's, PEM). */
+  tls?: TlsFiles | undefined
   /** Working directory that contexts name when they don't say one (default: the process's). */
   directory?: string | undefined
   /**
@@ -40,6 +50,7 @@ export interface Settings {
   agent: string
   servers: string[]
   credentials?: Credentials
+  tls?: TlsFiles
   directory: string
   auto_apply: boolean
   session_id?: string
@@ -61,6 +72,8 @@ export interface Surroundings {
   cwd: string
   /** Looked up only where neither argument nor environment names a server. */
   project?: () => FoundProject | undefined
+  /** What the project keeps for an agent, where agents are isolated. */
+  access?: (folder: string, agent: string) => ProjectAccess | undefined
   /** What the user's own configuration allows in this directory. */
   mayAutoApply?: (directory: string) => boolean
   /** The text of a credentials file; undefined when there is no such file. */
@@ -69,7 +82,7 @@ export interface Surroundings {
 
 /**
  * Argument > environment > the project's server > default, field by field.
- * E005 for a missing or malformed agent name.
+ * E005 for a missing or malformed agent name, E013 for an agent without credentials in a project whose agents are isolated.
  */
 export function resolveSettings(options: ConnectOptions, around: Surroundings): Settings {
   const { env } = around
@@ -82,7 +95,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
     throw new PassOverError('E005', `agent: ${checked.error.issues[0]?.message ?? 'not a name'}`, { field: 'agent' })
   }
   const { servers, source, from, project } = address(options, around)
-  const credentials = signIn(options, around, project)
+  const access = signIn(options, around, { agent: checked.data, project })
   const session_id = options.session_id ?? env.PASSOVER_SESSION
   const prefix = options.prefix ?? env.PASSOVER_PREFIX
   const window = Number(env.PASSOVER_ID_WINDOW_MS)
@@ -93,7 +106,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
     from,
     directory: options.directory ?? around.cwd,
     auto_apply: autoApply(options, around),
-    ...(credentials && { credentials }),
+    ...access,
     ...(session_id && { session_id }),
     ...(prefix && { prefix }),
     ...(window >= LEAST_WINDOW_MS && { unknown_window_ms: window }),
@@ -121,10 +134,28 @@ function listOf(servers: string | string[]): string[] {
   return serversIn(typeof servers === 'string' ? servers : servers.join(','))
 }
 
-function signIn(options: ConnectOptions, around: Surroundings, project: FoundProject | undefined): Credentials | undefined {
-  if (options.credentials) return options.credentials
-  const text = around.env.PASSOVER_CREDENTIALS
-  if (text) return parseCredentials(around.readFile(text) ?? text)
-  if (project?.file.user) return { user: project.file.user, pass: project.file.password }
-  return undefined
+type Access = Pick<Settings, 'credentials' | 'tls'>
+
+function signIn(
+  options: ConnectOptions,
+  around: Surroundings,
+  { agent, project }: { agent: string; project: FoundProject | undefined },
+): Access {
+  const named = namedAccess(options, around)
+  const isolated = project && around.access?.(project.folder, agent)
+  if (!project || named.credentials || isolated?.credentials) return { ...isolated, ...named }
+  if (isolated)
+    throw new PassOverError(
+      'E013',
+      `${agent} has no credentials here: this installation lets in only agents that were added. Run: passover auth add agent ${agent}`,
+      { mend: `passover auth add agent ${agent}` },
+    )
+  const { user, password: pass } = project.file
+  return user ? { ...named, credentials: { user, pass } } : named
+}
+
+function namedAccess(options: ConnectOptions, { env, readFile }: Surroundings): Access {
+  const text = env.PASSOVER_CREDENTIALS
+  const credentials = options.credentials ?? (text ? namedCredentials(text, readFile) : undefined)
+  return { ...(options.tls ? { tls: options.tls } : tlsFromEnvironment(env)), ...(credentials ? { credentials } : {}) }
 }

@@ -62,7 +62,12 @@ export class CheckConnection implements AsyncDisposable {
       return new CheckConnection(nc, who.identity)
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error)
-      throw new BusUnreachable(`cannot connect as ${who.identity}: ${text}`, 'Check the server address and the credentials.', error)
+      throw new BusUnreachable(
+        `cannot connect as ${who.identity}: ${text}`,
+        'Check the server address and the credentials.',
+        error,
+        /authorization|authentication/i.test(text),
+      )
     }
   }
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { BusUnreachable } from '@passover/bus'
 import { AccountResolver, type Installation, issueSystemUser, type SignedAccount } from '@passover/bus/auth'
 import { unreachable } from '../client.js'
@@ -24,7 +25,8 @@ export async function publishAccounts(
   if (!server) return store(auth, accounts)
   const { creds } = await issueSystemUser(installation, { expires_at: Math.floor(Date.now() / 1_000) + SYSTEM_USER_S })
   try {
-    await using resolver = await AccountResolver.open({ servers: [server.url], creds, ...(server.tls ? { tls: server.tls } : {}) })
+    const tls = server.tls ?? (existsSync(auth.authority) ? { ca: auth.authority } : undefined)
+    await using resolver = await AccountResolver.open({ servers: [server.url], creds, ...(tls ? { tls } : {}) })
     for (const { jwt } of accounts) await resolver.push(jwt)
     return true
   } catch (error) {

@@ -1,0 +1,134 @@
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startProcess, type TestProcess } from '../support/processes.js'
+import { cli, json, ROOT, run, type Spawned, until } from './cli-harness.js'
+
+interface Listed {
+  name: string
+  role: string
+  public_key: string
+  credentials: string
+  expires_at?: number
+  revoked_at?: number
+}
+
+/** An installation whose agents are isolated, with TLS, used as a person does: command by command, in this order. */
+describe('passover auth, and up --isolated', () => {
+  let cwd: string
+  let up: Spawned
+  const auth = (...args: string[]) => json<Listed>(['auth', ...args], { cwd })
+  const credentials = (name: string) => join(cwd, '.passover', 'auth', 'creds', `${name}.creds`)
+  const request = (...args: string[]) => run(['request', '--from', 'alice', '--to', 'greeter', '--objective', 'world', ...args], { cwd })
+
+  beforeAll(async () => {
+    // Below the repository, so that the example of the README finds its packages.
+    cwd = mkdtempSync(join(ROOT, 'test', 'dist', 'isolated-'))
+    up = cli(['up', '--isolated', '--tls'], { cwd })
+    await up.printed('is up', 'stdout', 120_000)
+  }, 150_000)
+  afterAll(async () => {
+    await up[Symbol.asyncDispose]()
+    rmSync(cwd, { recursive: true, force: true, maxRetries: 5 })
+  })
+
+  it('keeps keys for their owner alone, and refuses to overwrite them', async () => {
+    const folder = join(cwd, '.passover', 'auth')
+    for (const name of ['', 'creds', 'accounts', 'tls']) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o700)
+    for (const name of ['keys.json', 'tls/ca.key', 'tls/server.key', 'creds/passover.audit.creds'])
+      expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600)
+    const keys = readFileSync(join(folder, 'keys.json'), 'utf8')
+    const again = await run(['auth', 'init'], { cwd })
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('has the keys of an installation') })
+    expect(readFileSync(join(folder, 'keys.json'), 'utf8')).toBe(keys)
+  })
+
+  it('names the command for an agent and for a person without credentials', async () => {
+    const agent = await json(['request', '--from', 'alice', '--to', 'greeter', '--objective', 'x'], { cwd })
+    expect(agent).toMatchObject({ code: 4, document: { error: { code: 'E013', hint: 'passover auth add agent alice' } } })
+    const person = await json(['list', '--as', 'ann'], { cwd })
+    expect(person).toMatchObject({ code: 4, document: { error: { code: 'E013', hint: 'passover auth add person ann' } } })
+  })
+
+  it('adds agents to the running server, with which the examples of the README run unchanged', async () => {
+    for (const name of ['greeter', 'alice'])
+      expect(await auth('add', 'agent', name)).toMatchObject({ code: 0, document: { name, server_told: true, registered: true } })
+    expect(statSync(credentials('alice')).mode & 0o777).toBe(0o600)
+    expect(await auth('add', 'person', 'alice')).toMatchObject({ code: 2, document: { error: { code: 'E031' } } })
+    await using _greeter = await greeter()
+    await using alice = example('alice.mjs')
+    expect(await alice.line(/completed/)).toContain('completed Hello, world!')
+    const { document: doctor } = await json<{ checks: { name: string; state: string; text: string }[] }>(['doctor'], { cwd })
+    expect(doctor.checks.filter(({ state }) => state === 'broken')).toEqual([])
+    expect(doctor.checks.find(({ name }) => name === 'isolation')).toMatchObject({ state: 'ok' })
+  })
+
+  it('finds nothing that an agent can do outside of its rights', async () => {
+    const { code, document } = await json<{ ok: boolean; level: string; probes: { state: string }[] }>(['auth', 'check', 'alice'], { cwd })
+    expect(document.probes.filter(({ state }) => state !== 'refused')).toEqual([])
+    expect({ code, level: document.level, ok: document.ok }).toEqual({ code: 0, level: 'isolated', ok: true })
+  })
+
+  it('rotates: the worker reconnects with the new credentials by itself, the old ones are refused', async () => {
+    await using _greeter = await greeter()
+    const old = join(cwd, 'old.creds')
+    copyFileSync(credentials('greeter'), old)
+    const { document } = await auth('rotate', 'greeter')
+    expect(readFileSync(credentials('greeter'), 'utf8')).not.toBe(readFileSync(old, 'utf8'))
+    expect(await request()).toMatchObject({ code: 0, stdout: expect.stringContaining('Hello, world!') })
+    const { document: list } = await json<Listed[]>(['auth', 'list'], { cwd })
+    expect(list.find(({ name }) => name === 'greeter')?.public_key).toBe(document.public_key)
+    const refused = await run(['auth', 'check', 'greeter', '--credentials', old], { cwd })
+    expect(refused).toMatchObject({ code: 5, stderr: expect.stringMatching(/authorization/i) })
+  })
+
+  it('revokes: the worker is cut off at once and gets no work, and its credentials are refused from then on', async () => {
+    await using _greeter = await greeter()
+    const kept = join(cwd, 'kept.creds')
+    copyFileSync(credentials('greeter'), kept)
+    expect(await auth('revoke', 'greeter')).toMatchObject({ code: 0, document: { name: 'greeter', server_told: true } })
+    expect(await request('--timeout', '2s')).toMatchObject({ code: 124 })
+    expect(await run(['auth', 'check', 'greeter', '--credentials', kept], { cwd })).toMatchObject({ code: 5 })
+    expect(await auth('rotate', 'greeter')).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
+    const { document: list } = await json<Listed[]>(['auth', 'list'], { cwd })
+    expect(list.find(({ name }) => name === 'greeter')?.revoked_at).toBeTypeOf('number')
+    expect(list.find(({ name }) => name === 'alice')?.revoked_at).toBeUndefined()
+    // The same name may come back, with credentials of its own.
+    expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
+    await using _again = await greeter()
+  })
+
+  it('ends credentials at their time, and says so', async () => {
+    const { document } = await auth('add', 'agent', 'brief', '--expires', '1s')
+    await until('the credentials end', () => Date.now() > (document.expires_at ?? Number.POSITIVE_INFINITY))
+    const { code, document: failed } = await json<{ error: { message: string; hint: string } }>(
+      ['request', '--from', 'brief', '--to', 'greeter', '--objective', 'x'],
+      { cwd },
+    )
+    expect({ ...failed.error, code }).toMatchObject({
+      code: 5,
+      message: expect.stringContaining('expired'),
+      hint: expect.stringContaining('passover auth rotate brief'),
+    })
+  })
+
+  function save(name: string): string {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    const text = new RegExp(`<!-- example: ${name} -->\\n\`\`\`js\\n([\\s\\S]*?)\`\`\``).exec(readme)?.[1]
+    if (!text) throw new Error(`the README has no example ${name}`)
+    writeFileSync(join(cwd, name), text)
+    return name
+  }
+
+  /** An example of the README, started as a process of its own. */
+  function example(name: string): TestProcess {
+    return startProcess(join(cwd, save(name)), { cwd, env: { NATS_URL: undefined, PASSOVER_AGENT: undefined } })
+  }
+
+  /** The subagent of the README, once it has answered. */
+  async function greeter(): Promise<TestProcess> {
+    const started = example('greeter.mjs')
+    expect(await request()).toMatchObject({ code: 0, stdout: expect.stringContaining('Hello, world!') })
+    return started
+  }
+})
