@@ -1,6 +1,15 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import {
+  AccountResolver,
+  createInstallation,
+  issueAgent,
+  issueAgentUser,
+  issueCoreUser,
+  issueSystemUser,
+  operatorSettings,
+} from '@passover/bus/auth'
 import { type RunningServer, startServer } from '@passover/bus/server'
 import { type Measured, type Role, startRole, type Usage } from './harness.js'
 
@@ -36,13 +45,18 @@ export class Pipeline implements AsyncDisposable {
   private constructor(
     readonly kind: Kind,
     private readonly server: RunningServer,
-    private readonly setting: { folder: string; agents_niceness: number },
+    private readonly setting: { folder: string; agents_niceness: number; credentials: Record<string, string> },
   ) {}
 
-  /** `agents_niceness`, of the product: where what agents use of these processors, which in earnest they share with nobody, is not to be measured. */
-  static async start(kind: Kind, { agents_niceness = 0 } = {}): Promise<Pipeline> {
+  /**
+   * `agents_niceness`, of the product: where what agents use of these processors, which in earnest they share with nobody, is not to be measured.
+   * `accounts`: the product with an account of its own for each agent.
+   */
+  static async start(kind: Kind, { agents_niceness = 0, accounts = false } = {}): Promise<Pipeline> {
     const folder = mkdtempSync(join(tmpdir(), 'passover-bench-'))
-    const pipeline = new Pipeline(kind, await startServer({ dir: folder }), { folder, agents_niceness })
+    const isolated = accounts ? await isolatedServer(folder) : undefined
+    const server = isolated?.server ?? (await startServer({ dir: folder }))
+    const pipeline = new Pipeline(kind, server, { folder, agents_niceness, credentials: isolated?.credentials ?? {} })
     for (const part of PARTS) await pipeline.#add(part, 0)
     await pipeline.originators(1)
     return pipeline
@@ -93,7 +107,8 @@ export class Pipeline implements AsyncDisposable {
 
   async #add(role: string, n: number): Promise<void> {
     const { agents_niceness: niceness } = this.setting
-    const options = { role, servers: this.server.url, instance: String(n).padStart(7, 'a'), niceness }
+    const credentials = this.setting.credentials[role]
+    const options = { role, servers: this.server.url, instance: String(n).padStart(7, 'a'), niceness, ...(credentials && { credentials }) }
     this.#roles.push(await startRole(`./${this.kind}.js`, options))
   }
 
@@ -114,6 +129,28 @@ export class Pipeline implements AsyncDisposable {
   /** Of the parts and the first originator. */
   #usage(): Promise<Usage[]> {
     return Promise.all(this.#roles.slice(0, PARTS.length + 1).map((one) => one.usage()))
+  }
+}
+
+async function isolatedServer(folder: string): Promise<{ server: RunningServer; credentials: Record<string, string> }> {
+  const installation = await createInstallation()
+  const server = await startServer({ dir: folder, config: { operator: operatorSettings(installation, join(folder, 'accounts')) } })
+  await using resolver = await AccountResolver.open({ servers: server.url, creds: (await issueSystemUser(installation)).creds })
+  const agent = async (name: string, subagent: boolean) => {
+    const principal = { role: 'agent', name, originates: !subagent, subagent } as const
+    const account = await issueAgent(installation, principal)
+    await resolver.push(account.jwt)
+    return (await issueAgentUser(principal, account)).creds
+  }
+  const service = async (role: 'dispatcher' | 'audit') => (await issueCoreUser(installation, { role })).creds
+  return {
+    server,
+    credentials: {
+      originator: await agent('alice', false),
+      worker: await agent('audit', true),
+      dispatcher: await service('dispatcher'),
+      audit: await service('audit'),
+    },
   }
 }
 

@@ -1,6 +1,6 @@
 import { setPriority } from 'node:os'
 import { runAudit } from '@passover/audit'
-import { openBus } from '@passover/bus'
+import { openBus, parseCredentials } from '@passover/bus'
 import { runDispatcher } from '@passover/dispatcher'
 import { connect } from '@passover/sdk'
 import { busyPolicyFile } from '../support/busy-policy.js'
@@ -13,14 +13,16 @@ interface Options {
   servers: string
   /** Of agents. */
   niceness?: number
+  /** Text of a credentials file. */
+  credentials?: string
 }
 
 const PAUSE_MS = 10
 const OBJECTIVE = 'x'.repeat(300)
 
-async function originator(servers: string) {
+async function originator(servers: string, credentials: string | undefined) {
   const alice = await connect({ agent: 'alice', servers: [servers] })
-  const bus = await openBus({ servers: [servers], identity: 'alice' })
+  const bus = await openBus({ servers: [servers], identity: 'alice', ...(credentials && { credentials: parseCredentials(credentials) }) })
   const work_context = { objective: OBJECTIVE, session_id: 'bench', directory: '/bench' }
   const one = async () => {
     await alice.passOver({ subagent: 'audit', reason: 'bench', work_context })
@@ -66,10 +68,11 @@ async function worker(servers: string) {
   await audit.onPass(() => 'done', { concurrency: 256 })
 }
 
-await serveRole<Options>(async ({ role, servers, niceness }) => {
+await serveRole<Options>(async ({ role, servers, niceness, credentials }) => {
+  if (credentials) process.env.PASSOVER_CREDENTIALS = credentials
   const env = { ...process.env, NATS_URL: servers, PASSOVER_POLICY: busyPolicyFile(), PASSOVER_LOG_LEVEL: 'error' }
   if (role === 'originator' || role === 'worker') setPriority(niceness ?? 0)
-  if (role === 'originator') return originator(servers)
+  if (role === 'originator') return originator(servers, credentials)
   if (role === 'worker') await worker(servers)
   if (role === 'dispatcher') await runDispatcher(env)
   if (role === 'audit') {

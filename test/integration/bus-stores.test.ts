@@ -3,8 +3,10 @@ import { type Bus, loadParts, PartError, type Table } from '@passover/bus'
 import { PART_INLINE_BYTES, type Part, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { byHand } from '../support/breaking.js'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { busOn } from '../support/on-bus.js'
+import { rawMessages } from '../support/raw-archive.js'
 import { until, within } from '../support/until.js'
 
 const record = z.object({ name: z.string(), n: z.number() })
@@ -202,6 +204,29 @@ describe('stores', () => {
       expect(seen.subject).not.toContain(secret.hash)
       expect(Buffer.from(seen.data).includes('AAAAAAAA')).toBe(false)
       expect(sha256(await bus.parts.fetch(stowed as Part))).toBe(secret.hash)
+    })
+
+    test('of earlier versions are found, and their bucket takes new ones', async () => {
+      await bus.ensureAgent('elder', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+      const [stored, later] = [part('file:old', 700_000), part('file:new', 300_000)]
+      const [stowed] = (await bus.parts.stow('elder', [stored])) as [Part]
+      const moved = await rawMessages(nats.url, 'OBJ_parts_elder')
+      // The bucket and its messages as earlier versions had them.
+      await byHand(nats.servers, async ({ streams }) => {
+        const { config } = await streams.info('OBJ_parts_elder')
+        await streams.delete('OBJ_parts_elder')
+        await streams.add({ ...config, subjects: ['$O.parts_elder.C.>', '$O.parts_elder.M.>'] })
+      })
+      for (const { subject, data } of moved) await bus.publish({ subject: subject.replace('$O.parts.elder.', '$O.parts_elder.'), data })
+      expect(moved.length).toBe(3)
+
+      await bus.ensureAgent('elder', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+      await bus.ensureAgent('elder', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+      const [after] = (await bus.parts.stow('elder', [later])) as [Part]
+      expect(sha256(await bus.parts.fetch(stowed))).toBe(stored.hash)
+      expect(sha256(await bus.parts.fetch(after))).toBe(later.hash)
+      for (const { hash } of [stored, later]) await bus.parts.remove('elder', hash)
+      expect(await rawMessages(nats.url, 'OBJ_parts_elder')).toEqual([])
     })
 
     test('stay in the message while they fit, and the largest go first', async () => {
