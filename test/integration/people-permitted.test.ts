@@ -90,4 +90,11 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
     expect(told.map(({ notice }) => notice.event).sort()).toEqual(['approval', 'approval', 'return'])
     expect(await inbox(asking.maria)).toEqual([])
   })
+
+  it('a malformed request becomes a dead letter that a person reads', async () => {
+    const stored = await asking.alice.publish({ subject: asking.alice.subjects.request('judge', 'alice'), data: encode('no request') })
+    const id = asking.alice.subjects.badId(stored.kind === 'stored' ? stored.sequence : 0)
+    const read = async () => ((await asking.maria.ask({ op: 'dead_letter', id })) as { ok?: boolean } | undefined)?.ok
+    await until(read, { what: 'it is kept' })
+  })
 })

@@ -1,7 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openBus, PolicyStore } from '@passover/bus'
+import { openBus, PolicyStore, type Principal } from '@passover/bus'
 import { passOverPreferences } from '@passover/schemas'
+import { Access, VERIFIER } from './access.js'
 import { Actor, type ActorOptions } from './actor.js'
 import { Cluster } from './cluster.js'
 import { CHAOS_POLICY, GATE } from './load.js'
@@ -17,11 +18,19 @@ import { eventually } from './wait.js'
 export const PARTIES = ['services', 'agents'] as const
 const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
 const WORKERS = ['worker 1', 'worker 2']
-const PERSON = 'pat'
+const PERSON = VERIFIER
 const ORIGINATORS = ['alice', 'bob', 'carol']
 /** Its returns wait for it while it is away, and stay in the stream until it has them. */
 export const DURABLE = ['carol']
 const CONCURRENCY = 16
+/** The person may read the archive too: it verifies what the run left. */
+const PRINCIPALS: readonly Principal[] = [
+  ...ORIGINATORS.map((name) => ({ role: 'agent' as const, name, originates: true, subagent: false })),
+  ...[...LOAD_AGENTS, GATE].map((name) => ({ role: 'agent' as const, name, originates: true, subagent: true })),
+  { role: 'auditor', name: PERSON },
+  { role: 'dispatcher' },
+  { role: 'audit' },
+]
 const SETTLE_MS = 120_000
 
 export interface ArenaOptions {
@@ -37,6 +46,8 @@ export interface ArenaOptions {
   /** Whether this process is in a world of its own (own-world.ts), and may mount there. */
   namespaces: boolean
   mounts: boolean
+  /** Each agent in an account of its own. */
+  isolated: boolean
   /** Whether traffic can be slowed there. */
   shaping: OwnWorld['shaping']
 }
@@ -55,16 +66,18 @@ export class Arena implements AsyncDisposable {
   readonly options: ArenaOptions
   readonly network: Network
   readonly cluster: Cluster
+  readonly access: Access
   readonly disks: SmallDisks
   readonly actors = new Map<string, Actor>()
   /** Processes that ended by themselves. */
   readonly crashes: string[] = []
 
-  private constructor(options: ArenaOptions, parts: { network: Network; cluster: Cluster; disks: SmallDisks }) {
+  private constructor(options: ArenaOptions, parts: { network: Network; cluster: Cluster; disks: SmallDisks; access: Access }) {
     this.options = options
     this.network = parts.network
     this.cluster = parts.cluster
     this.disks = parts.disks
+    this.access = parts.access
   }
 
   static async open(options: ArenaOptions): Promise<Arena> {
@@ -73,8 +86,9 @@ export class Arena implements AsyncDisposable {
     const wanted = { servers, parties: PARTIES, binary, dir }
     const network = options.namespaces ? await NamespaceNetwork.open(wanted) : await LoopbackNetwork.open(wanted)
     const disks = await SmallDisks.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
-    const cluster = await Cluster.start(servers, network, (name) => disks.dirOf(name))
-    const arena = new Arena(options, { network, cluster, disks })
+    const access = await Access.create(join(dir, 'credentials'), options.isolated)
+    const cluster = await Cluster.start(servers, network, { dirOf: (name) => disks.dirOf(name), access })
+    const arena = new Arena(options, { network, cluster, disks, access })
     // Who stands still does not hear that it is to end.
     process.once('exit', () => arena.#thaw())
     try {
@@ -96,7 +110,9 @@ export class Arena implements AsyncDisposable {
 
   async #begin(): Promise<void> {
     if (!(await this.cluster.settled(SETTLE_MS))) throw new Error('the servers did not settle')
-    const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000 })
+    await this.access.issue(this.servers, PRINCIPALS, SETTLE_MS)
+    const as = this.access.of('dispatcher')
+    const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000, ...as })
     // A stream that a cluster was just asked for may need a moment.
     const topology = { replicas: this.options.servers.length, id_window_ms: this.options.id_window_ms }
     const made = await eventually(() => bus.ensureTopology(topology).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
@@ -110,25 +126,30 @@ export class Arena implements AsyncDisposable {
 
   /** As people publish it, since what is only in a process's environment cannot be verified later. */
   async #policy(): Promise<boolean> {
-    await using bus = await openBus({ servers: this.servers, identity: PERSON })
+    await using bus = await openBus({ servers: this.servers, identity: PERSON, ...this.access.of(PERSON) })
     const store = await PolicyStore.open(bus)
     const draft = { document: passOverPreferences.parse(CHAOS_POLICY), base: 0, reason: 'a run' }
     return (await store.stand()).kind === 'valid' || (await store.publish(draft)).kind === 'published'
   }
 
   async #services(): Promise<void> {
-    const env = { NATS_URL: this.network.servers('services').join(','), PASSOVER_LOG_LEVEL: 'warn' }
-    for (const name of DISPATCHERS) this.#add(name, { role: 'service', party: 'services', told: { service: 'dispatcher', env } })
-    this.#add('audit', { role: 'service', party: 'services', told: { service: 'audit', env } })
+    const common = { NATS_URL: this.network.servers('services').join(','), PASSOVER_LOG_LEVEL: 'warn' }
+    const { folder } = this.access
+    const env = (service: string) => ({ ...common, ...(folder && { PASSOVER_CREDENTIALS: join(folder, `${service}.creds`) }) })
+    for (const name of DISPATCHERS)
+      this.#add(name, { role: 'service', party: 'services', told: { service: 'dispatcher', env: env('dispatcher') } })
+    this.#add('audit', { role: 'service', party: 'services', told: { service: 'audit', env: env('audit') } })
     await this.#ready()
   }
 
   async #agents(): Promise<void> {
     const servers = this.network.servers('agents').join(',')
     const agents = [...LOAD_AGENTS, GATE]
-    const work = { servers, agents, concurrency: CONCURRENCY, begun: join(this.historyDir, 'begun'), runs: join(this.historyDir, 'runs') }
+    const { folder } = this.access
+    const histories = { begun: join(this.historyDir, 'begun'), runs: join(this.historyDir, 'runs') }
+    const work = { servers, folder, agents, concurrency: CONCURRENCY, ...histories }
     for (const name of WORKERS) this.#add(name, { role: 'worker', party: 'agents', told: { ...work, worker: name } })
-    this.#add(PERSON, { role: 'person', party: 'agents', told: { servers, person: PERSON } })
+    this.#add(PERSON, { role: 'person', party: 'agents', told: { servers, folder, person: PERSON } })
     await this.#ready()
   }
 
@@ -142,7 +163,7 @@ export class Arena implements AsyncDisposable {
       this.#add(agent, {
         role: 'originator',
         party: 'agents',
-        told: { servers, agent, every_ms, seed, history, durable: DURABLE.includes(agent) },
+        told: { servers, folder: this.access.folder, agent, every_ms, seed, history, durable: DURABLE.includes(agent) },
       })
     }
     await this.#ready()

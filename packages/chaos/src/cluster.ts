@@ -1,6 +1,7 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type RunningServer, ServerStartFailed, startServer } from '@passover/bus/server'
+import { type RunningServer, type ServerSettings, ServerStartFailed, startServer } from '@passover/bus/server'
+import type { Access } from './access.js'
 import type { Network } from './network.js'
 import { eventually, pause } from './wait.js'
 
@@ -13,13 +14,15 @@ export class Node {
   /** Where its store is. */
   readonly dir: string
   readonly #network: Network
+  readonly #settings: ServerSettings
   #server: RunningServer | undefined
   #frozen = false
 
-  constructor(name: string, dir: string, network: Network) {
+  constructor(name: string, { dir, network, settings }: { dir: string; network: Network; settings: ServerSettings }) {
     this.name = name
     this.dir = dir
     this.#network = network
+    this.#settings = settings
   }
 
   get running(): boolean {
@@ -44,7 +47,7 @@ export class Node {
           host,
           port,
           binary,
-          config: { sync: 'always', monitor: true },
+          config: { ...this.#settings, sync: 'always', monitor: true },
           ...(cluster && { cluster }),
         })
         return
@@ -119,9 +122,13 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** `dirOf` says where a server's store is. */
-  static async start(names: readonly string[], network: Network, dirOf: (name: string) => string): Promise<Cluster> {
+  static async start(
+    names: readonly string[],
+    network: Network,
+    { dirOf, access }: { dirOf: (name: string) => string; access: Access },
+  ): Promise<Cluster> {
     for (const name of names) await mkdir(dirOf(name), { recursive: true })
-    const cluster = new Cluster(names.map((name) => new Node(name, dirOf(name), network)))
+    const cluster = new Cluster(names.map((name) => new Node(name, { dir: dirOf(name), network, settings: access.settings(dirOf(name)) })))
     await Promise.all(cluster.nodes.map((node) => node.start()))
     return cluster
   }

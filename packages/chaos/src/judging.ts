@@ -1,6 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
+import type { Access } from './access.js'
 import { readArchive, wholeHistory } from './check/archive.js'
 import { checkAuthority } from './check/authority.js'
 import { checkDeletions, type DeletionRules, type Removal } from './check/deletions.js'
@@ -20,6 +21,7 @@ const HISTORY = '.history.jsonl'
 
 export interface Judging {
   servers: string[]
+  access: Access
   /** What originators (`<name>.history.jsonl`) and workers (`begun`, `runs`) wrote down. */
   histories: string
   options: CheckerOptions & DeletionRules
@@ -38,7 +40,7 @@ export interface Judged {
 /** Reads everything, again and again until every pass has ended and is recorded or time is up; the verdict on the last reading. */
 export async function judged(judging: Judging): Promise<Judged> {
   judging.say('reading the history')
-  const nc = await connect({ servers: judging.servers, name: 'checker' })
+  const nc = await connect({ servers: judging.servers, name: 'checker', ...(await judging.access.admin()) })
   const deadline = performance.now() + QUIET_MS
   try {
     for (;;) {

@@ -17,6 +17,8 @@ export interface ChaosOptions {
   soak: boolean
   /** Where stores, logs, histories and the report go. */
   dir: string
+  /** Each agent in an account of its own, and everybody with credentials. */
+  isolated: boolean
   /** Use loopback even where namespaces are allowed. */
   network: 'own' | 'loopback'
 }
@@ -29,5 +31,6 @@ export const CHAOS_DEFAULTS: Omit<ChaosOptions, 'seed' | 'dir'> = {
   id_window_ms: 15_000,
   slack_ms: 0,
   soak: false,
+  isolated: false,
   network: 'own',
 }

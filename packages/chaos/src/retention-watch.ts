@@ -1,5 +1,6 @@
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
+import type { Access } from './access.js'
 import { PER_SEGMENT } from './check/archive.js'
 import type { Removal } from './check/deletions.js'
 import type { Trouble } from './check/found.js'
@@ -30,8 +31,8 @@ export class RetentionWatch implements AsyncDisposable {
     this.#manager = manager
   }
 
-  static async open(servers: string[]): Promise<RetentionWatch> {
-    const nc = await connect({ servers, name: 'retention', maxReconnectAttempts: -1, noAsyncTraces: true })
+  static async open(servers: string[], access: Access): Promise<RetentionWatch> {
+    const nc = await connect({ servers, name: 'retention', maxReconnectAttempts: -1, noAsyncTraces: true, ...(await access.admin()) })
     return new RetentionWatch(nc, await jetstreamManager(nc, { timeout: 3_000 }))
   }
 

@@ -50,13 +50,20 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
     namespaces: own,
     mounts: own && home.world.mounts,
     shaping: home.world.shaping,
+    isolated: options.isolated,
   })
   const under = await underFire(arena, { options, schedule, home })
   const { troublemaker, silent, soak } = under
   const { verdict, returned } = await judgedRun({ arena, ...under }, options, home.say)
   home.say('passover verify')
   const { length_ms, id_window_ms } = options
-  const verify = await verified(home.command, { servers: arena.servers, dir: options.dir, id_window_ms, length_ms })
+  const verify = await verified(home.command, {
+    servers: arena.servers,
+    dir: options.dir,
+    id_window_ms,
+    length_ms,
+    credentials: arena.access.verifier,
+  })
   const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
   const { dir, ...asked } = options
   return {
@@ -100,7 +107,7 @@ async function underFire(
   await arena.ask()
   const troublemaker = new Troublemaker(arena, over)
   const soak = options.soak ? new Soak(arena) : undefined
-  await using retention = await RetentionWatch.open(arena.servers)
+  await using retention = await RetentionWatch.open(arena.servers, arena.access)
   const answered = new AbortController()
   const looking = retention.watch(answered.signal)
   const watching = soak?.watch(over)
@@ -125,6 +132,7 @@ async function judgedRun(
   const killed = Object.fromEntries(arena.of('worker').map(({ name, deaths }) => [name, deaths]))
   return judged({
     servers: arena.servers,
+    access: arena.access,
     histories: arena.historyDir,
     options: {
       bound_ms: 1_000 + slack_ms,
@@ -204,10 +212,10 @@ function leftOut(arena: Arena, { faults, nodes, network, soak }: ChaosOptions, w
   return left
 }
 
-function commandOf({ seed, length_ms, faults, nodes, rate, network, id_window_ms, slack_ms, soak }: ChaosOptions): string {
+function commandOf({ seed, length_ms, faults, nodes, rate, network, id_window_ms, slack_ms, soak, isolated }: ChaosOptions): string {
   const some = faults.length < FAULTS.length ? ` --faults ${faults.join(',')}` : ''
   const window = id_window_ms === CHAOS_DEFAULTS.id_window_ms ? '' : ` --id-window ${id_window_ms}ms`
-  const where = network === 'loopback' ? ' --network loopback' : ''
+  const where = `${network === 'loopback' ? ' --network loopback' : ''}${isolated ? ' --isolated' : ''}`
   return `passover chaos --minutes ${length_ms / 60_000} --seed ${seed} --nodes ${nodes} --rate ${rate}${some}${where}${window}${slack_ms > 0 ? ` --slack ${slack_ms}ms` : ''}${soak ? ' --soak' : ''}`
 }
 

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { VERIFIER } from './access.js'
 
 /** What `passover verify` said of what a run left. */
 export interface Verified {
@@ -28,12 +29,21 @@ const MOST_OUTPUT = 64 << 20
 /** Runs `command` (which is `passover`) on the installation as anybody would, from here: nobody else reaches the servers. */
 export async function verified(
   command: readonly string[],
-  where: { servers: readonly string[]; dir: string; id_window_ms: number; length_ms: number },
+  where: { servers: readonly string[]; dir: string; id_window_ms: number; length_ms: number; credentials: string | undefined },
 ): Promise<Verified> {
   const [program = '', ...args] = command
-  const how = ['verify', '--json', '--server', where.servers[0] ?? '', '--id-window', `${where.id_window_ms}ms`]
+  const how = [
+    'verify',
+    '--json',
+    '--server',
+    where.servers[0] ?? '',
+    '--id-window',
+    `${where.id_window_ms}ms`,
+    ...(where.credentials ? ['--as', VERIFIER] : []),
+  ]
   const { text, why } = await new Promise<{ text: string; why: string }>((resolve) => {
-    const options = { cwd: where.dir, timeout: LONGEST_MS + where.length_ms / OF_THE_RUN, maxBuffer: MOST_OUTPUT }
+    const env = { ...process.env, ...(where.credentials && { NATS_CREDS: where.credentials }) }
+    const options = { env, cwd: where.dir, timeout: LONGEST_MS + where.length_ms / OF_THE_RUN, maxBuffer: MOST_OUTPUT }
     execFile(program, [...args, ...how], options, (error, stdout, stderr) =>
       resolve({ text: stdout, why: stderr || (error?.message ?? '') }),
     )

@@ -46,6 +46,7 @@ export async function runChaosCommand({ terminal, directory }: Context, flags: C
     nodes: flags.nodes === '1' ? 1 : 3,
     rate: flags.rate,
     soak: flags.soak === true,
+    isolated: flags.isolated === true,
     network: flags.network,
     id_window_ms: flags.idWindow ?? CHAOS_DEFAULTS.id_window_ms,
     slack_ms: flags.slack ?? 0,

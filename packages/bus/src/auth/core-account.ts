@@ -85,15 +85,10 @@ export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subj
   const crossings = crossing(grantsFor(agent, context))
   const { publish, ...rights } = permissionsFor(agent, context)
   return {
-    imports: crossings.map(
-      ({ subject, type }): Import => ({
-        name: subject,
-        subject,
-        type,
-        account: core,
-        ...(type === 'service' ? { local_subject: withinAccount(subject) } : {}),
-      }),
-    ),
+    imports: crossings.map(({ subject, type }) => {
+      const within = withinAccount(subject)
+      return { subject, type, account: core, ...(within === subject ? {} : { local_subject: within }) } as Import
+    }),
     mappings: Object.fromEntries(
       crossings.flatMap(({ subject }) => {
         const within = withinAccount(subject)
@@ -146,7 +141,7 @@ function exportsFor(subjects: Subjects): Export[] {
   const distinct = [...new Map(wild.map((one) => [`${one.type} ${one.subject}`, one])).values()]
   return distinct
     .filter((one) => !distinct.some((other) => other !== one && other.type === one.type && contains(other.subject, one.subject)))
-    .map(({ subject, type }) => ({ name: subject, subject, type, ...(type === 'service' ? responseOf(subject) : {}) }))
+    .map(({ subject, type }) => ({ subject, type, ...(type === 'service' ? responseOf(subject) : {}) }) as Export)
 }
 
 /** One answer, unless it is a pull: a second one from the stream's side has nowhere to go. */

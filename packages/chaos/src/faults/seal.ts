@@ -31,7 +31,8 @@ export const seal: Fault = async (arena, _, stop) => {
   }
   let nc: NatsConnection | undefined
   try {
-    nc = await persist(() => connect({ servers: arena.servers, name: 'filler', maxReconnectAttempts: -1, noAsyncTraces: true }))
+    const login = await arena.access.admin()
+    nc = await persist(() => connect({ servers: arena.servers, name: 'filler', maxReconnectAttempts: -1, noAsyncTraces: true, ...login }))
     const connected = nc
     const manager = await persist(() => jetstreamManager(connected))
     const lastOf = async () => (await manager.streams.info(STREAM)).state.last_seq

@@ -1,5 +1,6 @@
 import { openSync, readFileSync, writeSync } from 'node:fs'
 import { type Agent, connect, type PassHandle, PassOverError, type PassOverOptions, type WorkOutput } from '@passover/sdk'
+import { credentialsIn } from '../access.js'
 import { type ChaosErrand, chaosErrand, type HistoryLine } from '../load.js'
 import { seeded } from '../seeded.js'
 import { pause } from '../wait.js'
@@ -11,6 +12,7 @@ import { insist, say, told } from './role.js'
  */
 interface Options {
   servers: string
+  folder?: string
   agent: string
   every_ms: number
   seed: number
@@ -22,14 +24,14 @@ interface Options {
 }
 
 const LIVES_APART = 1_000_003
-const { servers, agent: name, every_ms, seed, history, durable, life } = told<Options>()
+const { servers, folder, agent: name, every_ms, seed, history, durable, life } = told<Options>()
 const file = openSync(history, 'a')
 const choices = seeded(seed + life * LIVES_APART)
 const stopping = new AbortController()
 process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stopping.abort()
 })
-const agent = await insist(() => connect({ agent: name, servers, durable_returns: durable }))
+const agent = await insist(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durable_returns: durable }))
 // What came while it was away; whoever asked for it is told below.
 if (durable) await insist(() => agent.onWaitingReturn(() => undefined))
 const under = new Set<Promise<void>>()

@@ -1,19 +1,21 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { encode, openBus, type Stored } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
+import { credentialsIn } from '../access.js'
 import { pause } from '../wait.js'
 import { insist, say, told } from './role.js'
 
 /** Decides about what is held: approves three of five, denies one, and leaves one to expire. */
 interface Options {
   servers: string
+  folder?: string
   person: string
 }
 
 const LOOK_BACK = 2_000
 const THINKS_MS = 1_500
-const { servers, person } = told<Options>()
-const bus = await insist(() => openBus({ servers, identity: person }))
+const { servers, folder, person } = told<Options>()
+const bus = await insist(() => openBus({ servers, identity: person, ...credentialsIn(folder, person) }))
 const { last } = await insist(() => bus.bounds())
 await insist(() =>
   bus.follow({ filters: [bus.subjects.all('held')], from: Math.max(1, last - LOOK_BACK), headers_only: true }, (stored, fact) => {

@@ -1,5 +1,6 @@
 import { openSync, writeSync } from 'node:fs'
 import { connect, type Pass } from '@passover/sdk'
+import { credentialsIn } from '../access.js'
 import { asPlanned } from '../as-planned.js'
 import { insist, say, told } from './role.js'
 
@@ -10,6 +11,7 @@ import { insist, say, told } from './role.js'
  */
 interface Options {
   servers: string
+  folder?: string
   agents: string[]
   concurrency: number
   begun: string
@@ -17,14 +19,14 @@ interface Options {
   worker: string
 }
 
-const { servers, agents, concurrency, begun, runs, worker } = told<Options>()
+const { servers, folder, agents, concurrency, begun, runs, worker } = told<Options>()
 const file = openSync(begun, 'a')
 const times = openSync(runs, 'a')
 for (const name of agents) await insist(() => start(name))
 say('ready')
 
 async function start(name: string): Promise<void> {
-  const agent = await connect({ agent: name, servers })
+  const agent = await connect({ agent: name, servers, ...credentialsIn(folder, name) })
   try {
     await agent.onPass(work, { concurrency })
   } catch (error) {

@@ -12,6 +12,7 @@ export function chaosCommand(): Command {
     .addOption(new Option('--nodes <n>', 'servers: a cluster of three, or one').choices(['3', '1']).default('3'))
     .option('--rate <n>', 'passes asked for a second', wholeNumber('--rate', 1, 1_000), 12)
     .option('--soak', 'watch memory, descriptors, consumers and subscriptions, and say which grow')
+    .option('--isolated', 'each agent in an account of its own')
     .addOption(
       new Option('--network <kind>', 'own: network namespaces where they are allowed; loopback: never')
         .choices(['own', 'loopback'])
@@ -43,6 +44,7 @@ export interface ChaosFlags {
   nodes: '1' | '3'
   rate: number
   soak?: boolean
+  isolated?: boolean
   network: 'own' | 'loopback'
   slack?: number
   idWindow?: number
