@@ -58,7 +58,9 @@ async function aValidRun(network: 'own' | 'loopback', dir: string): Promise<{ re
 
 async function chaos(network: 'own' | 'loopback', dir: string, of: number): Promise<{ report: Report; stderr: string }> {
   const minutes = String(MINUTES[network])
-  const wanted = ['--soak', '--minutes', minutes, '--seed', String(of), '--slack', SLACK, '--network', network]
+  // One of the two with each agent in an account of its own.
+  const isolated = network === 'loopback' ? ['--isolated'] : []
+  const wanted = ['--soak', '--minutes', minutes, '--seed', String(of), '--slack', SLACK, '--network', network, ...isolated]
   const { stdout, stderr } = await run(['chaos', ...wanted, '--report', join(dir, String(of)), '--json'])
   return { report: JSON.parse(stdout) as Report, stderr }
 }
