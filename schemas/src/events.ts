@@ -63,6 +63,8 @@ export interface Step {
   session?: string | undefined
   /** W3C Trace Context of the pass, where it is traced. */
   traceparent?: string | undefined
+  /** Why no reader believes it: the server published it on a client's behalf. Then the headers are not read. */
+  untrusted?: string | undefined
 }
 
 /** A stored request, as far as its subject and headers tell (both may lie: admission trusts the body). */
@@ -74,6 +76,8 @@ export interface RequestFact {
   time: number
   id?: string | undefined
   timeout_ms?: number | undefined
+  /** Why no reader believes it: it is answered as a malformed one. */
+  untrusted?: string | undefined
 }
 
 export interface DecisionFact {
@@ -126,6 +130,18 @@ export interface AcknowledgedFact {
   time: number
 }
 
+/** A message, neither step nor request, that no reader believes: the server published it on a client's behalf. */
+export interface UntrustedFact {
+  type: 'untrusted'
+  /** What its subject says that it is: `decision`, `event`, `policy` … */
+  of: string
+  subject: string
+  key?: PassKey
+  sequence: number
+  time: number
+  untrusted: string
+}
+
 /** Anything else in the stream: policy, agent, custody. */
 export interface OtherFact {
   type: 'other'
@@ -134,4 +150,4 @@ export interface OtherFact {
 }
 
 /** What a headers-only reader of the stream knows of a message. */
-export type Fact = Step | RequestFact | DecisionFact | EventFact | AdvisoryFact | AcknowledgedFact | OtherFact
+export type Fact = Step | RequestFact | DecisionFact | EventFact | AdvisoryFact | AcknowledgedFact | OtherFact | UntrustedFact

@@ -155,6 +155,7 @@ export {
   STEP_KINDS,
   type Step,
   type StepKind,
+  type UntrustedFact,
 } from './events.js'
 export { type HealthCheck, type HealthReport, healthCheck, healthReport } from './health.js'
 export {

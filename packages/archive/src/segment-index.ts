@@ -167,6 +167,7 @@ export function keyOfFact(fact: Fact): PassKey | undefined {
     case 'step':
     case 'decision':
     case 'event':
+    case 'untrusted':
       return fact.key
     case 'request':
       return fact.id === undefined ? undefined : { originator: fact.originator, subagent: fact.subagent, id: fact.id }

@@ -101,7 +101,7 @@ function directAnswer(subject: string, reply: Reply): Stored | undefined {
     subject: headers.last('Nats-Subject') ?? subject,
     sequence: Number(headers.last('Nats-Sequence')),
     time: Date.parse(headers.last('Nats-Time-Stamp') ?? ''),
-    headers,
+    headers: headers.asStored(),
     data: reply.message.data,
   }
 }

@@ -46,7 +46,11 @@ export interface Journal {
   deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean>
   /**
    * Plans, publishes, and where the outcome is not `stored` reads the journal and plans anew, until done.
-   * `refused` ends it at once, except `closed`, which is tried again until the deadline.
+   * `refused` ends it at once, except `closed`, which is tried again until the deadline. `refused_by`: the last sequence, as the server said that refused.
    */
-  advance<T>(key: PassKey, plan: (steps: Step[], tries: number) => Plan<T>, options: AdvanceOptions<T>): Promise<Advanced<T>>
+  advance<T>(
+    key: PassKey,
+    plan: (steps: Step[], tries: number, refused_by?: number) => Plan<T>,
+    options: AdvanceOptions<T>,
+  ): Promise<Advanced<T>>
 }

@@ -2,6 +2,7 @@ import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passo
 import { ERROR_CODES, HEADER, parseKey, soundTraceparent } from '@passover/schemas'
 import type { Guard, Stored } from './bus-messages.js'
 import { HeaderIndex } from './header-index.js'
+import { distrust } from './trust/bounced.js'
 
 /** What a subject says. `unknown`: none of ours, or one with tokens that no honest publisher uses. */
 export type ParsedSubject =
@@ -98,6 +99,26 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
 
 /** What a headers-only reader knows of a stored message (see Subjects.toFact). */
 export function factOf(parsed: ParsedSubject, stored: Stored, prefix: string): Fact {
+  const untrusted = distrust(parsed.kind, stored)
+  return untrusted === undefined ? trustedFact(parsed, stored, prefix) : untrustedFact(parsed, stored, untrusted)
+}
+
+/**
+ * A step and a request that are not believed keep their places: a guard names the step's sequence, and a request is answered. Nothing of
+ * what their headers say is taken over. Of everything else only the pass is known.
+ */
+function untrustedFact(parsed: ParsedSubject, { subject, sequence, time }: Stored, untrusted: string): Fact {
+  if (parsed.kind === 'step')
+    return { type: 'step', kind: parsed.step, key: parsed.key, by: parsed.by, sequence, time, attempt: 0, untrusted }
+  if (parsed.kind === 'request') {
+    const { originator, subagent } = parsed
+    return { type: 'request', originator, subagent, sequence, time, untrusted }
+  }
+  const key = 'key' in parsed ? { key: parsed.key } : {}
+  return { type: 'untrusted', of: parsed.kind, subject, ...key, sequence, time, untrusted }
+}
+
+function trustedFact(parsed: ParsedSubject, stored: Stored, prefix: string): Fact {
   const { sequence, time, headers } = stored
   switch (parsed.kind) {
     case 'step':

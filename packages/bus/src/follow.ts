@@ -3,7 +3,9 @@ import type { BusContext } from './bus-context.js'
 import type { FollowOptions } from './bus-hearing.js'
 import type { Stored } from './bus-messages.js'
 import { BusReadError } from './errors.js'
+import { JournalReads } from './journal-reads.js'
 import { StreamReader } from './reader.js'
+import { needsBody } from './trust/bounced.js'
 
 /** Reads the main stream: each message is handed on with what its subject and headers say. */
 export function followStream(
@@ -12,6 +14,12 @@ export function followStream(
   onMessage: (stored: Stored, fact: Fact) => void | Promise<void>,
 ): Promise<StreamReader> {
   const { stream } = subjects
+  const reads = new JournalReads(api, subjects)
+  /** Of a few messages the headers alone do not tell whether they are to be believed. */
+  const whole = (stored: Stored): void | Promise<void> => {
+    if (!needsBody(subjects.parse(stored.subject).kind, stored.headers)) return onMessage(stored, subjects.toFact(stored))
+    return reads.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
+  }
   const reader = new StreamReader(
     { link, api },
     {
@@ -20,7 +28,7 @@ export function followStream(
       start: from ?? 1,
       headers_only,
       in_gulps,
-      onMessage: (stored) => onMessage(stored, subjects.toFact(stored)),
+      onMessage: headers_only ? whole : (stored) => onMessage(stored, subjects.toFact(stored)),
       onWentBack: (last) => {
         link.report(new BusReadError(`stream ${stream} went back to ${last}`, 'refused_by_server'))
         onWentBack?.(last)

@@ -40,6 +40,12 @@ export class RawHeaders implements MessageHeaders {
     return this.#block
   }
 
+  /** The headers as they are stored: a direct get and a republish append theirs, which begin with the last `Nats-Stream`. */
+  asStored(): RawHeaders {
+    const added = this.#block.lastIndexOf('\r\nNats-Stream:')
+    return added < 0 ? this : new RawHeaders(`${this.#block.slice(0, added)}\r\n\r\n`)
+  }
+
   /** Status of a JetStream status message ("NATS/1.0 408 Request Timeout"), 0 when it has none. */
   get status(): { code: number; description: string } {
     const line = this.#block.slice(8, this.#block.indexOf('\r\n')).trim()

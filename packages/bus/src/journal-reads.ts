@@ -96,10 +96,11 @@ export class JournalReads {
     if (decided.cut || events.cut) onCut?.('events')
     const found = [...steps.found, ...decided.found, ...events.found]
     const named = found
+      .filter((stored) => this.#subjects.isTrusted(stored))
       .map((stored) => Number(stored.headers.get(HEADER.request)))
       .find((sequence) => Number.isSafeInteger(sequence) && sequence > 0)
     const request = named === undefined ? undefined : await this.message(named)
-    if (request && this.#subjects.parse(request.subject).kind === 'request') found.push(request)
+    if (request && this.#subjects.parseTrusted(request).kind === 'request') found.push(request)
     return found.sort((a, b) => a.sequence - b.sequence)
   }
 

@@ -14,7 +14,7 @@ export interface JournalPublisher {
   send(message: Outgoing, settle: (outcome: Outcome) => void): void
 }
 
-type Plans<T> = (steps: Step[], tries: number) => Plan<T>
+type Plans<T> = (steps: Step[], tries: number, refused_by?: number) => Plan<T>
 
 const DEADLINE_MS = 15_000
 
@@ -87,7 +87,9 @@ export class StreamJournal implements Journal {
       if (outcome.kind !== 'lost' || tries > 1) await backoff.wait(options.signal)
       const read = await this.#readUntil(key, options, { ...until, backoff })
       if (!read || isOver(until)) return { ok: false as const, outcome }
-      const next = read.cut ? options.too_long?.(read.steps, tries) : plan(read.steps, tries)
+      const next = read.cut
+        ? options.too_long?.(read.steps, tries)
+        : plan(read.steps, tries, outcome.kind === 'lost' ? outcome.last : undefined)
       if (!next) return { ok: false as const, outcome: { kind: 'unknown' as const, description: 'the journal is too long to be read' } }
       if ('done' in next) return { ok: true as const, value: next.done }
       outcome = await this.#publisher.publish(next.publish)

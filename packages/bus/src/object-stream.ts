@@ -5,6 +5,7 @@ import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Publisher } from './publish.js'
 import { StreamReader } from './reader.js'
+import { serverHeader } from './trust/bounced.js'
 import { within } from './within.js'
 
 export interface ObjectContext {
@@ -72,7 +73,7 @@ export class ObjectStream {
 
   async meta(name: string): Promise<ObjectMeta | undefined> {
     const stored = await this.#context.api.direct(this.name, this.metaSubject(name))
-    return stored && (jsonOf(stored.data) as ObjectMeta | undefined)
+    return stored && serverHeader(stored.headers) === undefined ? (jsonOf(stored.data) as ObjectMeta | undefined) : undefined
   }
 
   /** Throws where it is not stored, or nobody knows. */
@@ -98,7 +99,12 @@ export class ObjectStream {
 
   /** What stands in the bucket, and what says that it is deleted. Up to a mark, or to where some replica has nothing more. */
   async metas(onMeta: (meta: ObjectMeta, sequence: number) => void, mark?: Mark): Promise<void> {
-    await this.#read('M', mark, ({ sequence, data }) => {
+    await this.#read('M', mark, ({ sequence, headers, data }) => {
+      if (serverHeader(headers) !== undefined) {
+        // It may stand over the name of an object that is in use: nothing is taken for unnamed.
+        if (mark) throw new ObjectError(`the name at ${sequence} of ${this.name} was written by the server, not by its writer`)
+        return
+      }
       const meta = jsonOf(data) as ObjectMeta | undefined
       if (meta && typeof meta.name === 'string') onMeta(meta, sequence)
     })

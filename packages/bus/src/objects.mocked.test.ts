@@ -1,5 +1,6 @@
 import { beforeEach, expect, it, vi } from 'vitest'
 import type { Outgoing, Stored } from './bus-messages.js'
+import { readHeaders } from './headers.js'
 import type { ObjectContext } from './object-stream.js'
 import { BucketObjects } from './objects.js'
 
@@ -75,7 +76,7 @@ class Server {
     if (guard && (this.stored.findLast((one) => one.subject === guard.subject)?.sequence ?? 0) !== guard.sequence) return { kind: 'lost' }
     if (subject.includes('.M.')) this.stored = this.stored.filter((one) => one.subject !== subject)
     this.last += 1
-    this.stored.push({ subject, sequence: this.last, time: this.last, data, headers: {} as Stored['headers'] })
+    this.stored.push({ subject, sequence: this.last, time: this.last, data, headers: readHeaders('NATS/1.0\r\n\r\n') })
     return { kind: 'stored', sequence: this.last }
   }
 

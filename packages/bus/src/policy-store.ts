@@ -206,7 +206,7 @@ export class PolicyStore {
   }
 
   #read(stored: Stored): PolicyVersion | undefined {
-    const parsed = this.#bus.subjects.parse(stored.subject)
+    const parsed = this.#bus.subjects.parseTrusted(stored)
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     const body = policyBody.safeParse(decoded.ok ? decoded.value : undefined)
     if (parsed.kind !== 'policy' || parsed.person === SYSTEM || !body.success || policyDigest(body.data.document) !== body.data.digest)

@@ -8,6 +8,7 @@ import { headersOf } from './headers.js'
 import type { Link } from './link.js'
 import type { Replies } from './replies.js'
 import type { Subjects } from './subjects.js'
+import { distrust } from './trust/bounced.js'
 
 export interface HearOptions extends HearAlso {
   subject: string
@@ -107,7 +108,9 @@ export function believe(message: Arrived, subjects: Subjects): Belief {
   const time = Date.parse(headers.last('Nats-Time-Stamp') ?? '')
   const ours = headers.last('Nats-Stream') === subjects.stream && headers.last('Nats-Subject') === subject
   if (!ours || !Number.isSafeInteger(sequence) || sequence <= 0 || Number.isNaN(time)) return { kind: 'suspect', key }
-  const stored: Stored = { subject, sequence, time, headers, data: message.data }
+  const stored: Stored = { subject, sequence, time, headers: headers.asStored(), data: message.data }
+  // The stream stored what the server published on somebody's behalf.
+  if (distrust('step', stored) !== undefined) return { kind: 'suspect', key }
   return { kind: 'heard', heard: { key, by, stored } }
 }
 

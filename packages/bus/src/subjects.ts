@@ -3,6 +3,7 @@ import { STEP_KINDS, SYSTEM } from '@passover/schemas'
 import type { Guard, Stored } from './bus-messages.js'
 import { factOf, guardOf, type ParsedSubject } from './facts.js'
 import { ID, ID_HEAD, ITEM, NAME, parseSubject, UNKNOWN } from './parse-subject.js'
+import { distrust, type Published } from './trust/bounced.js'
 
 const PREFIX = /^[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,3}$/
 const CONSUMER = /^[A-Za-z0-9_-]{1,200}$/
@@ -214,6 +215,17 @@ export class Subjects {
   /** What a headers-only reader knows of a stored message. Hostile headers are left out, never thrown at. */
   toFact(stored: Stored): Fact {
     return factOf(this.parse(stored.subject), stored, this.prefix)
+  }
+
+  /** What a stored message is; `unknown` also where it is not believed (see `trust/bounced.ts`). */
+  parseTrusted(stored: Published & { subject: string }): ParsedSubject {
+    const parsed = this.parse(stored.subject)
+    return distrust(parsed.kind, stored) === undefined ? parsed : UNKNOWN
+  }
+
+  /** Whether a client published a stored message, whatever its subject says. */
+  isTrusted(stored: Published & { subject: string }): boolean {
+    return distrust(this.parse(stored.subject).kind, stored) === undefined
   }
 
   /** Its guard alone, for who needs no more of a step. */

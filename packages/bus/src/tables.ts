@@ -7,6 +7,7 @@ import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Publisher } from './publish.js'
 import { StreamReader } from './reader.js'
+import { serverHeader } from './trust/bounced.js'
 
 const OPERATION = 'KV-Operation'
 const KEY = /^[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*$/
@@ -120,12 +121,12 @@ export class KvTable<T> implements Table<T> {
 
   async bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number } | undefined> {
     const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
-    return stored && { data: isDeleted(stored) ? undefined : stored.data, revision: stored.sequence }
+    return stored && { data: isDeleted(stored) || this.#isBounced(stored) ? undefined : stored.data, revision: stored.sequence }
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal): Promise<void> {
     const hand = (stored: Stored) =>
-      isDeleted(stored)
+      isDeleted(stored) || this.#isBounced(stored)
         ? undefined
         : onEntry({ key: stored.subject.slice(this.#base.length), data: stored.data, revision: stored.sequence })
     await using reader = await this.#reader('>', 1, hand)
@@ -192,8 +193,17 @@ export class KvTable<T> implements Table<T> {
     throw new TableError(`${this.#context.bucket}: ${key} was not written: ${why}`, outcome)
   }
 
+  /** Whether the server wrote the value on somebody's behalf: it is reported and left out. */
+  #isBounced(stored: Stored): boolean {
+    const header = serverHeader(stored.headers)
+    if (header === undefined) return false
+    const why = `the server wrote it, not its writer: it has the header ${header}`
+    this.#context.link.report(new BusReadError(`${stored.subject} (${stored.sequence}) is left out: ${why}`, 'refused_by_server'))
+    return true
+  }
+
   #value(stored: Stored): T | undefined {
-    if (isDeleted(stored)) return undefined
+    if (isDeleted(stored) || this.#isBounced(stored)) return undefined
     const decoded = decode(stored.data)
     const parsed = decoded.ok ? this.#schema.safeParse(decoded.value) : undefined
     if (parsed?.success) return parsed.data

@@ -83,12 +83,18 @@ describe('a heard return', () => {
   ]
 
   it("is believed by the server's own headers", () => {
-    const forged = ['Nats-Sequence: 99', 'Nats-Subject: return.x.y.z.w', ...server]
-    const belief = heard(s.returned(key, 'audit'), forged)
+    const belief = heard(s.returned(key, 'audit'), ['Passover-Status: completed', ...server])
     expect(belief).toMatchObject({
       kind: 'heard',
       heard: { key, by: 'audit', stored: { sequence: 5, time: Date.parse('2026-11-28T11:07:51.347Z') } },
     })
+  })
+
+  it('is suspect where the stream stored what the server published', () => {
+    for (const stored of [['Nats-Stream: OBJ_parts_mallory', 'Nats-Subject: $O.parts_mallory.C.x.0'], ['Nats-Last-Consumer: 4'], []]) {
+      const lines = stored.length > 0 ? ['Passover-Status: completed', ...stored] : []
+      expect(heard(s.returned(key, 'audit'), [...lines, ...server]), lines.join()).toEqual({ kind: 'suspect', key })
+    }
   })
 
   it('is suspect when they name another stream, another return or none', () => {

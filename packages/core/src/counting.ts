@@ -81,7 +81,8 @@ export class Counting {
 
   /** The fold has read this step: from now on it counts there, or it has ended. */
   read(step: Step): void {
-    if (this.#tickets.size === 0 || step.kind === 'fence' || (step.kind === 'return' && step.by !== SYSTEM)) return
+    if (this.#tickets.size === 0 || step.untrusted !== undefined || step.kind === 'fence' || (step.kind === 'return' && step.by !== SYSTEM))
+      return
     this.#drop(keyText(step.key))
   }
 

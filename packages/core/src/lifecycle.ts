@@ -64,6 +64,7 @@ export function firstStepIsLate(step: Pick<Step, 'key' | 'time' | 'requested_at'
 }
 
 function impossible(journal: JournalState, step: Step, rules: JournalRules): string | undefined {
+  if (step.untrusted !== undefined) return step.untrusted
   if (journal.state === 'done') return step.kind === 'return' ? 'a second return' : `a ${step.kind} after the return`
   if (journal.state === 'none' && !isExpiry(step) && firstStepIsLate(step, rules)) return 'a first step after its id expired'
   return IMPOSSIBLE[step.kind](journal, step)

@@ -52,6 +52,8 @@ export interface Verdict {
 /** A copy of a step with only what the timekeeper needs: nonce, digest and guard would be most of its memory. */
 export function slimStep(step: Step): Step {
   const { type, kind, key, by, sequence, time, attempt, request, requested_at, timeout_ms, expires_ms, parent, proof, code, reply } = step
+  const { untrusted } = step
+  if (untrusted !== undefined) return { type, kind, key, by, sequence, time, attempt, untrusted }
   return { type, kind, key, by, sequence, time, attempt, request, requested_at, timeout_ms, expires_ms, parent, proof, code, reply }
 }
 

@@ -2,6 +2,7 @@ import { encode } from '@passover/bus'
 import { packSequences, within } from '@passover/core'
 import { type AcknowledgedBody, MAX_ACKNOWLEDGED, WIRE_VERSION } from '@passover/schemas'
 import type { Deps } from './deps.js'
+import { eventHeaders } from './run-trace.js'
 
 const EVERY_MS = 1_000
 /** How long a process that ends waits for its last acknowledgment to be stored. */
@@ -85,7 +86,7 @@ export class Acknowledging implements AsyncDisposable {
     this.#saying = now
     const body: AcknowledgedBody = { v: WIRE_VERSION, returns: packSequences(now) }
     const { bus } = this.#deps
-    const message = { subject: bus.subjects.acknowledged(this.#name), data: encode(body) }
+    const message = { subject: bus.subjects.acknowledged(this.#name), headers: eventHeaders(undefined), data: encode(body) }
     const outcome = await bus.publish(message).catch(() => undefined)
     this.#saying = []
     if (outcome?.kind === 'stored' || (outcome?.kind === 'refused' && outcome.reason === 'permission')) {

@@ -65,12 +65,12 @@ export class Terms {
   /** The same, whether it is needed or not. E040: they cannot be read now. */
   async control(key: PassKey): Promise<Judging> {
     const { bus } = this.#deps
-    const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work')
+    const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work' && step.untrusted === undefined)
     const stored = work && (await bus.journal.last(bus.subjects.step('work', key, work.by)))
     const decoded = stored && decode(stored.data, stored.headers.get(HEADER.contentType))
     const frame = decoded?.ok ? (decoded.value as Partial<WorkEnvelope> | null)?.control : undefined
     const step = stored && bus.subjects.toFact(stored)
-    const opened = frame?.policy && step?.type === 'step' ? openControl(frame, step) : undefined
+    const opened = frame?.policy && step?.type === 'step' && step.untrusted === undefined ? openControl(frame, step) : undefined
     if (opened) return opened
     const asked = await ask(bus, key)
     const control = asked.kind === 'pass' ? (asked.pass.control as Judging | undefined) : undefined

@@ -4,9 +4,10 @@ import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, W
 import { type Deps, pause } from './deps.js'
 import { overlarge } from './overlarge.js'
 import { endOf, type Run } from './run.js'
-import { inReturnSpan, passTrace, traceHeaders } from './run-trace.js'
+import { eventHeaders, inReturnSpan, passTrace } from './run-trace.js'
+import { sinceBegun } from './since-begun.js'
 import { stowAll } from './stow.js'
-import { type ViewRules, viewJournal } from './view.js'
+import type { ViewRules } from './view.js'
 
 /** What became of a return. `lost`: a newer attempt began. `gave_up`: the server did not say for 15 s. */
 export type GivenBack = 'returned' | 'ended' | 'lost' | 'gave_up'
@@ -25,6 +26,8 @@ const PATIENCE_MS = 15_000
 const FULL_WAIT_MS = 500
 /** Most bytes of a late output that are kept whole; of a larger one, text and artifacts are left out. */
 const LATE_BYTES = 262_144
+/** Tries by what was read alone: a replica that lags shows the step that refused them soon. */
+const TRIES_BY_READ = 4
 /** An error that does not fit a message is cut to this. */
 const RAW_TEXT = 65_536
 const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
@@ -66,9 +69,13 @@ async function giveSlowly(
   for (;;) {
     const advanced = await deps.bus.journal.advance<GivenBack>(
       run.key,
-      (steps, tries) => {
-        const settled = tries === 0 ? undefined : judge(giver, run, steps)
-        return settled ? { done: settled } : { publish: message, stored: () => 'returned' as const }
+      (steps, tries, refused_by = 0) => {
+        const judged = tries === 0 ? run.guard : judge(giver, run, steps)
+        if (typeof judged === 'string') return { done: judged }
+        // A subject that no exact get asks for may have a newer step: the server says which, where it knows.
+        const sequence = tries < TRIES_BY_READ ? judged : Math.max(judged, refused_by)
+        const guard = { subject: giver.deps.bus.subjects.journal(run.key), sequence }
+        return { publish: { ...message, guard }, stored: () => 'returned' as const }
       },
       { read: 'glimpse', known: [], deadline_ms: PATIENCE_MS },
     )
@@ -97,16 +104,20 @@ async function unlessFull(made: Outgoing | Promise<Outgoing>): Promise<Outgoing 
   }
 }
 
-/** What the journal says about a return that was not plainly stored; undefined: nothing new, publish it again. */
-function judge(giver: Giver, run: Run, steps: Step[]): GivenBack | undefined {
-  const view = viewJournal(steps, giver.rules)
-  if (view.ending.kind === 'return') {
-    const { step } = view.ending
-    if (step.by === giver.agent && step.nonce === run.nonce) return 'returned'
-    run.ended ??= endOf(step)
-    return 'ended'
+/** What the journal says about a return that was not plainly stored; a sequence: publish it again, after that step. */
+function judge(giver: Giver, run: Run, steps: Step[]): GivenBack | number {
+  const since = sinceBegun(run, steps, giver.rules)
+  switch (since.kind) {
+    case 'returned':
+      return 'returned'
+    case 'newer_attempt':
+      return 'lost'
+    case 'ended':
+      run.ended ??= endOf(since.step)
+      return 'ended'
+    case 'unchanged':
+      return since.last
   }
-  return view.last > run.guard ? 'lost' : undefined
 }
 
 function returnStep(giver: Giver, run: Run, answer: Answer): Outgoing | Promise<Outgoing> {
@@ -161,7 +172,7 @@ export async function publishLate(giver: Giver, run: Run, output: WorkOutput): P
   const { bus } = giver.deps
   const event = (body: unknown): Outgoing => ({
     subject: bus.subjects.event(run.key, 'late', giver.agent),
-    ...traceHeaders(run),
+    headers: eventHeaders(passTrace(run)),
     data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),
   })
   const whole = event(output)

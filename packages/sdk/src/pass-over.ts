@@ -1,6 +1,6 @@
 import { encode } from '@passover/bus'
 import { cut, PassOverError } from '@passover/core'
-import { HEADER, makeId, type PassKey, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
+import { makeId, type PassKey, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import type { Awaited, Settled } from './awaited.js'
 import { type Draft, draft, markerOf } from './draft.js'
 import { makeHandle, type PassHandle } from './handle.js'
@@ -8,6 +8,7 @@ import type { PassOverOptions } from './options.js'
 import type { Origin } from './origin.js'
 import { publishPlain } from './publish-request.js'
 import { endRequest, traceRequest } from './request-trace.js'
+import { eventHeaders } from './run-trace.js'
 import type { Scope } from './scope.js'
 import { sendDraft } from './send-draft.js'
 import { statusOf } from './status.js'
@@ -117,9 +118,8 @@ async function prepare(
 async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
   const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: cut(reason, 4_096) }) }
-  const traceparent = origin.traces.of(key.id)
-  const headers = traceparent === undefined ? {} : { headers: { [HEADER.traceparent]: traceparent } }
-  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), ...headers, data: encode(body) }, key)
+  const headers = eventHeaders(origin.traces.of(key.id))
+  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), headers, data: encode(body) }, key)
 }
 
 /** Cancels when the signal is aborted; gives what ends the watch. */

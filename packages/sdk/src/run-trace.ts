@@ -1,3 +1,4 @@
+import { CONTENT_TYPE } from '@passover/bus'
 import type { Tracing } from '@passover/core'
 import { HEADER, soundTraceparent } from '@passover/schemas'
 import type { Deps } from './deps.js'
@@ -14,10 +15,9 @@ export function runTrace(run: Run): string | undefined {
   return run.span?.traceparent ?? passTrace(run)
 }
 
-/** For an event about a run; nothing where it is not traced. */
-export function traceHeaders(run: Run): { headers?: Record<string, string> } {
-  const traceparent = passTrace(run)
-  return traceparent === undefined ? {} : { headers: { [HEADER.traceparent]: traceparent } }
+/** Headers of an event. Without any it would look like an answer of the server, which no reader believes. */
+export function eventHeaders(traceparent: string | undefined): Partial<Record<string, string>> {
+  return { [HEADER.contentType]: CONTENT_TYPE.msgpack, [HEADER.traceparent]: traceparent }
 }
 
 /** Two spans: how long the work lay (by the server's times), and the attempt, its return included. */

@@ -3,7 +3,7 @@ import { within } from '@passover/core'
 import { WIRE_VERSION } from '@passover/schemas'
 import type { Giver } from './give-back.js'
 import type { Run } from './run.js'
-import { traceHeaders } from './run-trace.js'
+import { eventHeaders, passTrace } from './run-trace.js'
 
 /** Shorter runs that report nothing tell nothing: their start rides in the return. */
 const STARTED_AFTER_MS = 1_000
@@ -49,7 +49,8 @@ function tellStarted(giver: Giver, run: Run): void {
 function tell(giver: Giver, run: Run, kind: 'started' | 'progress', body: Record<string, unknown>): void {
   const { bus } = giver.deps
   const data = encode({ v: WIRE_VERSION, ...body })
-  const stored = bus.publish({ subject: bus.subjects.event(run.key, kind, giver.agent), ...traceHeaders(run), data }).catch(() => undefined)
+  const subject = bus.subjects.event(run.key, kind, giver.agent)
+  const stored = bus.publish({ subject, headers: eventHeaders(passTrace(run)), data }).catch(() => undefined)
   const telling = Promise.all([run.telling, stored]).then(() => {
     if (run.telling === telling) run.telling = undefined
   })

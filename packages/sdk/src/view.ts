@@ -41,8 +41,8 @@ export function journalFilter(key: PassKey): string {
 
 /** Judges the steps that exact gets found, in any order. Pure (rules 1, 5 and 6 of DESIGN §2). */
 export function viewJournal(steps: readonly Step[], rules: ViewRules): View {
-  const held = steps.find((step) => step.kind === 'held' && step.by === SYSTEM && !isLateFirst(step, rules))
-  const work = steps.find((step) => step.kind === 'work' && !isLateFirst(step, rules))
+  const held = steps.find((step) => step.kind === 'held' && step.by === SYSTEM && !step.untrusted && !isLateFirst(step, rules))
+  const work = steps.find((step) => step.kind === 'work' && !step.untrusted && !isLateFirst(step, rules))
   const fences = steps.filter((step) => step.kind === 'fence' && work !== undefined && step.sequence > work.sequence)
   const fence = fences.find((step) => work !== undefined && believedFence(step, work, rules))
   const seen: Seen = {

@@ -1,4 +1,5 @@
-import { type Delivery, Subjects, type Verdict } from '@passover/bus'
+import { type Delivery, encodeHeaders, readHeaders, Subjects, type Verdict } from '@passover/bus'
+import { HEADER } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { Deps } from './deps.js'
 import type { Returns } from './returns.js'
@@ -30,8 +31,10 @@ async function telling(listener: WaitingListener, acknowledged: () => number[] =
     acknowledged: async (sequence: number) => void acked.push(sequence),
   }
   await WaitingReturns.start({ deps: { bus, clock } as unknown as Deps, returns: returns as unknown as Returns }, listener)
+  const headers = readHeaders(encodeHeaders({ [HEADER.status]: 'completed' }))
+  const data = new Uint8Array()
   const subject = subjects.return({ originator: 'alice', subagent: 'audit', id: 'some-given-id' }, 'audit')
-  return { acked, hand: (sequence: number) => take({ subject, sequence, time: 0 } as Delivery) }
+  return { acked, hand: (sequence: number) => take({ subject, sequence, time: 0, headers, data } as Delivery) }
 }
 
 /** Long times never pass here. */

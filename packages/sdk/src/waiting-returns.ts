@@ -1,4 +1,4 @@
-import type { Bus, Consumption, Delivery, Verdict } from '@passover/bus'
+import type { Bus, Consumption, Delivery, Stored, Verdict } from '@passover/bus'
 import { PassOverError, within } from '@passover/core'
 import { type PassKey, registerAnswer } from '@passover/schemas'
 import { AskedAcknowledged } from './asked-acknowledged.js'
@@ -66,7 +66,7 @@ export class WaitingReturns implements AsyncDisposable {
   }
 
   async #take(delivery: Delivery): Promise<Verdict> {
-    const key = keyOf(this.#deps.bus, delivery.subject)
+    const key = keyOf(this.#deps.bus, delivery)
     if (!key) return { ok: true }
     const left = delivery.time + LEFT_MS - this.#deps.clock.now()
     if (this.#over.has(delivery.sequence)) return { ok: true }
@@ -169,8 +169,8 @@ export async function askForDelivery(deps: Deps): Promise<void> {
   })
 }
 
-function keyOf(bus: Bus, subject: string): PassKey | undefined {
-  const parsed = bus.subjects.parse(subject)
+function keyOf(bus: Bus, stored: Stored): PassKey | undefined {
+  const parsed = bus.subjects.parseTrusted(stored)
   return parsed.kind === 'step' && parsed.step === 'return' ? parsed.key : undefined
 }
 

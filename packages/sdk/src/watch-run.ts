@@ -3,8 +3,8 @@ import { PassOverError, passError } from '@passover/core'
 import { answerRun } from './answer.js'
 import type { Leases } from './lease.js'
 import { endOf, type Run, stopRun } from './run.js'
+import { sinceBegun } from './since-begun.js'
 import { tellProgress } from './tell.js'
-import { viewJournal } from './view.js'
 import { endingError, endingReason } from './work-message.js'
 import type { WorkerContext } from './worker-context.js'
 
@@ -18,13 +18,13 @@ export function watchRun(context: WorkerContext, run: Run, now: number): void {
 /** The lease was not renewed in time: another attempt may have begun. */
 export async function lookWhetherLost(context: WorkerContext, run: Run, leases: Leases): Promise<void> {
   const steps = await context.deps.bus.journal.glimpse(run.key).catch(() => [])
-  const view = viewJournal(steps, context.rules)
   // Nothing was read: it is looked at again, and not renewed until then.
-  if (view.last === 0) return
-  if (view.ending.kind === 'return') {
-    run.ended ??= endOf(view.ending.step)
+  if (steps.length === 0) return
+  const since = sinceBegun(run, steps, context.rules)
+  if (since.kind === 'ended') {
+    run.ended ??= endOf(since.step)
     stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
-  } else if (view.last > run.guard) {
+  } else if (since.kind === 'newer_attempt') {
     // However long its handler goes on: the lease is the newer attempt's.
     leases.release(run.delivery)
     stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))

@@ -188,7 +188,7 @@ export class WorkerLoop implements Worker {
   }
 
   #keyOf(delivery: Delivery): PassKey | undefined {
-    const parsed = this.#context.deps.bus.subjects.parse(delivery.subject)
+    const parsed = this.#context.deps.bus.subjects.parseTrusted(delivery)
     return parsed.kind === 'step' && parsed.step === 'work' && parsed.key.subagent === this.subagent ? parsed.key : undefined
   }
 

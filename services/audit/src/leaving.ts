@@ -58,6 +58,9 @@ export function sortContents(reading: Reading): { contents: Contents; add: (stor
   return { contents, add: (stored) => sort(stored, { contents, requests, reading }) }
 }
 
+/** Kinds of messages that belong to no pass and tell nothing that is kept; an advisory only where it is not believed. */
+const LOOSE: ReadonlySet<string> = new Set(['unknown', 'acknowledged', 'advisory'])
+
 function sort(stored: Stored, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {
   const { contents, requests, reading } = into
   const { bus, since } = reading
@@ -68,7 +71,7 @@ function sort(stored: Stored, into: { contents: Contents; requests: Map<number, 
   }
   const key = keyOf(bus, stored, fact)
   if (!key) {
-    if (fact.type === 'acknowledged' || bus.subjects.parse(stored.subject).kind === 'unknown') contents.loose.push(stored.sequence)
+    if (fact.type === 'acknowledged' || LOOSE.has(bus.subjects.parse(stored.subject).kind)) contents.loose.push(stored.sequence)
     return
   }
   if (fact.type === 'request') requests.set(fact.sequence, key)
@@ -100,7 +103,7 @@ function move(sequence: number, { from, to, contents }: { from: PassKey; to: Lea
 }
 
 function keyOf(bus: Bus, stored: Stored, fact: Fact): PassKey | undefined {
-  if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision') return fact.key
+  if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision' || fact.type === 'untrusted') return fact.key
   if (fact.type !== 'request') return undefined
   const { originator, subagent, sequence } = fact
   // One without any id can only be answered under the name that it is refused by.

@@ -64,7 +64,7 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
 
 /** Of a pass that was refused only its request says whose session it was, and what was wanted: a record without these would be another one. */
 function refusedRequest(messages: readonly Message[]): number | undefined {
-  const first = messages.find(({ fact }) => fact.type === 'step')?.fact as Step | undefined
+  const first = firstStep(messages)
   return first?.kind === 'return' && isFirst(first) ? requestNamed(first)?.sequence : undefined
 }
 
@@ -75,6 +75,11 @@ export function requestIn(bus: Bus, stored: Stored): number | undefined {
 }
 
 type Message = Loaded['messages'][number]
+
+function firstStep(messages: readonly Message[]): Step | undefined {
+  for (const { fact } of messages) if (fact.type === 'step' && fact.untrusted === undefined) return fact
+  return undefined
+}
 
 /**
  * Everything stored of a pass. Where its parties made that endless, what is not read one by one is streamed without bodies, up to
@@ -135,7 +140,7 @@ function isAskedBy(key: PassKey, { originator, subagent }: RequestFact): boolean
  * answers a malformed request), or none at all but a request.
  */
 function isWhole(messages: readonly Message[]): boolean {
-  const first = messages.find(({ fact }) => fact.type === 'step')?.fact as Step | undefined
+  const first = firstStep(messages)
   if (!first) return messages.some(({ fact }) => fact.type === 'request')
   return isFirst(first) && (!isExpired(first) || sequenceOfBad(first.key.id) !== undefined)
 }

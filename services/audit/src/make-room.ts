@@ -1,7 +1,7 @@
 import { type Manifest, segmentOf, segmentRange } from '@passover/archive'
-import { type Bus, encode } from '@passover/bus'
+import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { packSequences } from '@passover/core'
-import { SYSTEM } from '@passover/schemas'
+import { HEADER, SYSTEM } from '@passover/schemas'
 
 const AT_ONCE = 128
 
@@ -20,7 +20,8 @@ export async function makeRoom({ bus, manifest }: RoomDeps, next: number): Promi
   const { first, last } = await bus.bounds()
   // Read late, or nothing is there.
   if (last < first || segmentOf(last) !== next) return 0
-  const message = { subject: bus.subjects.acknowledged(SYSTEM), data: encode({ v: 1, returns: packSequences([]) }) }
+  const headers = { [HEADER.contentType]: CONTENT_TYPE.msgpack }
+  const message = { subject: bus.subjects.acknowledged(SYSTEM), headers, data: encode({ v: 1, returns: packSequences([]) }) }
   let stored = 0
   for (let missing = segmentRange(next).last - last; missing > 0; missing -= AT_ONCE) {
     const outcomes = await Promise.all(Array.from({ length: Math.min(AT_ONCE, missing) }, () => bus.publish(message)))

@@ -1,7 +1,16 @@
 import { isFirst } from '@passover/archive'
 import { type Stored, sequenceOfBad } from '@passover/bus'
 import { answersRequest, firstStepIsLate, PassingMap } from '@passover/core'
-import { type DecisionFact, type EventFact, type Fact, keyText, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
+import {
+  type DecisionFact,
+  type EventFact,
+  type Fact,
+  keyText,
+  type RequestFact,
+  type Step,
+  SYSTEM,
+  type UntrustedFact,
+} from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Acknowledged } from './acknowledged.js'
 import { Keeper, type KeeperDeps, type Tracked } from './keeper.js'
@@ -73,6 +82,7 @@ export class Projector {
       if (fact.type === 'request') this.onRequest(stored, fact)
       else if (isRecorded(fact)) this.onRecorded(stored, fact)
       else if (fact.type === 'acknowledged') this.deps.acknowledged.take(stored, fact)
+      else if (fact.type === 'untrusted') this.onUntrusted(fact)
     } catch (error) {
       // One message must not keep the reader from all that follow.
       this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
@@ -142,6 +152,15 @@ export class Projector {
     const text = fact.id === undefined ? undefined : keyText({ originator: fact.originator, subagent: fact.subagent, id: fact.id })
     const known = text !== undefined && (this.find(text) ?? this.deps.rows.get(text))
     if (!known) this.notes.add(stored, fact)
+    if (fact.untrusted === undefined) return
+    const { originator, subagent } = fact
+    const { id } = this.deps.violations.nameless(fact.sequence)
+    this.deps.violations.report({ originator, subagent, id }, fact.sequence, `${stored.subject}: ${fact.untrusted}`)
+  }
+
+  /** One that belongs to no pass is recorded under a key of its own. */
+  private onUntrusted({ subject, key, sequence, untrusted }: UntrustedFact): void {
+    this.deps.violations.report(key ?? this.deps.violations.nameless(sequence), sequence, `${subject}: ${untrusted}`)
   }
 
   private onRecorded(stored: Stored, fact: Step | DecisionFact | EventFact): void {

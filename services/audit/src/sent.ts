@@ -43,7 +43,7 @@ export async function acknowledgmentOf(bus: Bus, key: PassKey, returned: number)
     const stored = await bus.journal.first(filter, from)
     if (!stored) return undefined
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
-    if (decoded.ok && sequencesIn(decoded.value, stored.sequence).includes(returned)) {
+    if (decoded.ok && bus.subjects.isTrusted(stored) && sequencesIn(decoded.value, stored.sequence).includes(returned)) {
       return { sequence: stored.sequence, time: stored.time, kind: 'acknowledged', by: key.originator }
     }
     from = stored.sequence + 1

@@ -65,6 +65,11 @@ export class Violations {
     }
   }
 
+  /** The key under which the violation of a message that belongs to no pass is recorded. */
+  nameless(sequence: number): PassKey {
+    return { originator: SYSTEM, subagent: SYSTEM, id: this.bus.subjects.badId(sequence) }
+  }
+
   stop(): void {
     this.stopped = true
     this.release()
@@ -114,11 +119,13 @@ export class Violations {
 
   /** By the newest violation of the pass, or, where that speaks of another message, by all of them. */
   private async isRecorded(key: PassKey, sequence: number, last: Stored): Promise<boolean> {
-    const newest = violatedBy(last)
+    const newest = this.bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
     if (newest === sequence) return true
-    if (newest === undefined || newest < sequence) return false
+    if (newest !== undefined && newest < sequence) return false
     const history = await this.bus.journal.history(key, sequence)
-    return history.some((stored) => stored.subject === last.subject && violatedBy(stored) === sequence)
+    return history.some(
+      (stored) => stored.subject === last.subject && this.bus.subjects.isTrusted(stored) && violatedBy(stored) === sequence,
+    )
   }
 
   private async pause(ms: number): Promise<void> {

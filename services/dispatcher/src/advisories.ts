@@ -22,7 +22,7 @@ export async function handleAdvisory(keeper: Keeper, fact: AdvisoryFact): Promis
   const advisory = readAdvisory(await bus.journal.message(fact.sequence))
   const dead = advisory && (await bus.journal.message(advisory.stream_seq))
   if (!advisory || !dead) return true
-  const parsed = bus.subjects.parse(dead.subject)
+  const parsed = bus.subjects.parseTrusted(dead)
   if (parsed.kind === 'step' && parsed.step === 'work' && isWorkConsumer(keeper, fact.consumer, parsed.key)) {
     return workDied(keeper, parsed.key, { dead, deliveries: advisory.deliveries, advised: fact.sequence })
   }

@@ -1,4 +1,4 @@
-import { type Bus, decode, encode, type Journal, type Outgoing, type Stored, Subjects } from '@passover/bus'
+import { type Bus, decode, encode, encodeHeaders, type Journal, type Outgoing, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { type AdmitInput, admit } from '@passover/core'
 import { HEADER, type PassKey, passOverPreferences } from '@passover/schemas'
 import { pino } from 'pino'
@@ -15,8 +15,7 @@ const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-0000000
 const subjects = new Subjects()
 
 function storedAs({ subject, headers = {}, data = new Uint8Array(0) }: Outgoing, sequence: number): Stored {
-  const get = (name: string) => headers[name]
-  return { subject, sequence, time: START, data, headers: { get, last: get, pairs: () => [], text: () => '' } }
+  return { subject, sequence, time: START, data, headers: readHeaders(encodeHeaders({ [HEADER.nonce]: 'n', ...headers })) }
 }
 
 /** A held pass and a decision about it, in a world whose clock the test moves. */

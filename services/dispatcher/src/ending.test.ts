@@ -1,6 +1,17 @@
-import { type Bus, decode, encode, type Journal, type Outgoing, type Plan, type Stored, Subjects } from '@passover/bus'
+import {
+  type Bus,
+  decode,
+  encode,
+  encodeHeaders,
+  type Journal,
+  type Outgoing,
+  type Plan,
+  readHeaders,
+  type Stored,
+  Subjects,
+} from '@passover/bus'
 import { type Clock, foldJournal, OpenPasses } from '@passover/core'
-import type { AdvisoryFact, PassKey, Step } from '@passover/schemas'
+import { type AdvisoryFact, HEADER, type PassKey, type Step } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { handleAdvisory } from './advisories.js'
@@ -171,7 +182,7 @@ describe('endPass', () => {
 
 describe('handleAdvisory', () => {
   const FACT: AdvisoryFact = { type: 'advisory', consumer: 'work_audit_medium', sequence: 50, time: START + 50 }
-  const headers = { get: () => undefined, last: () => undefined, pairs: () => [], text: () => '' }
+  const headers = readHeaders(encodeHeaders({ [HEADER.nonce]: 'n' }))
 
   async function advise(steps: Step[], change: { fact?: Partial<AdvisoryFact>; reads?: Step[][]; dead?: Partial<Stored> } = {}) {
     const published: Outgoing[] = []

@@ -49,7 +49,7 @@ function returnOf(keeper: Keeper, due: DueEnd, answered: Answered | undefined): 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
   const { journal } = foldJournal(steps, rules)
   if (journal.state === 'done' && journal.return.by === SYSTEM) return true
-  return steps.some((step) => step.kind === 'return' && step.by === SYSTEM && !firstStepIsLate(step, rules))
+  return steps.some((step) => step.kind === 'return' && step.by === SYSTEM && step.untrusted === undefined && !firstStepIsLate(step, rules))
 }
 
 /**

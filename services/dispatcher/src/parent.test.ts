@@ -1,11 +1,11 @@
-import { type Bus, encode, JournalTooLong, type Stored, Subjects } from '@passover/bus'
-import type { PassKey, Step } from '@passover/schemas'
+import { type Bus, encode, encodeHeaders, JournalTooLong, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { HEADER, type PassKey, type Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { Parents } from './parent.js'
 
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-00000001' }
 const START = 1_700_000_000_000
-const headers = { get: () => undefined, last: () => undefined, pairs: () => [], text: () => '' }
+const headers = readHeaders(encodeHeaders({ [HEADER.nonce]: 'n' }))
 
 function stored(subject: string, sequence: number, body: unknown): Stored {
   return { subject, sequence, time: START, headers, data: encode(body, 'msgpack') }

@@ -69,7 +69,7 @@ export class Parents {
   }
 
   #stepOf(stored: Stored, text: string): { kind: 'work' | 'fence' } | undefined {
-    const parsed = this.#bus.subjects.parse(stored.subject)
+    const parsed = this.#bus.subjects.parseTrusted(stored)
     if (parsed.kind !== 'step' || keyText(parsed.key) !== text) return undefined
     return parsed.step === 'work' || parsed.step === 'fence' ? { kind: parsed.step } : undefined
   }
@@ -84,7 +84,7 @@ export class Parents {
     const body = decode(stored.data, 'msgpack')
     const frame = body.ok ? (body.value as Partial<WorkEnvelope> | null)?.control : undefined
     const step = this.#bus.subjects.toFact(stored)
-    return frame?.policy && step.type === 'step' ? openControl(frame, step) : undefined
+    return frame?.policy && step.type === 'step' && step.untrusted === undefined ? openControl(frame, step) : undefined
   }
 }
 

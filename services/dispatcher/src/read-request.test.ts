@@ -1,4 +1,4 @@
-import { encode, splitContext } from '@passover/bus'
+import { encode, encodeHeaders, readHeaders, splitContext } from '@passover/bus'
 import { requestDigest } from '@passover/core'
 import { HEADER, type Part, type RequestControl, sha256, type WorkContext } from '@passover/schemas'
 import fc from 'fast-check'
@@ -22,7 +22,7 @@ const REQUEST: RequestControl = {
 }
 
 function headers(values: Record<string, string> = {}) {
-  return { get: (name: string) => values[name] }
+  return readHeaders(encodeHeaders(values))
 }
 function envelope(change: Record<string, unknown> = {}): Uint8Array {
   return encode({ v: 1, request: REQUEST, parts: splitContext(CONTEXT).parts, session_id: 'session-1', ...change }, 'msgpack')
@@ -97,6 +97,13 @@ describe('readRequest', () => {
     expect(
       errorOf(Buffer.from(JSON.stringify({ ...REQUEST, reason: 'x', work_context: { ...CONTEXT, objective: '\ud800' } }))),
     ).toMatchObject({ code: 'E005' })
+  })
+
+  test('refuses a request that the server published on somebody’s behalf, whatever it says', () => {
+    expect(errorOf(envelope(), { 'Nats-Stream': 'OBJ_parts_mallory' })).toMatchObject({
+      code: 'E005',
+      message: expect.stringMatching(/Nats-Stream/),
+    })
   })
 
   test('any bytes are read or E005', () => {

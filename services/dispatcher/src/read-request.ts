@@ -1,4 +1,4 @@
-import { bodyType, decode, type MessageHeaders, splitContext } from '@passover/bus'
+import { bodyType, decode, distrust, type MessageHeaders, splitContext } from '@passover/bus'
 import { isBody, oneLine, requestDigest } from '@passover/core'
 import {
   HEADER,
@@ -21,7 +21,7 @@ export interface Parties {
 
 /** A request's stored form, as much of it as reading needs. */
 export interface RawRequest {
-  headers: Pick<MessageHeaders, 'get'>
+  headers: MessageHeaders
   data: Uint8Array
 }
 
@@ -49,6 +49,8 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
     reply_type,
     error: { code: 'E005', message, ...(details && { details }) },
   })
+  const untrusted = distrust('request', raw)
+  if (untrusted !== undefined) return bad(`the request is not believed: ${untrusted}`)
   try {
     const decoded = decode(raw.data, reply_type)
     if (!decoded.ok) return bad(`the request cannot be decoded as ${reply_type}: ${clip(decoded.error.message)}`)

@@ -26,7 +26,8 @@ export class StoredRecord implements Recorded {
   }
 
   body(): unknown {
-    this.decoded ??= { value: bodyOf(this.event.data, this.headers) }
+    // What is not believed says nothing.
+    this.decoded ??= { value: 'untrusted' in this.fact && this.fact.untrusted ? undefined : bodyOf(this.event.data, this.headers) }
     return this.decoded.value
   }
 

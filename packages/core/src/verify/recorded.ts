@@ -47,6 +47,7 @@ export const VERIFY_RULES = [
   'parts',
   'erasure',
   'retention',
+  'trust',
 ] as const
 export type VerifyRule = (typeof VERIFY_RULES)[number]
 

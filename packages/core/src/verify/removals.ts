@@ -243,7 +243,7 @@ function stoodAt({ hold, released, since, until }: PassHold, at: number, telling
 }
 
 function keyOf(fact: Fact): PassKey | undefined {
-  if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision') return fact.key
+  if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision' || fact.type === 'untrusted') return fact.key
   return fact.type === 'request' && fact.id !== undefined
     ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
     : undefined

@@ -1,6 +1,6 @@
 import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { answersRequest, requestNamed } from '../answers.js'
-import { type JournalRules, type JournalState, next } from '../lifecycle.js'
+import { type JournalRules, type JournalState, NONE, next } from '../lifecycle.js'
 import { bodyOf, partsIn, setFrame } from './bodies.js'
 import { type ErasedDigest, Erasures } from './erasures.js'
 import { ancestryFault } from './judge-ancestry.js'
@@ -11,6 +11,7 @@ import { guardFault } from './judge-guard.js'
 import { overdue } from './overdue.js'
 import { known, type ParentNamed, parentNamedBy, parentOf } from './parent-named.js'
 import { PassBook } from './pass-book.js'
+import { Recent } from './recent.js'
 import {
   type AskedTold,
   NO_COUNTS,
@@ -35,6 +36,7 @@ export interface VerifyOptions extends JournalRules {
 }
 
 const SLACK_MS = 60_000
+const UNTRUSTED_KEPT = 10_000
 
 /**
  * Judges everything stored, in order, by the rules alone (P1 to P5): it takes nothing from what the services keep besides. Memory is bounded by what is
@@ -45,6 +47,8 @@ export class StreamVerifier {
   private readonly book = new PassBook()
   private readonly erasures: Erasures
   private readonly versions: Versions
+  /** Of passes that have not begun: the last step that counts for nothing. */
+  private readonly beforeFirst = new Recent<number>(UNTRUSTED_KEPT)
   private last = 0
   private time = 0
 
@@ -66,10 +70,12 @@ export class StreamVerifier {
     this.time = Math.max(this.time, fact.time)
     if (fact.type === 'request') {
       this.counts.requests++
+      if (fact.untrusted !== undefined) this.untrusted(`the request of ${fact.originator} to ${fact.subagent}`, fact.untrusted, fact)
       this.book.ask(recorded, fact)
     } else if (fact.type === 'step') this.step(recorded, fact)
     else if (fact.type === 'decision') this.book.find(fact.key)?.decisions.push({ ...fact, body: recorded.body() })
     else if (fact.type === 'event') this.event(recorded, fact)
+    else if (fact.type === 'untrusted') this.untrusted(fact.subject, fact.untrusted, fact)
     else this.version(recorded)
   }
 
@@ -97,6 +103,10 @@ export class StreamVerifier {
 
   private step(recorded: Recorded, step: Step): void {
     this.counts.steps++
+    if (step.untrusted !== undefined) {
+      this.untrustedStep(step, step.untrusted)
+      return
+    }
     const pass = this.book.open.get(keyText(step.key)) ?? this.begin(step)
     if (!pass) return
     this.noteErased(pass, step)
@@ -117,6 +127,18 @@ export class StreamVerifier {
     if (step.kind === 'return') this.ends(recorded, step, { pass, before })
   }
 
+  /** It counts for nothing, yet the next step's guard names it. */
+  private untrustedStep(step: Step, why: string): void {
+    this.untrusted(`${step.kind} by ${step.by}`, why, step)
+    const pass = this.book.open.get(keyText(step.key))
+    if (pass) pass.journal = next(pass.journal, step, this.options).journal
+    else this.beforeFirst.set(keyText(step.key), step.sequence)
+  }
+
+  private untrusted(what: string, why: string, fact: { sequence: number; key?: PassKey }): void {
+    this.find('remark', { rule: 'trust', what: `${what} is not believed: ${why}` }, fact)
+  }
+
   /** What was erased since it was asked for may have been of this pass. */
   private noteErased(pass: PassTold, { request, sequence }: Step): void {
     const since = pass.steps[0]?.request ?? pass.steps[0]?.sequence ?? request ?? sequence
@@ -133,13 +155,18 @@ export class StreamVerifier {
       return undefined
     }
     const before = step.guard?.sequence ?? 0
-    const unseen = before > 0 && this.erasures.unseen(before)
-    if (before > 0 && !unseen) {
+    const isFirst = before === 0 || this.beforeFirst.get(keyText(step.key)) === before
+    const unseen = !isFirst && this.erasures.unseen(before)
+    if (!isFirst && !unseen) {
       this.find('fault', { rule: 'journal', what: `comes after step ${before} of its pass, which is not here` }, step)
       return undefined
     }
     this.counts.passes++
-    if (!unseen || step.kind !== 'return') return this.book.begin(step, unseen)
+    if (!unseen || step.kind !== 'return') {
+      const pass = this.book.begin(step, unseen)
+      if (!unseen) pass.journal = { ...NONE, last: before }
+      return pass
+    }
     this.book.forget(step.key)
     return undefined
   }

@@ -1,7 +1,8 @@
 import { encode } from '@passover/bus'
-import { HEADER, keyText, type PassKey } from '@passover/schemas'
+import { keyText, type PassKey } from '@passover/schemas'
 import type { Deps } from '../deps.js'
 import { publishPlain } from '../publish-request.js'
+import { eventHeaders } from '../run-trace.js'
 import { storedTrace } from './apply-trace.js'
 import type { Folder } from './folder.js'
 import { listSets, markSet, openHome, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
@@ -105,9 +106,8 @@ export async function tellSet(home: ApplyHome, set: StoredSet): Promise<boolean>
   await deps.faults?.at('apply:before-event', key)
   try {
     const traceparent = await storedTrace(deps.bus, key)
-    const headers = traceparent === undefined ? {} : { headers: { [HEADER.traceparent]: traceparent } }
     const subject = deps.bus.subjects.event(key, 'applied', deps.bus.identity)
-    await publishPlain(deps, { subject, ...headers, data: encode(intent.event) }, key)
+    await publishPlain(deps, { subject, headers: eventHeaders(traceparent), data: encode(intent.event) }, key)
   } catch (error) {
     deps.say?.(`${keyText(key)} was applied, which could not be recorded yet: ${error instanceof Error ? error.message : String(error)}`)
     return false

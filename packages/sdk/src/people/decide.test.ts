@@ -1,4 +1,15 @@
-import { type Bus, CONTENT_TYPE, decode, encode, type Outcome, type Outgoing, type Stored, Subjects } from '@passover/bus'
+import {
+  type Bus,
+  CONTENT_TYPE,
+  decode,
+  encode,
+  encodeHeaders,
+  type Outcome,
+  type Outgoing,
+  readHeaders,
+  type Stored,
+  Subjects,
+} from '@passover/bus'
 import { describe, expect, it } from 'vitest'
 import { decide, type Standing, type Verdict } from './decide.js'
 
@@ -6,12 +17,11 @@ const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }
 const verdict: Verdict = { key, item: 'dispatch', verdict: 'approve', digest: 'd'.repeat(64) }
 
 function stored(outgoing: Outgoing, sequence: number): Stored {
-  const headers = outgoing.headers ?? {}
   return {
     subject: outgoing.subject,
     sequence,
     time: sequence * 1000,
-    headers: { get: (name) => headers[name], last: (name) => headers[name], pairs: () => [], text: () => '' },
+    headers: readHeaders(encodeHeaders(outgoing.headers)),
     data: outgoing.data ?? new Uint8Array(),
   }
 }

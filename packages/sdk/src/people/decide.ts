@@ -29,6 +29,8 @@ export interface Standing {
   verdict: string
   time: number
   sequence: number
+  /** False: the server published it on somebody's behalf; it decides nothing. */
+  trusted: boolean
   nonce?: string | undefined
   reason?: string | undefined
   modifications?: Record<string, 'taken' | 'rejected'> | undefined
@@ -55,8 +57,8 @@ export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Stan
     if (outcome.kind !== 'lost') why = outcome.description
     const standing = await lastDecision(bus, verdict.key, verdict.item)
     if (!standing) continue
-    if (standing.nonce === nonce) return { kind: 'won', sequence: standing.sequence }
-    if (await counts(standing)) return { kind: 'lost', standing }
+    if (standing.trusted && standing.nonce === nonce) return { kind: 'won', sequence: standing.sequence }
+    if (standing.trusted && (await counts(standing))) return { kind: 'lost', standing }
     after = standing.sequence
   }
   throw new Failure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
@@ -91,6 +93,7 @@ async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<Stand
   const stored = await bus.journal.newest(bus.subjects.decisions(key, item))
   const parsed = stored && bus.subjects.parse(stored.subject)
   if (stored && parsed?.kind === 'decision') {
+    const isTrusted = bus.subjects.isTrusted(stored)
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     const body = decisionBody.safeParse(decoded.ok ? decoded.value : undefined)
     return {
@@ -98,6 +101,7 @@ async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<Stand
       verdict: body.success ? body.data.verdict : 'unreadable',
       time: stored.time,
       sequence: stored.sequence,
+      trusted: isTrusted,
       nonce: stored.headers.get(HEADER.nonce),
       reason: body.success ? body.data.reason : undefined,
       modifications: body.success ? body.data.modifications : undefined,

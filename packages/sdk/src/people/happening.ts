@@ -31,6 +31,7 @@ export function happeningOf(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects
         subagent: fact.subagent,
         by: fact.originator,
         ...(fact.id ? { id: fact.id } : {}),
+        ...detailOf(fact.untrusted),
       }
     case 'step':
       return {
@@ -38,12 +39,14 @@ export function happeningOf(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects
         kind: fact.kind,
         by: fact.by,
         ...(fact.attempt ? { attempt: fact.attempt } : {}),
-        ...detailOf(fact.code ?? fact.status),
+        ...detailOf(fact.untrusted ?? fact.code ?? fact.status),
       }
     case 'decision':
       return { ...of(fact.key), kind: 'decision', by: fact.person, detail: `${fact.item} ${fact.verdict ?? '?'}` }
     case 'event':
       return { ...of(fact.key), kind: fact.kind, by: fact.sender, ...detailOf(messageIn(stored)) }
+    case 'untrusted':
+      return { ...(fact.key ? of(fact.key) : base), kind: 'untrusted', detail: `${fact.subject}: ${fact.untrusted}` }
     case 'advisory':
     case 'acknowledged':
       return undefined

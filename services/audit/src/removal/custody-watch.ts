@@ -82,11 +82,15 @@ export class CustodyWatch implements AsyncDisposable {
     await this.reader?.[Symbol.asyncDispose]()
   }
 
-  private take({ sequence, time, subject, headers, data }: Stored, log: Logger): void {
-    const parsed = this.deps.bus.subjects.parse(subject)
+  private take(stored: Stored, log: Logger): void {
+    const { sequence, time, subject, headers, data } = stored
+    const { subjects } = this.deps.bus
+    const parsed = subjects.parse(subject)
     if (parsed.kind !== 'custody' || sequence <= this.custody.position) return
     const body = decode(data, headers.get(HEADER.contentType))
-    const counted = this.custody.take({ sequence, time, sender: parsed.person, body: body.ok ? body.value : undefined })
+    // What the server published on somebody's behalf says nothing, but is read: later messages expect its sequence.
+    const says = body.ok && subjects.isTrusted(stored) ? body.value : undefined
+    const counted = this.custody.take({ sequence, time, sender: parsed.person, body: says })
     if (!counted) {
       log.warn({ sequence, by: parsed.person }, 'what was said about custody does not count')
       return

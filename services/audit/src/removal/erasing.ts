@@ -117,7 +117,8 @@ export class Erasing {
   private async tombstones(erase: number): Promise<ErasedPass[]> {
     const { bus } = this.deps
     const found: ErasedPass[] = []
-    await using reader = await bus.follow({ filters: [bus.subjects.custody(SYSTEM)], from: erase }, ({ headers, data }) => {
+    await using reader = await bus.follow({ filters: [bus.subjects.custody(SYSTEM)], from: erase }, ({ headers, data }, fact) => {
+      if (fact.type === 'untrusted') return
       const body = decode(data, headers.get(HEADER.contentType))
       const parsed = body.ok ? custodyBody.safeParse(body.value) : undefined
       if (parsed?.success && parsed.data.kind === 'erased' && parsed.data.erase === erase) found.push(...parsed.data.passes)

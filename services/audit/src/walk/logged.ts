@@ -18,7 +18,8 @@ export class Logged {
   /** Every version is in the stream for good. */
   static async read(bus: Bus, told: boolean): Promise<Logged> {
     const logged = new Logged(told)
-    await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, ({ sequence, data, headers }) => {
+    await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, ({ sequence, data, headers }, fact) => {
+      if (fact.type === 'untrusted') return
       const decoded = decode(data, headers.get(HEADER.contentType))
       const parsed = policyBody.safeParse(decoded.ok ? decoded.value : undefined)
       // Only the next one counts (decision 28).
