@@ -1,8 +1,8 @@
 import { BUILDER, CHECKER } from '@passover/chaos'
-import { agentRecord } from '@passover/schemas'
 import { connect } from '@passover/sdk'
 import { Field } from '../chaos/field.js'
 import { untilTaken } from '../support/durables.js'
+import { registerAgent } from '../support/register.js'
 import { cpuOf } from './cpu-of.js'
 import { type Figures, figuresOf, QuietPair } from './quiet-pair.js'
 import { troubleOf } from './trouble-of.js'
@@ -90,9 +90,8 @@ async function full(): Promise<void> {
 }
 
 async function dead(): Promise<void> {
-  const table = await field.bus.table('agents', agentRecord)
   const roles = { originates: 'within_a_pass' as const, subagent: true }
-  await table.put(DEAD, { name: DEAD, roles, registered_by: 'bench', updated_at: field.bus.now() })
+  await registerAgent(field.bus, { name: DEAD, roles, registered_by: 'bench', updated_at: field.bus.now() })
   await field.bus.ensureAgent(DEAD, { subagent: true, max_attempts: 3, lease_ms: 5_000 })
   const alone = await row('alone', undefined, () => pair.measure(once))
   const { publisher } = await publish({ to: DEAD, passes: BACKLOG })

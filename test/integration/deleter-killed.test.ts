@@ -1,10 +1,10 @@
 import { type Bus, encode } from '@passover/bus'
-import { agentRecord } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
 import { startProcess, type TestProcess } from '../support/processes.js'
 import { rawArchive, rawMessages } from '../support/raw-archive.js'
+import { registerAgent } from '../support/register.js'
 import type { DyingAudit, DyingPoint } from '../support/roles/dying-audit.js'
 import { Story } from '../support/story.js'
 import { fillTo } from '../support/stream.js'
@@ -43,9 +43,8 @@ describe('audit: the deleter, killed', () => {
   beforeEach(async () => {
     fixture = await auditFixture()
     await fixture.register('alice', 'audit', 'scout')
-    const table = await fixture.bus.table('agents', agentRecord)
     const roles = { originates: 'always' as const, subagent: false }
-    await table.put('away', { name: 'away', roles, durable_returns: { from: 1 }, registered_by: 'maria', updated_at: 1 })
+    await registerAgent(fixture.bus, { name: 'away', roles, durable_returns: { from: 1 }, registered_by: 'maria', updated_at: 1 })
   })
   afterEach(async () => {
     for (const one of processes) await one[Symbol.asyncDispose]()

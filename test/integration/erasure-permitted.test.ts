@@ -1,11 +1,12 @@
 import { SEGMENT_SIZE } from '@passover/archive'
 import { startAudit } from '@passover/audit'
 import { nodeRandom, openBus, type Principal } from '@passover/bus'
-import { agentRecord, passAnswer } from '@passover/schemas'
+import { passAnswer } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
 import { Erasable, MARKER, told } from '../support/erasing.js'
 import { PERMITTED_MODES } from '../support/isolated.js'
+import { registerAgent } from '../support/register.js'
 import { fillTo } from '../support/stream.js'
 
 const ALICE: Principal = { role: 'agent', name: 'alice', originates: true, subagent: false }
@@ -20,9 +21,8 @@ it.each(PERMITTED_MODES)(
     await using bus = await openBus({ servers: fixture.nats.servers, identity: 'passover', credentials: fixture.admin })
     await bus.ensureTopology()
     await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
-    const agents = await bus.table('agents', agentRecord)
     for (const name of ['alice', 'audit']) {
-      await agents.put(name, { name, roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: 1 })
+      await registerAgent(bus, { name, roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: 1 })
     }
     const to = new Erasable(bus)
     await to.fill('gone')

@@ -3,13 +3,13 @@ import { startAudit } from '@passover/audit'
 import { openBus, type Principal } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
 import { startGateway } from '@passover/gateway'
-import { agentRecord } from '@passover/schemas'
 import { createAgent } from '@passover/sdk'
 import { connectHttp } from '@passover/sdk/http'
 import { describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
 import { TEST_TOKENS } from '../support/gateway.js'
 import { PERMITTED_MODES } from '../support/isolated.js'
+import { registerAgent } from '../support/register.js'
 import { until } from '../support/until.js'
 
 const alice: Principal = { role: 'agent', name: 'alice', originates: true, subagent: false }
@@ -42,9 +42,14 @@ describe.each(PERMITTED_MODES)('a gateway on a server that enforces who may do w
     opened.use({ [Symbol.asyncDispose]: () => dispatcher.drain(1_000) })
     const auditing = await fixture.bus(services.audit)
     opened.use(await startAudit({ bus: auditing, clock: clockOf(auditing), random, log: SILENT }, { people: ['maria'] }))
-    const registry = await (await fixture.bus(maria)).table('agents', agentRecord)
+    const person = await fixture.bus(maria)
     for (const name of ['alice', 'judge']) {
-      await registry.put(name, { name, roles: { originates: 'always', subagent: name === 'judge' }, registered_by: 'maria', updated_at: 1 })
+      await registerAgent(person, {
+        name,
+        roles: { originates: 'always', subagent: name === 'judge' },
+        registered_by: 'maria',
+        updated_at: 1,
+      })
     }
     const judging = await fixture.bus(judge)
     const worker = opened.use(createAgent({ bus: judging, clock: clockOf(judging), random }, { directory: '/p' }))

@@ -3,13 +3,14 @@ import { startAudit } from '@passover/audit'
 import { type Bus, encode, type Principal } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
 import { startNotifier } from '@passover/notifier'
-import { agentRecord, HEADER, inboxAnswer, type PassKey } from '@passover/schemas'
+import { HEADER, inboxAnswer, type PassKey } from '@passover/schemas'
 import { type Agent, createAgent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
 import { PERMITTED_MODES } from '../support/isolated.js'
 import type { PermittedFixture } from '../support/permitted.js'
 import { Receiver } from '../support/receiver.js'
+import { registerAgent } from '../support/register.js'
 import { until } from '../support/until.js'
 
 /** People, on a server that enforces who may do what: agents ask about their own and decide about nothing. */
@@ -45,9 +46,8 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
     const webhook = { url: receiver.url, secret: 'a secret of this test' }
     const notifier = await startNotifier({ bus: notifying, clock: clockOf(notifying), log: SILENT }, webhook)
     asking = { alice: await fixture.bus(alice), other: await fixture.bus(other), maria: await fixture.bus(maria) }
-    const registry = await asking.maria.table('agents', agentRecord)
     for (const { name, subagent } of [alice, judge, other] as { name: string; subagent: boolean }[]) {
-      await registry.put(name, { name, roles: { originates: 'always', subagent }, registered_by: 'maria', updated_at: 1 })
+      await registerAgent(asking.maria, { name, roles: { originates: 'always', subagent }, registered_by: 'maria', updated_at: 1 })
     }
     agent = createAgent({ bus: asking.alice, clock: clockOf(asking.alice), random }, { directory: '/p' })
     const judging = await fixture.bus(judge)

@@ -4,13 +4,13 @@ import { connect as connectClient } from '@nats-io/transport-node'
 import { startAudit } from '@passover/audit'
 import { type Bus, openBus } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
-import { agentRecord } from '@passover/schemas'
 import { createAgent } from '@passover/sdk'
 import { findPass } from '@passover/sdk/people'
 import { replayInto } from 'passover'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { clockOf, random, SILENT } from '../support/dispatch.js'
+import { registerAgent } from '../support/register.js'
 
 const PREFIX = 'shadow'
 /** What an installation writes of itself, whoever asks for anything. */
@@ -40,9 +40,8 @@ afterAll(async () => {
 async function shadowInstallation(): Promise<string[]> {
   const system = await shadowBus('passover')
   await system.ensureTopology()
-  const table = await system.table('agents', agentRecord)
   for (const name of ['alice', 'audit']) {
-    await table.put(name, { name, roles: { originates: 'always', subagent: true }, registered_by: 'ops', updated_at: 1 })
+    await registerAgent(system, { name, roles: { originates: 'always', subagent: true }, registered_by: 'ops', updated_at: 1 })
     await system.ensureAgent(name, { subagent: true, max_attempts: 3, lease_ms: 5_000 })
   }
   const deps = { clock: clockOf(system), random: { bytes: (n: number) => randomBytes(n) }, log: SILENT }

@@ -1,9 +1,10 @@
 import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
 import type { AuditRunning, AuditSettings } from '@passover/audit'
 import { type Bus, encode } from '@passover/bus'
-import { agentRecord, passAnswer, sha256 } from '@passover/schemas'
+import { passAnswer, sha256 } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
+import { registerAgent } from '../support/register.js'
 import { Story, type StoryOptions } from '../support/story.js'
 import { fillTo, storedNow } from '../support/stream.js'
 import { until } from '../support/until.js'
@@ -36,9 +37,8 @@ describe('audit: retention', () => {
   // Fails with standing.ts: 'later' for an open journal made 'go'; openLetter or deliveryDue giving undefined; awaiting_release left out.
   it('what is closed goes; what is open, held, awaits release, is dead or undelivered stays, and is in nobody’s way', async () => {
     await fixture.register('nobody')
-    const table = await bus.table('agents', agentRecord)
     const away = { name: 'away', roles: { originates: 'always' as const, subagent: false }, durable_returns: { from: 1 } }
-    await table.put('away', { ...away, registered_by: 'maria', updated_at: 1 })
+    await registerAgent(bus, { ...away, registered_by: 'maria', updated_at: 1 })
     const audit = await start()
     const closed = ['plain', 'refused', 'attempts', 'applied'].map((id) => story(id))
     const [plain, refused, attempts, applied] = closed as [Story, Story, Story, Story]

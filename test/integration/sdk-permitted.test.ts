@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clockOf, SILENT } from '../support/dispatch.js'
 import { PERMITTED_MODES } from '../support/isolated.js'
 import type { PermittedFixture } from '../support/permitted.js'
+import { registerAgent } from '../support/register.js'
 import { until } from '../support/until.js'
 
 /** Everything that an agent does, on a server that enforces what it may. */
@@ -39,10 +40,9 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
       { registration: 'closed' },
     )
     const audit = await startAudit({ bus: auditBus, clock: clockOf(auditBus), random, log: SILENT }, {})
-    const registry = await person.table('agents', agentRecord)
     for (const name of NAMES) {
       const roles = { originates: name === 'alice' ? ('always' as const) : ('within_a_pass' as const), subagent: name !== 'alice' }
-      await registry.put(name, { name, roles, registered_by: 'maria', updated_at: person.now() })
+      await registerAgent(person, { name, roles, registered_by: 'maria', updated_at: person.now() })
     }
     for (const name of NAMES) {
       const bus = await fixture.bus(PRINCIPALS[name])
@@ -83,7 +83,7 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
     const person = await fixture.bus(maria)
     const registry = await person.table('agents', agentRecord)
     const entry = await registry.get('alice')
-    await registry.put('alice', { ...entry!.value, durable_returns: { from: (await person.bounds()).last + 1 } })
+    await registerAgent(person, { ...entry!.value, durable_returns: { from: (await person.bounds()).last + 1 } })
     await until(async () => ((await before.bus.ask({ durable_returns: true }, { service: 'register' })) as { ok?: boolean })?.ok, {
       what: 'returns wait for alice',
       deadline_ms: 30_000,

@@ -2,11 +2,12 @@ import { generateKeyPairSync } from 'node:crypto'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect as connectClient } from '@nats-io/transport-node'
 import { type Bus, decode, encode, openBus, PolicyStore } from '@passover/bus'
-import { agentRecord, HEADER, passOverPreferences } from '@passover/schemas'
+import { HEADER, passOverPreferences } from '@passover/schemas'
 import { findPass } from '@passover/sdk/people'
 import { collectEvidence, openEvidence, replayInto, sealEvidence, verifyLive, whatIfLive } from 'passover'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { registerAgent } from '../support/register.js'
 import { randomOf } from '../support/tampering.js'
 import { until } from '../support/until.js'
 
@@ -20,8 +21,7 @@ const ids: Record<string, string> = {}
 /** Registers as a person does: the event first, then the record. */
 async function register(bus: Bus, name: string): Promise<void> {
   const record = { name, roles: { originates: 'always' as const, subagent: true }, registered_by: 'ops', updated_at: bus.now() }
-  await bus.publish({ subject: bus.subjects.agent('ops'), data: encode({ v: 1, name, record }) })
-  await (await bus.table('agents', agentRecord)).put(name, record)
+  await registerAgent(bus, record)
   await bus.ensureAgent(name, { subagent: true, max_attempts: 3, lease_ms: 5_000 })
 }
 

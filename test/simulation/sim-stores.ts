@@ -92,6 +92,10 @@ export class SimTableClient<T> implements Table<T> {
     return row && { data: row.data, revision: row.revision }
   }
 
+  async bounced(): Promise<{ key: string; revision: number }[]> {
+    return []
+  }
+
   async read(onEntry: Parameters<Table<T>['read']>[0]): Promise<void> {
     const rows = this.#must(await this.#bus.line.request(() => [...this.#table.rows.values()], TIMEOUT_MS))
     for (const { key, data, revision } of rows) if (data) await onEntry({ key, data, revision })

@@ -4,9 +4,10 @@ import { connect as connectClient } from '@nats-io/transport-node'
 import { type AuditRunning, type AuditSettings, PASSES_BUCKET, startAudit, storedRecord } from '@passover/audit'
 import { type Bus, type BusOptions, openBus } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { agentRecord, type PassRecord } from '@passover/schemas'
+import type { PassRecord } from '@passover/schemas'
 import { pino } from 'pino'
 import { type NatsFixture, natsFixture } from './nats.js'
+import { registerAgent } from './register.js'
 
 /** A server, its topology and as many audits as a test wants, each on a connection of its own. */
 export interface AuditFixture extends AsyncDisposable {
@@ -97,9 +98,8 @@ export async function auditFixture(): Promise<AuditFixture> {
       return running
     },
     async register(...agents) {
-      const table = await bus.table('agents', agentRecord)
       for (const name of agents) {
-        await table.put(name, { name, roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: 1 })
+        await registerAgent(bus, { name, roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: 1 })
       }
     },
     async records() {

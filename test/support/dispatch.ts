@@ -5,7 +5,6 @@ import { type DispatcherSettings, type Faults, type Running, startDispatcher } f
 import {
   type AgentPairOverride,
   type AgentRecord,
-  agentRecord,
   type Budget,
   HEADER,
   makeId,
@@ -23,6 +22,7 @@ import {
 import { pino } from 'pino'
 import { untilTaken } from './durables.js'
 import { type FixtureOptions, type NatsFixture, natsFixture } from './nats.js'
+import { registerAgent } from './register.js'
 import { until } from './until.js'
 
 /** How far ahead of the server's a process's clock may be: half the longest round trip whose answer ClockKeeper believes. */
@@ -127,12 +127,11 @@ export class World implements AsyncDisposable {
     await this.bus.ensureAgent(name, { subagent: change.subagent ?? true, max_attempts: 3, lease_ms: 5_000 })
   }
 
-  /** Writes the record alone. */
+  /** Its event and record alone. */
   async agentRecord(name: string, change: AgentChange = {}): Promise<void> {
     const { originates = 'within_a_pass', subagent = true, ...rest } = change
     const record: AgentRecord = { name, roles: { originates, subagent }, registered_by: 'ops', updated_at: this.bus.now(), ...rest }
-    const table = await this.bus.table('agents', agentRecord)
-    await table.put(name, record)
+    await registerAgent(this.bus, record)
   }
 
   id(at = this.bus.now()): string {

@@ -132,7 +132,8 @@ export class Manifest {
 
   /** Whether nothing stands for a segment: not an entry that cannot be read here either. */
   async isFree(k: number): Promise<boolean> {
-    return (await this.table.bytesOf(keyOf(k)))?.data === undefined
+    const standing = await this.table.bytesOf(keyOf(k))
+    return standing?.data === undefined && standing?.bounced === undefined
   }
 
   /**

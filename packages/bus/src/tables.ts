@@ -70,7 +70,7 @@ export class KvTable<T> implements Table<T> {
     const revision = await this.#guarded(key, value, 0)
     if (revision !== undefined) return revision
     const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
-    return stored && isDeleted(stored) ? this.#guarded(key, value, stored.sequence) : undefined
+    return stored && (isDeleted(stored) || this.#isBounced(stored)) ? this.#guarded(key, value, stored.sequence) : undefined
   }
 
   update(key: string, value: T, revision: number): Promise<number | undefined> {
@@ -119,9 +119,22 @@ export class KvTable<T> implements Table<T> {
     return stored && value !== undefined ? { key: stored.subject.slice(this.#base.length), value, revision } : undefined
   }
 
-  async bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number } | undefined> {
+  async bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number; bounced?: true } | undefined> {
     const stored = await this.#context.api.direct(this.#stream, this.#subject(key))
-    return stored && { data: isDeleted(stored) || this.#isBounced(stored) ? undefined : stored.data, revision: stored.sequence }
+    if (!stored) return undefined
+    const { sequence: revision } = stored
+    if (this.#isBounced(stored)) return { data: undefined, revision, bounced: true }
+    return { data: isDeleted(stored) ? undefined : stored.data, revision }
+  }
+
+  async bounced(): Promise<{ key: string; revision: number }[]> {
+    const found: { key: string; revision: number }[] = []
+    await using reader = await this.#reader('>', 'last_per_subject', (stored) => {
+      if (serverHeader(stored.headers) !== undefined)
+        found.push({ key: stored.subject.slice(this.#base.length), revision: stored.sequence })
+    })
+    await Promise.race([reader.caughtUp, reader.closed])
+    return found
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal): Promise<void> {
@@ -149,7 +162,7 @@ export class KvTable<T> implements Table<T> {
   async watch(onChange: (key: string, value: T | undefined) => void, filter = '>'): Promise<{ ready: Promise<void> } & AsyncDisposable> {
     const reader = await this.#reader(filter, 'last_per_subject', (stored) => {
       const value = this.#value(stored)
-      if (value !== undefined || isDeleted(stored)) onChange(stored.subject.slice(this.#base.length), value)
+      if (value !== undefined || (isDeleted(stored) && !this.#isBounced(stored))) onChange(stored.subject.slice(this.#base.length), value)
     })
     this.#context.track(reader)
     return { ready: reader.caughtUp, [Symbol.asyncDispose]: () => reader[Symbol.asyncDispose]() }

@@ -117,7 +117,8 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     discard: 'new',
     allow_direct: true,
     deny_delete: false,
-    deny_purge: false,
+    // Messages leave one by one. The server never takes this back.
+    deny_purge: true,
     max_age: 0,
     max_msgs: -1,
     max_msgs_per_subject: -1,

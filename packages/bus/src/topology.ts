@@ -43,7 +43,7 @@ async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Pr
   await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age, duplicate_window })
 }
 
-/** A stream of before custody is given its subject, by whoever of those that look may: dispatcher and owner. */
+/** A stream that an earlier version made is given the subject of custody and denies to be purged, where this process may change it (dispatcher, owner). */
 async function ensureMain(
   api: JetStreamApi,
   wanted: Config,
@@ -53,10 +53,11 @@ async function ensureMain(
   const lacks = (found: unknown) => Array.isArray(found) && !found.includes(custody)
   const completed = (found: unknown) => [...(found as string[]), custody]
   const isOlder: Loose = (field, found) =>
-    field === 'subjects' && lacks(found) && (sameList(completed(found), wanted.subjects as string[]) || loose(field, completed(found)))
+    field === 'deny_purge' ||
+    (field === 'subjects' && lacks(found) && (sameList(completed(found), wanted.subjects as string[]) || loose(field, completed(found))))
   const found = await ensureStream(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
-  if (!found || !lacks(found.subjects)) return found
-  const whole = { ...found, subjects: completed(found.subjects) }
+  if (!found || (!lacks(found.subjects) && found.deny_purge === true)) return found
+  const whole = { ...found, subjects: lacks(found.subjects) ? completed(found.subjects) : found.subjects, deny_purge: true }
   const updated = await api.call(`STREAM.UPDATE.${subjects.stream}`, whole).catch(() => undefined)
   return updated?.ok ? whole : found
 }

@@ -76,7 +76,7 @@ async function watchStores(context: Context, health: Health): Promise<StoreWatch
     onMade: (names) => health.did('buckets', `made ${names.join(', ')} anew`),
     async onRenewed(names) {
       if (names.includes('stream')) deps.log.error('the stream is another one: what was open in the former one is lost')
-      if (names.includes('agents')) health.did('buckets', `put ${await registry.rebuild(deps.bus)} agents back from their events`)
+      if (names.includes('agents')) health.did('buckets', `put ${await registry.rebuild()} agents back from their events`)
       if (names.includes('policy')) await policy.again()
       if (names.includes('budgets')) budgets.lostBefore(deps.clock.now())
     },

@@ -1,5 +1,5 @@
-import { AgentRecords, type Bus, decode, type Table } from '@passover/bus'
-import { type AgentRecord, agentBody, agentName, agentRecord, HEADER } from '@passover/schemas'
+import { AgentRecords, type Table, ToldAgents } from '@passover/bus'
+import { type AgentRecord, agentName, agentRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type DispatcherDeps, timingOf } from './deps.js'
 
@@ -11,7 +11,10 @@ export type OnAgent = (record: AgentRecord) => void
 /** Called with the name of an agent for which returns waited, and shall not any more. */
 export type OnReturnsLeft = (name: string) => void
 
-/** The agents, as the bucket `agents` has them: watched, and read once where another dispatcher may have just written. */
+/**
+ * The agents, as the bucket `agents` has them and events told: watched, and read once where another dispatcher may have just written. A record
+ * without its event changes nothing.
+ */
 export class Registry implements AsyncDisposable {
   readonly table: Table<AgentRecord>
   readonly writes: AgentRecords
@@ -19,44 +22,38 @@ export class Registry implements AsyncDisposable {
   /** Names that are not registered, until when (server ms). */
   readonly #unknown = new Map<string, number>()
   readonly #loading = new Map<string, Promise<AgentRecord | undefined>>()
-  /** Names that are being loaded and of which the watch told meanwhile. */
-  readonly #told = new Set<string>()
+  /** Names that are being loaded and of which the watch reported meanwhile. */
+  readonly #changedMeanwhile = new Set<string>()
   readonly #now: () => number
   readonly #log: Logger
   #onAgent: OnAgent = () => undefined
   #onReturnsLeft: OnReturnsLeft = () => undefined
-  #watch: AsyncDisposable | undefined
+  readonly #told: ToldAgents
 
-  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>) {
+  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>, told: ToldAgents) {
     this.table = table
+    this.#told = told
     this.writes = new AgentRecords(deps.bus, table, timingOf(deps))
     this.#now = () => deps.clock.now()
     this.#log = deps.log
   }
 
   static async start(deps: DispatcherDeps): Promise<Registry> {
-    const registry = new Registry(deps, await deps.bus.table('agents', agentRecord))
-    const watch = await registry.table.watch((name, record) => registry.#changed(name, record))
-    registry.#watch = watch
-    await watch.ready
-    const made = await registry.rebuild(deps.bus)
+    const table = await deps.bus.table('agents', agentRecord)
+    const registry = new Registry(deps, table, await ToldAgents.open(deps.bus, timingOf(deps)))
+    await registry.#told.watch(table, (name, record) => registry.#changed(name, record))
+    const made = await registry.rebuild()
     if (made > 0) deps.log.warn({ agents: made }, 'agents put back from their events')
     return registry
   }
 
   /**
    * Puts back what the stream tells and the bucket never had: after the bucket was lost, or a registration died between its event and its
-   * record. What was taken out of the bucket stays out. Gives how many records were made.
+   * record, or over what the server wrote on somebody's behalf. What was taken out of the bucket stays out. Gives how many records were made.
    */
-  async rebuild(bus: Bus): Promise<number> {
-    const told = new Map<string, AgentRecord | undefined>()
-    await using reader = await bus.follow({ filters: [bus.subjects.all('agent')] }, ({ data, headers }) => {
-      const decoded = decode(data, headers.get(HEADER.contentType))
-      const body = agentBody.safeParse(decoded.ok ? decoded.value : undefined)
-      if (body.success) told.set(body.data.name, body.data.record)
-    })
-    await Promise.race([reader.caughtUp, reader.closed])
-    const made = [...told].map(([name, record]) => record && this.table.update(name, record, 0))
+  async rebuild(): Promise<number> {
+    const bounced = new Map((await this.table.bounced()).map(({ key, revision }) => [key, revision]))
+    const made = [...this.#told.newest()].map(([name, record]) => record && this.table.update(name, record, bounced.get(name) ?? 0))
     return (await Promise.all(made)).filter((revision) => revision !== undefined).length
   }
 
@@ -93,15 +90,16 @@ export class Registry implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#watch?.[Symbol.asyncDispose]()
+    await this.#told[Symbol.asyncDispose]()
   }
 
   async #load(name: string): Promise<AgentRecord | undefined> {
-    this.#told.delete(name)
+    this.#changedMeanwhile.delete(name)
     const entry = await this.table.get(name)
-    // What is read may come from a copy that lags behind: what the watch told stands.
-    if (this.#told.delete(name)) return this.#records.get(name)
-    if (entry && entry.value.name === name) {
+    const isTold = entry?.value.name === name && (await this.#told.hasBy(name, entry.value))
+    // What is read may come from a copy that lags behind: what the watch reported stands.
+    if (this.#changedMeanwhile.delete(name)) return this.#records.get(name)
+    if (entry && isTold) {
       this.#records.set(name, entry.value)
       return entry.value
     }
@@ -116,7 +114,7 @@ export class Registry implements AsyncDisposable {
 
   #changed(name: string, record: AgentRecord | undefined): void {
     this.#unknown.delete(name)
-    if (this.#loading.has(name)) this.#told.add(name)
+    if (this.#loading.has(name)) this.#changedMeanwhile.add(name)
     if (this.#records.get(name)?.durable_returns && !record?.durable_returns) this.#onReturnsLeft(name)
     if (!record) {
       this.#records.delete(name)
