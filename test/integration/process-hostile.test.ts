@@ -62,7 +62,7 @@ describe.concurrent('a dishonest worker', () => {
     expect(runsOf(key.id, worker)).toEqual([1])
   })
 
-  test('a forged Nats-Sequence in its return: who hears it reads the server`s', async () => {
+  test('forged headers of the server in its return: nobody believes it, and the one after it counts', async () => {
     await here.register('numberer')
     const pass = bob.pass('numberer', 'x')
     const key = await pass.key()
@@ -70,7 +70,9 @@ describe.concurrent('a dishonest worker', () => {
     const heard: number[] = []
     await using _hearing = await here.world.bus.hearReturns('bob', key.id, ({ stored }) => heard.push(stored.sequence))
     const forged = { 'Nats-Sequence': '1', 'Nats-Subject': 'return.bob.other.someone-else.other', 'Nats-Stream': 'OTHER' }
-    const sequence = sequenceOf(await forgedReturn(key, 'numberer', { headers: forged, guard: journal.last }))
+    const forgery = sequenceOf(await forgedReturn(key, 'forged', { headers: forged, guard: journal.last }))
+    await until(async () => (await violations(key)).length === 1, { what: 'the forgery is recorded', deadline_ms: 20_000 })
+    const sequence = sequenceOf(await forgedReturn(key, 'numberer', { guard: forgery }))
     expect(await pass.outcome()).toMatchObject({ output: { by: 'numberer' } })
     await until(() => heard.length > 0, { what: 'it was heard' })
     expect(heard).toEqual([sequence])

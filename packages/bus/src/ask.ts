@@ -26,6 +26,14 @@ export async function ask(
   return decoded.ok ? decoded.value : undefined
 }
 
+/**
+ * Whether a reply subject is an inbox, as it is or as an account's import maps it. A service may publish where the asker may not: it must not
+ * store its answer under a subject that the asker names.
+ */
+function isInbox(reply: string): boolean {
+  return reply.startsWith('_INBOX') || reply.startsWith('_R_')
+}
+
 /** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported and leaves its asker without answer. */
 export class Answering implements Consumption {
   readonly closed: Promise<void>
@@ -43,7 +51,7 @@ export class Answering implements Consumption {
     const onMessage = (message: Arrived) => {
       const parsed = subjects.parse(message.subject)
       const asker = parsed.kind === 'ask' ? parsed.asker : parsed.kind === 'register' ? parsed.agent : undefined
-      if (asker === undefined || !message.reply) return
+      if (asker === undefined || !message.reply || !isInbox(message.reply)) return
       const work = this.#answer(message, asker, handler).catch((error) => link.report(error))
       this.#under.add(work)
       void work.then(() => this.#under.delete(work))

@@ -66,10 +66,8 @@ export interface Published {
   data: Uint8Array
 }
 
-/** Kinds of messages that every client publishes with headers. */
-const HEADED: ReadonlySet<string> = new Set(['step', 'decision', 'policy', 'agent', 'custody'])
-/** Kinds whose bodies tell where there are no headers. */
-const BODIED: ReadonlySet<string> = new Set(['event', 'acknowledged'])
+/** Kinds whose bodies tell where there are no headers. Steps always have some: most of their readers read nothing else. */
+const BODIED: ReadonlySet<string> = new Set(['decision', 'event', 'policy', 'agent', 'custody', 'acknowledged'])
 
 /**
  * Returns why a stored message is not believed; undefined: a client published it. A request may come without headers (`nats pub`): its body is
@@ -79,11 +77,11 @@ export function distrust(kind: string, { headers, data }: Published): string | u
   const header = serverHeader(headers)
   if (header !== undefined) return `the server published it, not its sender: it has the header ${header}`
   if (!isBare(headers)) return undefined
-  if (HEADED.has(kind)) return 'the server published it, not its sender: it has no headers'
+  if (kind === 'step') return 'the server published it, not its sender: it has no headers'
   return BODIED.has(kind) && isServerAnswer(data) ? 'the server published it, not its sender: its body is an answer' : undefined
 }
 
-/** Whether a reader of the headers alone must read the body to tell: of an event, as an older client published it. */
+/** Whether a reader of the headers alone must read the body to tell. Clients of this version publish no such message. */
 export function needsBody(kind: string, headers: MessageHeaders): boolean {
-  return kind === 'event' && isBare(headers)
+  return kind !== 'acknowledged' && BODIED.has(kind) && isBare(headers)
 }

@@ -1,6 +1,6 @@
 import { Bounds } from './bounds.js'
 import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './found.js'
-import { guardOf, idInBody, type StepSubject, timeOfId } from './step.js'
+import { guardOf, idInBody, publishedByServer, type StepSubject, timeOfId } from './step.js'
 
 /**
  * An independent judge of a stream: it shares no code with the product (no core, no bus, no schemas), reads everything that is
@@ -100,6 +100,7 @@ class Judging {
 
   /** Why a step changes nothing; undefined when it counts. */
   #impossible(state: State, record: StoredMessage, step: StepSubject): string | undefined {
+    if (publishedByServer(record)) return 'the server published it'
     const attempt = Number(record.header('Passover-Attempt') ?? 0)
     const system = step.by === SYSTEM
     if (state.at === 'done') return 'the pass had its return'

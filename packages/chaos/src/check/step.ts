@@ -22,6 +22,15 @@ export function guardOf(record: StoredMessage, step: StepSubject, prefix: string
   return last ? 'no return' : undefined
 }
 
+/** Of these one stands in every message that the server was made to store, if it stores any headers with it. */
+const OF_SERVER = ['Nats-Subject', 'Nats-Num-Pending', 'Nats-Last-Consumer', 'Nats-Pending-Messages']
+
+/** Whether a step is an answer that the server stored on somebody's behalf: it counts for nothing. */
+export function publishedByServer(record: StoredMessage): boolean {
+  const named = record.headers?.()
+  return OF_SERVER.some((name) => record.header(name) !== undefined) || (named !== undefined && Object.keys(named).length === 0)
+}
+
 /** The time in a generated id or UUIDv7, ms. */
 export function timeOfId(id: string): number | undefined {
   if (/^[0-9a-z]{17}_[A-Za-z0-9_-]{14}$/.test(id)) return Number.parseInt(id.slice(8, 17), 36)
