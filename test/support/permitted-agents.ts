@@ -1,10 +1,10 @@
 import { type AuditSettings, startAudit } from '@passover/audit'
 import type { Bus, Principal, ServerSettings, TopologyOptions } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
-import { agentRecord } from '@passover/schemas'
 import { type Agent, createAgent } from '@passover/sdk'
 import { clockOf, random, SILENT } from './dispatch.js'
 import { type PermittedFixture, type Probe, permittedFixture } from './permitted.js'
+import { registerAgent } from './register.js'
 import { until } from './until.js'
 
 const PERSON = 'maria'
@@ -26,6 +26,8 @@ interface Options<Name extends string> {
   config?: ServerSettings & { max_file_bytes?: number }
   topology?: TopologyOptions
   audit?: AuditSettings
+  /** What the person may do. Default: a person. */
+  person?: 'person' | 'custodian'
 }
 
 /** A server that enforces permissions, a dispatcher, an audit, and registered agents whose parts buckets exist. */
@@ -34,7 +36,7 @@ export async function permittedAgents<Name extends string>(options: Options<Name
   const principals = Object.fromEntries(
     names.map((name, n) => [name, { role: 'agent', name, originates: true, subagent: n > 0 }]),
   ) as unknown as Record<Name, Principal>
-  const maria: Principal = { role: 'person', name: PERSON }
+  const maria: Principal = { role: options.person ?? 'person', name: PERSON }
   const everybody = [...Object.values<Principal>(principals), maria, { role: 'dispatcher' as const }, { role: 'audit' as const }]
   const fixture = await permittedFixture(everybody, config ? { config } : {})
   const [dispatcherBus, auditBus, person] = await Promise.all([
@@ -46,11 +48,10 @@ export async function permittedAgents<Name extends string>(options: Options<Name
   const deps = { random, log: SILENT }
   const dispatcher = await startDispatcher({ ...deps, bus: dispatcherBus, clock: clockOf(dispatcherBus) }, { registration: 'closed' })
   const audit = await startAudit({ ...deps, bus: auditBus, clock: clockOf(auditBus) }, { people: [PERSON], ...options.audit })
-  const registry = await person.table('agents', agentRecord)
   const agents = {} as Record<Name, Agent>
   for (const [n, name] of names.entries()) {
     const roles = { originates: n === 0 ? ('always' as const) : ('within_a_pass' as const), subagent: n > 0 }
-    await registry.put(name, { name, roles, registered_by: PERSON, updated_at: person.now() })
+    await registerAgent(person, { name, roles, registered_by: PERSON, updated_at: person.now() })
     const bus = await fixture.bus(principals[name])
     agents[name] = createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p' })
     const made = async () =>

@@ -10,6 +10,7 @@ import { natsFixture } from '../../support/nats.js'
 import { busOn } from '../../support/on-bus.js'
 import type { Probe } from '../../support/permitted.js'
 import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
+import { registerAgent } from '../../support/register.js'
 import { until } from '../../support/until.js'
 
 const MIB = 1024 ** 2
@@ -82,7 +83,7 @@ describe('a server of 200 MiB', () => {
     const registry = await person.table('agents', agentRecord)
     const entry = await registry.get('alice')
     if (!entry) throw new Error('alice is registered')
-    await registry.put('alice', { ...entry.value, parts_bytes: 20 * MIB })
+    await registerAgent(person, { ...entry.value, parts_bytes: 20 * MIB })
     await until(
       async () =>
         (await pass(4.5 * MIB)

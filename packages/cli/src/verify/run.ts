@@ -63,7 +63,9 @@ export class Findings {
 
   remark(entry: BadEntry): void {
     this.remarkCount++
-    if (this.remarks.length < SHOWN) this.remarks.push(entry)
+    // Whoever can have the server publish can also store enough other remarks to hide it.
+    const alike = entry.rule === 'trust' ? this.remarks.filter(({ rule }) => rule === 'trust') : this.remarks
+    if (alike.length < SHOWN) this.remarks.push(entry)
   }
 
   fault(entry: BadEntry): void {
