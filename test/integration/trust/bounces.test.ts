@@ -1,8 +1,9 @@
 import { headers as natsHeaders } from '@nats-io/transport-node'
-import { encode, PolicyStore, untoldAgents } from '@passover/bus'
+import { encode, PolicyStore, untoldEntries } from '@passover/bus'
 import { HEADER, type PassKey, policyDigest, violationBody } from '@passover/schemas'
 import { decide } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { checkTrust } from '../../../packages/cli/src/doctor/trust.js'
 import { verifyLive } from '../../../packages/cli/src/verify/live.js'
 import type { Probe } from '../../support/permitted.js'
 import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
@@ -120,17 +121,23 @@ describe('what an agent has the server publish', () => {
     const forged = await newest('agent.maria')
     expect(await violationOf(forged.sequence)).toMatch(/^agent\.maria: /)
     await bounce('$KV.agents.judge', encode(record))
-    const untold = await until(async () => ((await untoldAgents(world.person)).length > 0 ? untoldAgents(world.person) : undefined), {
+    const untold = await until(async () => ((await untoldEntries(world.person)).length > 0 ? untoldEntries(world.person) : undefined), {
       what: 'the record is named',
       deadline_ms: 20_000,
     })
-    expect(untold).toEqual([{ name: 'judge', revision: expect.any(Number) }])
+    expect(untold).toEqual([{ bucket: 'agents', key: 'judge', revision: expect.any(Number) }])
     // It still may not originate by itself.
     await using _worker = await world.agents.scout.onPass(() => 'done')
     await expect(world.agents.judge.passOver({ subagent: 'scout', reason: 'x', work_context })).rejects.toMatchObject({ code: 'E013' })
+    expect((await verifyLive(world.person, RULES)).remarked).toContainEqual(
+      expect.objectContaining({ rule: 'trust', what: expect.stringMatching(/^judge \(revision \d+\) of the bucket agents/) }),
+    )
+    expect(await checkTrust(world.person)).toEqual([
+      expect.objectContaining({ state: 'broken', text: expect.stringContaining('judge (revision') }),
+    ])
     await verified(forged.sequence)
     await registerAgent(world.person, { ...record, roles: { originates: 'within_a_pass', subagent: true } })
-    expect(await untoldAgents(world.person)).toEqual([])
+    expect(await checkTrust(world.person)).toEqual([expect.objectContaining({ state: 'ok' })])
   })
 
   it('is no word about custody: nothing is erased', async () => {

@@ -1,4 +1,4 @@
-import { type AgentRecord, agentBody, agentRecord, canonicalJson, HEADER, sha256 } from '@passover/schemas'
+import { type AgentRecord, agentBody, canonicalJson, HEADER, sha256 } from '@passover/schemas'
 import type { Bus } from '../bus.js'
 import type { Stored } from '../bus-messages.js'
 import type { Table } from '../bus-stores.js'
@@ -8,12 +8,6 @@ import { machineTiming, type Timing } from '../timing.js'
 /** The server shows a stored event to a reader within so long. */
 const BEHIND_MS = 2_000
 const LOOK_MS = 10
-
-/** An agent's record that stands in the bucket without an event that says so. */
-export interface UntoldAgent {
-  name: string
-  revision: number
-}
 
 /**
  * The registry as the events under `agent.*` tell it. The bucket `agents` is a copy: a record there counts only if an event has said it,
@@ -105,14 +99,4 @@ export class ToldAgents implements AsyncDisposable {
 
 function digestOf(record: AgentRecord): string {
   return sha256(canonicalJson(record))
-}
-
-/** Records that stand in the bucket without an event, or that the server wrote. */
-export async function untoldAgents(bus: Bus): Promise<UntoldAgent[]> {
-  await using agents = await ToldAgents.open(bus)
-  const table = await bus.table('agents', agentRecord)
-  const found: UntoldAgent[] = []
-  for await (const { key: name, value, revision } of table.entries()) if (!(await agents.hasBy(name, value))) found.push({ name, revision })
-  for (const { key: name, revision } of await table.bounced()) found.push({ name, revision })
-  return found.sort((a, b) => a.revision - b.revision)
 }

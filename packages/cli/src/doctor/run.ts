@@ -21,6 +21,7 @@ import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
 import { monitored, ofProject, type ServerSettings } from './settings.js'
 import { checkAudit, checkStores } from './stores.js'
+import { checkTrust } from './trust.js'
 import { checkGateway, checkUp } from './up.js'
 
 /** Addresses of what else can be asked. */
@@ -100,6 +101,7 @@ async function lookInside(
   checks.push(...checkStores(inspection, settings))
   checks.push(await checkService(bus, 'ask'), await checkService(bus, 'register'), ...(await checkAudit(bus)))
   checks.push(...(await checkAgents(bus, inspection.consumers)))
+  if (inspection.stream) checks.push(...(await checkTrust(bus)))
 }
 
 /** What a client cannot see is read where the operator has it shown, or where it is the project's own. */

@@ -11,7 +11,7 @@ import {
   segmentRange,
   sequenceOf,
 } from '@passover/archive'
-import type { Bus } from '@passover/bus'
+import { type Bus, untoldEntries, untoldText } from '@passover/bus'
 import { erasuresIn, leavingOf } from './erased-since.js'
 import { partsOf, savedPart } from './parts.js'
 import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
@@ -75,6 +75,8 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const since = options.from ?? 1
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
   await judgeTail({ bus, judging, manifest, source, walked, saved }, span)
+  for (const entry of await untoldEntries(bus))
+    judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader passes it over` })
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })
   return { ...verdictOf(judging, walked, options), ...(unsaved ? { unsaved } : {}) }
