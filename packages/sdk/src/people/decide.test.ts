@@ -45,7 +45,7 @@ function busWith(outcomes: Outcome[], history: (published: Outgoing[]) => Stored
       published.push(message)
       return outcomes.shift() ?? ({ kind: 'lost' } satisfies Outcome)
     },
-    journal: { history: async () => history(published) },
+    journal: { newest: async () => history(published).at(-1) },
     hintDecided: (originator: string) => hints.push(originator),
   } as unknown as Bus
   return { bus, published, hints }
