@@ -37,9 +37,12 @@ describe('a stored message', () => {
     expect(isServerAnswer(data)).toBe(true)
   })
 
-  it('is believed as clients publish it: with their own headers, a guard, a size that the read added', () => {
+  it('is believed as clients publish it: with their own headers, a guard, what an import or the read adds', () => {
     const guard = { 'Nats-Expected-Last-Subject-Sequence': '3', 'Nats-Expected-Last-Subject-Sequence-Subject': '*.a.b.c.*' }
-    const headers = new RawHeaders(encodeHeaders({ 'Passover-Id': 'x', 'X-Nats-Stream': 'y', Note: 'Nats-Stream: z', ...guard }))
+    const imported = { 'Nats-Request-Info': '{"acc":"A"}' }
+    const headers = new RawHeaders(
+      encodeHeaders({ 'Passover-Id': 'x', 'X-Nats-Stream': 'y', Note: 'Nats-Stream: z', ...guard, ...imported }),
+    )
     expect(serverHeader(headers)).toBeUndefined()
     expect(distrust('step', { headers, data: EMPTY })).toBeUndefined()
     expect(distrust('step', { headers: block('Passover-Status: completed', 'Nats-Msg-Size: 4'), data: EMPTY })).toBeUndefined()

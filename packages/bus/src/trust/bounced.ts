@@ -9,8 +9,11 @@ import type { MessageHeaders } from '../bus-messages.js'
  */
 
 const OURS = '\r\nNats-'
-/** Headers with which an honest client may publish, or which a read of the headers alone adds. They follow `Nats-`. */
-const CLIENT_HEADERS = ['Expected-', 'Msg-', 'Rollup:', 'TTL:', 'Marker-']
+/**
+ * Headers with which an honest client may publish, which an import of an account adds to a client's message (`Request-Info`), or which a read of the
+ * headers alone adds. They follow `Nats-`.
+ */
+const CLIENT_HEADERS = ['Expected-', 'Msg-', 'Request-Info:', 'Rollup:', 'TTL:', 'Marker-']
 
 /** Returns the first header that only the server writes; undefined: the block has none, so that a client published the message. */
 export function serverHeader(headers: MessageHeaders): string | undefined {
