@@ -221,7 +221,18 @@ interface Serving {
   api?: string
 }
 
+function nextSteps(isolated: boolean): string[] {
+  if (!isolated) return ['passover work echo -- cat', 'passover request --to echo --objective "hello"']
+  return [
+    'passover auth add agent echo',
+    'passover auth add agent alice',
+    'passover work echo -- cat',
+    'passover request --from alice --to echo --objective "hello"',
+  ]
+}
+
 async function serve({ terminal, env }: Context, local: Local, { signals, api }: Serving): Promise<number> {
+  const { isIsolated } = await import('../auth/isolated-project.js')
   const { url, server, project } = local
   const { bold, dim, green } = terminal.colors
   terminal.show(
@@ -242,8 +253,7 @@ async function serve({ terminal, env }: Context, local: Local, { signals, api }:
         dim(`  health at ${local.health}/readyz`),
         '',
         'Next, in another terminal:',
-        typed('  passover work echo -- cat', env),
-        typed('  passover request --to echo --objective "hello"', env),
+        ...nextSteps(isIsolated(project)).map((line) => typed(`  ${line}`, env)),
         '',
         dim('Ctrl-C stops it.'),
       ].join('\n'),
