@@ -37,8 +37,8 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
   )
   if (!options.wait) return await sent(context, { handle, from, to: options.to, held: options.hold === true }, server)
   const progress = terminal.progress()
-  await using bus = await connectAs(context.person, server)
-  const following = follow(bus, { id: handle.id, from, to: options.to, progress })
+  await using bus = await observer(context, server)
+  const following = bus ? follow(bus, { id: handle.id, from, to: options.to, progress }) : { stop: () => progress.stop() }
   try {
     const first = await Promise.race([result, signals.first])
     following.stop()
@@ -50,8 +50,18 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     following.stop()
     await Promise.race([storing, result.catch(() => {})])
     if (!stored) throw error
-    const mend = (await noWorkerHint(error, bus, options.to)) ?? (await otherNameHint(error, bus, options.to))
+    const mend = bus && ((await noWorkerHint(error, bus, options.to)) ?? (await otherNameHint(error, bus, options.to)))
     throw withLookup(await withRulePlace(error, context), handle.id, mend)
+  }
+}
+
+/** Progress and hints are read as the person. A command of an isolated agent sees only the agent's credentials and does without. */
+async function observer({ person }: Context, server: ServerSetting): Promise<Bus | undefined> {
+  try {
+    return await connectAs(person, server)
+  } catch (error) {
+    if (error instanceof CliFailure && error.code === 'E013') return undefined
+    throw error
   }
 }
 
