@@ -2,7 +2,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSyn
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startProcess, type TestProcess } from '../support/processes.js'
-import { cli, json, ROOT, run, type Spawned, until } from './cli-harness.js'
+import { cli, Folder, json, ROOT, run, type Spawned, until } from './cli-harness.js'
 
 interface Listed {
   name: string
@@ -98,6 +98,14 @@ describe('passover auth, and up --isolated', () => {
     await using _again = await greeter()
   })
 
+  it('adds people to the running installation, who see every pass until they are revoked', async () => {
+    expect(await auth('add', 'person', 'ann')).toMatchObject({ code: 0 })
+    const seen = async () => (await run(['list', '--as', 'ann'], { cwd })).stdout.includes('greeter')
+    await until('ann is told about passes of others', seen)
+    expect(await auth('revoke', 'ann')).toMatchObject({ code: 0 })
+    expect(await run(['list', '--as', 'ann'], { cwd })).toMatchObject({ code: 4 })
+  })
+
   it('ends credentials at their time, and says so', async () => {
     const { document } = await auth('add', 'agent', 'brief', '--expires', '1s')
     await until('the credentials end', () => Date.now() > (document.expires_at ?? Number.POSITIVE_INFINITY))
@@ -110,6 +118,24 @@ describe('passover auth, and up --isolated', () => {
       message: expect.stringContaining('expired'),
       hint: expect.stringContaining('passover auth rotate brief'),
     })
+  })
+
+  it('isolates a project that was not, with what it had, and stays isolated without the flag', async () => {
+    using folder = new Folder()
+    const start = async (...args: string[]) => {
+      const started = cli(['up', ...args], { cwd: folder.path })
+      await started.printed('is up', 'stdout', 120_000)
+      return started
+    }
+    await using before = await start()
+    expect(await run(['agents', 'add', 'reader'], { cwd: folder.path })).toMatchObject({ code: 0 })
+    await before[Symbol.asyncDispose]()
+    for (const args of [['--isolated'], []]) {
+      await using after = await start(...args)
+      expect(await run(['agents'], { cwd: folder.path })).toMatchObject({ code: 0, stdout: expect.stringContaining('reader') })
+      expect(await run(['work', 'reader', '--', 'cat'], { cwd: folder.path })).toMatchObject({ code: 4 })
+      await after[Symbol.asyncDispose]()
+    }
   })
 
   function save(name: string): string {
