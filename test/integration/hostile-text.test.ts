@@ -271,6 +271,33 @@ describe('text that agents set', () => {
     expect((JSON.parse(json) as { reason: string }).reason).toBe(HOSTILE)
   })
 
+  it('is cut at each limit without half a character', async () => {
+    const { world: made } = world
+    await made.agent('cutter')
+    /** An emoji across the limit. */
+    const across = (limit: number) => `${'x'.repeat(limit - 1)}${'😀'.repeat(40)}`
+    await (await world.agent('cutter')).onPass(
+      (pass) => {
+        pass.progress(across(4_096))
+        if (pass.objective === 'error') throw new Error(across(8_192))
+        return pass.objective === 'summary' ? { output: 'o', summary: across(2_000) } : across(2_000)
+      },
+      { log: () => undefined },
+    )
+    const alice = await world.agent('alice')
+    for (const objective of ['summary', 'output', 'error']) {
+      const asked = alice.passOver({ subagent: 'cutter', reason: 'r', work_context: { objective } })
+      await asked.result().catch(() => undefined)
+      await until(async () => ((await passover('list', '--status', 'processed')).stdout.includes(asked.id) ? true : undefined), {
+        what: 'it is recorded',
+      })
+      const shown =
+        (await passover('show', asked.id, '--json')).stdout + (await passover('audit', 'query', '--to', 'cutter', '--json')).stdout
+      expect(shown).toContain('xxxx')
+      expect(shown).not.toMatch(/\ufffd|\\ud83d(?!\\ude00)/)
+    }
+  })
+
   it('in a result is escaped', async () => {
     const { stdout, stderr } = await passover(
       'request',
