@@ -247,6 +247,11 @@ describe.skipIf(!hasTerminal())('passover apply at a terminal', () => {
     unsaid.child.stdin?.write('n')
     expect((await unsaid.ended).code).toBe(1)
     expect((await show(same, cwd)).decisions).toEqual([])
+    // `approve` shows the changes too before it asks.
+    await using approves = atTerminal(['approve', same, '--as', 'maria'], cwd)
+    expect(await approves.printed('Approve the application of the changes, 1 of 1 taken?')).toContain('\u001b[32m+ONE')
+    approves.child.stdin?.write('y')
+    expect((await approves.ended).code).toBe(0)
     await using told = atTerminal(['undo', id, '--yes', '--as', 'maria'], cwd)
     expect((await told.ended).code).toBe(0)
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('one\n')

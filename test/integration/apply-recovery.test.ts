@@ -51,7 +51,7 @@ describe('an application that was killed', () => {
     await writeFile(place.in('f010'), 'mine\n')
     expect(await written()).toBe(58)
     const dry = await passover('apply', id, '--dry-run')
-    expect(dry.stderr).toContain(`an application of ${id} was interrupted: 58 of 120 files written`)
+    expect(dry.stderr).toContain(`an application of ${id} is not finished: 58 of 120 files written`)
     expect(await written()).toBe(58)
     const first = await passover('apply', id)
     expect(first.code, first.stderr).toBe(1)

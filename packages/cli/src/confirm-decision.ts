@@ -31,7 +31,8 @@ export function confirmDecision({ terminal, person }: Context, asked: Asked) {
     const review = returned?.review
     const scripted = yes || digest !== undefined
     if (!terminal.interactive && !review) return true
-    if (terminal.interactive && !scripted) terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person }))
+    if (terminal.interactive && !scripted)
+      terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person, whole: true }))
     if (review && digest === undefined) {
       const warned = countWarnings(review.files)
       terminal.note(renderReview(review.files, { colors: terminal.noteColors, all: returned.modifications }))

@@ -79,12 +79,12 @@ export function renderSettled(settled: Applied['settled'], colors: Terminal['col
   return settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`)
 }
 
-/** What a killed process left in the directory and nobody has recovered yet. */
+/** Applications that are not finished: a process is at it now, or was killed. */
 export function renderInterrupted(found: readonly Interrupted[], colors: Terminal['colors']): string[] {
   return found.map(({ id, kind, written, total }) => {
     const what = kind === 'undo' ? 'an undo' : 'an application'
-    const then = 'the next apply or undo here recovers it first'
-    return `${colors.yellow('!')} ${what} of ${visible(id)} was interrupted: ${written.length} of ${count(total, 'file')} written; ${then}`
+    const then = 'if its process was killed, the next apply or undo here recovers it first'
+    return `${colors.yellow('!')} ${what} of ${visible(id)} is not finished: ${written.length} of ${count(total, 'file')} written; ${then}`
   })
 }
 

@@ -6,6 +6,8 @@ import { count, indent, oneLine, sizeText, visible } from '../text.js'
 interface View extends Pick<Terminal, 'colors'> {
   now: number
   person: string
+  /** For the person who decides: everything that the inbox tells, uncut; changes are left out, since they are shown with their diffs. */
+  whole?: boolean
 }
 
 const FILES_SHOWN = 5
@@ -39,7 +41,7 @@ export function renderItem(item: InboxItem, view: View): string {
   const times = `waits since ${ago(item.since, now)}, expires in ${duration(item.expires_at - now)} (${dateTime(item.expires_at)})`
   const facts: [string, string | undefined][] = [
     ['reason', item.reason],
-    ...(item.item === 'dispatch' ? askedLines(item) : returnedLines(item, view)),
+    ...(item.item === 'dispatch' ? askedLines(item, view) : returnedLines(item, view)),
     [
       'policy',
       `${item.policy.name} v${item.policy.version}${item.approvers ? `; approvers: ${item.approvers.join(', ') || 'nobody'}` : ''}`,
@@ -47,33 +49,36 @@ export function renderItem(item: InboxItem, view: View): string {
     ['digest', item.digest],
   ]
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(value)}`]))
-  const changes = changeLines(item, view)
+  const changes = view.whole && item.item === 'apply' ? [] : changeLines(item, view)
   return [title, `  ${colors.dim(times)}`, ...lines, ...changes, `  ${commandsOf(item, view)}`].join('\n')
 }
 
-function askedLines({ asked }: InboxItem): [string, string | undefined][] {
+function askedLines({ asked }: InboxItem, { whole }: View): [string, string | undefined][] {
   if (!asked) return []
-  const shown = asked.files.slice(0, FILES_SHOWN).map(({ path, size }) => `${visible(path)} (${sizeText(size)})`)
+  const shown = asked.files.slice(0, whole ? undefined : FILES_SHOWN).map(({ path, size }) => `${visible(path)} (${sizeText(size)})`)
   const more = asked.files.length + (asked.files_left_out ?? 0) - shown.length
   return [
-    ['objective', asked.objective === undefined ? undefined : oneLine(asked.objective, OBJECTIVE_SHOWN)],
+    ['objective', asked.objective === undefined ? undefined : oneLine(asked.objective, whole ? undefined : OBJECTIVE_SHOWN)],
     ['files', shown.length === 0 ? 'none' : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`],
     ['context', `${sizeText(asked.context_bytes)} in all, ${duration(asked.timeout_ms)} to work`],
     ['rules', asked.constraints.length > 0 ? asked.constraints.join(', ') : undefined],
   ]
 }
 
-function returnedLines({ returned, why }: InboxItem, { colors }: View): [string, string | undefined][] {
+function returnedLines({ returned, why }: InboxItem, { whole }: View): [string, string | undefined][] {
   if (!returned) return [['result', 'too large to be told here; passover show tells it']]
   const { status, decision, summary, findings } = returned
   const counts = [
-    findings.error > 0 ? colors.red(count(findings.error, 'error')) : '',
+    findings.error > 0 ? count(findings.error, 'error') : '',
     findings.warning > 0 ? count(findings.warning, 'warning') : '',
     findings.info > 0 ? count(findings.info, 'remark') : '',
   ].filter(Boolean)
   return [
     ['held', why],
-    ['result', `${status}${decision ? `, decision: ${decision}` : ''}${summary ? `: ${oneLine(summary, OBJECTIVE_SHOWN)}` : ''}`],
+    [
+      'result',
+      `${status}${decision ? `, decision: ${decision}` : ''}${summary ? `: ${oneLine(summary, whole ? undefined : OBJECTIVE_SHOWN)}` : ''}`,
+    ],
     ['findings', counts.length === 0 ? undefined : `${counts.join(', ')}: ${findings.shown[0]?.message ?? ''}`],
   ]
 }

@@ -3,6 +3,8 @@ import { hiddenIn, oneLine, visible } from '../text/index.js'
 import { binaryType, type TextForm } from './content.js'
 import { runsByItself } from './runs-by-itself.js'
 
+/** Characters that are searched. More is shown only on request, with every hidden character visible. */
+const MOST_SEARCHED = 4 * 1024 * 1024
 /** Characters and words that one warning names at most. */
 const MOST_NAMED = 12
 const WORD = /[\p{L}\p{M}\p{N}_]+/gu
@@ -25,14 +27,15 @@ export interface Warned {
 
 /** Lists what an approver has to know about a change and could miss in its diff. */
 export function warningsOf(change: Warned): ChangeWarning[] {
-  const { path, bytes, added } = change
+  const { path, bytes } = change
+  const added = change.added.join('').slice(0, MOST_SEARCHED)
   const runs = runsByItself(path)
   return [
     ...(runs === undefined ? [] : [{ kind: 'runs_by_itself' as const, message: `this file runs by itself: ${runs}` }]),
     ...hidden('the path', path, /[\n\t]/.test(path) ? [visible('\n\t')] : []),
     ...change.reasons.flatMap((reason) => hidden('the reason', reason)),
-    ...hidden('the new content', added.join('')),
-    ...mixedScripts(`${path}\n${added.join('')}`),
+    ...hidden('the new content', added),
+    ...mixedScripts(`${path}\n${added}`),
     ...(bytes ? executable(change, bytes) : []),
     ...(change.after ? formWarnings(change.before, change.after) : []),
   ]

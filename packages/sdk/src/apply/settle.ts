@@ -65,7 +65,7 @@ async function settleOne(directory: string, set: StoredSet): Promise<SetEnd> {
   }
 }
 
-/** What a killed process left, as long as nobody has recovered it. */
+/** A set that is not finished: its process was killed, or is still at it. */
 export interface Interrupted {
   id: string
   kind: 'apply' | 'undo'
