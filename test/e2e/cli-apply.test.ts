@@ -20,6 +20,8 @@ let receiver: SpanReceiver
 beforeAll(async () => {
   receiver = await SpanReceiver.start()
   project = await openProject([], receiver.env)
+  // Commands in its folders look for the server up to the root of the repository.
+  mkdirSync(join(project.cwd, '.git'))
   fixer = cli(['work', 'fixer', '--', 'node', '-e', FIXER], { cwd: project.cwd, env: receiver.env })
   await fixer.printed('Working as fixer', 'stderr')
 })
@@ -249,7 +251,7 @@ describe.skipIf(!hasTerminal())('passover apply at a terminal', () => {
     expect((await show(same, cwd)).decisions).toEqual([])
     // `approve` shows the changes too before it asks.
     await using approves = atTerminal(['approve', same, '--as', 'maria'], cwd)
-    expect(await approves.printed('Approve the application of the changes, 1 of 1 taken?')).toContain('\u001b[32m+ONE')
+    expect(await approves.printed('Approve the application of the changes, 1 of 1 change taken?')).toContain('\u001b[32m+ONE')
     approves.child.stdin?.write('y')
     expect((await approves.ended).code).toBe(0)
     await using told = atTerminal(['undo', id, '--yes', '--as', 'maria'], cwd)

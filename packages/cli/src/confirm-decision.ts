@@ -35,7 +35,7 @@ export function confirmDecision({ terminal, person }: Context, asked: Asked) {
       terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person, whole: true }))
     if (review && digest === undefined) {
       const warned = countWarnings(review.files)
-      terminal.note(renderReview(review.files, { colors: terminal.noteColors, all: returned.modifications }))
+      terminal.exhibit(renderReview(review.files, { colors: terminal.noteColors, all: returned.modifications }))
       terminal.note(`${count(review.files.length, 'file')}${warned ? `, ${warned}` : ''}. Digest of these changes: ${review.digest}`)
     }
     if (scripted) return true

@@ -19,6 +19,8 @@ export interface Terminal {
   stream(value: unknown, human: () => string | undefined): void
   /** A remark to people, on stderr. */
   note(text: string): void
+  /** Content that a person decides about, on stderr: unlike a remark, commands in it are not rewritten for npx. */
+  exhibit(text: string): void
   /** What is going on, on stderr: a spinner on a terminal, else one line for each change. */
   progress(): Progress
 }
@@ -72,6 +74,9 @@ export function openTerminal(options: TerminalOptions): Terminal {
     },
     note(text) {
       write('stderr', `${typed(text, env)}\n`)
+    },
+    exhibit(text) {
+      write('stderr', `${text}\n`)
     },
     progress() {
       if (machine) return { live: false, say() {}, stop() {} }
