@@ -41,7 +41,7 @@ const SIZE = '\r\nNats-Msg-Size:'
 export function isBare(headers: MessageHeaders): boolean {
   const block = headers.text()
   const colon = block.indexOf(':')
-  return colon < 0 || (block.indexOf(SIZE) === colon - SIZE.length + 1 && block.indexOf(':', colon + 1) < 0)
+  return colon < 0 || (block.startsWith(SIZE, colon - SIZE.length + 1) && block.indexOf(':', colon + 1) < 0)
 }
 
 const DECODER = new TextDecoder()
