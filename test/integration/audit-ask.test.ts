@@ -230,10 +230,10 @@ describe('audit: asking', () => {
     await pass.returns()
     const told = passAnswer.parse(await alice.ask({ op: 'pass', ...pass.key, history: true }, { timeout_ms: 20_000 }))
     const shown = told.ok ? told.passes[0] : undefined
-    // 200 of the 250 reports of progress, and everything else: 453.
+    // All 250 reports of progress, from their headers, and everything else: 503.
     expect([shown?.history?.length, shown?.history_left_out, shown?.history?.at(0)?.kind, shown?.history?.at(-1)?.kind]).toEqual([
       400,
-      53,
+      103,
       'request',
       'return',
     ])

@@ -106,8 +106,8 @@ function show(value: unknown): string {
 /** The bytes of a part are gone, or are not those that its hash names. */
 export class PartError extends Error {
   override readonly name = 'PartError'
-  readonly reason: 'missing' | 'differs'
-  constructor(message: string, reason: 'missing' | 'differs') {
+  readonly reason: 'missing' | 'differs' | 'too_large'
+  constructor(message: string, reason: 'missing' | 'differs' | 'too_large') {
     super(message)
     this.reason = reason
   }

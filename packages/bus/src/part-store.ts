@@ -8,6 +8,7 @@ import { BusReadError, PartError, PartsFullError } from './errors.js'
 import type { Link } from './link.js'
 import type { LoadedPart } from './parts.js'
 import type { Publisher } from './publish.js'
+import { InFlight } from './quotas/in-flight.js'
 import { type Seal, sealOf } from './seal.js'
 import type { Subjects } from './subjects.js'
 import { tooLarge } from './too-large.js'
@@ -15,6 +16,11 @@ import { tooLarge } from './too-large.js'
 const CHUNK_BYTES = 512 * 1024
 const AT_ONCE = 8
 const MAX_CHUNKS = 16_384
+/** Largest part that is loaded, and bytes of parts that one process loads at a time. */
+const MOST_PART_BYTES = 256 * 1024 * 1024
+const MOST_LOADING_BYTES = 128 * 1024 * 1024
+/** Bytes of all parts of one output, where its reader allows no other number: a worker chooses what it returns. */
+const MOST_OUTPUT_BYTES = 64 * 1024 * 1024
 
 interface PartMeta {
   size: number
@@ -36,6 +42,7 @@ export class BucketPartStore implements PartStore {
   readonly #api: JetStreamApi
   readonly #publisher: Publisher
   readonly #subjects: Subjects
+  readonly #loading = new InFlight(MOST_LOADING_BYTES)
 
   constructor(context: { link: Link; api: JetStreamApi; publisher: Publisher; subjects: Subjects }) {
     this.#link = context.link
@@ -49,7 +56,9 @@ export class BucketPartStore implements PartStore {
   }
 
   async fetch(part: Part): Promise<Uint8Array> {
-    const data = part.data ?? (part.owner === undefined ? undefined : await this.#load(part.owner, part))
+    const { owner } = part
+    if (!part.data && part.size > MOST_PART_BYTES) throw tooLargeToLoad(part.name, part.size, MOST_PART_BYTES)
+    const data = part.data ?? (owner === undefined ? undefined : await this.#loading.do(part.size, () => this.#load(owner, part)))
     if (!data) throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing')
     if (data.length !== part.size || sha256(data) !== part.hash)
       throw new PartError(`part ${part.name} is not what its hash names`, 'differs')
@@ -111,7 +120,13 @@ export class BucketPartStore implements PartStore {
     const found = await this.#get(stream, base.M)
     const meta = found && (jsonOf(found) as PartMeta | undefined)
     if (!meta || meta.size !== part.size || !(meta.chunks > 0 && meta.chunks <= MAX_CHUNKS)) return undefined
-    const chunks = await inTurns(meta.chunks, (n) => this.#get(stream, `${base.C}.${n}`))
+    let loaded = 0
+    const chunks = await inTurns(meta.chunks, async (n) => {
+      // Its owner wrote how many chunks there are, and how large each is: no more is loaded than the part may have.
+      const chunk = loaded > part.size ? undefined : await this.#get(stream, `${base.C}.${n}`)
+      loaded += chunk?.length ?? 0
+      return chunk
+    })
     const opened = chunks.flatMap((chunk, n) => (chunk ? [seal.apply(chunk, n)] : []))
     return opened.length === chunks.length ? Buffer.concat(opened) : undefined
   }
@@ -127,12 +142,23 @@ export class BucketPartStore implements PartStore {
   }
 }
 
-/** Fetches the bytes of parts, a few at a time. Throws PartError. */
-export async function loadParts(store: PartStore, parts: Part[]): Promise<LoadedPart[]> {
+/**
+ * Fetches the bytes of parts, a few at a time.
+ *
+ * @param most - bytes that all of them may have, known before any is loaded
+ * @throws PartError
+ */
+export async function loadParts(store: PartStore, parts: Part[], most = MOST_OUTPUT_BYTES): Promise<LoadedPart[]> {
+  const bytes = parts.reduce((sum, { size }) => sum + size, 0)
+  if (bytes > most) throw tooLargeToLoad('all parts', bytes, most)
   return inTurns(parts.length, async (n) => {
     const part = parts[n] as Part
     return { name: part.name, data: await store.fetch(part) }
   })
+}
+
+function tooLargeToLoad(what: string, size: number, most: number): PartError {
+  return new PartError(`${what}: ${size} bytes, and at most ${most} are loaded`, 'too_large')
 }
 
 function isHere({ data }: Part): boolean {

@@ -76,11 +76,18 @@ function produce(worker: WorkerContext, run: Run, handler: Handler): Produced | 
 
 async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
   try {
-    const loaded = await loadParts(worker.deps.bus.parts, run.parts)
+    const loaded = await loadParts(worker.deps.bus.parts, run.parts, contextLimit(run))
     return producedBy(await handle(worker, run, { handler, parts: () => loaded }))
   } catch (error) {
     return threw(error)
   }
+}
+
+const LEAST_CONTEXT_BYTES = 64 * 1024 * 1024
+
+/** At least what admission let through; parts say their sizes, and one that has another is not loaded. */
+function contextLimit({ control }: Run): number {
+  return Math.max(LEAST_CONTEXT_BYTES, control.policy.max_context_size_bytes)
 }
 
 function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {

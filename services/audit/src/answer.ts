@@ -40,6 +40,7 @@ import { dueOf } from './inbox-item.js'
 import { type LoadDeps, type Loaded, loadPass } from './load.js'
 import type { PassMemory } from './pass-memory.js'
 import type { Query } from './query.js'
+import { QuestionLimits } from './question-limits.js'
 import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
 
@@ -82,12 +83,14 @@ const BEFORE = 4_096
 /** Passes told below each. */
 const MAX_BELOW = 50
 const MAX_RETURN_BYTES = 600 * 1024
+const BUSY_RETRY_MS = 1_000
 
 /** Answers questions on `ask.<name>` (DESIGN §2 Asking). E040: the stream could not be read just now. */
 export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
+  const limits = new QuestionLimits()
   return bus.answer(async (asker, asked) => {
     try {
-      return await answerQuestion(deps, asker, asked)
+      return (await limits.take(asker, () => answerQuestion(deps, asker, asked))) ?? tooMany(asker)
     } catch (error) {
       deps.log.warn({ asker, err: error }, 'question not answered')
       return refuse('E040', 'The stream could not be read just now')
@@ -248,6 +251,16 @@ function returnOf(loaded: Loaded): StoredReturn | undefined {
 /** Of each item the first decision that counts. */
 function countingDecisions({ decisions }: PassRecord): AnsweredDecision[] {
   return decisions.filter(({ counts }) => counts !== false).map(({ counts: _, why: __, ...decision }) => decision)
+}
+
+function tooMany(asker: string): Refusal {
+  const message = `Too many questions of ${asker}, or of all, are being answered: ask again later`
+  return { ok: false, error: passError('E014', message, { retry_after_ms: BUSY_RETRY_MS }) }
+}
+
+interface Refusal {
+  ok: false
+  error: ReturnType<typeof passError>
 }
 
 function refuse(code: ErrorCode, message: string): { ok: false; error: ReturnType<typeof passError> } {

@@ -9,6 +9,7 @@ import { Rates } from './rate.js'
 import { jsonBody, parsed, queryOf } from './receive.js'
 import type { Reply, Route } from './route.js'
 import { ROUTES } from './routes/index.js'
+import { Uploads } from './uploads.js'
 
 export interface AppDeps {
   inside: Inside
@@ -23,12 +24,15 @@ const HARDENING = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-
 export function makeApp(deps: AppDeps): Hono {
   const app = new Hono()
   const rates = new Rates({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
+  const uploads = new Uploads(deps.inside.options)
   app.use(async (context, next) => {
     requireReadable(context.req.raw.url)
     await next()
   })
   for (const route of ROUTES) {
-    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => answer(context, route, { ...deps, rates }))
+    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) =>
+      answer(context, route, { ...deps, rates, uploads }),
+    )
   }
   app.notFound((context) => told(context, noRoute(context)))
   app.onError((error, context) => told(context, error, deps.inside))
@@ -37,6 +41,7 @@ export function makeApp(deps: AppDeps): Hono {
 
 interface Gate extends AppDeps {
   rates: Rates
+  uploads: Uploads
 }
 
 async function answer(context: Context, route: Route, gate: Gate): Promise<Response> {
@@ -54,7 +59,7 @@ async function answer(context: Context, route: Route, gate: Gate): Promise<Respo
 }
 
 async function handled(context: Context, route: Route, gate: Gate): Promise<Reply | Response> {
-  const { inside, tokens, open, rates } = gate
+  const { inside, tokens, open, rates, uploads } = gate
   const request = context.req.raw
   refuseForeign(request)
   const caller = route.scope === undefined ? NOBODY : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
@@ -68,7 +73,11 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Repl
   const params = parsed('path', route.params, context.req.param())
   const query = parsed('query', route.query, route.query ? queryOf(request.url) : undefined)
   const headers = parsed('header', route.headers, Object.fromEntries(request.headers))
-  const body = parsed('body', route.body, route.body ? await jsonBody(request, inside.options.body_bytes) : undefined)
+  const body = parsed(
+    'body',
+    route.body,
+    route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token }) : undefined,
+  )
   return route.handle({ params, query, headers, body, caller, actor: new Actor(inside.acting, caller), inside, request })
 }
 

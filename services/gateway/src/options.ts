@@ -12,6 +12,15 @@ export const gatewayOptions = z.strictObject({
     .int()
     .min(1_024)
     .default(8 * 1024 * 1024),
+  /** Bodies read at a time, of all and of one token, and the bytes that they may have in all. */
+  uploads: z.int().min(1).default(32),
+  uploads_a_token: z.int().min(1).default(8),
+  uploads_bytes: z
+    .int()
+    .min(1_024)
+    .default(64 * 1024 * 1024),
+  /** A body of which nothing comes for so long is given up. */
+  stall_ms: z.int().min(10).default(10_000),
   /** Requests of one token: so many a second, and so many at once after a rest. */
   rate_per_second: z.number().positive().default(50),
   rate_burst: z.int().min(1).default(200),

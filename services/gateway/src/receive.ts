@@ -1,6 +1,7 @@
 import { oneLine } from '@passover/core'
 import type { z } from 'zod'
 import { HttpProblem, problemFor } from './problem.js'
+import { stalled, type Uploads } from './uploads.js'
 
 type Issues = { path: string; message: string }[]
 
@@ -29,13 +30,15 @@ export function queryOf(url: string): Record<string, string> {
 }
 
 /** The body as JSON: 415, 413, 400. */
-export async function jsonBody(request: Request, most: number): Promise<unknown> {
+export async function jsonBody(request: Request, most: number, { uploads, token }: { uploads: Uploads; token: string }): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
     const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${oneLine(type, 80)} is not taken`
     throw new HttpProblem(problemFor(415, { code: 'E005', detail, hint: 'send JSON, with "Content-Type: application/json"' }))
   }
-  const bytes = await readUpTo(request, most)
+  const told = request.headers.get('content-length')
+  const expected = told === null ? most : Math.min(most, Number(told) || 0)
+  const bytes = await uploads.take(token, expected, () => readUpTo(request, most, uploads.stall_ms))
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -50,13 +53,13 @@ export async function jsonBody(request: Request, most: number): Promise<unknown>
   }
 }
 
-async function readUpTo(request: Request, most: number): Promise<Uint8Array> {
+async function readUpTo(request: Request, most: number, stall_ms: number): Promise<Uint8Array> {
   const told = Number(request.headers.get('content-length') ?? 0)
   if (told > most) throw tooLarge(most)
   const chunks: Uint8Array[] = []
   let size = 0
   try {
-    for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+    for await (const chunk of flowing(request.body, stall_ms)) {
       size += chunk.length
       if (size > most) throw tooLarge(most)
       chunks.push(chunk)
@@ -67,6 +70,27 @@ async function readUpTo(request: Request, most: number): Promise<Uint8Array> {
     throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body ended before it was complete' }))
   }
   return Buffer.concat(chunks)
+}
+
+/** The chunks of a body. 408 where none comes for `stall_ms`. */
+async function* flowing(body: Request['body'], stall_ms: number): AsyncGenerator<Uint8Array> {
+  const reader = body?.getReader()
+  if (!reader) return
+  let timer: NodeJS.Timeout | undefined
+  try {
+    for (;;) {
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => reject(stalled(stall_ms)), stall_ms)
+      })
+      const { done, value } = await Promise.race([reader.read(), late])
+      clearTimeout(timer)
+      if (done) return
+      yield value
+    }
+  } finally {
+    clearTimeout(timer)
+    void reader.cancel().catch(() => undefined)
+  }
 }
 
 function tooLarge(most: number): HttpProblem {

@@ -1,0 +1,57 @@
+import { HttpProblem, problemFor } from './problem.js'
+
+export interface UploadLimits {
+  /** Bodies read at a time, of all and of one token. */
+  uploads: number
+  uploads_a_token: number
+  /** Bytes that they may have in all. */
+  uploads_bytes: number
+  /** A body of which nothing comes for so long is given up. */
+  stall_ms: number
+}
+
+const RETRY_MS = 1_000
+
+/** Bounds the bodies that are being read, which may stall for as long as their senders like. */
+export class Uploads {
+  private readonly tokens = new Map<string, number>()
+  private under = 0
+  private bytes = 0
+
+  constructor(private readonly limits: UploadLimits) {}
+
+  get stall_ms(): number {
+    return this.limits.stall_ms
+  }
+
+  /** Reads a body of at most `bytes` bytes. 503 (E014) where too many are being read. */
+  async take<T>(token: string, bytes: number, read: () => Promise<T>): Promise<T> {
+    const { uploads, uploads_a_token, uploads_bytes } = this.limits
+    const own = this.tokens.get(token) ?? 0
+    if (own >= uploads_a_token) throw busy(`${own} bodies of this token are being read`)
+    if (this.under >= uploads || (this.under > 0 && this.bytes + bytes > uploads_bytes)) throw busy('too many bodies are being read')
+    this.tokens.set(token, own + 1)
+    this.under++
+    this.bytes += bytes
+    try {
+      return await read()
+    } finally {
+      this.under--
+      this.bytes -= bytes
+      const left = (this.tokens.get(token) ?? 1) - 1
+      if (left > 0) this.tokens.set(token, left)
+      else this.tokens.delete(token)
+    }
+  }
+}
+
+function busy(detail: string): HttpProblem {
+  const hint = 'send fewer at a time, or try again'
+  return new HttpProblem(problemFor(503, { code: 'E014', detail, hint, retry_after_ms: RETRY_MS }), { connection: 'close' })
+}
+
+/** 408: the sender stopped sending. */
+export function stalled(ms: number): HttpProblem {
+  const detail = `nothing of the body came for ${ms / 1_000} s`
+  return new HttpProblem(problemFor(408, { code: 'E005', detail, hint: 'send the whole body without a pause' }), { connection: 'close' })
+}
