@@ -44,6 +44,8 @@ export const answeredDecision = z.object({
   reason: z.string().optional(),
   /** Of item `apply`: each modification's digest as taken or rejected. */
   modifications: z.record(z.string(), z.enum(['taken', 'rejected'])).optional(),
+  self: z.literal('local').optional(),
+  unverified: z.literal(true).optional(),
 })
 export type AnsweredDecision = z.infer<typeof answeredDecision>
 
@@ -95,6 +97,8 @@ export const timelineEntry = z.object({
   /** Of a decision: whether it counts, and why not. */
   counts: z.boolean().optional(),
   why: z.string().optional(),
+  self: z.literal('local').optional(),
+  unverified: z.literal(true).optional(),
   /** Why the fold ignores it: a violation. */
   ignored: z.string().optional(),
 })

@@ -64,6 +64,10 @@ export const recordedDecision = open({
   counts: z.boolean().optional(),
   /** Why it does not. */
   why: text(LIMITS.line).optional(),
+  /** By somebody who takes part in the pass, as the only person of a local server. */
+  self: z.literal('local').optional(),
+  /** The server that took it checks no names: anybody who reaches it can have made it. */
+  unverified: z.literal(true).optional(),
 })
 export type RecordedDecision = z.infer<typeof recordedDecision>
 

@@ -111,6 +111,8 @@ export const inboxItem = z.object({
   digest: z.string(),
   /** Who may decide; absent: every person who takes no part in it. */
   approvers: z.array(z.string()).optional(),
+  /** The only person of a local server, who may decide although they take part in it. */
+  local_person: z.string().optional(),
   policy: z.object({ name: z.string(), version: z.int() }),
   /** What keeps a return from being delivered by itself. */
   why: z.string().optional(),

@@ -109,6 +109,11 @@ export const workControl = z.object({
   /** The form the originator spoke; it is answered in kind. */
   reply_type: z.enum(['msgpack', 'json']),
   trace_id: text(LIMITS.short).optional(),
+  /**
+   * The only person of a local server, where the chain begins with their name: they may decide about it although they take part in it.
+   * A local server checks no names.
+   */
+  local_person: agentName.optional(),
 })
 export type WorkControl = z.infer<typeof workControl>
 

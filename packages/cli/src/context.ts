@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { ignoredText } from '@passover/sdk/project'
 import type { Command } from 'commander'
 import { Finished, usage } from './failure.js'
-import { type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
+import { checksNames, type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
 import { openTerminal, type Terminal } from './terminal.js'
 
 /** What every command gets: settings resolved once, at the edge. */
@@ -23,16 +23,20 @@ export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context
   const directory = resolve(flags.directory ?? '.')
   if (!existsSync(directory) || !statSync(directory).isDirectory()) throw usage(`--directory: there is no folder ${directory}`)
   const terminal = openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input })
+  const person = resolvePerson(flags, env)
   let known: ServerSetting | undefined
   const server = () => {
     if (known) return known
     known = resolveServer(flags, env, directory)
     for (const ignored of known.ignored ?? []) terminal.note(ignoredText(ignored))
+    const claimed = flags.as !== undefined || env.PASSOVER_AS !== undefined
+    if (claimed && terminal.mode === 'human' && !checksNames(known, person))
+      terminal.note(terminal.noteColors.dim(`Acting as ${person} (unverified: this server does not check names)`))
     return known
   }
   return {
     terminal,
-    person: resolvePerson(flags, env),
+    person,
     directory,
     flags,
     env,

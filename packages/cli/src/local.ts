@@ -185,7 +185,10 @@ async function startServices({ project, server, access, options }: Services): Pr
     )
     opened.unshift(audit)
     const tracing = await openTracing({ env: process.env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
-    const dispatcher = await startDispatcher({ ...deps, log: log.child({ part: 'dispatcher' }), tracing }, { id_window_ms })
+    const dispatcher = await startDispatcher(
+      { ...deps, log: log.child({ part: 'dispatcher' }), tracing },
+      { id_window_ms, local_person: localPerson(options, access) },
+    )
     const hook = options.webhook && { ...options.webhook, id_window_ms }
     const notifier = hook && (await startNotifier({ ...deps, bus: await busOf('notifier'), log: log.child({ part: 'notifier' }) }, hook))
     const own = new Health({ process: 'up', clock: deps.clock, onChange: healthLog(log.child({ part: 'up' })) })
@@ -223,6 +226,11 @@ async function startServices({ project, server, access, options }: Services): Pr
 }
 
 /** Who is told about every pass: on a project's own server, and where nobody logs in, whoever is no agent; else who is named. */
+/** Who may decide about passes of their own: the one person of a project's own server that checks no names. Where several are named, none. */
+function localPerson({ external, people = [] }: LocalOptions, { isolated }: Access): string | undefined {
+  return !external && !isolated && people.length === 1 ? people[0] : undefined
+}
+
 function askers({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
   return { open: !isolated && external?.credentials === undefined, people: isolated ? [] : [...people] }
 }

@@ -41,19 +41,20 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
   const [pass] = await askPasses(bus, { id, from, to }, { history: true })
   if (!pass || pass.status === 'requested')
     return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
-  if (pass.status === 'held') return `Held: a person must approve the start: ${approveHint({ id, from }, bus.identity)}`
+  if (pass.status === 'held')
+    return `Held: a person must approve the start: ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   if (pass.status === 'awaiting_release')
-    return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity)}`
+    return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   const worked = workedOn(pass)
   if (worked) return worked
   const [load, workers] = await Promise.all([totalLoad(bus, to), workersFor(bus, to)])
   return waitingText(to, { ...load, workers })
 }
 
-/** Who can approve: whoever asked under their own name cannot. */
-export function approveHint({ id, from }: Pick<Followed, 'id' | 'from'>, person: string): string {
-  if (from !== person) return `passover approve ${id}`
-  return `passover approve ${id} --as <person> (somebody else than ${person}, who asked for it)`
+/** The command that approves, and who can type it: the person who asked cannot, except as the only person of a local server. */
+export function approveHint({ id, from }: Pick<Followed, 'id' | 'from'>, person: string, local_person?: unknown): string {
+  if (from !== person || local_person === person) return `passover approve ${id}`
+  return `passover approve ${id} (by another person than ${person}, who asked for it)`
 }
 
 /** What its worker last told. */

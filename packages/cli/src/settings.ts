@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import { join } from 'node:path'
 import type { Credentials, TlsFiles } from '@passover/bus'
 import { type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { CliFailure, usage } from './failure.js'
@@ -118,6 +119,16 @@ function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
 function fromProject(url: string, directory: string): Pick<ServerSetting, 'credentials' | 'project'> {
   const { project } = searchProject(directory)
   return project?.file.url === url ? { ...signInOf(project.file), project: project.folder } : {}
+}
+
+/**
+ * Whether a server holds a person to their name: with keys for each principal, or with a user of that name. Else anybody who reaches it
+ * can claim any name, whatever a message says about its author.
+ */
+export function checksNames({ credentials, project }: ServerSetting, person: string): boolean {
+  if (project !== undefined) return existsSync(join(project, 'auth', 'keys.json'))
+  if (credentials === undefined) return false
+  return 'user' in credentials ? credentials.user === person : !('token' in credentials)
 }
 
 /** Whose name a person acts under: --as > PASSOVER_AS > the system's user. */

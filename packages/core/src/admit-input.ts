@@ -29,6 +29,8 @@ export interface AdmitInput {
   /** Made anew by the caller; proves parenthood to this pass's own children. */
   return_id: string
   trace_id?: string | undefined
+  /** The only person of a local server. */
+  local_person?: string | undefined
   /** What the dispatcher counts; absent: no limit binds. */
   counts?: PassCounts | undefined
   /** What it took from the budgets above it; absent: there are none, or it has not asked yet. */

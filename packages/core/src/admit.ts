@@ -172,9 +172,15 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
       trace_id: input.trace_id ?? request.trace_id ?? parent?.trace_id,
       budget: budget.granted,
       counted_session: decided.counted_session,
+      local_person: localPerson(input, parent),
     }),
     ...parentFields(input, bound),
   }
+}
+
+/** Named only in chains that the person began: elsewhere it would change nothing. */
+function localPerson({ local_person, subject }: AdmitInput, parent: WorkControl | undefined): string | undefined {
+  return local_person === (parent?.ancestors[0] ?? subject.originator) ? local_person : undefined
 }
 
 /** All that the request changes of the policy, so that the record can tell it: its own two settings, and its inline override, which wins. */

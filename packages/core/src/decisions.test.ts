@@ -36,6 +36,23 @@ describe('judgeDecision', () => {
     expect(judgeDecision(stored, given, by)).toEqual({ counts: false, why })
   })
 
+  it('lets the only person of a local server decide about what they began, and no agent in it', () => {
+    const own = { ...fact, person: KEY.originator }
+    const local = { ...rules, local_person: KEY.originator }
+    expect(judgeDecision(own, body, local)).toMatchObject({ counts: true })
+    expect(judgeDecision(own, body, { ...local, approvers: [KEY.originator] })).toMatchObject({ counts: true })
+    expect(judgeDecision(own, body, { ...local, approvers: [KEY.originator, 'bob'] }).counts).toBe(false)
+    // A registered agent, a subagent of the chain or of the pass itself.
+    expect(judgeDecision(own, body, { ...local, isPerson: () => false }).counts).toBe(false)
+    expect(judgeDecision(own, body, { ...local, ancestors: ['root', KEY.originator] }).counts).toBe(false)
+    expect(judgeDecision(own, body, { ...local, ancestors: [KEY.originator, 'scout', KEY.originator] }).counts).toBe(false)
+    const worker = { ...fact, person: KEY.subagent }
+    expect(judgeDecision(worker, body, { ...local, local_person: KEY.subagent }).counts).toBe(false)
+    expect(
+      judgeDecision({ ...fact, person: 'root' }, body, { ...local, local_person: 'root', ancestors: ['root', KEY.originator] }).counts,
+    ).toBe(true)
+  })
+
   it('lets approvers decide, and about what has no digest everybody', () => {
     expect(judgeDecision(fact, body, { ...rules, approvers: ['bob'], isPerson: (name) => name === 'bob' }).counts).toBe(true)
     expect(judgeDecision(fact, body, { key: KEY }).counts).toBe(true)
@@ -49,6 +66,22 @@ describe('countedDecisions', () => {
     const whole = history({ steps: [held], returned: undefined, ...pass })
     return countedDecisions(whole, foldJournal(whole.steps, RULES).journal).map((one) => one.counts)
   }
+  it('marks a decision about one`s own pass, and what no server verified, whatever the message says', () => {
+    const local = { ...control(), local_person: KEY.originator }
+    const whole = history({
+      steps: [held],
+      returned: undefined,
+      control: local,
+      decisions: [decision(12, { digest: 'h', person: KEY.originator })],
+    })
+    const { journal } = foldJournal(whole.steps, RULES)
+    expect(countedDecisions(whole, journal)).toMatchObject([{ counts: true, self: 'local' }])
+    expect(countedDecisions(whole, journal)[0]).not.toHaveProperty('unverified')
+    expect(countedDecisions(whole, journal, 'unverified')).toMatchObject([{ counts: true, self: 'local', unverified: true }])
+    const other = history({ ...whole, control: control() })
+    expect(countedDecisions(other, journal)).toMatchObject([{ counts: false, why: 'takes part in the pass' }])
+  })
+
   const approvers = { ...control(), policy: { ...control().policy, approvers: ['bob'] } }
 
   it('counts the first of an item by an approver about what was shown', () => {

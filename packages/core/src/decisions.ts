@@ -11,6 +11,8 @@ export interface DecisionRules {
   approvers?: readonly string[] | undefined
   /** Agents above the subagent: they are no persons, whoever the approvers are. */
   ancestors?: readonly string[] | undefined
+  /** The only person of a local server, who may decide about passes of their own. */
+  local_person?: string | undefined
   /** Whether a name is a person's, where that is known. */
   isPerson?: ((name: string) => boolean) | undefined
   /** Digest of what was shown: what was held, the return's stored bytes. Absent: the item has none. */
@@ -48,7 +50,7 @@ export function judgeDecision(
   const { verdict, digest } = parsed.data
   const differs = (fact.verdict ?? verdict) !== verdict || (fact.digest ?? digest) !== digest
   if (differs) return { counts: false, why: 'headers and body differ' }
-  if (takesPart(fact.person, rules)) return { counts: false, why: 'takes part in the pass' }
+  if (takesPart(fact.person, rules) && !decidesOwn(fact.person, rules)) return { counts: false, why: 'takes part in the pass' }
   if (rules.isPerson?.(fact.person) === false) return { counts: false, why: 'not a person' }
   if (rules.approvers && !rules.approvers.includes(fact.person)) return { counts: false, why: 'not an approver' }
   if (rules.digest !== undefined && digest !== rules.digest) return { counts: false, why: 'about something else' }
@@ -56,12 +58,28 @@ export function judgeDecision(
   return { counts: true, person: fact.person, body: parsed.data }
 }
 
-function takesPart(name: string, { key, ancestors }: DecisionRules): boolean {
+type Parties = Pick<DecisionRules, 'key' | 'ancestors' | 'approvers' | 'local_person'>
+
+export function takesPart(name: string, { key, ancestors }: Parties): boolean {
   return name === key.originator || name === key.subagent || ancestors?.includes(name) === true
 }
 
-/** The decisions about a pass, each with whether it counts, or why not; of those that would, the first of its item. */
-export function countedDecisions(pass: PassHistory, journal: JournalState): RecordedDecision[] {
+/**
+ * Whether a person may decide about a pass that they take part in: as the only person of a local server, who began its chain and works
+ * on none of it, and where the policy names no other approver. An agent never may: it is a subagent or an originator further down.
+ */
+export function decidesOwn(name: string, { key, ancestors = [key.originator], approvers, local_person }: Parties): boolean {
+  if (local_person !== name || name === key.subagent) return false
+  if (ancestors[0] !== name || ancestors.lastIndexOf(name) !== 0) return false
+  return approvers === undefined || approvers.every((approver) => approver === name)
+}
+
+/**
+ * The decisions about a pass, each with whether it counts, or why not; of those that would, the first of its item.
+ *
+ * @param names - `unverified`: the reader's server checks no names. What the messages say about that proves nothing.
+ */
+export function countedDecisions(pass: PassHistory, journal: JournalState, names?: 'unverified'): RecordedDecision[] {
   const decisions: RecordedDecision[] = []
   for (const decision of pass.decisions) {
     const { item, person, sequence, time } = decision
@@ -69,8 +87,10 @@ export function countedDecisions(pass: PassHistory, journal: JournalState): Reco
     const said = saidBy(decision, body)
     if (!said) continue
     const why = objection(decision, body, { pass, journal, decisions })
-    if (why === undefined) decisions.push({ item, person, ...said, ...takenBy(item, body), sequence, time, counts: true })
-    else decisions.push({ item, person, ...said, sequence, time, counts: false, why })
+    const one = { item, person, ...said, sequence, time, ...(names && { unverified: true as const }) }
+    const self = takesPart(person, { key: pass.key, ancestors: pass.control?.ancestors }) && { self: 'local' as const }
+    if (why === undefined) decisions.push({ ...one, ...takenBy(item, body), counts: true, ...self })
+    else decisions.push({ ...one, counts: false, why })
   }
   return decisions
 }
@@ -116,7 +136,8 @@ function takenBy(item: string, body: unknown): Pick<RecordedDecision, 'modificat
 function rulesOf(item: string, seen: Parameters<typeof objection>[2]): DecisionRules | undefined {
   const { pass, journal } = seen
   const { key, control } = pass
-  const rules = { key, approvers: control?.policy.approvers, ancestors: control?.ancestors }
+  const { ancestors, local_person } = control ?? {}
+  const rules = { key, approvers: control?.policy.approvers, ancestors, local_person }
   const expires_at = decidableUntil({ journal, control, decisions: seen.decisions }, item)
   if (item === 'return' || item === 'apply') return hasOutput(pass) ? { ...rules, digest: pass.return_digest, expires_at } : undefined
   if (item !== 'dispatch') return rules

@@ -18,7 +18,7 @@ import { passStatus } from './status.js'
 export function auditRecord(history: PassHistory, rules: JournalRules): PassRecord {
   const pass = sorted(history)
   const { journal, ignored } = foldJournal(pass.steps, rules)
-  const told = tell(pass, journal)
+  const told = tell(pass, journal, rules.names)
   const ended = journal.state === 'done'
   return {
     v: 1,
@@ -49,10 +49,10 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
 }
 
 /** What the messages say together. A stored return that is not acceptable reads as E021 or E013. */
-function tell(pass: PassHistory, journal: JournalState): Told {
+function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | undefined): Told {
   const ended = journal.state === 'done' ? journal.return : undefined
   const { returned } = pass
-  const decisions = countedDecisions(pass, journal)
+  const decisions = countedDecisions(pass, journal, names)
   const told: Told = { pass, journal, decisions, awaiting_release: false }
   if (!ended || !returned) return told
   if ('error' in returned) return { ...told, error: acceptError(returned.error, ended.by).error }

@@ -21,6 +21,8 @@ export const NONE: JournalState = Object.freeze({ state: 'none', last: 0, valid:
 export interface JournalRules {
   /** How long an id may be used after its time (DESIGN §2 Ids). */
   id_window_ms: number
+  /** The server that the reader is at checks no names. What messages say about that proves nothing, so it is a setting of the reader. */
+  names?: 'unverified' | undefined
 }
 
 export interface Next {

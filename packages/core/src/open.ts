@@ -19,7 +19,7 @@ const AGAIN_AFTER_MS = 5_000
  * at or below `position` are ignored. O(log n) an event; a closed pass is forgotten; an unknown parent counts as not open.
  */
 export class OpenPasses {
-  readonly #rules: Required<OpenRules>
+  readonly #rules: Required<Omit<OpenRules, 'names'>>
   readonly #timers = new Timers<OpenPass | Asked>()
   readonly #cancels: Cancels
   readonly #tree = new OpenTree(this.#timers)

@@ -11,7 +11,7 @@ import { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
 import type { Loaded } from './load.js'
 import type { Logging } from './logging.js'
-import type { AuditOptions } from './options.js'
+import { type AuditOptions, rulesOf } from './options.js'
 import type { AuditDeps, Parts } from './parts.js'
 import { Projector } from './project.js'
 import { isKept, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
@@ -44,7 +44,7 @@ interface Stores {
 export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
   const { bus, clock, log, random } = deps
   const { table, manifest, objects, archive, agents, logging, start, inbox } = stores
-  const rules = { id_window_ms: options.id_window_ms }
+  const rules = rulesOf(options)
   const records = new Records(table, clock, log)
   const rows = new Rows()
   const ended = new EndedPasses()

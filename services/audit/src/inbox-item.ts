@@ -40,7 +40,7 @@ export async function dueOf({ bus, rules, check }: DueDeps, loaded: Loaded): Pro
 }
 
 function placeOf(control: WorkControl): Pick<InboxItem, 'root' | 'chain'> & Partial<InboxItem> {
-  const { root, ancestors, subagent_id, parent, session_id, user_id, priority, policy } = control
+  const { root, ancestors, subagent_id, parent, session_id, user_id, priority, policy, local_person } = control
   return {
     root,
     chain: [...ancestors, subagent_id],
@@ -49,6 +49,7 @@ function placeOf(control: WorkControl): Pick<InboxItem, 'root' | 'chain'> & Part
     ...(user_id === undefined ? {} : { user_id }),
     priority,
     ...(policy.approvers ? { approvers: policy.approvers } : {}),
+    ...(local_person === undefined ? {} : { local_person }),
   }
 }
 

@@ -3,7 +3,7 @@ import type { Consumption } from '@passover/bus'
 import { keyText, SYSTEM } from '@passover/schemas'
 import { answerQuestions } from './answer.js'
 import type { DeadLetters } from './dead-letters.js'
-import type { AuditOptions } from './options.js'
+import { type AuditOptions, rulesOf } from './options.js'
 import type { Parts } from './parts.js'
 import { Query } from './query.js'
 import { sessionDeps } from './removal/removal.js'
@@ -17,7 +17,7 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
   const { deps, options, agents, acknowledged, index, indexing, projector, rows, table } = parts
   const { bus, clock, log } = deps
   const { archive, dead, seeded } = found
-  const rules = { id_window_ms: options.id_window_ms }
+  const rules = rulesOf(options)
   const { check } = parts.schemas
   const older = new OlderPasses({ bus, clock, archive, rules, has: (key) => index.has(key), check })
   return answerQuestions(bus, {

@@ -1,3 +1,4 @@
+import type { JournalRules } from '@passover/core'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
 
@@ -41,3 +42,8 @@ export const auditOptions = z.strictObject({
 })
 export type AuditOptions = z.infer<typeof auditOptions>
 export type AuditSettings = z.input<typeof auditOptions>
+
+/** How this process reads what is stored. An open server tells nobody apart, so no name in a decision is verified. */
+export function rulesOf({ id_window_ms, open }: Pick<AuditOptions, 'id_window_ms' | 'open'>): JournalRules {
+  return { id_window_ms, ...(open ? { names: 'unverified' } : {}) }
+}

@@ -49,8 +49,9 @@ function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined
 function decisionEntry({ sequence, time, person, item }: DecisionFact, judged: PassRecord['decisions'][number] | undefined): TimelineEntry {
   const entry = { sequence, time, kind: 'decision', by: person }
   if (!judged) return { ...entry, detail: cut(item, MAX_DETAIL), counts: false, why: 'no decision' }
-  const { verdict, counts = true, why } = judged
-  return { ...entry, detail: cut(`${item} ${verdict}`, MAX_DETAIL), counts, ...(why === undefined ? {} : { why }) }
+  const { verdict, counts = true, why, self, unverified } = judged
+  const marks = { ...(self && { self }), ...(unverified && { unverified }) }
+  return { ...entry, detail: cut(`${item} ${verdict}`, MAX_DETAIL), counts, ...(why === undefined ? {} : { why }), ...marks }
 }
 
 function detailOf(message: Loaded['messages'][number], fact: Fact): string | undefined {

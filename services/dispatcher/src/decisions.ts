@@ -113,7 +113,15 @@ async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counte
   const { control, journal, key } = pass
   const digest = journal.held.digest ?? control.digest
   const isPerson = (name: string) => registry.get(name) === undefined
-  const rules = { key, approvers: control.policy.approvers, ancestors: control.ancestors, isPerson, digest, expires_at: pass.expires_at }
+  const rules = {
+    key,
+    approvers: control.policy.approvers,
+    ancestors: control.ancestors,
+    local_person: control.local_person,
+    isPerson,
+    digest,
+    expires_at: pass.expires_at,
+  }
   for (const stored of pass.history) {
     const fact = deps.bus.subjects.toFact(stored)
     if (fact.type !== 'decision' || fact.item !== ITEM) continue

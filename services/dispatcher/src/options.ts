@@ -1,10 +1,12 @@
-import { PARTS_BYTES_LEAST, passOverPreferences } from '@passover/schemas'
+import { agentName, PARTS_BYTES_LEAST, passOverPreferences } from '@passover/schemas'
 import { z } from 'zod'
 
 /** Options of a dispatcher, validated once at the edge. Times in ms. */
 export const dispatcherOptions = z.strictObject({
   /** `open`: an agent registers itself by working, and anybody may originate. `closed`: a person registers agents. */
   registration: z.enum(['open', 'closed']).default('open'),
+  /** The only person of a local server, who may decide about passes of their own. Set where nobody else can be meant. */
+  local_person: agentName.optional(),
   /** What holds while there is no live policy. */
   policy: z
     .strictObject({ version: z.int().min(0), document: passOverPreferences })

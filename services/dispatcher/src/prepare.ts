@@ -81,6 +81,7 @@ function beginOf(context: Context, { delivery, parties, reading, span, full }: A
     parent,
     policy,
     id_window_ms: options.id_window_ms,
+    local_person: options.local_person,
     return_id: Buffer.from(deps.random.bytes(16)).toString('base64url'),
     trace_id: traceIdOf(traceparent),
   }

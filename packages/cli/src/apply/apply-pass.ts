@@ -170,8 +170,8 @@ async function decisionOf(bus: Bus, { pass, judged, taken }: Ready): Promise<Ans
   return decideApplication(bus, pass, chooseModifications(judged.all, numbers).modifications)
 }
 
-function brief({ person, verdict, time, sequence }: AnsweredDecision): object {
-  return { person, verdict, time, sequence }
+function brief({ person, verdict, time, sequence, self, unverified }: AnsweredDecision): object {
+  return { person, verdict, time, sequence, ...(self && { self }), ...(unverified && { unverified }) }
 }
 
 function rejectedOf({ judged, taken }: Ready): string[] {

@@ -25,7 +25,7 @@ export async function decideApplication(bus: Bus, pass: AnsweredPass, modificati
   if (decision?.sequence === decided.sequence) return decision
   if (decision) throw faster(bus, pass, decision)
   throw new CliFailure('E013', `the decision is stored, but does not count: ${bus.identity} is no person to this server, or no approver`, {
-    hint: `passover show ${pass.row.id} tells why; somebody else decides: --as <person>`,
+    hint: `passover show ${pass.row.id} tells why; another person has to decide`,
     exit: 4,
   })
 }

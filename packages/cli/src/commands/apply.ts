@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { action } from '../context.js'
+import { refuseWithinWork } from './decide.js'
 
 interface ApplyFlags {
   from?: string
@@ -35,6 +36,7 @@ export function applyCommand(): Command {
         const { applyPass } = await import('../apply/apply-pass.js')
         const { openTracing } = await import('@passover/tracing')
         const { terminal, env, directory } = context
+        refuseWithinWork(context)
         context.announcedServer()
         await using bus = await connectPerson(context)
         await using tracing = await openTracing({ env, service: 'passover', say: (line) => terminal.note(line) })

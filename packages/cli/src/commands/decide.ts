@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { action, type Context } from '../context.js'
+import { CliFailure } from '../failure.js'
 
 interface DecideOptions {
   from?: string
@@ -50,9 +51,19 @@ function numbers(text: string): number[] {
   return found.map(Number)
 }
 
+/** Refuses a decision by a command that `passover work` runs: an agent would approve its own work under its user's name. */
+export function refuseWithinWork({ env }: Pick<Context, 'env'>): void {
+  if (!env.PASSOVER_PARENT) return
+  throw new CliFailure('E013', 'a command that works on a pass cannot decide about passes', {
+    hint: 'a person decides, in a terminal of their own: passover inbox',
+    exit: 4,
+  })
+}
+
 async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { decideDue } = await import('@passover/sdk/people')
+  refuseWithinWork(context)
   const { confirmDecision } = await import('../confirm-decision.js')
   await using bus = await connectPerson(context)
   const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole } = given

@@ -94,8 +94,8 @@ describe('an item of the inbox', () => {
       'passover approve held-pass-1 --item apply [--only 1,…]   passover deny held-pass-1 --item apply',
     )
     expect(commandsOf(proposed, { person: 'carol' })).toBe('passover approve held-pass-1 --item apply --as ann')
-    expect(commandsOf(held, { person: 'scout' })).toContain('--as <person>   (scout takes part in it)')
-    expect(commandsOf({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('--as <person>')
+    expect(commandsOf(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')
+    expect(commandsOf({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
   })
 })
 

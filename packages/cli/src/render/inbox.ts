@@ -1,3 +1,4 @@
+import { decidesOwn, takesPart } from '@passover/core'
 import { type InboxItem, keyText, type ShownModification } from '@passover/schemas'
 import { ago, dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
@@ -124,8 +125,12 @@ export function changeText(change: ChangeTold, colors: Terminal['colors'], by = 
 /** Exactly what to type; the item is named, so that it is no other one's by the time it is typed. */
 export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): string {
   const from = `${item.id} --item ${item.item}`
-  if (item.chain.includes(person)) return `passover approve ${from} --as <person>   (${person} takes part in it)`
-  if (item.approvers && !item.approvers.includes(person)) return `passover approve ${from} --as ${item.approvers[0] ?? '<person>'}`
+  if (item.approvers && !item.approvers.includes(person))
+    return `passover approve ${from}   (by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'})`
+  const key = { originator: item.originator, subagent: item.subagent, id: item.id }
+  const parties = { key, ancestors: item.chain.slice(0, -1), approvers: item.approvers, local_person: item.local_person }
+  if (takesPart(person, parties) && !decidesOwn(person, parties))
+    return `passover approve ${from}   (by another person: ${person} takes part in it)`
   const some = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1 ? ' [--only 1,…]' : ''
   return `passover approve ${from}${some}   passover deny ${from}`
 }

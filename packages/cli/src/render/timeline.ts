@@ -1,5 +1,6 @@
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { isOpen, type PassResult, standing } from '@passover/sdk/people'
+import { nameMarks } from '@passover/sdk/words'
 import { clock, dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
 import { indent, oneLine } from '../text.js'
@@ -113,7 +114,8 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
 /** What an item of a decision is about. */
 const ITEMS: Record<string, string> = { dispatch: 'the start', return: 'the result', apply: 'the changes' }
 
-function sayDecision({ by, detail = '', counts, why }: TimelineEntry): string {
+function sayDecision({ by: name, detail = '', counts, why, self, unverified }: TimelineEntry): string {
+  const by = `${name}${nameMarks({ self, unverified })}`
   // Where nobody judged it, as in what just happens, no more is said than that.
   if (counts === undefined) return detail ? `${by} decides: ${detail}` : `${by} decides`
   const [item = '', verdict = 'decide'] = detail.split(' ')
@@ -124,7 +126,9 @@ function sayDecision({ by, detail = '', counts, why }: TimelineEntry): string {
 }
 
 /** One entry in words. */
-export function sayEntry(entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail' | 'counts' | 'why'>): string {
+export function sayEntry(
+  entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail' | 'counts' | 'why' | 'self' | 'unverified'>,
+): string {
   const said = SAID[entry.kind]?.(entry as TimelineEntry) ?? entry.by
   if (entry.kind === 'decision') return oneLine(said)
   return oneLine(entry.detail ? `${said}: ${entry.detail}` : said)
@@ -137,7 +141,7 @@ function renderDecisions(pass: AnsweredPass): string {
       const taken = files.filter((verdict) => verdict === 'taken').length
       const split = files.length > 0 ? ` (${taken} taken, ${files.length - taken} rejected)` : ''
       const reason = decision.reason ? `: ${oneLine(decision.reason)}` : ''
-      return `  ${decision.item}: ${decision.verdict === 'approve' ? 'approved' : 'denied'} by ${decision.person} at ${dateTime(decision.time)}${split}${reason}`
+      return `  ${decision.item}: ${decision.verdict === 'approve' ? 'approved' : 'denied'} by ${decision.person}${nameMarks(decision)} at ${dateTime(decision.time)}${split}${reason}`
     })
     .join('\n')
 }

@@ -16,6 +16,7 @@ export function dispatchFault(pass: PassTold, held: Step, versions: Versions): s
     key,
     approvers: control?.policy.approvers,
     ancestors: control?.ancestors,
+    local_person: control?.local_person,
     isPerson: (name: string) => !versions.isAgent(name),
     digest,
     expires_at: held.expires_ms === undefined ? undefined : held.time + held.expires_ms,

@@ -43,8 +43,8 @@ export function decideAgain(given: Decidable): Admission {
   })
 }
 
-/** Told by the clock, by a ledger or by chance: they are held against bounds, or are of no weight. */
-const OWN: ReadonlySet<string> = new Set(['return_id', 'trace_id', 'timeout_ms', 'budget', 'request_sequence', 'proof'])
+/** Told by the clock, by a ledger, by a setting of the dispatcher or by chance: they are held against bounds, or are of no weight. */
+const OWN: ReadonlySet<string> = new Set(['return_id', 'trace_id', 'timeout_ms', 'budget', 'request_sequence', 'proof', 'local_person'])
 
 /** The first field of a control frame that is not what the decision made again says, in words; undefined: they agree. */
 export function controlDiffers(recorded: WorkControl, again: WorkControl): string | undefined {

@@ -12,8 +12,17 @@ describe('a decision about a pass of one’s own', () => {
   it('is refused with exit 4 and what to do, for everybody who takes part', () => {
     for (const person of ['alice', 'audit', 'root'])
       expect(() => refuseOwn(pass, person), person).toThrow(
-        expect.objectContaining({ code: 'E013', exit: 4, hint: expect.stringMatching(/approve \S+ --as <person>.*passover cancel/) }),
+        expect.objectContaining({ code: 'E013', exit: 4, hint: expect.stringMatching(/another person .*approve \S+;.*passover cancel/) }),
       )
+  })
+
+  it('is allowed to the only person of a local server who began its chain, and to no agent of it', () => {
+    const local = { ...pass, control: { ancestors: ['root', 'alice'], local_person: 'root' } }
+    expect(() => refuseOwn(local, 'root')).not.toThrow()
+    for (const agent of ['alice', 'audit'])
+      expect(() => refuseOwn({ ...local, control: { ...local.control, local_person: agent } }, agent)).toThrow()
+    const approvers = { ...local, control: { ...local.control, policy: { approvers: ['maria'] } } }
+    expect(() => refuseOwn(approvers, 'root')).toThrow(expect.objectContaining({ code: 'E013' }))
   })
 
   it('is nobody else’s', () => {

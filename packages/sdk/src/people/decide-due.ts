@@ -1,13 +1,13 @@
 import type { Bus } from '@passover/bus'
-import type { ModificationChoice } from '@passover/core'
-import type { AnsweredPass, InboxItem } from '@passover/schemas'
+import { decidesOwn, type ModificationChoice, takesPart } from '@passover/core'
+import type { AnsweredPass, InboxItem, WorkControl } from '@passover/schemas'
 import type { Accepts } from '../apply/review.js'
 import { askPasses, findPass, type PassRef } from './ask.js'
 import { decide, type Standing } from './decide.js'
 import { type DueDecided, faster, nothingDue } from './decided-before.js'
 import { choiceOf, reviewed, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
 import { Failure, usage } from './failure.js'
-import { count } from './words.js'
+import { count, nameMarks } from './words.js'
 
 export interface DueOptions {
   ref: PassRef
@@ -64,12 +64,16 @@ export function shownDigest(due: Pick<InboxItem, 'digest'>, returned: ShownRetur
   return returned?.review?.digest ?? due.digest
 }
 
-/** Nobody decides about a pass of their own: a decision by one of its agents never counts (DESIGN §2 Identity). */
+/**
+ * Refuses a decision by somebody who takes part in the pass: it would not count. The only person of a local server may decide about
+ * passes that they began themselves.
+ */
 export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
-  const above: unknown = control?.ancestors
-  if (person !== key.originator && person !== key.subagent && !(Array.isArray(above) && above.includes(person))) return
-  throw new Failure('E013', `${person} takes part in ${row.id}, and nobody decides about a pass of their own`, {
-    hint: `somebody else decides: passover approve ${row.id} --as <person>; end it: passover cancel ${row.id}`,
+  const { ancestors, policy, local_person } = (control ?? {}) as Partial<WorkControl>
+  const parties = { key, ancestors, approvers: policy?.approvers, local_person }
+  if (!takesPart(person, parties) || decidesOwn(person, parties)) return
+  throw new Failure('E013', `${person} takes part in ${row.id} and cannot decide about it`, {
+    hint: `another person approves or denies it, under their own name: passover approve ${row.id}; to end it: passover cancel ${row.id}`,
     exit: 4,
   })
 }
@@ -79,7 +83,7 @@ function refuseOthers({ id, approvers }: InboxItem, person: string): void {
   if (!approvers || approvers.includes(person)) return
   const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
   throw new Failure('E013', `${person} may not decide about ${id}: its policy names as approvers ${named}`, {
-    hint: approvers[0] ? `one of them decides: passover approve ${id} --as ${approvers[0]}` : 'name approvers in the policy',
+    hint: approvers[0] ? `ask one of them to run: passover approve ${id}` : 'name approvers in the policy',
     exit: 4,
   })
 }
@@ -109,10 +113,12 @@ async function settled(bus: Bus, pass: AnsweredPass, made: Made): Promise<DueDec
   const moved = (read: AnsweredPass) => due.item !== 'dispatch' || read.status !== pass.status || !counts(read)
   const now = await until(bus, pass, (read) => read.row.last_sequence >= sequence && moved(read))
   const { id } = pass.row
-  const decided = { id, item: due.item, decided: counts(now), by: bus.identity, verdict, digest: due.digest, status: now.status }
+  const { self, unverified } = now.decisions.find((decision) => decision.sequence === sequence) ?? {}
+  const marks = { ...(self && { self }), ...(unverified && { unverified }) }
+  const decided = { id, item: due.item, decided: counts(now), by: bus.identity, ...marks, verdict, digest: due.digest, status: now.status }
   const document = modifications ? { ...decided, modifications } : decided
   if (counts(now) || now.row.last_sequence < sequence)
-    return { document, sentence: sentenceOf(now, { ...made, by: bus.identity }), exit: 0 }
+    return { document, sentence: sentenceOf(now, { ...made, by: `${bus.identity}${nameMarks(marks)}` }), exit: 0 }
   const why = `${bus.identity} is no person to this server, or it came too late`
   return { document, sentence: `Stored, but it does not count: ${why}. passover show ${id} says why.`, exit: 4 }
 }

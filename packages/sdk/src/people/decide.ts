@@ -52,7 +52,9 @@ export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Stan
       return { kind: 'won', sequence: outcome.sequence }
     }
     if (outcome.kind === 'refused' && outcome.reason === 'permission') {
-      throw new Failure('E013', `${bus.identity} may not decide: ${outcome.description}`, { hint: 'a person does: --as <person>' })
+      throw new Failure('E013', `${bus.identity} may not decide: ${outcome.description}`, {
+        hint: 'a person does this, with credentials of their own',
+      })
     }
     if (outcome.kind !== 'lost') why = outcome.description
     const standing = await lastDecision(bus, verdict.key, verdict.item)

@@ -41,7 +41,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     if (outcome.kind === 'stored') return { kind: 'mine' }
     if (outcome.kind === 'refused' && outcome.reason === 'permission') {
       throw new Failure('E013', `${bus.identity} may not settle dead letters: ${outcome.description}`, {
-        hint: 'a person does: --as <person>',
+        hint: 'a person does this, with credentials of their own',
       })
     }
     if (outcome.kind !== 'lost') why = outcome.description

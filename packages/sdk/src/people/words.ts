@@ -28,6 +28,12 @@ export function dateTime(time: number): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
 }
 
+/** Says after a name how far it can be relied on: ` (self, local; unverified)`. Empty: another person, whose name the server checked. */
+export function nameMarks({ self, unverified }: { self?: 'local' | undefined; unverified?: true | undefined }): string {
+  const marks = [...(self ? ['self, local'] : []), ...(unverified ? ['unverified'] : [])]
+  return marks.length === 0 ? '' : ` (${marks.join('; ')})`
+}
+
 /** How long ago, for a column: `now`, `12 s ago`, `3 min ago`. */
 export function ago(time: number, now: number): string {
   const ms = now - time
