@@ -93,7 +93,7 @@ describe('an item of the inbox', () => {
     expect(commandsOf(proposed, { person: 'ann' })).toBe(
       'passover approve held-pass-1 --item apply [--only 1,…]   passover deny held-pass-1 --item apply',
     )
-    expect(commandsOf(proposed, { person: 'carol' })).toBe('passover approve held-pass-1 --item apply --as ann')
+    expect(commandsOf(proposed, { person: 'carol' })).toBe('passover approve held-pass-1 --item apply   (by ann or bob)')
     expect(commandsOf(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')
     expect(commandsOf({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
   })
