@@ -61,15 +61,29 @@ class Place implements Disposable {
   readonly home = join(this.#folder.path, 'home')
 
   constructor(readonly prefix: string[]) {
-    const auth = join(this.parent, '.passover', 'auth')
+    const auth = join(this.project, '.passover', 'auth')
     const hooks = join(this.project, '.git', 'hooks')
-    for (const path of [this.#folder.path, this.parent, this.project, this.home, dirname(hooks), hooks, auth, join(auth, 'creds')]) {
+    for (const path of [
+      this.#folder.path,
+      this.parent,
+      this.project,
+      this.home,
+      dirname(hooks),
+      hooks,
+      dirname(auth),
+      auth,
+      join(auth, 'creds'),
+    ]) {
       mkdirSync(path, { recursive: true })
       if (prefix.length > 0) chownSync(path, NOBODY, NOBODY)
       chmodSync(path, 0o755)
     }
-    const files = { 'project/kept.txt': 'as it was\n', '.passover/server.json': SERVER_FILE, '.passover/auth/keys.json': 'KEYS' }
-    const credentials = Object.fromEntries(['bob', ...AGENTS].map((name) => [`.passover/auth/creds/${name}.creds`, `of ${name}`]))
+    const files = {
+      'project/kept.txt': 'as it was\n',
+      'project/.passover/server.json': SERVER_FILE,
+      'project/.passover/auth/keys.json': 'KEYS',
+    }
+    const credentials = Object.fromEntries(['bob', ...AGENTS].map((name) => [`project/.passover/auth/creds/${name}.creds`, `of ${name}`]))
     for (const [file, content] of Object.entries({ ...files, ...credentials })) {
       const path = join(this.parent, file)
       writeFileSync(path, content, { mode: 0o600 })
@@ -187,10 +201,10 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
   })
 
   it('reads the credentials of its own agent and no other key of the installation, whatever its pass may do', async () => {
-    const reads = 'cat ../.passover/auth/keys.json ../.passover/auth/creds/* 2>/dev/null; true'
+    const reads = 'cat .passover/auth/keys.json .passover/auth/creds/* 2>/dev/null; true'
     expect(await ask(held, reads)).toEqual({ output: `of ${held}`, error: undefined })
     expect(await ask(writer, reads)).toEqual({ output: `of ${writer}`, error: undefined })
-    expect((await ask(held, 'echo x > ../.passover/server.json; cat ../.passover/server.json')).output).toBe(SERVER_FILE)
+    expect((await ask(held, 'echo x > .passover/server.json; cat .passover/server.json')).output).toBe(SERVER_FILE)
   })
 
   it('reaches no device, no setting of the kernel and no other process', async () => {

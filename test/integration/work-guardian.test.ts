@@ -23,7 +23,7 @@ describe.runIf(process.platform === 'linux')('the guardian of commands', () => {
     const command = launchOf({
       command: ['sh', '-c', script],
       mechanism: { kind: 'none', why: '' },
-      layout: { directory: folder, project: [folder], writable: [], hidden_files: [], hidden_folders: [] },
+      layout: { directory: folder, project: [folder], writable: [], hidden_files: [], hidden_folders: [], keys: [] },
       ...{ read_only: false, no_network: false, limited: false, tied: false, gated: true },
     })
     const abort = new AbortController()

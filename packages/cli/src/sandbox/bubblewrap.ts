@@ -34,7 +34,7 @@ export function bubblewrapLine(options: BubblewrapOptions): string[] {
   if (restricted || limited) line.push('--ro-bind-try', '/proc/sys', '/proc/sys')
   if (limited && !restricted) line.push('--ro-bind-try', '/sys', '/sys')
   if (restricted) line.push(...mountsOf(layout, read_only))
-  line.push(...withoutKeys(layout.keys), '--chdir', layout.directory)
+  line.push(...layout.keys.flatMap(withoutKeys), '--chdir', layout.directory)
   if (no_network && mechanism.filter) line.push('--seccomp', String(FILTER_FD))
   line.push('--')
   // bwrap runs with SIGTERM ignored, see launch.ts.
@@ -43,9 +43,7 @@ export function bubblewrapLine(options: BubblewrapOptions): string[] {
 }
 
 /** An empty `keys.json` remains: it tells clients that each agent has credentials of its own. */
-function withoutKeys(keys: Layout['keys']): string[] {
-  if (!keys) return []
-  const { folder, visible } = keys
+function withoutKeys({ folder, visible }: Layout['keys'][number]): string[] {
   const bound = visible.flatMap((file) => ['--ro-bind', file, file])
   return ['--tmpfs', folder, ...bound, '--ro-bind', '/dev/null', join(folder, 'keys.json'), '--remount-ro', folder]
 }

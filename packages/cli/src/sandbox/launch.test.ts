@@ -12,6 +12,7 @@ const layout: Layout = {
   writable: ['/home/a', '/tmp', '/home/a/work/p/cache'],
   hidden_files: ['/run/docker.sock'],
   hidden_folders: ['/run/user/7'],
+  keys: [],
 }
 const bubblewrap: Bubblewrap = { kind: 'bubblewrap', version: '0.8.0', network: true, sized: true, graceful: true, filter: Buffer.alloc(8) }
 const unshare: Unshare = { kind: 'unshare', mode: 'user', network: true, why: 'bubblewrap is not installed' }

@@ -9,8 +9,8 @@ export interface Layout {
   directory: string
   /** The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder. */
   project: string[]
-  /** Folder with the keys of everybody, and the files in it that the command needs. */
-  keys?: { folder: string; visible: string[] }
+  /** Folders with the keys of everybody, and the files in them that the command needs. */
+  keys: { folder: string; visible: string[] }[]
   /** Home directory, temporary directories, and what the person named. */
   writable: string[]
   /** Sockets of services that run programs or write files for anybody who may connect. */
@@ -23,38 +23,42 @@ export interface LayoutOptions {
   env: NodeJS.ProcessEnv
   /** Directories that the person allows the command to write. */
   writable: readonly string[]
-  /** The `.passover` folder that the directory belongs to. */
-  installation?: string | undefined
   /** The agent whose commands run. */
   agent?: string | undefined
 }
 
 /** Reads the layout from the file system as it is now. */
-export function layoutOf({ directory, env, writable, installation, agent }: LayoutOptions): Layout {
+export function layoutOf({ directory, env, writable, agent }: LayoutOptions): Layout {
   const root = realpathSync(directory)
-  const outside = [...gitDirectories(root), ...existing([installation])].filter((path) => !isInside(path, root))
+  const installations = existing(foldersAbove(root).map((folder) => join(folder, '.passover')))
+  const outside = [...gitDirectories(root), ...installations].filter((path) => !isInside(path, root))
   const project = [root, ...outside]
   const isProject = (path: string) => project.some((one) => isInside(path, one))
   const usual = existing([env.HOME, '/tmp', '/var/tmp', env.TMPDIR, tmpdir()]).filter((path) => path !== '/' && !isProject(path))
   const named = existing(writable.map((path) => resolve(directory, path))).filter((path) => !project.includes(path))
   const { files, folders } = controlSockets(env)
-  const keys = installation === undefined ? undefined : keysIn(authFolderOf(installation), agent)
   return {
     directory: root,
     project,
     writable: [...new Set([...usual, ...named])],
     hidden_files: files,
     hidden_folders: folders,
-    ...(keys && { keys }),
+    keys: installations.flatMap((folder) => keysIn(authFolderOf(folder), agent)),
   }
+}
+
+/** A folder and all above it. */
+function foldersAbove(folder: string): string[] {
+  const above = dirname(folder)
+  return above === folder ? [folder] : [folder, ...foldersAbove(above)]
 }
 
 /** A command signs in as its agent; with the other keys in that folder it could sign in as anybody. */
 function keysIn(auth: string, agent: string | undefined): Layout['keys'] {
   const [folder] = existing([auth])
-  if (folder === undefined) return undefined
+  if (folder === undefined) return []
   const own = agent === undefined ? [] : [credentialsPath(folder, { role: 'agent', name: agent })]
-  return { folder, visible: existing([...own, authorityPath(folder)]) }
+  return [{ folder, visible: existing([...own, authorityPath(folder)]) }]
 }
 
 /** Whether a path is a folder or below it. */
@@ -79,15 +83,15 @@ export function ancestorsToPin(paths: readonly string[], writable: readonly stri
 
 /** The git directory of a folder and the one that its worktree shares with others; [] outside of a repository. */
 export function gitDirectories(directory: string): string[] {
-  for (let folder = directory; ; folder = dirname(folder)) {
+  for (const folder of foldersAbove(directory)) {
     const git = join(folder, '.git')
     if (existsSync(git)) {
       const own = statSync(git).isDirectory() ? git : pointer(git, /^gitdir: (.+)$/m, folder)
       const common = own === undefined ? undefined : pointer(join(own, 'commondir'), /^(.+)$/m, own)
       return existing([own, common])
     }
-    if (folder === dirname(folder)) return []
   }
+  return []
 }
 
 /** The path that a file names, relative to a folder. */

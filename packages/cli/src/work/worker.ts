@@ -8,7 +8,6 @@ import { connectAgent } from '../agent.js'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { askedPort } from '../health.js'
-import { findProject } from '../project.js'
 import { describeSandbox } from '../sandbox/guarantees.js'
 import { Sandbox } from '../sandbox/sandbox.js'
 import { stopSignals } from '../signals.js'
@@ -50,8 +49,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   process.once('exit', killAllGroups)
   const log = new WorkLog(terminal)
   const { directory, env } = context
-  const installation = findProject(directory)
-  const sandbox = await Sandbox.detect({ directory, env, writable: request.writable, installation, agent: request.agent })
+  const sandbox = await Sandbox.detect({ directory, env, writable: request.writable, agent: request.agent })
   const runs = new HeldRuns(sandbox)
   const work = { ...request, command: [program, ...request.command.slice(1)], cwd: directory, env, runs }
   const worker = await agent.onPass((pass) => workOn(pass, work, log), {
