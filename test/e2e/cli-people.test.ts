@@ -182,7 +182,7 @@ describe('doctor', () => {
     for (const name of [
       'node',
       'project',
-      'commands',
+      'sandbox',
       'credentials',
       'server',
       'jetstream',
