@@ -5,7 +5,7 @@ import type { Stored } from './bus-messages.js'
 import { BusReadError } from './errors.js'
 import { JournalReads } from './journal-reads.js'
 import { StreamReader } from './reader.js'
-import { needsBody } from './trust/bounced.js'
+import { isBare, needsBody } from './trust/bounced.js'
 
 /** Reads the main stream: each message is handed on with what its subject and headers say. */
 export function followStream(
@@ -15,9 +15,9 @@ export function followStream(
 ): Promise<StreamReader> {
   const { stream } = subjects
   const reads = new JournalReads(api, subjects)
-  /** Of a few messages the headers alone do not tell whether they are to be believed. */
+  /** Reads the body of a message without headers: only its body shows who published it. */
   const whole = (stored: Stored): void | Promise<void> => {
-    if (!needsBody(subjects.parse(stored.subject).kind, stored.headers)) return onMessage(stored, subjects.toFact(stored))
+    if (!isBare(stored.headers) || !needsBody(subjects.parse(stored.subject).kind)) return onMessage(stored, subjects.toFact(stored))
     return reads.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
   }
   const reader = new StreamReader(

@@ -76,15 +76,25 @@ const BODIED: ReadonlySet<string> = new Set(['decision', 'event', 'policy', 'age
  * Returns why a stored message is not believed; undefined: a client published it. A request may come without headers (`nats pub`): its body is
  * checked by admission, which no answer of the server passes.
  */
-export function distrust(kind: string, { headers, data }: Published): string | undefined {
+export function distrust(kind: string, published: Published): string | undefined {
+  const { headers, data } = published
   const header = serverHeader(headers)
   if (header !== undefined) return `the server published it, not its sender: it has the header ${header}`
   if (!isBare(headers)) return undefined
   if (kind === 'step') return 'the server published it, not its sender: it has no headers'
+  if (!needsBody(kind) && isUnread(published)) return undefined
   return BODIED.has(kind) && isServerAnswer(data) ? 'the server published it, not its sender: its body is an answer' : undefined
 }
 
-/** Whether a reader of the headers alone must read the body to tell. Clients of this version publish no such message. */
-export function needsBody(kind: string, headers: MessageHeaders): boolean {
-  return kind !== 'acknowledged' && BODIED.has(kind) && isBare(headers)
+/**
+ * Whether a reader of the headers alone must read the body of a message without headers. Clients of this version publish no such message;
+ * earlier ones acknowledge returns so, in great number, and no reader of the headers alone uses acknowledgments.
+ */
+export function needsBody(kind: string): boolean {
+  return kind !== 'acknowledged' && BODIED.has(kind)
+}
+
+/** Whether only the headers were read of a message that has a body. */
+function isUnread({ headers, data }: Published): boolean {
+  return data.length === 0 && Number(headers.get('Nats-Msg-Size') ?? 0) > 0
 }
