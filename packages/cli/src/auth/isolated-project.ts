@@ -36,8 +36,11 @@ export async function openIsolated(project: string, who: Pick<Context, 'person' 
   })
   keepData(join(project, 'nats'), records.installation.core.id)
   const people = new Set<string>()
-  const follow = () => fill(people, auth.read())
-  follow()
+  fill(people, records)
+  const follow = () => {
+    const now = readOrNone(auth)
+    if (now) fill(people, now)
+  }
   watchFile(auth.keys, { interval: LOOK_MS, persistent: false }, follow)
   return {
     settings: {
@@ -54,6 +57,15 @@ export async function openIsolated(project: string, who: Pick<Context, 'person' 
 function fill(people: Set<string>, { principals }: AuthRecords): void {
   people.clear()
   for (const { name, role, revoked_at } of principals) if (isPersonRole(role) && revoked_at === undefined) people.add(name)
+}
+
+/** Undefined while the file is moved away or restored: the people known before stay. */
+function readOrNone(auth: AuthFolder): AuthRecords | undefined {
+  try {
+    return auth.read()
+  } catch {
+    return undefined
+  }
 }
 
 /** The account of a server without accounts. */
