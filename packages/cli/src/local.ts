@@ -225,12 +225,12 @@ async function startServices({ project, server, access, options }: Services): Pr
   }
 }
 
-/** Who is told about every pass: on a project's own server, and where nobody logs in, whoever is no agent; else who is named. */
-/** Who may decide about passes of their own: the one person of a project's own server that checks no names. Where several are named, none. */
+/** Returns who may decide about their own passes: the only person of a project's own server that checks no names. */
 function localPerson({ external, people = [] }: LocalOptions, { isolated }: Access): string | undefined {
   return !external && !isolated && people.length === 1 ? people[0] : undefined
 }
 
+/** Returns who sees every pass: without sign-in, each name that is not a registered agent; otherwise the people who are named. */
 function askers({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
   return { open: !isolated && external?.credentials === undefined, people: isolated ? [] : [...people] }
 }
