@@ -16,9 +16,10 @@ describe('readEnvironment', () => {
     expect(readEnvironment({ PASSOVER_CREDENTIALS: text }, noFile).bus.credentials).toEqual(credentials)
   })
 
-  test('reads a credentials file', () => {
+  test('keeps the path of a credentials file, which is read again at each connection', () => {
     const creds = '-----BEGIN NATS USER JWT-----\nabc\n------END NATS USER JWT------'
-    expect(readEnvironment({ PASSOVER_CREDENTIALS: '/etc/dispatcher.creds' }, () => creds).bus.credentials).toEqual({ creds })
+    const { credentials } = readEnvironment({ PASSOVER_CREDENTIALS: '/etc/dispatcher.creds' }, () => creds).bus
+    expect(credentials).toEqual({ creds_file: '/etc/dispatcher.creds' })
   })
 
   test('passes on prefix, stream, registration, window and policy', () => {

@@ -1,5 +1,5 @@
-import type { Table } from '@passover/bus'
-import type { AgentRecord } from '@passover/schemas'
+import { encode, type Table } from '@passover/bus'
+import { type AgentRecord, HEADER } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import type { DispatcherDeps } from './deps.js'
@@ -13,11 +13,21 @@ const recordOf = (updated_at: number): AgentRecord => ({
 })
 const [OLD, NEW] = [recordOf(1), recordOf(2)]
 
+/** Follows the events of the agents: those of both records are stored already. */
+async function follow(_: unknown, onMessage: (stored: object, fact: object) => void) {
+  const headers = new Map([[HEADER.contentType, 'application/msgpack']])
+  for (const [i, record] of [OLD, NEW].entries())
+    onMessage({ sequence: i + 1, headers, data: encode({ v: 1, name: record.name, record }) }, { type: 'other' })
+  return { caughtUp: Promise.resolve(), closed: new Promise(() => undefined), [Symbol.asyncDispose]: async () => undefined }
+}
+
 /** A registry that has read an empty bucket; `tell` is its watch, and `answer` what its last question to the bucket gets. */
 async function started() {
   let tell: (name: string, record: AgentRecord | undefined) => void = () => undefined
   let answer: (record: AgentRecord | undefined) => void = () => undefined
   const table = {
+    bounced: async () => [],
+    update: async () => undefined,
     watch: async (onChange: typeof tell) => {
       tell = onChange
       return { ready: Promise.resolve(), [Symbol.asyncDispose]: async () => undefined }
@@ -27,8 +37,7 @@ async function started() {
         answer = (value) => resolve(value && { key, value, revision: 1 })
       }),
   } as unknown as Table<AgentRecord>
-  const read = { caughtUp: Promise.resolve(), [Symbol.asyncDispose]: async () => undefined }
-  const bus = { table: async () => table, follow: async () => read, subjects: { all: () => '' } }
+  const bus = { table: async () => table, follow, subjects: { all: () => '' } }
   const deps = { bus, clock: { now: () => 0 }, log: pino({ level: 'silent' }) } as unknown as DispatcherDeps
   const registry = await Registry.start(deps)
   return { registry, tell: (record: AgentRecord | undefined) => tell('audit', record), answer: (record?: AgentRecord) => answer(record) }

@@ -22,8 +22,9 @@ function evidence(
   { spoil = (object: Uint8Array) => object, before = '0'.repeat(64), passes = [record as object] } = {},
 ): Evidence {
   const chain = createHash('sha256').update(Buffer.from(before, 'hex'))
-  const frames = messages.map(({ sequence, time, subject, data }) => {
-    const body = encode([sequence, time, subject, 'NATS/1.0\r\n\r\n', data])
+  const frames = messages.map(({ sequence, time, subject, headers, data }) => {
+    const lines = Object.entries(headers?.() ?? {}).flatMap(([name, values]) => values.map((value) => `${name}: ${value}\r\n`))
+    const body = encode([sequence, time, subject, `NATS/1.0\r\n${lines.join('')}\r\n`, data])
     chain.update(sha256(body))
     const length = Buffer.alloc(4)
     length.writeUInt32BE(body.length)

@@ -23,6 +23,10 @@ export function streamOf(lines: readonly Line[]): StoredMessage[] {
       all['Nats-Expected-Last-Subject-Sequence-Subject'] ??= `*.${o}.${s}.${id}.*`
     }
     const header = (name: string) => (all[name] === undefined ? undefined : String(all[name]))
-    return { subject, sequence: i + 1, time: NOW + after, header, data }
+    return { subject, sequence: i + 1, time: NOW + after, header, headers: () => listsOf(all), data }
   })
+}
+
+function listsOf(headers: Record<string, string | number>): Record<string, string[]> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [String(value)]]))
 }
