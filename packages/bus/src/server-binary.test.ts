@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cacheFolder, compareVersions, ServerUnavailable } from './server-binary.js'
+import { cacheFolder, compareVersions, requireIsolation, ServerUnavailable } from './server-binary.js'
 import { serverConfig } from './server-config.js'
 import { mirrorsIn } from './server-debian.js'
 import { assetName, checksumOf } from './server-release.js'
@@ -13,6 +13,13 @@ describe('versions', () => {
     ['3.0', '2.99.9', 1],
   ])('%s compared with %s', (a, b, sign) => {
     expect(Math.sign(compareVersions(a, b))).toBe(sign)
+  })
+})
+
+describe('requireIsolation', () => {
+  it('refuses servers that pass on replies of clients unmapped', () => {
+    expect(() => requireIsolation('2.13.9')).toThrow('isolated accounts need 2.14.0 or newer')
+    expect(() => requireIsolation('2.14.0')).not.toThrow()
   })
 })
 

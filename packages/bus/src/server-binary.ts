@@ -14,6 +14,12 @@ const run = promisify(execFile)
  */
 export const OLDEST_SERVER = '2.12.0'
 
+/**
+ * The oldest nats-server that isolates accounts: older ones let a client name `$JS.ACK.…` and `_R_.…` as reply, which an import passes on as
+ * it is.
+ */
+export const OLDEST_ISOLATING_SERVER = '2.14.0'
+
 const EXECUTABLE = process.platform === 'win32' ? 'nats-server.exe' : 'nats-server'
 const LEFTOVER_MS = 3_600_000
 
@@ -34,10 +40,13 @@ export interface BinaryOptions {
 /** No nats-server was found, and none could be had. `tried` says why, source by source. */
 export class ServerUnavailable extends Error {
   override readonly name = 'ServerUnavailable'
-  constructor(readonly tried: { source: string; why: string }[]) {
+  constructor(
+    readonly tried: { source: string; why: string }[],
+    needed = OLDEST_SERVER,
+  ) {
     super(
       [
-        `No nats-server ${OLDEST_SERVER} or newer could be found or fetched:`,
+        `No nats-server ${needed} or newer could be found or fetched:`,
         ...tried.map(({ source, why }) => `  ${source}: ${why}`),
         'Install one and put it on PATH (https://docs.nats.io, or your system’s package nats-server), or set NATS_URL to a server that runs.',
       ].join('\n'),
@@ -53,6 +62,17 @@ export function compareVersions(a: string, b: string): number {
     if (difference !== 0) return difference
   }
   return 0
+}
+
+/**
+ * Throws if a server of this version does not isolate accounts.
+ *
+ * @throws ServerUnavailable naming the version that is needed
+ */
+export function requireIsolation(version: string): void {
+  if (compareVersions(version, OLDEST_ISOLATING_SERVER) >= 0) return
+  const why = `it is ${version}; isolated accounts need ${OLDEST_ISOLATING_SERVER} or newer`
+  throw new ServerUnavailable([{ source: 'nats-server', why }], OLDEST_ISOLATING_SERVER)
 }
 
 /** The version that a binary says it has; undefined when it is none of nats-server's or does not run here. */

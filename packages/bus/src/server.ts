@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, closeSync, constants, mkdirSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
 import { isAlive } from './alive.js'
-import { resolveServerBinary } from './server-binary.js'
+import { requireIsolation, resolveServerBinary } from './server-binary.js'
 import { type ClusterSettings, type ServerPlace, type ServerSettings, serverConfig } from './server-config.js'
 import { type Holder, releaseLock, takeLock, writeLock } from './server-lock.js'
 import { handshake, type Ports, type ServerExit, untilReady } from './server-ready.js'
@@ -112,6 +112,7 @@ async function launch({ dir, binary, lock, options }: Launch): Promise<RunningSe
     const ports = await untilReady({ dir, pid, exited, log, logged, timeout_ms: options.start_timeout_ms ?? 120_000 })
     const url = `nats://${reachable(place.host)}:${ports.port}`
     const { version } = await handshake(reachable(place.host), ports.port)
+    if (options.config?.operator) requireIsolation(version)
     writeLock(lock, { pid, url })
     child.unref()
     return running({ child, exited, url, pid, version, log, ...ports }, options.stop_timeout_ms ?? 60_000)
