@@ -8,7 +8,7 @@ import { passKey } from './names.js'
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /** To `{ op: 'time' }`: the server's time, ms; how long ids may be used, ms; and whether requests are taken, where that was asked. */
-/** `sees_all`: the asker is told about every pass, not only its own; `trouble`: health checks of the audit that are not ok, told to such an asker. */
+/** `sees_all`: the asker sees every pass, not only its own; `trouble`: failing health checks of the audit, for such an asker. */
 export const timeAnswer = z.union([
   z.object({
     ok: z.literal(true),

@@ -64,9 +64,9 @@ export const recordedDecision = open({
   counts: z.boolean().optional(),
   /** Why it does not. */
   why: text(LIMITS.line).optional(),
-  /** By somebody who takes part in the pass, as the only person of a local server. */
+  /** By a person who takes part in the pass, as the only person of a local server. */
   self: z.literal('local').optional(),
-  /** The server that took it checks no names: anybody who reaches it can have made it. */
+  /** The server that took it checks no names: any process that reaches it can have made the decision. */
   unverified: z.literal(true).optional(),
 })
 export type RecordedDecision = z.infer<typeof recordedDecision>

@@ -51,7 +51,7 @@ export interface Inspection {
   /** What ensureTopology would refuse or make, in words; [] when all is as it should be. */
   differences: string[]
   consumers: string[]
-  /** Consumers that deliver nothing until somebody resumes them, of the dispatchers, notifiers, and of the first 200 others. */
+  /** Paused consumers, which deliver nothing until they are resumed: of dispatchers, notifiers, and the first 200 others. */
   paused: string[]
   buckets: BucketStanding[]
   /** Streams of the account, ours or others', that can take storage which limits of ours reserve. */
@@ -82,7 +82,7 @@ export interface BucketStanding {
   replicas: number
 }
 
-/** How a consumer stands. */
+/** State of a consumer. */
 export interface ConsumerStanding {
   /** Stored messages that it has not delivered yet. */
   pending: number

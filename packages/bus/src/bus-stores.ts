@@ -54,10 +54,10 @@ export interface Table<T> {
   at(revision: number): Promise<Entry<T> | undefined>
   /**
    * What stands under a key as its bytes, whatever they say; without any: the mark that it was deleted. Asks any replica, which may be behind:
-   * that it finds nothing is no proof. `bounced`: the server wrote it on somebody's behalf, so that it says nothing.
+   * that it finds nothing is no proof. `bounced`: the server wrote it on a client's behalf, so it is not believed.
    */
   bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number; bounced?: true } | undefined>
-  /** Keys whose value the server wrote on somebody's behalf. Every other reader leaves such a value out. */
+  /** Keys whose value the server wrote on a client's behalf. Every other reader skips such a value. */
   bounced(): Promise<{ key: string; revision: number }[]>
   /** Hands on every entry as its bytes, in the order of writing and without keeping them: for who reads a large bucket. Ends early when `signal` says so. */
   read(onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>, signal?: AbortSignal): Promise<void>

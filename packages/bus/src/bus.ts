@@ -60,7 +60,7 @@ export interface Bus extends AsyncDisposable {
   inspect(): Promise<Inspection>
   /** Why the server refuses every write, by its last answer to this process; undefined: it does not. */
   readonly refusing: string | undefined
-  /** How the consumer of a durable stands; undefined: it is not there. */
+  /** State of a durable consumer; undefined: it does not exist. */
   consumer(durable: string): Promise<ConsumerStanding | undefined>
   /** Takes `request.>` out of the stream's subjects at the high-water mark, and puts it back. */
   setRequests(state: 'open' | 'closed'): Promise<void>

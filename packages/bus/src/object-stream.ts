@@ -101,7 +101,7 @@ export class ObjectStream {
   async metas(onMeta: (meta: ObjectMeta, sequence: number) => void, mark?: Mark): Promise<void> {
     await this.#read('M', mark, ({ sequence, headers, data }) => {
       if (serverHeader(headers) !== undefined) {
-        // It may stand over the name of an object that is in use: nothing is taken for unnamed.
+        // It may replace the metadata of an object in use, so no object counts as unnamed.
         if (mark) throw new ObjectError(`the name at ${sequence} of ${this.name} was written by the server, not by its writer`)
         return
       }

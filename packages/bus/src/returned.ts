@@ -109,7 +109,7 @@ export function believe(message: Arrived, subjects: Subjects): Belief {
   const ours = headers.last('Nats-Stream') === subjects.stream && headers.last('Nats-Subject') === subject
   if (!ours || !Number.isSafeInteger(sequence) || sequence <= 0 || Number.isNaN(time)) return { kind: 'suspect', key }
   const stored: Stored = { subject, sequence, time, headers: headers.asStored(), data: message.data }
-  // The stream stored what the server published on somebody's behalf.
+  // The stream stored an answer that the server published on a client's behalf.
   if (distrust('step', stored) !== undefined) return { kind: 'suspect', key }
   return { kind: 'heard', heard: { key, by, stored } }
 }

@@ -206,7 +206,7 @@ export class KvTable<T> implements Table<T> {
     throw new TableError(`${this.#context.bucket}: ${key} was not written: ${why}`, outcome)
   }
 
-  /** Whether the server wrote the value on somebody's behalf: it is reported and left out. */
+  /** Whether the server wrote the value on a client's behalf. Reports it; callers skip it. */
   #isBounced(stored: Stored): boolean {
     const header = serverHeader(stored.headers)
     if (header === undefined) return false

@@ -20,7 +20,7 @@ const ADMIN = 'admin'
 /** A person of every run. */
 export const VERIFIER = 'pat'
 
-/** Who may connect to the servers of a run: everybody as everybody, or each principal by credentials of its own, agents in accounts of their own. */
+/** Access to the servers of a run: without sign-in, or with credentials for each principal and an account for each agent. */
 export class Access {
   readonly #dir: string
   readonly #installation: Installation | undefined
@@ -36,7 +36,7 @@ export class Access {
     return new Access(dir, await createInstallation())
   }
 
-  /** Folder of the credentials files, `<user>.creds`; undefined where everybody is let in. */
+  /** Folder of the credentials files, `<user>.creds`; undefined where no sign-in is needed. */
   get folder(): string | undefined {
     return this.#installation && this.#dir
   }

@@ -17,7 +17,7 @@ export interface ChaosOptions {
   soak: boolean
   /** Where stores, logs, histories and the report go. */
   dir: string
-  /** Each agent in an account of its own, and everybody with credentials. */
+  /** Each agent has an account of its own, and every principal has credentials. */
   isolated: boolean
   /** Use loopback even where namespaces are allowed. */
   network: 'own' | 'loopback'

@@ -12,7 +12,7 @@ import { count } from './text.js'
 interface Asked {
   verdict: 'approve' | 'deny'
   only?: readonly number[] | undefined
-  /** Nobody is asked. */
+  /** Decides without a question. */
   yes?: true | undefined
   /** Of what the person was shown before. */
   digest?: string | undefined

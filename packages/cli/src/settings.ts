@@ -122,7 +122,7 @@ function fromProject(url: string, directory: string): Pick<ServerSetting, 'crede
 }
 
 /**
- * Whether a server holds a person to their name: with keys for each principal, or with a user of that name. Else anybody who reaches it
+ * Whether a server holds a person to their name: with keys for each principal, or with a user of that name. Else any process that reaches it
  * can claim any name, whatever a message says about its author.
  */
 export function checksNames({ credentials, project }: ServerSetting, person: string): boolean {

@@ -62,6 +62,6 @@ export async function termsOf(
   const schema = schemaFor(output, control)
   if (!schema || !check) return { rights }
   const verdict = await check(schema, output, control.subagent_id)
-  // Nothing is handed out as good that nobody looked at.
+  // An output that was not checked is not delivered as valid.
   return { rights, schema_faults: 'faults' in verdict ? verdict.faults : [verdict.unchecked] }
 }

@@ -65,7 +65,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
 
 const announced = new Set<string>()
 
-/** Says once for each project file which server it named: nobody in the code or the environment did. */
+/** Reports once for each project file which server it named, since neither the code nor the environment did. */
 function announce({ source, from, servers }: Settings): void {
   if (source !== 'project' || announced.has(from)) return
   announced.add(from)

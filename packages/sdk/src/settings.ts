@@ -113,7 +113,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   }
 }
 
-/** The working directory of a process is nobody's choice of what may be written. */
+/** The working directory of a process does not show that its files may be written: `directory` has to be given. */
 function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: Surroundings): boolean {
   if (auto_apply !== undefined) return auto_apply
   return directory !== undefined && mayAutoApply?.(directory) === true

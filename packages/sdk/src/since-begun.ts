@@ -22,7 +22,7 @@ export type SinceBegun =
 
 /**
  * Judges, as the attempt that runs, the steps that exact gets found. A step that counts for nothing (an answer that the server published on
- * somebody's behalf, a fence out of turn, a second work) only moves the guard: the attempt keeps its result and publishes it after that step.
+ * a client's behalf, a fence out of turn, a second work) only moves the guard: the attempt keeps its result and publishes it after that step.
  * Where such a step hides a newer one on its subject, the return is stored after that and the fold ignores it.
  */
 export function sinceBegun(run: Running, steps: readonly Step[], rules: ViewRules): SinceBegun {

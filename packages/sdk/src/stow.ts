@@ -5,12 +5,12 @@ import { type Deps, pause } from './deps.js'
 
 const TRIES = 4
 const AGAIN_MS = 250
-/** Nothing but a deletion or a person makes room. */
+/** Room appears only when parts are deleted or a person raises the limit. */
 const FULL_RETRY_AFTER_MS = 60_000
 
 /**
  * Moves parts that are too large for a message into the agent's own bucket; an agent that has none yet asks the dispatchers for it.
- * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E014: its bucket is full; E040: nobody made one.
+ * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E014: its bucket is full; E040: no dispatcher made one.
  */
 export async function stowParts(deps: Deps, owner: string, parts: Part[]): Promise<Part[]> {
   return fits(parts) ? parts : stowing(deps, () => deps.bus.parts.stow(owner, parts))

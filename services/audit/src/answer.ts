@@ -99,7 +99,7 @@ export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption
 }
 
 /**
- * One answer. With `own: true` the asker limits any question to its own passes, whoever it is. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
+ * One answer. With `own: true` an asker limits a question to its own passes. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
  */
 export async function answerQuestion(known: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
   const { own, ...rest } = isBody(asked) ? asked : {}

@@ -43,7 +43,7 @@ export const auditOptions = z.strictObject({
 export type AuditOptions = z.infer<typeof auditOptions>
 export type AuditSettings = z.input<typeof auditOptions>
 
-/** How this process reads what is stored. An open server tells nobody apart, so no name in a decision is verified. */
+/** How this process reads what is stored. An open server checks no names, so no name in a decision is verified. */
 export function rulesOf({ id_window_ms, open }: Pick<AuditOptions, 'id_window_ms' | 'open'>): JournalRules {
   return { id_window_ms, ...(open ? { names: 'unverified' } : {}) }
 }

@@ -33,7 +33,7 @@ export interface AuditDeps {
   schemas?: OutputSchemas
   /** Health checks of the process that are not ok. */
   trouble?: (() => string[]) | undefined
-  /** People beside those of the options, who may change while it runs. */
+  /** People in addition to those of the options; the set may change while the service runs. */
   people?: { has(name: string): boolean }
 }
 

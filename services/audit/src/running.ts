@@ -9,7 +9,7 @@ import type { Parts } from './parts.js'
 import type { Removal } from './removal/removal.js'
 import type { WentBack } from './went-back.js'
 
-/** A reader that is behind and takes nothing for so long does not advance, whatever it says of itself. */
+/** A reader that is behind and reads nothing for this long is stalled, even if it reports no trouble. */
 const STALLED_MS = 10_000
 
 /** Notices that a reader stays at one position though more is stored. */

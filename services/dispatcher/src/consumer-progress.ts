@@ -1,7 +1,7 @@
 import { DECISIONS, DISPATCHER } from '@passover/bus'
 import type { Context } from './context.js'
 
-/** A consumer that has messages and delivers none for so long does not advance. */
+/** A consumer that has messages and delivers none for this long is stalled. */
 const STALLED_MS = 15_000
 
 interface Seen {
@@ -10,7 +10,7 @@ interface Seen {
 }
 
 /**
- * Looks at the dispatchers' own consumers now and then. The server pauses a consumer for anybody who may configure it, and then requests wait
+ * Looks at the dispatchers' own consumers now and then. A client with the right to configure consumers can pause one, and then requests wait
  * although every process is connected.
  */
 export class ConsumerProgress {
@@ -31,7 +31,7 @@ export class ConsumerProgress {
 
   start(): void {
     this.#timer = this.#context.deps.clock.after(this.#context.options.stores_ms, () => {
-      // That the server does not answer is told by others.
+      // Other health checks report a server that does not answer.
       void Promise.all([DISPATCHER, DECISIONS].map((durable) => this.#look(durable)))
         .catch(() => undefined)
         .finally(() => {

@@ -5,7 +5,7 @@ import { z } from 'zod'
 export const dispatcherOptions = z.strictObject({
   /** `open`: an agent registers itself by working, and anybody may originate. `closed`: a person registers agents. */
   registration: z.enum(['open', 'closed']).default('open'),
-  /** The only person of a local server, who may decide about passes of their own. Set where nobody else can be meant. */
+  /** The only person of a local server, who may decide about passes of their own. Set only where there is exactly one person. */
   local_person: agentName.optional(),
   /** What holds while there is no live policy. */
   policy: z

@@ -49,7 +49,7 @@ export class Registry implements AsyncDisposable {
 
   /**
    * Puts back what the stream tells and the bucket never had: after the bucket was lost, or a registration died between its event and its
-   * record, or over what the server wrote on somebody's behalf. What was taken out of the bucket stays out. Gives how many records were made.
+   * record, or replaces a value that the server wrote on a client's behalf. What was removed from the bucket stays removed. Returns how many records were made.
    */
   async rebuild(): Promise<number> {
     const bounced = new Map((await this.table.bounced()).map(({ key, revision }) => [key, revision]))
@@ -97,7 +97,7 @@ export class Registry implements AsyncDisposable {
     this.#changedMeanwhile.delete(name)
     const entry = await this.table.get(name)
     const isTold = entry?.value.name === name && (await this.#told.hasBy(name, entry.value))
-    // What is read may come from a copy that lags behind: what the watch reported stands.
+    // The read may come from a replica that lags behind: what the watch reported wins.
     if (this.#changedMeanwhile.delete(name)) return this.#records.get(name)
     if (entry && isTold) {
       this.#records.set(name, entry.value)

@@ -19,7 +19,7 @@ export const gatewayOptions = z.strictObject({
     .int()
     .min(1_024)
     .default(64 * 1024 * 1024),
-  /** A body of which nothing comes for so long is given up. */
+  /** A body that receives nothing for this long is abandoned. */
   stall_ms: z.int().min(10).default(10_000),
   /** Requests of one token: so many a second, and so many at once after a rest. */
   rate_per_second: z.number().positive().default(50),

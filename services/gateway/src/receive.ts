@@ -66,7 +66,7 @@ async function readUpTo(request: Request, most: number, stall_ms: number): Promi
     }
   } catch (error) {
     if (error instanceof HttpProblem) throw error
-    // The sender closed the connection: an event of the network, and nobody reads the answer.
+    // The sender closed the connection: a network event, and the answer has no reader.
     throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body ended before it was complete' }))
   }
   return Buffer.concat(chunks)

@@ -6,7 +6,7 @@ export interface UploadLimits {
   uploads_a_token: number
   /** Bytes that they may have in all. */
   uploads_bytes: number
-  /** A body of which nothing comes for so long is given up. */
+  /** A body that receives nothing for this long is abandoned. */
   stall_ms: number
 }
 

@@ -29,7 +29,7 @@ export interface AgentCheckOptions {
   servers: string | string[]
   agent: string
   credentials?: Credentials | undefined
-  /** Somebody who is no agent, to see what arrives outside of the agent's rights. Without one, answers that were aimed cannot be seen. */
+  /** A connection that is not an agent's, which observes what arrives outside of the agent's rights. Without it, redirected answers cannot be observed. */
   witness?: CheckIdentity | undefined
   /** Other agents, of which one's bucket is tried. */
   peers?: readonly string[] | undefined

@@ -16,7 +16,7 @@ export interface CheckIdentity {
 export type CheckHeaders = Record<string, string>
 
 /**
- * Result of a request: `answered` by the server or a service, `refused` by the permissions, or `nothing` (nobody is subscribed,
+ * Result of a request: `answered` by the server or a service, `refused` by the permissions, or `nothing` (no subscriber,
  * or no answer within the timeout).
  */
 export type Answer = { kind: 'answered'; message: Msg } | { kind: 'refused' } | { kind: 'nothing' }

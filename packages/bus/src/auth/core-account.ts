@@ -5,7 +5,7 @@ import type { Permissions } from '../server-config.js'
 import type { Subjects } from '../subjects.js'
 import { type KeyText, signingKey } from './tokens.js'
 
-/** Stands for the name of any agent in a filter; long, so that no other token contains it. */
+/** Placeholder for the name of any agent in a filter; long, so that no other token contains it. */
 const ANY_AGENT = 'x'.repeat(64)
 
 /**
@@ -15,10 +15,10 @@ const ANY_AGENT = 'x'.repeat(64)
 const PULL_REMEMBERED_MS = 10_000
 const NS_PER_MS = 1_000_000
 
-/** Stands for the user's own name until the server puts it in. */
+/** Placeholder for the user's own name, which the server fills in. */
 const ANY_NAME = 'y'.repeat(64)
 
-/** Roles in the core account. Each has a signing key of its own, so that who holds one cannot issue credentials of another role. */
+/** Roles in the core account. Each has a signing key of its own, which cannot issue credentials of another role. */
 export const CORE_ROLES = ['person', 'auditor', 'custodian', 'dispatcher', 'audit', 'notifier', 'gateway'] as const
 export type CoreRole = (typeof CORE_ROLES)[number]
 

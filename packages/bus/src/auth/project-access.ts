@@ -24,7 +24,7 @@ export function authFolderOf(project: string): string {
 /**
  * Finds what `passover auth` keeps for a principal in a project's `.passover` folder.
  *
- * @returns `undefined` where agents are not isolated: one user serves everybody
+ * @returns `undefined` where agents are not isolated: all processes share one user
  */
 export function projectAccess(project: string, who: AccessFor): ProjectAccess | undefined {
   const auth = authFolderOf(project)

@@ -56,7 +56,7 @@ export class AccountResolver implements AsyncDisposable {
     await this.#ask('$SYS.REQ.CLAIMS.UPDATE', jwt)
   }
 
-  /** Deletes accounts: their connections are closed, and their credentials let nobody in. */
+  /** Deletes accounts: their connections are closed, and their credentials are refused. */
   async remove(accounts: string[], operator: SignedAccount): Promise<void> {
     await this.#ask('$SYS.REQ.CLAIMS.DELETE', await signDeletion(operator, accounts))
   }

@@ -11,7 +11,7 @@ const LOOK_MS = 10
 
 /**
  * The registry as the events under `agent.*` tell it. The bucket `agents` is a copy: a record there counts only if an event has said it,
- * so that nobody gains a right by writing the bucket. A record whose event was not read yet waits for it.
+ * so writing the bucket grants no right. A record whose event was not read yet waits for it.
  */
 export class ToldAgents implements AsyncDisposable {
   readonly #bus: Bus

@@ -3,14 +3,14 @@ import type { Bus } from '../bus.js'
 import { PolicyStore } from '../policy-store.js'
 import { ToldAgents } from './told-agents.js'
 
-/** An entry of a bucket that no event told: every reader passes it over. */
+/** An entry of a bucket without an event that says the same: every reader skips it. */
 export interface Untold {
   bucket: 'agents' | 'policy'
   key: string
   revision: number
 }
 
-/** Entries of the registry and of the policy that stand there without an event, or that the server wrote on somebody's behalf. */
+/** Returns entries of the registry and of the policy that have no event, or that the server wrote on a client's behalf. */
 export async function untoldEntries(bus: Bus): Promise<Untold[]> {
   await using told = await ToldAgents.open(bus)
   const agents = await bus.table('agents', agentRecord)
@@ -26,5 +26,5 @@ export async function untoldEntries(bus: Bus): Promise<Untold[]> {
 }
 
 export function untoldText({ bucket, key, revision }: Untold): string {
-  return `${key} (revision ${revision}) of the bucket ${bucket} was told by no event`
+  return `${key} (revision ${revision}) of the bucket ${bucket} has no event that says the same`
 }

@@ -22,10 +22,10 @@ export function guardOf(record: StoredMessage, step: StepSubject, prefix: string
   return last ? 'no return' : undefined
 }
 
-/** Of these one stands in every message that the server was made to store, if it stores any headers with it. */
+/** Every answer that the server stores with headers has one of these. */
 const OF_SERVER = ['Nats-Subject', 'Nats-Num-Pending', 'Nats-Last-Consumer', 'Nats-Pending-Messages']
 
-/** Whether a step is an answer that the server stored on somebody's behalf: it counts for nothing. */
+/** Whether a step is an answer that the server stored on a client's behalf. Such a step does not count. */
 export function publishedByServer(record: StoredMessage): boolean {
   const named = record.headers?.()
   return OF_SERVER.some((name) => record.header(name) !== undefined) || (named !== undefined && Object.keys(named).length === 0)

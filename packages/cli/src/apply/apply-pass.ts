@@ -91,13 +91,13 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   return exitOf(applied)
 }
 
-/** Files that somebody changed are reported by every recovery: here once. */
+/** Every recovery reports files with foreign changes; this reports each once. */
 function newSettled(before: readonly Settled[], after: readonly Settled[]): Settled[] {
   const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
   return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
 }
 
-/** To apply is to approve, and nobody approves what was not shown. */
+/** Applying undecided changes approves them, so all of them must have been shown. */
 function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
   const hidden = notShown(files, accepts)
   if (hidden) throw usage(hidden.why, `approve and apply it anyway: passover apply ${pass.row.id} --${hidden.flag}`)
@@ -178,7 +178,7 @@ function rejectedOf({ judged, taken }: Ready): string[] {
   return judged.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
 }
 
-/** Every modification with what would become of it, for --json. Their diffs are told by file. */
+/** Every modification with what would become of it, for --json. Diffs are listed by file. */
 function modificationsOf({ judged, plan }: Ready): object[] {
   return judged.all.map(({ number, digest, modification: { path, operation = 'modify' } }) => {
     const planned = plan.items.find((item) => item.number === number)

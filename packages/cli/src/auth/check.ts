@@ -77,7 +77,7 @@ function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<T
     '',
   ]
   if (level === 'open') {
-    return [colors.red(`${agent} may do everything: this server restricts nobody.`), FIX].join('\n')
+    return [colors.red(`${agent} may do everything: this server has no permissions.`), FIX].join('\n')
   }
   if (possible.length > 0)
     return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), FIX].join('\n')

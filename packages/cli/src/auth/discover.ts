@@ -11,13 +11,13 @@ import { AuthFolder } from './auth-folder.js'
 export function findAuth({ directory }: Pick<Context, 'directory'>): AuthFolder {
   const folder = findProject(directory) ?? join(directory, PROJECT_FOLDER)
   const auth = new AuthFolder(authFolderOf(folder))
-  // Keys that came with a repository are known to whoever wrote it.
+  // The author of a repository knows the keys that came with it.
   if (auth.exists && requireOwn(folder)) return auth
   throw new CliFailure('E030', `there are no keys in ${auth.path}`, { hint: 'create them: passover auth init, or passover up --isolated' })
 }
 
 /**
- * How somebody signs in at a server: with credentials of its own where the project's agents are isolated, else with those that were named.
+ * Returns how a principal signs in at a server: with its own credentials where the project's agents are isolated, else with those that were named.
  * CliFailure E013 where it has none.
  */
 export function accessTo(server: ServerSetting, who: AccessFor): { credentials?: Credentials; tls?: TlsFiles } {
@@ -26,7 +26,7 @@ export function accessTo(server: ServerSetting, who: AccessFor): { credentials?:
   if (!access) return { ...(credentials ? { credentials } : {}), ...(tls ? { tls } : {}) }
   if (access.credentials) return { ...access, ...(tls ? { tls } : {}) }
   const add = who.role === 'agent' ? `agent ${who.name}` : who.role === 'person' ? `person ${who.name}` : `service ${who.role}`
-  throw new CliFailure('E013', `${who.name} has no credentials here: this installation lets in only who was added`, {
+  throw new CliFailure('E013', `${who.name} has no credentials here: this installation accepts only principals that were added`, {
     hint: `passover auth add ${add}`,
   })
 }

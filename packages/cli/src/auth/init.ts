@@ -74,7 +74,7 @@ export async function runInit(context: Context, options: TlsOptions): Promise<nu
   }
   context.terminal.show(shown, () =>
     [
-      `${context.terminal.colors.green('✓')} Keys of a new installation are in ${auth.path}. Back it up, and let nobody else read it.`,
+      `${context.terminal.colors.green('✓')} Keys of a new installation are in ${auth.path}. Back it up, and keep it private.`,
       `  ${context.person} is its custodian; services have credentials of their own.`,
       ...(tls?.ca ? [`  Clients check the server by ${auth.authority} (PASSOVER_CA elsewhere).`] : []),
       '',
@@ -87,7 +87,7 @@ export async function runInit(context: Context, options: TlsOptions): Promise<nu
   return 0
 }
 
-/** The entries of a nats-server's configuration that isolation needs, for a server that somebody else runs. */
+/** The entries of a nats-server's configuration that isolation needs, for a server that is run separately. */
 function serverPart(auth: AuthFolder, { installation, tls }: AuthRecords): string {
   const place = { name: '', host: '', port: 0, store: '' }
   const settings = { operator: operatorSettings(installation, auth.accounts), ...(tls ? { tls: { cert: tls.cert, key: tls.key } } : {}) }

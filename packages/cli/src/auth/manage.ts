@@ -13,7 +13,7 @@ import { writePrivate } from './private-file.js'
 import { publishAccounts } from './publish.js'
 import { isService, PEOPLE, type PrincipalRecord, SERVICES } from './records.js'
 
-/** What `passover auth add` takes: an agent, somebody with a person's role, or a service. */
+/** What `passover auth add` takes: an agent, a person with a role, or a service. */
 export const KINDS = ['agent', ...PEOPLE, 'service'] as const
 export type Kind = (typeof KINDS)[number]
 

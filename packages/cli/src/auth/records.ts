@@ -10,7 +10,7 @@ export const SERVICES = ['dispatcher', 'audit', 'notifier', 'gateway'] as const
 export type PersonRole = (typeof PEOPLE)[number]
 export type ServiceRole = (typeof SERVICES)[number]
 
-/** Somebody who has, or had, credentials. Times in ms, but for revocations. */
+/** A principal that has, or had, credentials. Times in ms, except in `revocations`. */
 export interface PrincipalRecord {
   /** Unique: agents and people share one namespace, services are called `passover.<role>`. */
   name: string
@@ -29,7 +29,7 @@ export interface PrincipalRecord {
   revocations: Record<string, number>
 }
 
-/** Everything that `passover auth` keeps, in `keys.json`. Whoever reads it can issue any right. */
+/** Everything that `passover auth` keeps, in `keys.json`. Reading it is enough to issue any right. */
 export interface AuthRecords {
   installation: Installation
   principals: PrincipalRecord[]

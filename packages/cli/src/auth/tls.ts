@@ -22,7 +22,7 @@ const AUTHORITY = [{ name: 'commonName', value: 'Passover development CA' }]
 
 /**
  * Creates, in a folder, an authority of the installation's own and a certificate for a server on this machine, or returns those that
- * are there. For development: nobody but the holder of this folder can revoke them.
+ * are there. For development: there is no revocation.
  */
 export function developmentTls(folder: string): ServerTls {
   mkdirSync(folder, { recursive: true, mode: 0o700 })

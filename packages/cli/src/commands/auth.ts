@@ -10,7 +10,7 @@ export const TLS_CERT = 'certificate of the server, PEM'
 export const TLS_KEY = 'its private key, PEM'
 export const TLS_CA = 'the authority that signed it, PEM (default: one that the system trusts)'
 
-const EXPIRES = 'for so long: 12h, 30d'
+const EXPIRES = 'validity, such as 12h or 30d'
 const OUT = 'where to write the credentials besides, mode 0600'
 /** As records name a service; agents and people have no dot in their names. */
 const SERVICE = /^passover\.(?:dispatcher|audit|notifier|gateway)$/
@@ -23,7 +23,7 @@ export function authCommand(): Command {
       'after',
       `
 Each agent gets an account of its own at the server, people and services are users of the core account. Keys and
-credentials are kept in .passover/auth: whoever reads keys.json there can issue any right. More: docs/operations/security.md.
+credentials are kept in .passover/auth. Keep keys.json private: it can issue any right. More: docs/operations/security.md.
 
 Examples:
   passover up --isolated

@@ -31,7 +31,7 @@ interface LevelFacts {
 export function levelOf({ restricted, credentials, keys }: LevelFacts): Check {
   const name = 'isolation'
   if (!restricted) {
-    const text = 'none: this server restricts nobody, so that any process that reaches it can act as any agent or person'
+    const text = 'none: this server has no permissions, so any process that reaches it can act as any agent or person'
     return look(name, text, `fine on a machine of your own, with agents that you trust; else passover up --isolated (${DOCS})`)
   }
   if (keys === undefined && !credentialsFacts(credentials)) {
@@ -43,7 +43,7 @@ export function levelOf({ restricted, credentials, keys }: LevelFacts): Check {
   return ok(name, text + kept)
 }
 
-/** Names everybody whose credentials ended, or end soon. */
+/** Names the principals whose credentials expired or expire soon. */
 export function checkExpiries(principals: readonly PrincipalRecord[], now: number): Check[] {
   return principals.flatMap(({ name, expires_at, revoked_at }) => {
     if (expires_at === undefined || revoked_at !== undefined || expires_at - now > SOON_MS) return []

@@ -68,7 +68,7 @@ export function checkCredentials(credentials: Credentials | undefined, now: numb
   if (facts?.expires_at === undefined) return ok('credentials', 'no expiry')
   const { name, expires_at } = facts
   const on = new Date(expires_at).toISOString()
-  const mend = `passover auth rotate ${name}, or get a new credentials file from whoever keeps the keys`
+  const mend = `passover auth rotate ${name}, or get a new credentials file from the operator of the installation`
   if (expires_at <= now) return broken('credentials', `of ${name} expired ${on}`, mend)
   const text = `of ${name} expire ${on} (in ${Math.floor((expires_at - now) / DAY_MS)} d)`
   return expires_at - now < SOON_MS ? look('credentials', text, mend) : ok('credentials', text)

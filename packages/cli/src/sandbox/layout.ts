@@ -13,7 +13,7 @@ export interface Layout {
   keys: { folder: string; visible: string[] }[]
   /** Home directory, temporary directories, and what the person named. */
   writable: string[]
-  /** Sockets of services that run programs or write files for anybody who may connect. */
+  /** Sockets of services that run programs or write files for every client that can connect. */
   hidden_files: string[]
   hidden_folders: string[]
 }
@@ -53,7 +53,7 @@ function foldersAbove(folder: string): string[] {
   return above === folder ? [folder] : [folder, ...foldersAbove(above)]
 }
 
-/** A command signs in as its agent; with the other keys in that folder it could sign in as anybody. */
+/** A command signs in as its agent; with the other keys in that folder it could sign in under any name. */
 function keysIn(auth: string, agent: string | undefined): Layout['keys'] {
   const [folder] = existing([auth])
   if (folder === undefined) return []
@@ -104,7 +104,7 @@ function pointer(file: string, pattern: RegExp, folder: string): string | undefi
   }
 }
 
-/** A command that reaches one of these can have a file written or a program run by somebody else. */
+/** A command that reaches one of these can have another process write a file or run a program. */
 function controlSockets(env: NodeJS.ProcessEnv): { files: string[]; folders: string[] } {
   const uid = process.getuid?.() ?? 0
   const home = env.HOME ?? '/'

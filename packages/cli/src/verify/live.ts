@@ -76,7 +76,7 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
   await judgeTail({ bus, judging, manifest, source, walked, saved }, span)
   for (const entry of await untoldEntries(bus))
-    judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader passes it over` })
+    judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader skips it` })
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })
   return { ...verdictOf(judging, walked, options), ...(unsaved ? { unsaved } : {}) }

@@ -63,7 +63,7 @@ export class Findings {
 
   remark(entry: BadEntry): void {
     this.remarkCount++
-    // Whoever can have the server publish can also store enough other remarks to hide it.
+    // An attacker who makes the server publish can also cause enough other remarks to hide these.
     const alike = entry.rule === 'trust' ? this.remarks.filter(({ rule }) => rule === 'trust') : this.remarks
     if (alike.length < SHOWN) this.remarks.push(entry)
   }

@@ -19,7 +19,7 @@ export function visibleLines(text: string): string {
 }
 
 const SPACES = /(?:\r\n|[\n\t ])+/g
-/** Stands for what follows, so that the text is longer than its width. */
+/** Placeholder for the rest, which makes the text longer than its width. */
 const MORE = '  '
 
 /**

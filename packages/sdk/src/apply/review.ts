@@ -18,7 +18,7 @@ export interface Accepts {
   whole?: boolean | undefined
 }
 
-/** Returns the numbered modifications of an output, or `undefined` if one of them is malformed: then nobody can say what it writes. */
+/** Returns the numbered modifications of an output, or `undefined` if one of them is malformed, because then its effect is unknown. */
 export function reviewable(artifacts: readonly unknown[]): NumberedModification[] | undefined {
   const proposed = artifacts.filter((one) => (one as { type?: unknown } | null)?.type === 'file_modification')
   if (!proposed.every((one) => fileModificationArtifact.safeParse(one).success)) return undefined

@@ -172,7 +172,7 @@ async function markApplied(directory: string, set: StoredSet): Promise<StoredSet
 }
 
 /**
- * Restores what the set changed and nobody changed after it. Of the files that are left alone, the old content of the first `swapped`
+ * Restores the files that still have the content that the set wrote. Of the files that are left alone, the old content of the first `swapped`
  * is kept: this set may have replaced it.
  */
 async function rollBack(

@@ -29,7 +29,7 @@ export interface Standing {
   verdict: string
   time: number
   sequence: number
-  /** False: the server published it on somebody's behalf; it decides nothing. */
+  /** False: the server published it on a client's behalf; it decides nothing. */
   trusted: boolean
   nonce?: string | undefined
   reason?: string | undefined

@@ -28,7 +28,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
   const body: SettledBody = { v: WIRE_VERSION, ...what }
   let now = letter
   let why = 'the audit service has not read so far'
-  // The audit does not count what the server published on somebody's behalf; the guard does.
+  // The audit ignores messages that the server published on a client's behalf; the guard counts them.
   let passed = 0
   for (let tries = 0; tries < TRIES; tries++) {
     if (now.settlement) return { kind: 'before', settlement: now.settlement }

@@ -1,6 +1,6 @@
 /**
  * Which files of a project this user may believe. A project file can name a server that receives contexts and proposes changes, so it is
- * believed only if nobody else can have written it: not another user of the machine, and not the author of a cloned repository.
+ * believed only if it cannot come from another user of the machine or from the author of a cloned repository.
  *
  * Invariants:
  * I1 Nothing outside of the repository of the working directory is read (search.ts).

@@ -20,7 +20,7 @@ import { adoptServerFile } from './server-file.js'
 /** Sealed proof that this user made the folder: it covers what has no seal of its own, such as the store and the tokens. */
 const MARK = 'made-here'
 const MARK_TEXT = 'made-here'
-/** What somebody else must not have brought along. */
+/** Contents that are refused in a folder that this user did not make. */
 const OWN = ['server.json', 'nats', 'auth', 'evidence.key', 'gateway-tokens.json']
 const GIT_MS = 5_000
 
@@ -28,7 +28,7 @@ export type OwnFolder = { ok: true; folder: string } | { ok: false; fault: Distr
 
 /**
  * Creates the project's `.passover` folder, hidden from git and from other users, or checks that this user created the one that is there.
- * A folder that came with a clone or an archive is refused: its store, keys and tokens would be somebody else's.
+ * A folder that came with a clone or an archive is refused: its store, keys and tokens would come from its author.
  *
  * @param adopt - The person says that what is there is theirs: it was moved, restored, or made by an older version.
  * @throws NoSealingKey; an error of the file system

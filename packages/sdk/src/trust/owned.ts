@@ -12,12 +12,12 @@ const GROUP_WRITES = 0o020
 const STICKY = 0o1000
 
 /**
- * Returns why somebody else could have put this file here or could change it; `undefined` if only this user and root can.
+ * Returns why another user could have created this file or could change it; `undefined` if only this user and root can.
  * The file and the directories up to and including `root` must belong to the user or to root, as git's `safe.directory` check has it, and
  * others must not be able to write them. No symbolic link is followed: `root` must be a real path, and a link below it is not trusted.
  * Systems without user ids (Windows) are not checked.
  *
- * @param strict - Number of innermost path components (1: the file, 2: its directory too) that nobody else may write at all. The others
+ * @param strict - Number of innermost path components (1: the file, 2: its directory too) that no other user may write. The others
  * may be writable by the user's primary group, which many distributions create for each user.
  */
 export function ownershipFault(file: string, root: string, strict = 0): Distrust | undefined {
@@ -54,7 +54,7 @@ function isTrustedOwner(uid: number): boolean {
   return uid === own || uid === 0 || (own === 0 && process.env.SUDO_UID !== undefined && uid === Number(process.env.SUDO_UID))
 }
 
-/** What to take from the mode; undefined: nobody else can replace or change what this names. */
+/** Returns the permission bits to remove; undefined: no other user can replace or change what this names. */
 function writableBits({ mode, gid }: Stats, strict: boolean): string | undefined {
   if (strict) return (mode & (OTHERS_WRITE | GROUP_WRITES)) === 0 ? undefined : 'go-w'
   // In a sticky directory such as /tmp, others can add files but not replace those of this user.

@@ -13,8 +13,8 @@ const EVENTS_BYTES = 768 * 1024
 const EMPTY = new Uint8Array(0)
 
 /**
- * Bounds the bodies that reading a pass keeps in memory. Its parties can store messages of up to 1 MiB about it without end, and anybody who may
- * ask about the pass has all of them read: beyond a bound for each kind, only subject and headers are kept.
+ * Bounds the bodies that reading a pass keeps in memory. Its parties can store messages of up to 1 MiB about it without end, and each question
+ * about the pass reads all of them: beyond a bound for each kind, only subject and headers are kept.
  */
 export class Bodies {
   private readonly spent = new Map<string, number>()

@@ -88,7 +88,7 @@ export class CustodyWatch implements AsyncDisposable {
     const parsed = subjects.parse(subject)
     if (parsed.kind !== 'custody' || sequence <= this.custody.position) return
     const body = decode(data, headers.get(HEADER.contentType))
-    // What the server published on somebody's behalf says nothing, but is read: later messages expect its sequence.
+    // A message that the server published on a client's behalf is not believed, but it is read: later guards name its sequence.
     const says = body.ok && subjects.isTrusted(stored) ? body.value : undefined
     const counted = this.custody.take({ sequence, time, sender: parsed.person, body: says })
     if (!counted) {
