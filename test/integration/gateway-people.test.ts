@@ -25,6 +25,7 @@ describe('people at the HTTP API', () => {
     const { world: made } = world.agents
     await made.agent('alice', { originates: 'always' })
     await made.agent('audit')
+    await made.agent('rewriter')
     await (await world.agents.agent('audit')).onPass(async () => ({ summary: 'one change', artifacts: [CHANGE], output: 'done' }))
     url = (await (await world.another({ port: 0 })).listen()).url
   })
@@ -64,6 +65,20 @@ describe('people at the HTTP API', () => {
     expect(await ann.passes.approve(id, { item: 'apply', digest: plan.digest })).toMatchObject({ item: 'apply', decided: true })
     expect(await ann.passes.plan(id)).toMatchObject({ may_apply: true, changes: [{ verdict: 'taken' }] })
     await expect(client('bob').passes.deny(id, { item: 'apply' })).rejects.toMatchObject({ code: 'E031', context: { status: 409 } })
+  })
+
+  it('see the whole diff of changes for which an agent gets no search', async () => {
+    const lines = Array.from({ length: 700 }, (_, n) => `line ${n}`)
+    const old_content = `${lines.join('\n')}\n`
+    const new_content = `${lines.map((line) => `${line} changed`).join('\n')}\n`
+    const artifacts = [{ ...CHANGE, old_content, new_content }]
+    await (await world.agents.agent('rewriter')).onPass(async () => ({ summary: 'all of it', artifacts, output: 'done' }))
+    const { id } = await client('agent~alice').passes.create({ ...request, subagent: 'rewriter' }, { wait_s: 20 })
+    const [people, agents] = await Promise.all([client('ann').passes.plan(id), client('agent~alice').passes.plan(id)])
+    expect(people.files).toMatchObject([{ added: 700, removed: 700, diff: expect.any(String) }])
+    expect(agents.files).toMatchObject([{ omitted: 'too_many_changes' }])
+    // What an approval names does not depend on what a diff is searched for.
+    expect(agents.digest).toBe(people.digest)
   })
 
   it('are asked twice for one pass by its id or key, and cancel', async () => {

@@ -29,24 +29,31 @@ export const showPlan = route({
       if (!reviewable(output.artifacts))
         throw new Failure('E041', `the changes of ${params.id} cannot be read`, { hint: 'GET /api/pass-over/passes/{id}' })
       const only = query.only?.split(',').map(Number)
-      return { status: 200, body: planOf(pass, judge(pass, pass.return, output as WorkOutput), { only, whole: query.whole === 'true' }) }
+      const options = { whole: query.whole === 'true', ...(caller.kind === 'agent' && { steps: AGENT_STEPS }) }
+      return { status: 200, body: planOf(pass, judge(pass, pass.return, output as WorkOutput), { only, options }) }
     })
   },
 })
 
+/**
+ * Steps of the searches for differences in a plan for an agent, about 20 ms. Agents choose the contents and cannot approve: the default would
+ * let one of them keep the gateway busy for a second with each request.
+ */
+const AGENT_STEPS = 200_000
+
 interface Shown {
   only: readonly number[] | undefined
-  whole: boolean
+  options: { whole: boolean; steps?: number }
 }
 
-function planOf({ row, status, return: returned }: AnsweredPass, judged: Judged, { only, whole }: Shown): ApplyPlan {
+function planOf({ row, status, return: returned }: AnsweredPass, judged: Judged, { only, options }: Shown): ApplyPlan {
   const allowed = mayApply(judged)
   const { decision, all } = judged
   const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
   if (unknown.length > 0) throw new Failure('E005', `only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
   const candidates = decision ? takenModifications(all, decision) : all
   const taken = only ? candidates.filter(({ number }) => only.includes(number)) : candidates
-  const review = reviewReturn(sha256(returned?.data ?? new Uint8Array()), taken, { whole })
+  const review = reviewReturn(sha256(returned?.data ?? new Uint8Array()), taken, options)
   const verdict = (digest: string) => (decision ? (decision.modifications?.[digest] ?? 'rejected') : 'undecided')
   return {
     id: row.id,
