@@ -68,7 +68,8 @@ export async function refreshAccounts(records: AuthRecords): Promise<SignedAccou
 /** CliFailure E041: there is none of that name, or it was revoked. */
 export function activeRecord(records: AuthRecords, name: string): PrincipalRecord {
   const record = records.principals.find((one) => one.name === name)
-  if (!record) throw new CliFailure('E041', `there are no credentials for ${name}`, { hint: '`passover auth list` shows who has credentials' })
+  if (!record)
+    throw new CliFailure('E041', `there are no credentials for ${name}`, { hint: '`passover auth list` shows who has credentials' })
   if (record.revoked_at === undefined) return record
   throw new CliFailure('E041', `${name} was revoked`, { hint: `to let it in again: passover auth add ${addWords(record)}` })
 }
