@@ -148,7 +148,7 @@ async function groundOf(context: Context, { key, control }: HeldPass, { person, 
   const kept = request.parts.filter(admission.keep)
   if (fits(kept)) return { request: { ...request, parts: kept } }
   try {
-    return { request: { ...request, parts: await stowParts(context.deps.bus, key.originator, kept) } }
+    return { request: { ...request, parts: await stowParts(context, key.originator, kept) } }
   } catch (error) {
     const refusal = partsRefusal(error)
     if (refusal) return { end: refusal }

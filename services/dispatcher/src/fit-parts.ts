@@ -1,6 +1,7 @@
-import { type Bus, NoStorageError, PartsFullError } from '@passover/bus'
+import { NoStorageError, PartsFullError } from '@passover/bus'
 import { passError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from '@passover/schemas'
+import type { Context } from './context.js'
 
 /** Whether parts travel inside a message (DESIGN §2 Payloads). */
 export function fits(parts: Part[]): boolean {
@@ -13,11 +14,17 @@ export function fits(parts: Part[]): boolean {
   return true
 }
 
-/** Moves what is too large into the originator's bucket, which is made when a shell user has none yet. */
-export async function stowParts(bus: Bus, originator: string, parts: Part[]): Promise<Part[]> {
-  await bus.ensureAgent(originator, { subagent: false, max_attempts: 1, lease_ms: 1_000 })
-  return bus.parts.stow(originator, parts)
+/**
+ * Moves large parts into the originator's bucket. Creates the bucket, with the configured limit, for a client that publishes requests without the
+ * SDK.
+ */
+export async function stowParts({ deps, options, registry }: Stowing, originator: string, parts: Part[]): Promise<Part[]> {
+  const parts_bytes = registry.get(originator)?.parts_bytes ?? options.parts_bytes
+  await deps.bus.ensureAgent(originator, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
+  return deps.bus.parts.stow(originator, parts)
 }
+
+type Stowing = Pick<Context, 'deps' | 'options' | 'registry'>
 
 const FULL_RETRY_AFTER_MS = 60_000
 

@@ -156,9 +156,9 @@ async function stowOrRefuse(context: Context, begin: Begin): Promise<void> {
 }
 
 /** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */
-async function stowAdmitted({ deps }: Context, { key, parts, decide }: Begin): Promise<Part[]> {
-  const admission = decide(deps.clock.now())
+async function stowAdmitted(context: Context, { key, parts, decide }: Begin): Promise<Part[]> {
+  const admission = decide(context.deps.clock.now())
   if (admission.kind !== 'admit') return parts
   const kept = parts.filter(admission.keep)
-  return fits(kept) ? kept : stowParts(deps.bus, key.originator, kept)
+  return fits(kept) ? kept : stowParts(context, key.originator, kept)
 }

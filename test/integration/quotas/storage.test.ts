@@ -6,6 +6,7 @@ import { Subjects } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { agentRecord } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CONTEXT, World } from '../../support/dispatch.js'
 import { natsFixture } from '../../support/nats.js'
 import { busOn } from '../../support/on-bus.js'
 import type { Probe } from '../../support/permitted.js'
@@ -135,5 +136,16 @@ describe('byte limits', () => {
     expect(await limitOf('OBJ_parts_audit')).toBe(8 * MIB)
     expect(await limitOf('KV_inbox')).toBeGreaterThan(2 * 9 * CHUNK.length)
     await nc.close()
+  })
+
+  it('hold for the bucket that a dispatcher makes for a request with large inline parts', async () => {
+    await using world = await World.start({ dispatchers: [{ parts_bytes: 2 * MIB }] })
+    await world.agent('audit')
+    const work_context = { ...CONTEXT, files: [{ path: 'big.txt', content: 'r'.repeat(300_001) }] }
+    await world.admitted(await world.ask({ form: 'json', from: 'shell', work_context }))
+    const nc = await connect({ servers: world.nats.servers })
+    const { config } = await (await jetstreamManager(nc)).streams.info('OBJ_parts_shell')
+    await nc.close()
+    expect(config.max_bytes).toBe(2 * MIB)
   })
 })
