@@ -1,7 +1,8 @@
-import { Encoder } from '@msgpack/msgpack'
+import { Encoder, ExtData } from '@msgpack/msgpack'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { bodyType, CONTENT_TYPE, decode, encode } from './codec.js'
+import { frameFault } from './frame-size.js'
 
 const json = fc.jsonValue({ maxDepth: 5 }).filter((value) => !JSON.stringify(value).includes('__proto__'))
 
@@ -57,6 +58,55 @@ describe('codec', () => {
     expect(decode(new Uint8Array([...Array(100_000).fill(0x91), 0xc0]), 'msgpack')).toMatchObject({ ok: false })
     expect(decode(Buffer.from('['.repeat(5_000) + ']'.repeat(5_000)))).toMatchObject({ ok: false })
     expect(decode(Buffer.from('['.repeat(60) + ']'.repeat(60)))).toMatchObject({ ok: true })
+  })
+
+  it('reserves no memory for lengths that cannot be true', () => {
+    const million = [0xdd, 0x00, 0x0f, 0x42, 0x40]
+    const nested = Buffer.from(Array.from({ length: 2_000 }, () => million).flat())
+    const shorter = Buffer.from(Array.from({ length: 60 }, () => [0xdd, 0x00, 0x03, 0x00, 0x00]).flat())
+    const inside = Buffer.concat([Buffer.from([0xc8, 0x0f, 0xff, 0x01]), Buffer.alloc(4095, Buffer.from([0xdd, 0x01, 0x00, 0x00, 0x00]))])
+    for (const bytes of [nested, Buffer.concat([shorter, Buffer.alloc(200_000, 0xc0)]), inside]) {
+      const before = process.memoryUsage().heapUsed
+      expect(decode(bytes, 'msgpack')).toMatchObject({ ok: false })
+      expect(process.memoryUsage().heapUsed - before).toBeLessThan(32 * 1024 * 1024)
+    }
+  })
+
+  it('checks the lengths of every kind of value', () => {
+    const encoder = new Encoder()
+    const values = [
+      null,
+      true,
+      -1,
+      300,
+      70_000,
+      -200,
+      -70_000,
+      2 ** 40,
+      -(2 ** 40),
+      1.5,
+      '',
+      'x'.repeat(40),
+      'x'.repeat(300),
+      'x'.repeat(70_000),
+    ]
+    const bytes = [1, 300, 70_000].map((length) => new Uint8Array(length))
+    const lists = [
+      [],
+      Array(20).fill(1),
+      Array(70_000).fill(1),
+      {},
+      Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`k${n}`, [n]])),
+    ]
+    const extensions = [1, 2, 4, 8, 16, 3, 300, 4_000].map((length) => new ExtData(9, new Uint8Array(length)))
+    const all = [...values, ...bytes, ...lists, ...extensions, new Date(0), [[[...values], { a: [{}] }]]]
+    for (const value of all) {
+      const packed = encoder.encode(value)
+      expect(frameFault(packed, 8)).toBeUndefined()
+      if (packed.length > 1) expect(frameFault(Buffer.concat([Buffer.from([0x92]), packed]), 8)).toBe('lengths')
+    }
+    expect(frameFault(encoder.encode(all), 8)).toBeUndefined()
+    expect(frameFault(encoder.encode([[[1]]]), 2)).toBe('depth')
   })
 
   it('keeps prototypes out', () => {

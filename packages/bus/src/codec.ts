@@ -1,5 +1,6 @@
 import { Decoder, Encoder } from '@msgpack/msgpack'
 import { isTooDeep } from './depth.js'
+import { frameFault } from './frame-size.js'
 import { interning, MAX_INTERNED_BYTES } from './interned.js'
 import { KeyCache } from './key-cache.js'
 import { pack } from './pack.js'
@@ -17,6 +18,7 @@ export interface CodecError {
 export type Decoded = { ok: true; value: unknown; type: BodyType } | { ok: false; error: CodecError }
 
 const MAX_DEPTH = 64
+const TOO_DEEP = `nested deeper than ${MAX_DEPTH}`
 const MIB = 1024 * 1024
 /** No body is larger than a message; these keep a lying length from reserving memory. */
 const decoder = new Decoder({
@@ -44,8 +46,8 @@ export function decode(data: Uint8Array, contentType?: string): Decoded {
   const plain = type === 'msgpack' ? unpack(data) : undefined
   if (plain !== undefined) return { ok: true, value: plain, type }
   try {
-    const value = type === 'json' ? parseJson(data) : decoder.decode(data)
-    if (isTooDeep(value, MAX_DEPTH)) return { ok: false, error: { type, message: `nested deeper than ${MAX_DEPTH}` } }
+    const value = type === 'json' ? parseJson(data) : general(data)
+    if (isTooDeep(value, MAX_DEPTH)) return { ok: false, error: { type, message: TOO_DEEP } }
     return { ok: true, value, type }
   } catch (error) {
     return { ok: false, error: { type, message: error instanceof Error ? error.message : String(error) } }
@@ -55,10 +57,18 @@ export function decode(data: Uint8Array, contentType?: string): Decoded {
 /** The same for a body that only `passover` writes, which looked at its depth before. */
 export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
   try {
-    return bodyType(data, contentType) === 'json' ? parseJson(data) : (unpack(data) ?? decoder.decode(data))
+    return bodyType(data, contentType) === 'json' ? parseJson(data) : (unpack(data) ?? general(data))
   } catch {
     return undefined
   }
+}
+
+/** Decodes what is not plain. The decoder reserves memory for every length that it reads, so the lengths are checked first. */
+function general(data: Uint8Array): unknown {
+  const fault = frameFault(data, MAX_DEPTH)
+  if (fault === 'depth') throw new Error(TOO_DEEP)
+  if (fault === 'lengths') throw new Error('it claims more values than it has bytes')
+  return decoder.decode(data)
 }
 
 /** `nats pub` names no type: what begins with `{` after white space is JSON (in msgpack that is a lone number). */
