@@ -128,7 +128,7 @@ describe.skipIf(!ROOT)('a user among the files of others', () => {
     expect(checked).toMatchObject({ stderr: expect.stringContaining('belongs to another user') })
   })
 
-  it('starts no server where they can keep no key, and is told which variable names a place for it', async () => {
+  it('starts no server where they can keep no key, and names the variable that sets a place for it', async () => {
     chownSync(join(place, 'home'), 0, 0)
     mkdirSync(join(place, 'project'))
     chownSync(join(place, 'project'), USER, USER)

@@ -6,7 +6,7 @@ import { AgentWorld } from '../support/agents.js'
 import { change, decideApply, outputWith, Place } from '../support/applying.js'
 import { startProcess } from '../support/processes.js'
 
-/** `passover apply` and `undo` after a process that applied many files was killed, and somebody edited one of them. */
+/** `passover apply` and `undo` after a process that applied many files was killed, and one of them was edited. */
 
 const APPLIER = new URL('../dist/support/roles/applier.js', import.meta.url)
 const FILES = 120
@@ -46,7 +46,7 @@ async function killed(at: string): Promise<PassKey> {
 }
 
 describe('an application that was killed', () => {
-  it('with a local edit since: apply rolls it back first, says what is left where, and then is told the truth', async () => {
+  it('with a local edit since: apply rolls it back first, and says what is left where', async () => {
     const { id } = await killed('apply:before-file#60')
     await writeFile(place.in('f010'), 'mine\n')
     expect(await written()).toBe(58)

@@ -53,7 +53,7 @@ it('finds every way to have the server publish for an agent that is held to perm
     messages: before.stream?.messages,
     consumers: before.consumers,
   })
-  // Without a second connection nobody sees where answers go; the consumer shows by its heartbeats.
+  // Without a second connection, redirected answers are not observed; the consumer shows by its heartbeats.
   const alone = await checkAlice(fixture, false)
   expect(alone.probes.find(({ probe }) => probe === 'bounce: the answer of a direct get')?.state).toBe('untested')
   expect(alone.probes.find(({ probe }) => probe === 'bounce: a call of the JetStream API')?.state).toBe('possible')

@@ -62,7 +62,7 @@ describe.concurrent('a dishonest worker', () => {
     expect(runsOf(key.id, worker)).toEqual([1])
   })
 
-  test('forged headers of the server in its return: nobody believes it, and the one after it counts', async () => {
+  test('forged headers of the server in its return: no reader believes it, and the one after it counts', async () => {
     await here.register('numberer')
     const pass = bob.pass('numberer', 'x')
     const key = await pass.key()

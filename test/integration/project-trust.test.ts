@@ -33,7 +33,7 @@ function project(directory = repo()): string {
   return made.folder
 }
 
-/** A file that was written by somebody else, with the modes of git. */
+/** A file that another user wrote, with the modes of git. */
 function planted(directory: string): string {
   mkdirSync(join(directory, '.passover'), { recursive: true })
   writeFileSync(
@@ -143,7 +143,7 @@ describe('the server file of a project', () => {
 
 describe('the folder of a project', () => {
   it.each(['server.json', 'nats', 'evidence.key', 'gateway-tokens.json'])(
-    'is refused where it came with %s of somebody else, until adopted',
+    'is refused where it came with %s of another person, until adopted',
     (name) => {
       planted(repo())
       if (name !== 'server.json') {

@@ -43,7 +43,7 @@ describe('since an attempt began', () => {
     expect(judge(...late, step('return', 'mallory', 24, { attempt: 2 }))).toEqual({ kind: 'unchanged', last: 24 })
   })
 
-  it('it is told of the newest attempt, of an end, and of its own return, whatever was stored between', () => {
+  it('sees the newest attempt, an end, and its own return, with any other steps stored between', () => {
     expect(judge(bounced('fence', 'audit', 20), step('fence', 'audit', 21, { attempt: 3 }))).toEqual({ kind: 'newer_attempt' })
     expect(judge(step('return', 'audit', 21, { attempt: 3 }))).toEqual({ kind: 'newer_attempt' })
     const end = step('return', 'passover', 22, { code: 'E010' })

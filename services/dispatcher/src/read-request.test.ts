@@ -99,7 +99,7 @@ describe('readRequest', () => {
     ).toMatchObject({ code: 'E005' })
   })
 
-  test('refuses a request that the server published on somebody’s behalf, whatever it says', () => {
+  test('refuses a request that the server published on a client’s behalf, with any content', () => {
     expect(errorOf(envelope(), { 'Nats-Stream': 'OBJ_parts_mallory' })).toMatchObject({
       code: 'E005',
       message: expect.stringMatching(/Nats-Stream/),

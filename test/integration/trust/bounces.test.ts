@@ -12,7 +12,7 @@ import { staysTrue, until } from '../../support/until.js'
 
 /**
  * An agent has the server publish for it, on a server with permissions in one account: it stores bytes and headers in its parts bucket, and
- * names somebody else's subject as the reply of a direct get, a publish or a question. The server checks none of that: the readers do.
+ * names a foreign subject as the reply of a direct get, a publish or a question. The server checks none of that: the readers do.
  */
 const RULES = { id_window_ms: 3_600_000 }
 const MSGPACK = { [HEADER.contentType]: 'application/msgpack' }

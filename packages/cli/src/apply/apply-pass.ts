@@ -55,7 +55,7 @@ interface Ready {
  * stands, and applies exactly what was taken: all of it or nothing. With `--dry-run` nothing is changed, and nothing recovered.
  *
  * @returns 0: it is applied, now or before; 1: conflicts, or not agreed.
- * @throws {CliFailure} E042: undecided and nobody to ask, or changes that no diff shows; E041, E013 (exit 6 where it was denied).
+ * @throws {CliFailure} E042: undecided and no terminal to ask at, or changes that no diff shows; E041, E013 (exit 6 where it was denied).
  */
 export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
   const { tracing, directory } = given

@@ -18,7 +18,7 @@ interface DecideOptions {
 export function approveCommand(): Command {
   return decisionCommand('approve', 'say yes to what a pass waits for: its start, the release of its result, its changes')
     .option('--only <numbers>', 'take only these changes, by the numbers that inbox and show print; the others are rejected', numbers)
-    .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; nobody is asked')
+    .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; without a question')
     .option('--binary', 'also changes of binary content, which cannot be shown')
     .option('--whole', 'also files with too many changes for a diff: all their old and new lines are shown')
 }

@@ -54,7 +54,7 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
   return checks
 }
 
-/** Whether the server is told who connects, and until when these credentials serve. */
+/** Checks whether clients sign in, and when these credentials expire. */
 export function checkCredentials(credentials: Credentials | undefined, now: number): Check {
   if (!credentials)
     return look(

@@ -94,7 +94,7 @@ describe('what is said to be enforced', () => {
     expect(levels(none)).toEqual(['best effort', 'not enforced', 'best effort', 'best effort', 'best effort'])
   })
 
-  it('is told to commands by name, and to people with the reason for less', () => {
+  it('is reported to commands by name, and to people with the reason for less', () => {
     const guarantees = guaranteesOf({ mechanism: unshare, cgroup: undefined, platform: 'linux' })
     expect([...enforcedOf(guarantees)]).toEqual(['max_compute_time_ms', 'process_cleanup'])
     expect(describeSandbox({ mechanism: unshare, guarantees })).toMatch(

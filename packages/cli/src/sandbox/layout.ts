@@ -9,7 +9,7 @@ export interface Layout {
   directory: string
   /** The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder. */
   project: string[]
-  /** Folders with the keys of everybody, and the files in them that the command needs. */
+  /** Folders with the keys of all principals, and the files in them that the command needs. */
   keys: { folder: string; visible: string[] }[]
   /** Home directory, temporary directories, and what the person named. */
   writable: string[]

@@ -65,7 +65,7 @@ export function shownDigest(due: Pick<InboxItem, 'digest'>, returned: ShownRetur
 }
 
 /**
- * Refuses a decision by somebody who takes part in the pass: it would not count. The only person of a local server may decide about
+ * Refuses a decision by a person who takes part in the pass: it would not count. The only person of a local server may decide about
  * passes that they began themselves.
  */
 export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
