@@ -14,6 +14,11 @@ const ANY = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u
 const EACH =
   /[#*0-9]\uFE0F\u20E3|\p{Extended_Pictographic}(?:\uFE0F|\p{EMod})?(?:\u200D\p{Extended_Pictographic}(?:\uFE0F|\p{EMod})?)*|[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
+/** Whether a text is printable ASCII, tabs and line feeds only. */
+export function isPlain(text: string): boolean {
+  return PLAIN.test(text)
+}
+
 /** Replaces each hidden character, tab and line feed included. Joiners and variation selectors inside an emoji are kept. */
 export function replaceHidden(text: string, replace: (character: string) => string): string {
   if (PLAIN.test(text) && !/[\n\t]/.test(text)) return text

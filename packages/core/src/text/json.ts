@@ -1,4 +1,4 @@
-import { replaceHidden } from './hidden.js'
+import { isPlain, replaceHidden } from './hidden.js'
 
 /**
  * Serializes a value as JSON that is safe to print: control characters, bidirectional controls, line separators and invisible
@@ -10,6 +10,8 @@ export function printableJson(value: unknown, indent?: number): string {
 
 /** Escapes the hidden characters of JSON text. Outside strings JSON has only line feeds and tabs, which are kept. */
 export function escapeJson(json: string): string {
+  // Nearly every log line and indented document, which the search for hidden characters would take several times as long to read.
+  if (isPlain(json)) return json
   return replaceHidden(json, (character) => (WHITE_SPACE.has(character) ? character : escaped(character)))
 }
 
