@@ -50,11 +50,16 @@ export async function rotatePrincipal(records: AuthRecords, name: string, { expi
   return issue(records, record, principalOf(record), 'changed')
 }
 
-/** Revokes all credentials of a principal. Returns the account that tells servers so. */
+/**
+ * Revokes all credentials of a principal. Returns the account that tells servers so, also for one that was revoked before: a server that
+ * could not be reached then is given it now.
+ */
 export async function revokePrincipal(records: AuthRecords, name: string): Promise<{ record: PrincipalRecord; account: SignedAccount }> {
-  const record = activeRecord(records, name)
-  revokeUser(record)
-  record.revoked_at = Date.now()
+  const record = recordOf(records, name)
+  if (record.revoked_at === undefined) {
+    revokeUser(record)
+    record.revoked_at = Date.now()
+  }
   return { record, account: await signAgain(records, record) }
 }
 
@@ -67,11 +72,15 @@ export async function refreshAccounts(records: AuthRecords): Promise<SignedAccou
 
 /** CliFailure E041: there is none of that name, or it was revoked. */
 export function activeRecord(records: AuthRecords, name: string): PrincipalRecord {
-  const record = records.principals.find((one) => one.name === name)
-  if (!record)
-    throw new CliFailure('E041', `there are no credentials for ${name}`, { hint: '`passover auth list` shows who has credentials' })
+  const record = recordOf(records, name)
   if (record.revoked_at === undefined) return record
   throw new CliFailure('E041', `${name} was revoked`, { hint: `to let it in again: passover auth add ${addWords(record)}` })
+}
+
+function recordOf({ principals }: AuthRecords, name: string): PrincipalRecord {
+  const record = principals.find((one) => one.name === name)
+  if (record) return record
+  throw new CliFailure('E041', `there are no credentials for ${name}`, { hint: '`passover auth list` shows who has credentials' })
 }
 
 /** The words of `passover auth add` for a principal. */
