@@ -1,5 +1,5 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { connect } from '@nats-io/transport-node'
+import { connect, headers } from '@nats-io/transport-node'
 import { TopologyError } from '@passover/bus'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
@@ -55,6 +55,20 @@ describe('the topology', () => {
     expect(await bus.workload('alice')).toEqual([])
   })
 
+  test('an agent cannot remove the presence of others with a rollup', async () => {
+    const nc = await connect({ servers: nats.servers })
+    await using bus = await busOn(nats, { prefix: 'rollup' })
+    await bus.ensureTopology()
+    await nc.request('$KV.rollup_presence.scout.0abcdef', 'up')
+    const all = headers()
+    all.set('Nats-Rollup', 'all')
+    const answer = await nc.request('$KV.rollup_presence.mallory.0abcdef', 'up', { headers: all })
+    expect(answer.string()).toContain('rollup not permitted')
+    const jsm = await jetstreamManager(nc)
+    expect((await jsm.streams.info('KV_rollup_presence')).state.messages).toBe(1)
+    await nc.close()
+  })
+
   test('an older installation, whose presence and budgets never went, is brought up to date', async () => {
     const nc = await connect({ servers: nats.servers })
     const jsm = await jetstreamManager(nc)
@@ -64,8 +78,11 @@ describe('the topology', () => {
       await jsm.streams.update(name, { ...(await jsm.streams.info(name)).config, max_age: 0, duplicate_window: 120_000_000_000 })
     }
     expect((await bus.inspect()).differences).toContain('stream KV_older_presence: max_age is 0, expected 20000000000')
+    const presence = (await jsm.streams.info('KV_older_presence')).config
+    await jsm.streams.update('KV_older_presence', { ...presence, allow_rollup_hdrs: true })
     await bus.ensureTopology()
     expect((await bus.inspect()).differences).toEqual([])
+    expect((await jsm.streams.info('KV_older_presence')).config.allow_rollup_hdrs).toBe(false)
     expect((await jsm.streams.info('KV_older_budgets')).config.max_age).toBe(172_800_000_000_000)
     await nc.close()
   })

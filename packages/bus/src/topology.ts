@@ -31,16 +31,27 @@ function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   return (field, found) => field === 'metadata' || left(field) || OF_BEFORE.has(field) || requestsAreOut(subjects, field, found)
 }
 
-/** An installation made before the bucket's entries aged is brought up to date. */
+/** A bucket of an earlier version whose entries did not age, or whose messages could remove those of others, is brought up to date. */
 async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Promise<void> {
-  const found = await ensureBounded(api, wanted, (field, value) => loose(field, value) || (field === 'max_age' && wanted.max_age !== 0))
-  if (!found) return
+  const isOlder: Loose = (field) =>
+    (field === 'max_age' && wanted.max_age !== 0) || (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false)
+  const before = await ensureBounded(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
+  if (!before) return
+  const found = await denyRollup(api, wanted, before)
   const max_bytes = await missingLimit(api, wanted, found)
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...found, max_bytes })
   if (found.max_age === wanted.max_age || !wanted.max_age) return
   const { max_age } = wanted
   const duplicate_window = Math.min(Number(found.duplicate_window ?? max_age), Number(max_age))
   await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age, duplicate_window })
+}
+
+/** Returns the bucket's configuration as it is now. Who may not change it leaves that to a dispatcher. */
+async function denyRollup(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
+  if (wanted.allow_rollup_hdrs !== false || !found.allow_rollup_hdrs) return found
+  const config = { ...found, allow_rollup_hdrs: false }
+  await updateIfAllowed(api, config)
+  return config
 }
 
 /** A stream that an earlier version made is given the subject of custody and denies to be purged, where this process may change it (dispatcher, owner). */

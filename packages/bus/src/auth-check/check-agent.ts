@@ -10,7 +10,7 @@ export type ProbeState = 'refused' | 'possible' | 'untested'
 
 /** Result of one probe. */
 export interface ProbeResult {
-  /** Group (`direct`, `bounce`, `listen`, `schedule`) and what was tried. */
+  /** Group (`direct`, `bounce`, `listen`, `schedule`, `rollup`) and what was tried. */
   probe: string
   state: ProbeState
   text: string
@@ -61,6 +61,7 @@ export async function checkAgent(options: AgentCheckOptions): Promise<AgentCheck
   await check.apiBounce()
   await check.listening()
   await check.schedules()
+  await check.rollups()
   return { agent, level: check.level, probes: check.probes, stored: check.stored }
 }
 
@@ -194,6 +195,23 @@ class Check {
     const { config } = JSON.parse(answer.message.string()) as { config?: { allow_msg_schedules?: boolean } }
     const on = config?.allow_msg_schedules === true
     this.#add(name, on ? 'possible' : 'refused', on ? 'allow_msg_schedules is on' : 'allow_msg_schedules is off')
+  }
+
+  /** A message with `Nats-Rollup: all` removes all others from its stream: agents may have none in a stream that others write to. */
+  async rollups(): Promise<void> {
+    const name = 'rollup: messages that remove those of others'
+    const on: string[] = []
+    for (const stream of [this.#subjects.stream, `KV_${this.#subjects.bucket('presence')}`]) {
+      const answer = await this.#witness?.request(`${API}.STREAM.INFO.${stream}`, NOTHING)
+      if (answer?.kind !== 'answered') return this.#add(name, 'untested', `the configuration of ${stream} cannot be read`)
+      const { config } = JSON.parse(answer.message.string()) as { config?: { allow_rollup_hdrs?: boolean } }
+      if (config?.allow_rollup_hdrs === true) on.push(stream)
+    }
+    this.#add(
+      name,
+      on.length > 0 ? 'possible' : 'refused',
+      on.length > 0 ? `allow_rollup_hdrs is on: ${on.join(', ')}` : 'allow_rollup_hdrs is off',
+    )
   }
 
   #add(probe: string, state: ProbeState, text: string): void {
