@@ -119,7 +119,7 @@ describe('people at the HTTP API', () => {
     })
     const bare = await world.ask('ann', '/policy', { method: 'PUT', body: {} })
     expect(bare).toMatchObject({ status: 428, body: { code: 'E005' } })
-    expect((await ann.agents()).map(({ agent }) => agent.name)).toEqual(['alice', 'audit'])
+    expect((await ann.agents()).map(({ agent }) => agent.name)).toEqual(['alice', 'audit', 'rewriter'])
   })
 
   it('see what died, drop it or ask for it again', async () => {
