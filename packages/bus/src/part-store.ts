@@ -149,6 +149,9 @@ export class BucketPartStore implements PartStore {
  * @throws PartError
  */
 export async function loadParts(store: PartStore, parts: Part[], most = MOST_OUTPUT_BYTES): Promise<LoadedPart[]> {
+  const odd = parts.find(({ size }) => !Number.isSafeInteger(size) || size < 0)
+  // A sender may write anything there: with a negative size the others would seem to fit.
+  if (odd) throw new PartError('the size of a part is no whole number of bytes', 'differs')
   const bytes = parts.reduce((sum, { size }) => sum + size, 0)
   if (bytes > most) throw tooLargeToLoad('all parts', bytes, most)
   return inTurns(parts.length, async (n) => {

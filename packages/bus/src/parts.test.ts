@@ -2,6 +2,8 @@ import type { WorkContext, WorkOutput } from '@passover/schemas'
 import { canonicalJson, PART_INLINE_BYTES, PARTS_INLINE_BYTES, sha256 } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { PartStore } from './bus-stores.js'
+import { loadParts } from './part-store.js'
 import { joinContext, joinOutput, type LoadedPart, splitContext, splitOutput } from './parts.js'
 
 const file = fc.record(
@@ -127,6 +129,24 @@ describe('output parts', () => {
   it('leave a small output as it is', () => {
     const given = output(1, 2)
     expect(splitOutput(given)).toEqual({ output: given, parts: [] })
+  })
+
+  it('stand in one place each: a small body does not become a large one', () => {
+    const part = { name: 'artifact:0', data: Buffer.from('{"type":"message"}') }
+    expect(joinOutput({ artifacts: [{ part: 'artifact:0' }] }, [part])).toMatchObject({ ok: true })
+    const twice = joinOutput({ artifacts: [{ part: 'artifact:0' }, { part: 'artifact:0' }] }, [part])
+    expect(twice).toEqual({ ok: false, error: 'the part "artifact:0" is named in two places' })
+    const context = { name: 'context', data: Buffer.from('{"files":[{"path":"a"},{"path":"b"},{"path":"a"}]}') }
+    const files = joinContext([context, { name: 'file:a', data: Buffer.from('x') }])
+    expect(files).toEqual({ ok: false, error: 'the part "file:a" is named in two places' })
+  })
+
+  it('with a size that is no whole number of bytes are not loaded', async () => {
+    const store = { fetch: () => Promise.reject(new Error('it was fetched')) } as unknown as PartStore
+    for (const size of [-1, Number.NaN, 0.5, '1' as unknown as number]) {
+      const part = { name: 'artifact:0', hash: '0'.repeat(64), size }
+      await expect(loadParts(store, [part])).rejects.toThrow('no whole number')
+    }
   })
 
   it('that are missing or no JSON are an error', () => {

@@ -59,8 +59,7 @@ export function splitContext(context: WorkContext): { parts: Part[] } {
 
 /** Puts a context together from the parts that are there: what was dropped is absent, messages are then none. Its form is not checked. */
 export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
-  const named = byName(parts)
-  const take = (name: string) => named.get(name)
+  const take = oneTaker(parts)
   const context = take('context')
   if (!context) return { ok: false, error: 'the part "context" is missing' }
   try {
@@ -98,9 +97,21 @@ function without(from: object, left_out: ReadonlySet<string>, into: Json): Json 
   return into
 }
 
-/** A name stands once: a context names each file once, and a request that gives a name twice is refused. */
-function byName(parts: LoadedPart[]): Map<string, Uint8Array> {
-  return new Map(parts.map(({ name, data }) => [name, data]))
+/**
+ * Gives each part by its name, once. A context names each file once, and an output each artifact. A body that names one part many times
+ * would become many times as large as its bytes: of 1 MB gigabytes.
+ *
+ * The result throws an Error for a part that was given before, and is undefined for one that does not exist.
+ */
+function oneTaker(parts: LoadedPart[]): (name: string) => Uint8Array | undefined {
+  const named = new Map(parts.map(({ name, data }) => [name, data]))
+  const taken = new Set<string>()
+  return (name) => {
+    const data = named.get(name)
+    if (data && taken.has(name)) throw new Error(`the part "${name}" is named in two places`)
+    taken.add(name)
+    return data
+  }
 }
 
 /** Something of an output that can travel apart: what it takes up in a message, and its part if it is moved. */
@@ -152,9 +163,9 @@ function sizeOf(value: unknown): number {
 
 /** Puts the artifacts and the text back. The output's form is not checked. */
 export function joinOutput(output: Json, parts: LoadedPart[]): Joined<Json> {
-  const named = byName(parts)
+  const one = oneTaker(parts)
   const take = (name: string) => {
-    const data = named.get(name)
+    const data = one(name)
     if (!data) throw new Error(`the part "${name}" is missing`)
     return data
   }
