@@ -14,6 +14,7 @@ describe('runsByItself', () => {
     'GIT~1/hooks/pre-push',
     'a\\.git\\hooks\\pre-push',
     '.gitmodules',
+    'docs/HEAD',
     'sub/.gitattributes',
     '.husky/pre-commit',
     '.pre-commit-config.yaml',

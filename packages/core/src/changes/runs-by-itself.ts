@@ -37,7 +37,8 @@ const DIRECTORIES: Record<Why, readonly string[]> = {
 
 /** Patterns for the last name of a path, matched against its fold as a whole. */
 const NAMES: readonly [Why, RegExp][] = [
-  ['git', /\.git.*|(\.?lefthook.*|\.pre-commit-(config|hooks)\.ya?ml|\.overcommit\.yml|\.simple-git-hooks.*|\.lintstagedrc.*)/],
+  // A directory with HEAD, objects and refs is a repository: git run there obeys its file `config`.
+  ['git', /\.git.*|head|(\.?lefthook.*|\.pre-commit-(config|hooks)\.ya?ml|\.overcommit\.yml|\.simple-git-hooks.*|\.lintstagedrc.*)/],
   ['ci', /(\.?gitlab-ci|\.travis|\.?appveyor|\.drone|\.cirrus|\.?woodpecker|\.build|wercker|codefresh)\.(ya?ml|star)/],
   ['ci', /(azure-pipelines|bitbucket-pipelines|cloudbuild|buildspec|appspec|render|app|serverless|skaffold)(\..*)?\.ya?ml|jenkinsfile.*/],
   ['ci', /(netlify|fly|wrangler)\.(toml|jsonc?)|vercel\.json|procfile.*|heroku\.yml/],
