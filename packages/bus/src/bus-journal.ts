@@ -23,6 +23,9 @@ export interface AdvanceOptions<T = unknown> {
 
 export type Advanced<T> = { ok: true; value: T } | { ok: false; outcome: Outcome }
 
+/** What of a pass was not read, since there is too much of it. */
+export type Cut = 'steps' | 'events' | 'progress'
+
 /** The journal of a pass: read it, and publish the step after the one before. */
 export interface Journal {
   /** All steps in sequence order as the leader has them. Throws JournalTooLong where they are more than any honest pass has. */
@@ -39,9 +42,9 @@ export interface Journal {
   /**
    * Everything stored of a pass, in order: its request, steps, events, decisions. Leader; not for agents. Of a journal that is too
    * long it has the first steps and the last of every subject, and calls `onCut` with `steps`: those must not be folded as if they were all.
-   * With `events`: there are more events of some kind than are read one by one.
+   * With `events`: there are more events of some kind than are read one by one; with `progress`: reports of progress were left out.
    */
-  history(key: PassKey, from?: number, onCut?: (what: 'steps' | 'events') => void): Promise<Stored[]>
+  history(key: PassKey, from?: number, onCut?: (what: Cut) => void): Promise<Stored[]>
   /** Deletes one message for good (audit only); true when it is gone, also when it was before. `overwrite`: its bytes on disk, too. */
   deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean>
   /**

@@ -1,6 +1,7 @@
 import type { PassKey, Step } from '@passover/schemas'
 import { EVENT_KINDS, type EventKind, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
 import { API_ERROR, type ApiReply } from './api.js'
+import type { Cut } from './bus-journal.js'
 import type { Stored } from './bus-messages.js'
 import { BusReadError, JournalTooLong } from './errors.js'
 import { headersFromBase64 } from './headers.js'
@@ -89,11 +90,12 @@ export class JournalReads {
     return this.#get({ seq: sequence })
   }
 
-  async history(key: PassKey, from: number, onCut?: (what: 'steps' | 'events') => void): Promise<Stored[]> {
+  async history(key: PassKey, from: number, onCut?: (what: Cut) => void): Promise<Stored[]> {
     const decisions = this.#all(this.#subjects.decisions(key), { from, ...OTHER_EVENTS })
     const [steps, decided, events] = await Promise.all([this.#stepsOf(key, from), decisions, this.#events(key, from)])
     if (steps.cut) onCut?.('steps')
     if (decided.cut || events.cut) onCut?.('events')
+    if (events.progress) onCut?.('progress')
     const found = [...steps.found, ...decided.found, ...events.found]
     const named = found
       .filter((stored) => this.#subjects.isTrusted(stored))
@@ -126,7 +128,7 @@ export class JournalReads {
   }
 
   /** An agent may publish events without end, each as large as a message: what is read of them is bounded for each kind, and progress is left out. */
-  async #events(key: PassKey, from: number): Promise<Found<Stored>> {
+  async #events(key: PassKey, from: number): Promise<Found<Stored> & { progress?: boolean }> {
     const { found, cut } = await this.#all(this.#subjects.events(key), { from, ...EVENTS })
     const next = found.at(-1)
     if (!cut || !next) return { found, cut }
@@ -137,7 +139,12 @@ export class JournalReads {
         this.#all(this.#subjects.eventsOf(key, kind), { ...range, ...(OF_AGENTS.has(kind) ? AGENTS_EVENTS : OTHER_EVENTS) }),
       ),
     )
-    return { found: [...found, ...more.flatMap((one) => one.found)], cut: more.some((one) => one.cut) }
+    const progress = await this.newest(this.#subjects.eventsOf(key, 'progress'))
+    return {
+      found: [...found, ...more.flatMap((one) => one.found)],
+      cut: more.some((one) => one.cut),
+      progress: (progress?.sequence ?? 0) > next.sequence,
+    }
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { PassKey, Step } from '@passover/schemas'
 import { API_ERROR } from './api.js'
 import { Backoff } from './backoff.js'
-import type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'
+import type { Advanced, AdvanceOptions, Cut, Journal, Plan } from './bus-journal.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
 import { BusReadError, JournalTooLong } from './errors.js'
 import { isOver, type JournalApi, JournalReads, type Until } from './journal-reads.js'
@@ -52,7 +52,7 @@ export class StreamJournal implements Journal {
   message(sequence: number): Promise<Stored | undefined> {
     return this.#reads.message(sequence)
   }
-  history(key: PassKey, from = 1, onCut?: (what: 'steps' | 'events') => void): Promise<Stored[]> {
+  history(key: PassKey, from = 1, onCut?: (what: Cut) => void): Promise<Stored[]> {
     return this.#reads.history(key, from, onCut)
   }
 

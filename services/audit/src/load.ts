@@ -87,8 +87,8 @@ function firstStep(messages: readonly Message[]): Step | undefined {
  */
 async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: number | undefined; bodies: Bodies }): Promise<Stored[]> {
   let cut = false
-  const found = await bus.journal.history(key, from, () => {
-    cut = true
+  const found = await bus.journal.history(key, from, (what) => {
+    if (what !== 'progress') cut = true
   })
   if (!cut) return found
   const bySequence = new Map(found.map((stored) => [stored.sequence, stored]))

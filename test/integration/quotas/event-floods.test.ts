@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { passAnswer } from '@passover/schemas'
+import { collectEvidence } from 'passover'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
 
@@ -9,7 +10,7 @@ const BODY = randomBytes(900_000)
 let world: PermittedAgents<'alice' | 'scout'>
 
 beforeAll(async () => {
-  world = await permittedAgents({ names: ['alice', 'scout'] })
+  world = await permittedAgents({ names: ['alice', 'scout'], person: 'custodian' })
 })
 afterAll(() => world?.[Symbol.asyncDispose]())
 
@@ -37,7 +38,7 @@ it.each(['late', 'started', 'progress'] as const)('reads a bounded part of %s ev
     cut = what
   })
   expect(stored.reduce((sum, { data }) => sum + data.length, 0)).toBeLessThan(4 * MIB)
-  expect(cut).toBe(kind === 'progress' ? undefined : 'events')
+  expect(cut).toBe(kind === 'progress' ? 'progress' : 'events')
   expect(stored.filter(({ subject }) => subject.includes('.cancel.')).length).toBe(1)
   expect(stored.filter(({ subject }) => subject.startsWith('return.')).length).toBe(1)
 })
@@ -52,4 +53,15 @@ it('shows every event of a flooded pass, and its output', async () => {
   expect(pass?.history?.filter(({ kind, ignored }) => kind === 'return' && ignored === undefined).length).toBe(1)
   expect(pass?.row.status).toBe('processed')
   expect(pass?.return?.data.length).toBeLessThan(10_000)
+})
+
+it('collects bounded evidence of a flooded pass, and names what it left out', async () => {
+  const { key, subjects } = await passOf()
+  await flood('scout', subjects.event(key, 'late', 'scout'), FLOOD)
+  await flood('scout', subjects.event(key, 'progress', 'scout'), FLOOD)
+  const { entries, left_out } = await collectEvidence(world.person, { id: key.id })
+  expect(entries.reduce((sum, { data }) => sum + data.length, 0)).toBeLessThan(4 * MIB)
+  expect(entries.some(({ subject }) => subject.startsWith('return.'))).toBe(true)
+  const name = `alice/scout/${key.id}`
+  expect(left_out).toEqual([`events of ${name} in the stream`, `progress of ${name} in the stream`])
 })

@@ -2,6 +2,7 @@ import type { ArchivedEvent, ManifestEntry } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
 import { type PassKey, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
+import { oneLine } from '../text.js'
 
 /** What is told of one pass, as it was stored. */
 export interface Evidence {
@@ -16,6 +17,8 @@ export interface Evidence {
   record: unknown
   /** The bytes of parts that entries only name, by their hash. What was gone, or too much, is not here. */
   parts: ReadonlyMap<string, Uint8Array>
+  /** Messages that exist and are not here, since there were too many; a line each. */
+  left_out: readonly string[]
   id_window_ms: number
   subjects: Subjects
 }
@@ -49,6 +52,8 @@ const seal = z.strictObject({
   record: hex,
   /** Hashes of the parts that come with it; absent in a bundle of before. */
   parts: z.array(hex).optional(),
+  /** What exists and is not in the bundle; absent: nothing. */
+  left_out: z.array(z.string().max(1_000)).optional(),
   public_key: z.string(),
 })
 export type Seal = z.infer<typeof seal>
@@ -63,6 +68,11 @@ export const evidenceBundle = z.strictObject({
   parts: z.array(z.strictObject({ hash: hex, data: base64 })).optional(),
 })
 export type EvidenceBundle = z.infer<typeof evidenceBundle>
+
+/** Says to people what is missing in evidence. */
+export function leftOutText(what: string): string {
+  return `! Left out, as there is too much of it: ${oneLine(what, 300)}`
+}
 
 export function toBundled({ sequence, time, subject, headers, data }: ArchivedEvent): EvidenceBundle['entries'][number] {
   return { sequence, time, subject, headers, data: Buffer.from(data).toString('base64') }

@@ -8,10 +8,11 @@ import {
   readSegment,
   segmentOf,
 } from '@passover/archive'
-import { type Bus, BusReadError, PartError, type Stored } from '@passover/bus'
+import { type Bus, BusReadError, PartError, type Stored, type Subjects } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
+import { count } from '../text.js'
 import { referencedBy } from '../verify/parts.js'
 import { StoredRecord } from '../verify/recorded.js'
 import type { Evidence } from './bundle.js'
@@ -20,9 +21,18 @@ import type { Evidence } from './bundle.js'
 const MOST_ABOVE = 64
 
 /** A bundle is one text, of which there may be half a gigabyte. */
-const MOST_PART_BYTES = 128 * 1024 * 1024
+const MIB = 1024 * 1024
+const MOST_PART_BYTES = 128 * MIB
+
+/** Messages of one pass that are looked at in the archive. */
+const MOST_ARCHIVED = 10_000
+/** What a bundle takes of one pass from the archive: of steps, requests and decisions together, and of each kind of event. */
+const MOST_OF_PASS = { messages: 1_000, bytes: 16 * MIB }
+const MOST_OF_KIND = { messages: 100, bytes: 512 * 1024 }
 
 interface Sources {
+  /** What was left out, a line each. */
+  left_out: Set<string>
   bus: Bus
   archive: Archive
   manifest: Manifest
@@ -43,7 +53,8 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
   const found = await findPass(bus, ref)
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
-  const sources = { bus, manifest, archive: new Archive(manifest, objects) }
+  const left_out = new Set<string>()
+  const sources = { bus, manifest, archive: new Archive(manifest, objects), left_out }
   const entries = new Map<number, ArchivedEvent>()
   const names = new Set<string>()
   const versions = new Set<number>()
@@ -67,20 +78,29 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
     head: newest && { sequence: newest.last, hash: newest.chain_after },
     record: found.record ?? null,
     parts: await partsNamed(bus, ordered),
+    left_out: [...left_out],
     id_window_ms,
     subjects: bus.subjects,
   }
 }
 
 /** From the stream, and from the archive what was deleted since. */
-async function messagesOf({ bus, archive }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
-  const live = await bus.journal.history(key)
+async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
+  const name = keyText(key)
+  const live = await bus.journal.history(key, 1, (what) => void left_out.add(`${what} of ${name} in the stream`))
   const requestIn = (stored: Stored) => {
     const fact = bus.subjects.toFact(stored)
     return fact.type === 'step' ? fact.request : undefined
   }
-  const archived = await archive.messages(await archive.sequencesOf(key, requestIn))
-  const bySequence = new Map([...archived, ...live].map((stored) => [stored.sequence, stored]))
+  const bySequence = new Map(live.map((stored) => [stored.sequence, stored]))
+  const archived = (await archive.sequencesOf(key, requestIn)).filter((sequence) => !bySequence.has(sequence))
+  const room = new Room(bus.subjects)
+  for (const sequence of archived.slice(0, MOST_ARCHIVED)) {
+    const [stored] = await archive.messages([sequence])
+    if (stored && room.takes(stored)) bySequence.set(sequence, stored)
+  }
+  const missing = room.left_out + Math.max(0, archived.length - MOST_ARCHIVED)
+  if (missing > 0) left_out.add(`${count(missing, 'message')} of ${name} in the archive`)
   for (const stored of [...bySequence.values()]) {
     const named = requestIn(stored)
     if (named === undefined || bySequence.has(named)) continue
@@ -88,6 +108,27 @@ async function messagesOf({ bus, archive }: Sources, key: PassKey): Promise<Arch
     if (request) bySequence.set(named, request)
   }
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence).map(eventOf)
+}
+
+/** Bounds what is taken of one pass, whose agents may have published without end. */
+class Room {
+  left_out = 0
+  private readonly taken = new Map<string, { messages: number; bytes: number }>()
+
+  constructor(private readonly subjects: Subjects) {}
+
+  takes(stored: Stored): boolean {
+    const fact = this.subjects.toFact(stored)
+    const kind = fact.type === 'event' ? fact.kind : 'journal'
+    const most = fact.type === 'event' ? MOST_OF_KIND : MOST_OF_PASS
+    const taken = this.taken.get(kind) ?? { messages: 0, bytes: 0 }
+    if (taken.messages >= most.messages || taken.bytes + stored.data.length > most.bytes) {
+      this.left_out++
+      return false
+    }
+    this.taken.set(kind, { messages: taken.messages + 1, bytes: taken.bytes + stored.data.length })
+    return true
+  }
 }
 
 /** The bytes of the parts that entries only name, as far as they are there and go into one file. */

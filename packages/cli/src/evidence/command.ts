@@ -8,7 +8,7 @@ import { CliFailure } from '../failure.js'
 import { count } from '../text.js'
 import { type LookAtPart, partsOf } from '../verify/parts.js'
 import { entryText, type Verdict } from '../verify/run.js'
-import { type EvidenceBundle, fromBundled } from './bundle.js'
+import { type EvidenceBundle, fromBundled, leftOutText } from './bundle.js'
 import { collectEvidence } from './collect.js'
 import { judgeEntries } from './judge.js'
 import { signingKey } from './key.js'
@@ -40,6 +40,7 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
     parts: evidence.parts.size,
     fingerprint,
     public_key: bundle.seal.public_key,
+    ...(evidence.left_out.length > 0 ? { left_out: evidence.left_out } : {}),
     ok: verdict.ok,
     ...(verdict.first ? { first: verdict.first } : {}),
   }
@@ -47,6 +48,7 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
     [
       `Wrote ${file}: ${told.entries} entries about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${told.segments} archived segments`}.`,
       ...(told.parts > 0 ? [`With the bytes of ${count(told.parts, 'large part')}.`] : []),
+      ...evidence.left_out.map(leftOutText),
       `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
       ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
       'Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>',
@@ -82,10 +84,19 @@ export async function runEvidenceVerify({ terminal, directory }: Context, { key 
     { entries, subjects: new Subjects(seal.prefix || undefined) },
     { id_window_ms: seal.id_window_ms, parts: partsIn(bundle) },
   )
-  const { pass, made_by, made_at, head } = seal
+  const { pass, made_by, made_at, head, left_out = [] } = seal
   terminal.show(
-    { ...verdict, pass, made_by, made_at, fingerprint, archived_segments: seal.segments.map(({ k }) => k), ...(head ? { head } : {}) },
-    () => verifiedText({ verdict, title: bundleTitle(bundle), fingerprint, trusted: key !== undefined, entries: entries.length }),
+    {
+      ...verdict,
+      pass,
+      made_by,
+      made_at,
+      fingerprint,
+      archived_segments: seal.segments.map(({ k }) => k),
+      ...(head ? { head } : {}),
+      ...(left_out.length > 0 ? { left_out } : {}),
+    },
+    () => verifiedText({ verdict, title: bundleTitle(bundle), fingerprint, trusted: key !== undefined, entries: entries.length, left_out }),
   )
   return verdict.ok ? 0 : 1
 }
@@ -100,7 +111,14 @@ function partsIn({ parts = [] }: EvidenceBundle): LookAtPart {
   }
 }
 
-function verifiedText(told: { verdict: Verdict; title: string; fingerprint: string; trusted: boolean; entries: number }): string {
+function verifiedText(told: {
+  verdict: Verdict
+  title: string
+  fingerprint: string
+  trusted: boolean
+  entries: number
+  left_out: readonly string[]
+}): string {
   const { verdict, title, fingerprint, trusted, entries } = told
   const trust = trusted
     ? `Signed with the key that was named, ${fingerprint}`
@@ -110,7 +128,14 @@ function verifiedText(told: { verdict: Verdict; title: string; fingerprint: stri
     : `Unchanged, and it holds together: ${entries} entries.`
   const missing = verdict.parts?.elsewhere ?? 0
   const parts = missing > 0 ? [`! ${count(missing, 'large part')} did not come with it: only the hashes are signed.`] : []
-  return [title, found, trust, ...parts, ...verdict.remarked.map((entry) => `! ${entryText(entry)}`)].join('\n')
+  return [
+    title,
+    found,
+    trust,
+    ...told.left_out.map(leftOutText),
+    ...parts,
+    ...verdict.remarked.map((entry) => `! ${entryText(entry)}`),
+  ].join('\n')
 }
 
 /** A fingerprint as it is, a file's content else. */

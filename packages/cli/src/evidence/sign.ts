@@ -31,6 +31,7 @@ export function sealEvidence(evidence: Evidence, { key, made_by, made_at }: Sign
     ...(evidence.head ? { head: evidence.head } : {}),
     record: sha256(canonicalJson(record)),
     parts: [...evidence.parts.keys()],
+    ...(evidence.left_out.length > 0 ? { left_out: [...evidence.left_out] } : {}),
     public_key: publicPem(key),
   }
   return {

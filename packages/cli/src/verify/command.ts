@@ -86,10 +86,12 @@ async function verifyHere(context: Context, options: Options, { save, idWindow }
 /** One pass, by what is stored of it and of the passes above it. */
 async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
   const { collectEvidence } = await import('../evidence/collect.js')
+  const { leftOutText } = await import('../evidence/bundle.js')
   const { judgeEntries } = await import('../evidence/judge.js')
   const { partsOf } = await import('./parts.js')
   await using bus = await connectPerson(context)
   const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })
+  for (const what of evidence.left_out) context.terminal.note(leftOutText(what))
   return told(
     context,
     await judgeEntries(evidence, { id_window_ms: flags.idWindow ?? evidence.id_window_ms, parts: await partsOf(bus) }),
