@@ -78,7 +78,7 @@ describe('doctor names what a really misconfigured server risks', () => {
   it('limits of the account, and no limit that is not there', async () => {
     const limited = (limits: string) => (store: string) =>
       `jetstream { store_dir: "${store}" }\naccounts { A { jetstream: { ${limits} }, users: [ { user: a, password: a } ] } }\nno_auth_user: a`
-    await using tight = await rawServer(limited('max_streams: 18, max_ack_pending: 20000'))
+    await using tight = await rawServer(limited('max_streams: 18, max_ack_pending: 20000, max_bytes_required: true'))
     await topology(tight.url)
     const checks = await doctor(tight.url)
     expect(checks).toEqual(found('account', 'look', 'streams used'))

@@ -26,7 +26,7 @@ const LOOKED_AT: Record<string, [file: string, words: string] | 'nobody can see 
   'a file system without checksums': [RULES, "'has all of the stream where it is monitored'"],
   'disk full': [RULES, "'has a disk with room, and more of it than it may use'"],
   'JetStream domains, leaf nodes': [SERVERS, "'a domain'"],
-  'accounts: `max_streams`, `max_consumers`, `max_ack_pending`, `max_bytes_required`': [
+  'accounts: `max_streams`, `max_consumers`, `max_ack_pending`, bytes of one stream': [
     SERVERS,
     "'limits of the account, and no limit that is not there'",
   ],

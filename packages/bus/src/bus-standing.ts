@@ -67,7 +67,6 @@ export interface AccountLimits {
   max_storage: number
   max_ack_pending: number
   storage_max_stream_bytes: number
-  max_bytes_required: boolean
 }
 
 export interface BucketStanding {

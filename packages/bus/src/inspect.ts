@@ -132,8 +132,8 @@ export async function consumerStanding(api: JetStreamApi, subjects: Subjects, du
 async function accountOf(api: JetStreamApi): Promise<Pick<Inspection, 'account' | 'domain'>> {
   try {
     const { streams, consumers, domain, limits } = await api.must<AccountInfo>('INFO')
-    const { max_streams, max_consumers, max_storage, max_ack_pending, storage_max_stream_bytes, max_bytes_required } = limits
-    const bounds = { max_streams, max_consumers, max_storage, max_ack_pending, storage_max_stream_bytes, max_bytes_required }
+    const { max_streams, max_consumers, max_storage, max_ack_pending, storage_max_stream_bytes } = limits
+    const bounds = { max_streams, max_consumers, max_storage, max_ack_pending, storage_max_stream_bytes }
     return { account: { streams, consumers, ...bounds }, ...(domain ? { domain } : {}) }
   } catch (error) {
     if (error instanceof BusReadError && error.reason === 'permission') return {}

@@ -219,14 +219,13 @@ describe('the server', () => {
       max_storage: -1,
       max_ack_pending: -1,
       storage_max_stream_bytes: -1,
-      max_bytes_required: false,
     }
     const bounded = { ...stream, max_bytes: 1024 ** 3 }
     const check = (change: Partial<typeof account>) => states(checkLimits({ stream: bounded, account: { ...account, ...change } }, {}))
     expect(check({})).toEqual(['ok'])
     expect(check({ max_streams: 20, max_consumers: 20 })).toEqual(['look', 'look'])
     expect(check({ max_ack_pending: 1_000 })).toEqual(['broken'])
-    expect(check({ max_bytes_required: true })).toEqual(['broken'])
+    expect(check({ storage_max_stream_bytes: 1024 ** 2 })).toEqual(['look'])
     expect(check({ max_storage: 1_000 })).toEqual(['broken', 'ok'])
     expect(states(checkLimits({ stream: bounded }, { max_storage: 1024 }))).toEqual(['broken', 'look'])
     expect(checkLimits({ stream, account }, { max_storage: 1024 ** 3 })[0]?.text).toContain('1.0 GiB')

@@ -3,6 +3,7 @@ import { duration } from '../duration.js'
 import { broken, type Check, look, ok } from './check.js'
 import type { ServerSettings } from './settings.js'
 
+const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 /** Work consumers of an agent ask for so much. */
 const ACK_PENDING = 100_000
@@ -34,7 +35,7 @@ function checkBytes({ max_bytes }: NonNullable<Inspection['stream']>, ...told: (
 }
 
 function checkAccount(account: NonNullable<Inspection['account']>): Check[] {
-  const { streams, consumers, max_streams, max_consumers, max_ack_pending, max_bytes_required, storage_max_stream_bytes } = account
+  const { streams, consumers, max_streams, max_consumers, max_ack_pending, storage_max_stream_bytes } = account
   const checks: Check[] = []
   const few = (what: string, used: number, most: number) =>
     look('account', `${used} of ${most} ${what} used: new agents cannot get theirs`, `raise the account’s limit of ${what}`)
@@ -44,9 +45,9 @@ function checkAccount(account: NonNullable<Inspection['account']>): Check[] {
     const text = `max_ack_pending is ${max_ack_pending}: no work consumer can be made, which ask for ${ACK_PENDING}`
     checks.push(broken('account', text, 'raise or remove the account’s max_ack_pending'))
   }
-  if (max_bytes_required || storage_max_stream_bytes > 0) {
-    const text = 'the account wants a max_bytes for each stream, or bounds it: an agent’s bucket of large parts cannot be made'
-    checks.push(broken('account', text, 'remove max_bytes_required and the bound on a stream’s bytes from the account'))
+  if (storage_max_stream_bytes > 0) {
+    const text = `the account allows ${(storage_max_stream_bytes / MIB).toFixed(1)} MiB for each stream: a larger limit of the stream or of a bucket is refused`
+    checks.push(look('account', text, 'raise the account’s limit for each stream, or lower the limits (docs/operations/quotas.md)'))
   }
   return checks.length > 0 ? checks : [ok('account', 'its limits leave room')]
 }
