@@ -8,7 +8,10 @@ import { passKey } from './names.js'
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /** To `{ op: 'time' }`: the server's time, ms; how long ids may be used, ms; and whether requests are taken, where that was asked. */
-/** `sees_all`: the asker sees every pass, not only its own; `trouble`: failing health checks of the audit, for such an asker. */
+/**
+ * `sees_all`: the asker sees every pass, not only its own; `has_people`: the audit knows at least one person; `trouble`: failing health checks of
+ * the audit, for an asker that sees all.
+ */
 export const timeAnswer = z.union([
   z.object({
     ok: z.literal(true),
@@ -16,6 +19,7 @@ export const timeAnswer = z.union([
     id_window_ms: z.number().optional(),
     requests: z.enum(['open', 'closed']).optional(),
     sees_all: z.boolean().optional(),
+    has_people: z.boolean().optional(),
     trouble: z.array(z.string()).optional(),
   }),
   refusal,

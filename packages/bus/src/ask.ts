@@ -1,6 +1,6 @@
 import { HEADER } from '@passover/schemas'
 import type { Arrived } from './arrived.js'
-import type { Service } from './bus.js'
+import type { AskOptions, Service } from './bus.js'
 import type { Consumption } from './bus-deliveries.js'
 import { CONTENT_TYPE, decode, encode } from './codec.js'
 import { encodeHeaders, headersOf } from './headers.js'
@@ -16,12 +16,15 @@ const TIMEOUT_MS = 2_000
 export async function ask(
   replies: Replies,
   subject: string,
-  options: { question: unknown; timeout_ms?: number | undefined },
+  options: Pick<AskOptions, 'timeout_ms' | 'onUnanswered'> & { question: unknown },
 ): Promise<unknown> {
   const headers = encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE.msgpack })
-  const { question, timeout_ms = TIMEOUT_MS } = options
+  const { question, timeout_ms = TIMEOUT_MS, onUnanswered } = options
   const reply = await replies.request({ subject, data: encode(question), headers, timeout_ms })
-  if ('none' in reply) return undefined
+  if ('none' in reply) {
+    onUnanswered?.(reply.none)
+    return undefined
+  }
   const decoded = decode(reply.message.data, headersOf(reply.message).get(HEADER.contentType))
   return decoded.ok ? decoded.value : undefined
 }
@@ -37,6 +40,8 @@ function isInbox(reply: string): boolean {
 /** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported and leaves its asker without answer. */
 export class Answering implements Consumption {
   readonly closed: Promise<void>
+  /** The server refused the subscription; undefined: it did not. */
+  trouble: string | undefined
   readonly #link: Link
   readonly #subscription
   readonly #under = new Set<Promise<void>>()
@@ -56,7 +61,11 @@ export class Answering implements Consumption {
       this.#under.add(work)
       void work.then(() => this.#under.delete(work))
     }
-    this.#subscription = link.subscribe(subjects.service(service), onMessage, { queue: QUEUE })
+    const onRefused = (error: Error) => {
+      this.trouble = `the server does not let it receive questions (restart it when it does): ${error.message}`
+      link.report(error)
+    }
+    this.#subscription = link.subscribe(subjects.service(service), onMessage, { queue: QUEUE, onRefused })
     this.closed = this.#subscription.closed.then(() => undefined)
   }
 

@@ -6,6 +6,7 @@ import type { Journal } from './bus-journal.js'
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
 import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, PartStore, Table } from './bus-stores.js'
+import type { NoReply } from './errors.js'
 import type { Subjects } from './subjects.js'
 
 /** Everything a part of Passover does with NATS. One connection. */
@@ -68,7 +69,7 @@ export interface Bus extends AsyncDisposable {
   table<T>(bucket: string, schema: z.ZodType<T>): Promise<Table<T>>
   objects(bucket: string): Promise<ObjectStore>
   /** Core request to `<service>.<identity>` (default service `ask`); undefined when nobody answers in time (default 2 s). */
-  ask(question: unknown, options?: { service?: Service; timeout_ms?: number }): Promise<unknown>
+  ask(question: unknown, options?: AskOptions): Promise<unknown>
   /** Answers `<service>.*`; asker is the subject's token, pinned by permissions. Replicas share the work. */
   answer(handler: (asker: string, question: unknown) => Promise<unknown>, service?: Service): Promise<Consumption>
   /** A core hint (nobody may depend on it): `decided.<originator>`. */
@@ -116,6 +117,15 @@ export interface EnsureAgent {
 
 /** `ask`: the audit service about passes. `register`: the dispatchers, about agents. */
 export type Service = 'ask' | 'register'
+
+export interface AskOptions {
+  /** @defaultValue `ask` */
+  service?: Service | undefined
+  /** @defaultValue 2 s */
+  timeout_ms?: number | undefined
+  /** Called with the reason when there is no answer. */
+  onUnanswered?: ((why: NoReply) => void) | undefined
+}
 
 export interface TopologyOptions {
   replicas?: number

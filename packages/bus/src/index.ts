@@ -14,7 +14,7 @@ export { type AgentKept, AgentRecords, type AgentStanding } from './agent-record
 export { API_ERROR, type ApiReply } from './api.js'
 export { type AccessFor, authFolderOf, authorityPath, credentialsPath, type ProjectAccess, projectAccess } from './auth/project-access.js'
 export { type AgentCheck, type AgentCheckOptions, checkAgent, isRestricted, type ProbeResult } from './auth-check/check-agent.js'
-export type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
+export type { AskOptions, Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
 export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource } from './bus-deliveries.js'
 export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 export type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'
@@ -40,7 +40,7 @@ export {
   storageBytes,
   tlsFromEnvironment,
 } from './environment.js'
-export type { Difference } from './errors.js'
+export type { Difference, NoReply } from './errors.js'
 export {
   BusReadError,
   BusUnreachable,

@@ -2,7 +2,7 @@ import type { Fact, Slot } from '@passover/schemas'
 import type { z } from 'zod'
 import { JetStreamApi } from './api.js'
 import { Answering, ask } from './ask.js'
-import type { Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
+import type { AskOptions, Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
 import type { BusContext } from './bus-context.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
@@ -180,9 +180,8 @@ export class NatsBus implements Bus {
     return new BucketObjects({ ...this.#context, bucket: this.subjects.bucket(bucket), ...mannerOf(bucket) })
   }
 
-  ask(question: unknown, options: { service?: Service; timeout_ms?: number } = {}): Promise<unknown> {
-    const subject = this.subjects.service(options.service ?? 'ask', this.identity)
-    return ask(this.#replies, subject, { question, timeout_ms: options.timeout_ms })
+  ask(question: unknown, { service = 'ask', ...options }: AskOptions = {}): Promise<unknown> {
+    return ask(this.#replies, this.subjects.service(service, this.identity), { question, ...options })
   }
 
   async answer(handler: (asker: string, question: unknown) => Promise<unknown>, service: Service = 'ask'): Promise<Consumption> {

@@ -1,6 +1,7 @@
 import { askInbox } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
+import { noteIfUnknown } from './doctor/audit.js'
 import { renderInbox } from './render/inbox.js'
 
 export interface InboxRequest {
@@ -20,6 +21,7 @@ export async function runInbox(context: Context, { from, mine, limit }: InboxReq
     const view = { colors: terminal.colors, now: bus.now(), person }
     terminal.show(items, () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
   }
+  if (items.length === 0) await noteIfUnknown(bus, terminal)
   if (more) terminal.note(`More than these wait: see further with --limit, or narrow with --from or --mine.`)
   return 0
 }

@@ -48,6 +48,8 @@ export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps
   log: Logger
   /** Health checks of this process that are not ok. */
   trouble?: (() => string[]) | undefined
+  /** Whether anybody but services can see every pass. */
+  hasPeople?: boolean | undefined
   /** Applies output schemas. */
   check?: CheckSchema | undefined
   inbox: Inbox
@@ -115,6 +117,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
         // What the stream says, not what is taken where it says none: whoever asks may have been told.
         ...(deps.bus.idWindow !== undefined && { id_window_ms: deps.bus.idWindow }),
         sees_all: deps.seesAll(asker),
+        has_people: deps.hasPeople,
         ...(deps.seesAll(asker) && deps.trouble && { trouble: deps.trouble() }),
         ...(data.requests && { requests: (await deps.bus.usage()).requests }),
       }

@@ -7,6 +7,7 @@ import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
 import { forgetLost } from './archive.js'
 import { beginAudit } from './audit.js'
 import { INBOX_BUCKET } from './inbox.js'
+import { hasPeople } from './open-answers.js'
 import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
 import type { AuditDeps } from './parts.js'
 import { PASSES_BUCKET } from './records.js'
@@ -14,6 +15,7 @@ import type { AuditRunning, AuditStats, RunningAudit } from './running.js'
 
 const DRAIN_MS = 10_000
 const AGAIN_MS = 1_000
+const NO_PEOPLE = 'it was started without people (PASSOVER_PEOPLE): lists and inboxes are empty for everybody'
 /** What the projection and the archive rest on: with another one of these it all begins anew. */
 const ARCHIVES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
 const RESTS_ON = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVES]
@@ -75,6 +77,9 @@ class HealingAudit implements AuditRunning {
     health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
     watchStorage(health, deps.bus)
     health.watch('reading', 'needed', () => unless(this.trouble ?? this.inner?.trouble))
+    health.watch('answers', 'needed', () => unless(this.inner?.answerTrouble))
+    const withoutPeople = options.answers && !hasPeople(deps, options) ? NO_PEOPLE : undefined
+    health.watch('people', 'told', () => unless(withoutPeople))
     health.watch('archive', 'told', () => unless(this.inner?.archiveTrouble))
     health.begin()
   }

@@ -4,7 +4,7 @@ import { keyText, SYSTEM } from '@passover/schemas'
 import { answerQuestions } from './answer.js'
 import type { DeadLetters } from './dead-letters.js'
 import { type AuditOptions, rulesOf } from './options.js'
-import type { Parts } from './parts.js'
+import type { AuditDeps, Parts } from './parts.js'
 import { Query } from './query.js'
 import { sessionDeps } from './removal/removal.js'
 import { OlderPasses } from './search/older.js'
@@ -37,10 +37,16 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
     untilRead: (sequence) => untilRead(parts, sequence),
     rules,
     check,
+    hasPeople: hasPeople(deps, options),
     seesAll: (name) => deps.people?.has(name) || seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
     beginOf: (key) => beginOf(projector.find(keyText(key))) ?? index.firstOf(key),
   })
+}
+
+/** Whether an audit with these options lists every pass for anybody but services. */
+export function hasPeople(deps: Pick<AuditDeps, 'people'>, { people, open }: Pick<AuditOptions, 'people' | 'open'>): boolean {
+  return open || people.length > 0 || deps.people !== undefined
 }
 
 /** I6: a person is known for one; only where the server is one person's own is everybody who is no registered agent. */

@@ -129,6 +129,11 @@ export class RunningAudit {
     return this.caughtUp ? undefined : `it still reads the stream, ${this.stats().lag} messages behind`
   }
 
+  /** Why no question reaches it; undefined: they do. */
+  get answerTrouble(): string | undefined {
+    return this.opened.answering?.trouble
+  }
+
   get archiveTrouble(): string | undefined {
     return this.parts.archiver.trouble ?? this.opened.deleter?.trouble ?? this.opened.removal?.trouble
   }

@@ -1,13 +1,15 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { startAudit } from '@passover/audit'
-import { type Bus, openBus } from '@passover/bus'
+import { type Bus, openBus, permissionsFor, Subjects } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
 import type { HealthReport } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { checkAudit, checkStores } from '../../../packages/cli/src/doctor/stores.js'
+import { checkAudit, noteIfUnknown } from '../../../packages/cli/src/doctor/audit.js'
+import { checkStores } from '../../../packages/cli/src/doctor/stores.js'
 import { clockOf, random, SILENT } from '../../support/dispatch.js'
 import { type NatsFixture, natsFixture } from '../../support/nats.js'
+import { permittedFixture } from '../../support/permitted.js'
 import { until } from '../../support/until.js'
 
 const SERVER_BYTES = 12_000_000
@@ -83,5 +85,53 @@ describe('doctor and health name', () => {
       expect.arrayContaining([expect.objectContaining({ name: 'sealed', state: 'broken', text: expect.stringContaining('PASSOVER') })]),
     )
     expect((await nc.request('request.b.a', 'x')).string()).toContain('sealed')
+  })
+
+  it('an audit that was started without people, also to a person whose list is empty', async () => {
+    await using nats = await natsFixture()
+    await using world = await running(nats, {})
+    const { auditor, person } = world
+    expect(await checkAudit(person)).toEqual([
+      {
+        name: 'audit',
+        state: 'broken',
+        text: 'the audit was started without people: lists show only passes of maria, and the inbox is empty',
+        mend: 'start the audit with PASSOVER_PEOPLE=maria',
+      },
+    ])
+    const notes: string[] = []
+    await noteIfUnknown(person, { note: (text) => notes.push(text) })
+    expect(notes).toEqual([expect.stringMatching(/started without people.*PASSOVER_PEOPLE=maria/)])
+    expect(auditor.health().checks).toContainEqual(expect.objectContaining({ name: 'people', state: 'recovering' }))
+  })
+
+  it('an audit that may not receive questions, and one that may not answer them', async () => {
+    const subjects = new Subjects()
+    const { answers: _, ...permissions } = permissionsFor({ role: 'audit' }, { subjects, agents: [] })
+    const subscribe = permissions.subscribe.filter((subject) => subject !== subjects.service('ask'))
+    const users = [
+      { user: 'deaf', password: 'secret', permissions: { ...permissions, subscribe, answers: true } },
+      { user: 'mute', password: 'secret', permissions },
+    ]
+    await using fixture = await permittedFixture([{ role: 'dispatcher' }, { role: 'person', name: 'maria' }], { config: { users } })
+    const [dispatcher, maria] = [await fixture.bus({ role: 'dispatcher' }), await fixture.bus({ role: 'person', name: 'maria' })]
+    await dispatcher.ensureTopology()
+    const startAs = async (user: string) => {
+      const servers = fixture.nats.servers
+      const bus = await openBus({ servers, identity: 'passover', credentials: { user, pass: 'secret' }, onError: () => undefined })
+      const audit = await startAudit({ random, log: SILENT, bus, clock: clockOf(bus) }, { people: ['maria'] })
+      return { audit, [Symbol.asyncDispose]: () => audit.drain(200).then(() => bus[Symbol.asyncDispose]()) }
+    }
+    {
+      await using deaf = await startAs('deaf')
+      await until(() => troubled(deaf.audit.health(), 'answers')?.includes('does not let it receive questions'), { what: 'the refusal' })
+      expect(await checkAudit(maria)).toEqual([
+        expect.objectContaining({ state: 'broken', text: expect.stringContaining('may not subscribe to ask.*') }),
+      ])
+    }
+    await using _mute = await startAs('mute')
+    expect(await checkAudit(maria)).toEqual([
+      expect.objectContaining({ state: 'broken', text: expect.stringContaining('may not publish answers') }),
+    ])
   })
 })

@@ -2,6 +2,7 @@ import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
 import { pages } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
+import { noteIfUnknown } from '../doctor/audit.js'
 import { dateTime } from '../duration.js'
 import { renderRows } from '../render/rows.js'
 import { count } from '../text.js'
@@ -39,6 +40,7 @@ export async function runQuery(context: Context, flags: QueryFlags): Promise<num
   }
   progress.stop()
   if (terminal.mode !== 'jsonl') show(context, found, bus.now())
+  if (shown === 0) await noteIfUnknown(bus, terminal)
   if (end.cursor && !flags.all) terminal.note(`There may be more: go on with --cursor ${end.cursor}, or take --all.`)
   if (!end.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
   return 0

@@ -2,6 +2,7 @@ import { STATS_BY, type StatsAnswer, type StatsGroup } from '@passover/schemas'
 import { askStats } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
+import { noteIfUnknown } from '../doctor/audit.js'
 import { duration } from '../duration.js'
 import { type Column, renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal.js'
@@ -16,6 +17,7 @@ export async function runStats(context: Context, flags: FilterFlags): Promise<nu
   await using bus = await connectPerson(context)
   const { ok: _, ...stats } = await askStats(bus, filterOf(flags))
   terminal.show(stats, () => renderStats({ ok: true, ...stats }, terminal))
+  if (stats.passes === 0) await noteIfUnknown(bus, terminal)
   if (!stats.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
   return 0
 }

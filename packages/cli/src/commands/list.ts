@@ -45,6 +45,7 @@ export function listCommand(): Command {
         const { connectPerson } = await import('../client.js')
         const { askList, noWorkersText, waitsForWorker, workersOf } = await import('@passover/sdk/people')
         const { renderRows } = await import('../render/rows.js')
+        const { noteIfUnknown } = await import('../doctor/audit.js')
         await using bus = await connectPerson(context)
         const { passes, more } = await askList(bus, {
           limit: options.limit,
@@ -57,6 +58,7 @@ export function listCommand(): Command {
         const rows = passes.map((pass) => (waitsForWorker(pass) ? { ...pass, workers: workers.get(pass.subagent) ?? 0 } : pass))
         if (context.terminal.mode === 'jsonl') for (const row of rows) context.terminal.stream(row, () => undefined)
         else context.terminal.show(rows, () => (passes.length === 0 ? 'No passes.' : renderRows(passes, bus.now(), context.terminal)))
+        if (passes.length === 0) await noteIfUnknown(bus, context.terminal)
         if (context.terminal.mode === 'human')
           for (const [name, count] of workers) if (count === 0) context.terminal.note(noWorkersText(name))
         if (more)

@@ -12,6 +12,7 @@ import { Sandbox } from '../sandbox/sandbox.js'
 import type { ServerSetting } from '../settings.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
+import { checkAudit } from './audit.js'
 import { broken, type Check, look, ok } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkIsolation } from './isolation.js'
@@ -20,7 +21,7 @@ import { checkCredentials, checkNode, checkProject, type ProjectFacts } from './
 import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
 import { monitored, ofProject, type ServerSettings } from './settings.js'
-import { checkAudit, checkStores } from './stores.js'
+import { checkStores } from './stores.js'
 import { checkTrust } from './trust.js'
 import { checkGateway, checkUp } from './up.js'
 
@@ -99,9 +100,10 @@ async function lookInside(
   checks.push(...checkServer(inspection), ...checkTopology(inspection, usage), ...checkDurability(inspection, settings))
   checks.push(...checkLimits(inspection, settings), ...checkDomain(inspection), ...checkClocks(inspection.clocks))
   checks.push(...checkStores(inspection, settings))
-  checks.push(await checkService(bus, 'ask'), await checkService(bus, 'register'), ...(await checkAudit(bus)))
+  checks.push(...(await checkAudit(bus)), await checkDispatcher(bus))
   checks.push(...(await checkAgents(bus, inspection.consumers)))
-  if (inspection.stream) checks.push(...(await checkTrust(bus)))
+  const stores = new Set(inspection.buckets.map(({ name }) => name))
+  if (inspection.stream && stores.has('agents') && stores.has('policy')) checks.push(...(await checkTrust(bus)))
 }
 
 /** What a client cannot see is read where the operator has it shown, or where it is the project's own. */
@@ -113,11 +115,10 @@ async function settingsOf({ project }: ServerSetting, monitor: string | undefine
   return {}
 }
 
-/** The audit is asked the time; the dispatcher a registration that it must refuse, so that nothing is registered. */
-async function checkService(bus: Bus, service: 'ask' | 'register'): Promise<Check> {
-  const name = service === 'ask' ? 'audit' : 'dispatcher'
-  const answer = await bus.ask(service === 'ask' ? { op: 'time' } : { description: 0 }, { service })
-  return answer === undefined ? broken(name, 'none answers', 'passover up') : ok(name, 'answers')
+/** Asks the dispatcher for a registration that it must refuse, so that nothing is registered. */
+async function checkDispatcher(bus: Bus): Promise<Check> {
+  const answer = await bus.ask({ description: 0 }, { service: 'register' })
+  return answer === undefined ? broken('dispatcher', 'none answers', 'passover up') : ok('dispatcher', 'answers')
 }
 
 /** Each registered subagent has its three work consumers; work without a worker is pointed at. */

@@ -1,5 +1,4 @@
-import type { Bus, Inspection } from '@passover/bus'
-import { timeAnswer } from '@passover/schemas'
+import type { Inspection } from '@passover/bus'
 import { count } from '../text.js'
 import { broken, type Check, look, ok } from './check.js'
 import type { ServerSettings } from './settings.js'
@@ -75,17 +74,4 @@ function largest(buckets: Seen['buckets']): string {
 
 function mib(bytes: number): string {
   return `${(bytes / MIB).toFixed(1)} MiB`
-}
-
-/** What the audit says of itself, and whether it tells this person about every pass. */
-export async function checkAudit(bus: Bus): Promise<Check[]> {
-  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
-  if (!answer.success || !answer.data.ok) return []
-  const { sees_all, trouble = [] } = answer.data
-  const checks = trouble.map((text) => broken('audit', text, 'see the log of the audit service'))
-  if (sees_all === false) {
-    const text = `the audit does not know ${bus.identity} as a person: lists show only passes of ${bus.identity}, and the inbox is empty`
-    checks.push(broken('audit', text, `start the audit with PASSOVER_PEOPLE=${bus.identity}, or use a name that is listed there`))
-  }
-  return checks
 }

@@ -1,0 +1,61 @@
+import type { Bus, NoReply } from '@passover/bus'
+import { timeAnswer } from '@passover/schemas'
+import type { Terminal } from '../terminal.js'
+import { broken, type Check, look, ok } from './check.js'
+
+const RIGHTS = 'infra/permissions.md'
+
+/** Checks that an audit service answers this person, lists every pass for it, and has no trouble of its own. */
+export async function checkAudit(bus: Bus): Promise<Check[]> {
+  let why: NoReply = 'timeout'
+  const answered = await bus.ask(
+    { op: 'time' },
+    {
+      onUnanswered: (reason) => {
+        why = reason
+      },
+    },
+  )
+  if (answered === undefined) return [unanswered(bus.identity, why)]
+  const answer = timeAnswer.safeParse(answered)
+  if (!answer.success) return [look('audit', 'it answers in a form that this version does not know', 'run the same version on both sides')]
+  if (!answer.data.ok) return [broken('audit', `it refuses to answer: ${answer.data.error.message}`, 'ask again in a few seconds')]
+  const { sees_all, has_people, trouble = [] } = answer.data
+  const checks = trouble.map((text) => broken('audit', text, 'see the log of the audit service'))
+  if (sees_all === false) checks.push(unknownPerson(bus.identity, has_people))
+  return checks.length > 0 ? checks : [ok('audit', 'answers')]
+}
+
+/** Says on stderr why a list is empty where the audit does not know the person who asks. */
+export async function noteIfUnknown(bus: Bus, terminal: Pick<Terminal, 'note'>): Promise<void> {
+  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
+  if (!answer.success || !answer.data.ok || answer.data.sees_all !== false) return
+  const { text, mend } = unknownPerson(bus.identity, answer.data.has_people)
+  terminal.note(`Note: ${text}. ${mend?.replace(/^s/, 'S')}.`)
+}
+
+function unknownPerson(person: string, has_people: boolean | undefined): Check {
+  const harm = `lists show only passes of ${person}, and the inbox is empty`
+  const start = `start the audit with PASSOVER_PEOPLE=${person}`
+  if (has_people === false) return broken('audit', `the audit was started without people: ${harm}`, start)
+  return broken('audit', `the audit does not know ${person} as a person: ${harm}`, `${start}, or use a name that is listed there`)
+}
+
+function unanswered(person: string, why: NoReply): Check {
+  switch (why) {
+    case 'no_responders':
+      return broken(
+        'audit',
+        'no audit service receives questions: none runs, or its user may not subscribe to ask.*',
+        `passover up; if one runs, its /readyz names a refused subscription, and ${RIGHTS} lists what its user needs`,
+      )
+    case 'permission':
+      return broken('audit', `${person} may not ask the audit`, `allow this user to publish to ask.${person} (${RIGHTS})`)
+    default:
+      return broken(
+        'audit',
+        'an audit service receives questions, but no answer arrives: it hangs, or its user may not publish answers',
+        `see its log; give its user allow_responses (${RIGHTS})`,
+      )
+  }
+}
