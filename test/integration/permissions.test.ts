@@ -54,6 +54,7 @@ const ALLOWED: Row[] = [
   ['audit', 'publish', `${API}.DIRECT.GET.PASSOVER.work.alice.audit.${ID}.high`, 'reads a journal of a pass to it'],
   ['audit', 'publish', '$KV.presence.audit.0abcdef', 'says that it is up'],
   ['audit', 'subscribe', 'returned.*.*.*.audit.passover', 'hears that its work was ended'],
+  ['dispatcher', 'publish', `$O.parts.alice.C.${HASH}.0`, 'stores a part of a client without the SDK'],
   ['bob', 'publish', `decision.alice.audit.${ID}.apply.bob`, 'decides'],
   ['bob', 'publish', `event.alice.audit.${ID}.cancel.bob`, 'cancels'],
   ['bob', 'publish', `event.alice.audit.${ID}.settled.bob`, 'settles a dead letter'],

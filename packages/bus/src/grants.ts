@@ -89,6 +89,11 @@ export function ownParts(name: string, subjects: Subjects): Grant[] {
   return partFilters(subjects, name).map((subject) => publish(subject, 'put large parts into its own bucket'))
 }
 
+/** Of all agents: for clients that publish large requests without the SDK. */
+export function writeParts(subjects: Subjects, why: string): Grant[] {
+  return partFilters(subjects, '*').map((subject) => publish(subject, why))
+}
+
 /** Of all agents: no other bucket has such subjects. */
 export function readParts(subjects: Subjects, why: string): Grant[] {
   return partFilters(subjects, '*').map((subject) => direct('*', subject, why))

@@ -19,6 +19,7 @@ import {
   readTable,
   subscribe,
   takeFrom,
+  writeParts,
   writeTable,
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
@@ -204,6 +205,7 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     ...writeTable(subjects.bucket('policy'), 'put into force what a person published and died'),
     ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
     ...readParts(subjects, 'check large parts'),
+    ...writeParts(subjects, 'store large parts of clients without the SDK'),
     subscribe(subjects.service('register'), 'answer registrations'),
   ]
 }
