@@ -21,6 +21,8 @@ export const timeAnswer = z.union([
     sees_all: z.boolean().optional(),
     has_people: z.boolean().optional(),
     trouble: z.array(z.string()).optional(),
+    /** Present when the installation checks no names: any process can claim one. */
+    names: z.literal('unverified').optional(),
   }),
   refusal,
 ])

@@ -75,13 +75,21 @@ export const custodyBody = z.discriminatedUnion('kind', [...said, ...done])
 export type CustodyBody = z.infer<typeof custodyBody>
 
 /** What stands of a hold, and of an erasure. */
-export const custodyHold = z.object({ hold: sequence, scope: custodyScope, reason: z.string(), by: z.string(), time: z.number() })
+export const custodyHold = z.object({
+  hold: sequence,
+  scope: custodyScope,
+  reason: z.string(),
+  by: z.string(),
+  unverified: z.literal(true).optional(),
+  time: z.number(),
+})
 export type CustodyHold = z.infer<typeof custodyHold>
 export const custodyErasure = z.object({
   erase: sequence,
   session: z.string(),
   reason: z.string(),
   by: z.string(),
+  unverified: z.literal(true).optional(),
   time: z.number(),
   state: z.enum(['pending', 'done', 'refused']),
   why: z.string().optional(),

@@ -21,6 +21,7 @@ export const settlement = z.object({
   time: z.number(),
   requeued_as: z.string().optional(),
   reason: z.string().optional(),
+  unverified: z.literal(true).optional(),
 })
 export type Settlement = z.infer<typeof settlement>
 

@@ -32,7 +32,7 @@ describe('passover audit hold', () => {
     })
     const session = await json<{ hold: number }>(['audit', 'hold', 'add', '--session', 'disputed', '--reason', 'dispute 17'], at())
     const pass = await run(['audit', 'hold', 'add', '--pass', 'held-by-hand-0001', '--reason', 'look at it'], at())
-    expect(pass.stdout).toMatch(/^Held pass held-by-hand-0001 \(alice → audit\) as \S+: hold \d+\./)
+    expect(pass.stdout).toMatch(/^Held pass held-by-hand-0001 \(alice → audit\) as \S+ \(unverified\): hold \d+\./)
     const { document } = await json<CustodyHold[]>(['audit', 'hold', 'list'], at())
     expect(document).toMatchObject([
       { hold: session.document.hold, scope: { session: 'disputed' }, reason: 'dispute 17' },

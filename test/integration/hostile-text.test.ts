@@ -5,9 +5,9 @@ import { openBus } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { WorkError } from '@passover/sdk'
 import { publishCancel } from '@passover/sdk/people'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { run } from '../../packages/cli/src/main.js'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { runInProcess } from '../support/in-process.js'
 import { until } from '../support/until.js'
 
 /** One of each kind of hidden character, in the sequences that a terminal would act on. */
@@ -151,33 +151,8 @@ describe('text that agents set', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** Runs a command in this process, with colours as at a terminal. */
-  async function passover(...line: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    const written = { stdout: '', stderr: '' }
-    const restore = (['stdout', 'stderr'] as const).map((name) => {
-      const stream = process[name]
-      const spy = vi.spyOn(stream, 'write').mockImplementation((chunk: unknown) => {
-        written[name] += String(chunk)
-        return true
-      })
-      const tty = Object.getOwnPropertyDescriptor(stream, 'isTTY')
-      Object.defineProperty(stream, 'isTTY', { value: name === 'stdout', configurable: true })
-      return () => {
-        spy.mockRestore()
-        if (tty) Object.defineProperty(stream, 'isTTY', tty)
-        else Reflect.deleteProperty(stream, 'isTTY')
-      }
-    })
-    const { TERM, NO_COLOR, PASSOVER_DEBUG } = process.env
-    Object.assign(process.env, { TERM: 'xterm', NO_COLOR: '', PASSOVER_DEBUG: '1' })
-    try {
-      const code = await run([...line, '--no-input', '--as', 'ann', '--server', world.world.nats.servers[0] ?? '', '--directory', folder])
-      return { code, ...written }
-    } finally {
-      for (const undo of restore) undo()
-      Object.assign(process.env, { TERM: TERM ?? '', NO_COLOR: NO_COLOR ?? '', PASSOVER_DEBUG: PASSOVER_DEBUG ?? '' })
-    }
-  }
+  const passover = (...line: string[]) =>
+    runInProcess([...line, '--as', 'ann', '--server', world.world.nats.servers[0] ?? '', '--directory', folder], { PASSOVER_DEBUG: '1' })
 
   /** What of a text must not reach a terminal. */
   function faults(text: string): string[] {

@@ -53,8 +53,8 @@ function fileRecord(name: string, { path, record }: NonNullable<AgentChange['fil
   }
   const said = (record as { name?: unknown }).name
   if (said !== undefined && said !== name) throw usage(`${path} is about ${String(said)}, not ${name}`)
-  // What `agents show --json` says of its workers is no part of the record.
-  const { workers: _, ...rest } = record as Base
+  // The record does not include what `agents show --json` adds.
+  const { workers: _, unverified: __, ...rest } = record as Base
   return rest
 }
 

@@ -1,7 +1,8 @@
 import type { Bus } from '@passover/bus'
 import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, untilEnded } from '@passover/sdk/people'
 import { agreed } from './agreed.js'
-import type { Terminal } from './terminal.js'
+import type { Context } from './context.js'
+import { namesOn, personText } from './output/names.js'
 import { count } from './text.js'
 
 export interface CancelRequest extends PassRef {
@@ -11,7 +12,8 @@ export interface CancelRequest extends PassRef {
 }
 
 /** Asks for a pass's end and waits until it has ended. Exit 0: cancelled (now or before); 1: it had ended otherwise. */
-export async function cancelPass(bus: Bus, terminal: Terminal, given: CancelRequest): Promise<number> {
+export async function cancelPass(bus: Bus, context: Context, given: CancelRequest): Promise<number> {
+  const { terminal } = context
   const pass = await findPass(bus, given)
   const { id } = pass.row
   if (!isOpen(pass.row)) {
@@ -31,9 +33,10 @@ export async function cancelPass(bus: Bus, terminal: Terminal, given: CancelRequ
   await publishCancel(bus, pass, given.reason)
   const ended = await untilEnded(bus, pass)
   const cancelled = ended.status === 'cancelled'
-  terminal.show({ id, cancelled, status: ended.status, below: below.map((row) => row.id) }, () =>
+  const names = await namesOn(bus, context)
+  terminal.show({ id, cancelled, status: ended.status, by: bus.identity, ...names, below: below.map((row) => row.id) }, () =>
     cancelled
-      ? `Cancelled ${what}.`
+      ? `Cancelled ${what} as ${personText(bus.identity, names)}.`
       : isOpen(ended.row)
         ? `Asked for the end of ${what}; it has not ended yet. passover show ${id} tells.`
         : `${id} ended before: ${standing(ended.row)}.`,

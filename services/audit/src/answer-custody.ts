@@ -1,4 +1,4 @@
-import { passError } from '@passover/core'
+import { type JournalRules, passError } from '@passover/core'
 import type { CustodyAnswer, Question } from '@passover/schemas'
 import type { CustodyWatch } from './removal/custody-watch.js'
 import { type SessionDeps, segmentsOf, sessionPasses } from './removal/session-passes.js'
@@ -7,6 +7,7 @@ export interface CustodyAnswerDeps {
   custody: CustodyWatch
   sessions: SessionDeps
   seesAll: (name: string) => boolean
+  rules: JournalRules
 }
 
 /** What is held and what was erased; of a session, what its erasure would do. E013: for people alone. */
@@ -16,7 +17,10 @@ export async function answerCustody(
   asked: Extract<Question, { op: 'custody' }>,
 ): Promise<CustodyAnswer> {
   if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people are told what is held and what was erased') }
-  const { holds, erasures } = await deps.custody.current()
+  const current = await deps.custody.current()
+  const marked = <T extends object>(all: readonly T[]) =>
+    all.map((one) => ({ ...one, ...(deps.rules.names && { unverified: true as const }) }))
+  const [holds, erasures] = [marked(current.holds), marked(current.erasures)]
   const { session } = asked
   if (session === undefined) return { ok: true, holds, erasures }
   const passes = await sessionPasses(deps.sessions, session)

@@ -149,7 +149,7 @@ function fits(letter: DeadLetter, { originator, subagent, state, before }: Filte
   )
 }
 
-function told({ dead }: DeadLetterDeps, letter: Letter): DeadLetter {
+function told({ dead, rules }: Pick<DeadLetterDeps, 'dead' | 'rules'>, letter: Letter): DeadLetter {
   const { key, what, sequence, time, dead_sequence, error, bytes, truncated } = letter
   const settlement = dead.settlement(key)
   const [attempts, deliveries] = [error.details?.attempts, error.details?.deliveries]
@@ -166,7 +166,7 @@ function told({ dead }: DeadLetterDeps, letter: Letter): DeadLetter {
     ...(Number.isSafeInteger(deliveries) ? { deliveries: Number(deliveries) } : {}),
     ...(bytes === undefined ? {} : { bytes }),
     ...(truncated ? { truncated } : {}),
-    ...(settlement ? { settlement } : {}),
+    ...(settlement ? { settlement: { ...settlement, ...(rules.names && { unverified: true as const }) } } : {}),
     settled_sequence: dead.settledSequence(key),
   }
 }

@@ -118,6 +118,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
         ...(deps.bus.idWindow !== undefined && { id_window_ms: deps.bus.idWindow }),
         sees_all: deps.seesAll(asker),
         has_people: deps.hasPeople,
+        ...(deps.rules.names && { names: deps.rules.names }),
         ...(deps.seesAll(asker) && deps.trouble && { trouble: deps.trouble() }),
         ...(data.requests && { requests: (await deps.bus.usage()).requests }),
       }
@@ -220,7 +221,7 @@ async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: numbe
     decisions: countingDecisions(record),
     record,
     ...(traceparent === undefined ? {} : { traceparent }),
-    ...(options.history ? timelineOf(loaded, record, heard) : {}),
+    ...(options.history ? timelineOf(loaded, record, { heard, names: deps.rules.names }) : {}),
   }
 }
 

@@ -1,6 +1,6 @@
 import { decode } from '@passover/bus'
-import { cut, isBody } from '@passover/core'
-import { type DecisionFact, type Fact, HEADER, type PassRecord, type TimelineEntry } from '@passover/schemas'
+import { cut, isBody, type JournalRules } from '@passover/core'
+import { type DecisionFact, type Fact, HEADER, type PassRecord, SYSTEM, type TimelineEntry } from '@passover/schemas'
 import type { Loaded } from './load.js'
 
 /** Entries shown of a pass's history: the first and the last, with the middle left out. */
@@ -12,15 +12,25 @@ export interface Timeline {
   history_left_out?: number
 }
 
+/** Events in the name of a person. */
+const BY_PERSON: ReadonlySet<string> = new Set(['cancel', 'settled', 'applied'])
+
+interface TimelineOptions {
+  heard?: TimelineEntry | undefined
+  names: JournalRules['names']
+}
+
 /** Everything stored of a pass as a person reads it. */
-export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>, heard?: TimelineEntry): Timeline {
+export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>, { heard, names }: TimelineOptions): Timeline {
   const judged = new Map(decisions.map((decision) => [decision.sequence, decision]))
   const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
   const entries = loaded.messages.flatMap((message) => {
     const { fact } = message
     const entry = fact.type === 'decision' ? decisionEntry(fact, judged.get(fact.sequence)) : entryOf(message)
     const why = ignored.get(fact.sequence)
-    return entry ? [why === undefined ? entry : { ...entry, ignored: why }] : []
+    if (!entry) return []
+    const unverified = names !== undefined && BY_PERSON.has(entry.kind) && entry.by !== SYSTEM
+    return [{ ...entry, ...(unverified && { unverified: true as const }), ...(why === undefined ? {} : { ignored: why }) }]
   })
   if (heard) entries.splice(entries.findLastIndex(({ sequence }) => sequence < heard.sequence) + 1, 0, heard)
   if (entries.length <= MAX_ENTRIES) return { history: entries }

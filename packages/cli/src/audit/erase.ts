@@ -6,6 +6,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
+import { personText } from '../output/names.js'
 import { renderTable } from '../render/table.js'
 import { count } from '../text.js'
 import type { EraseFlags } from './erase-command.js'
@@ -73,7 +74,7 @@ function told({ terminal }: Context, erasure: CustodyErasure | undefined, previe
   terminal.show(erasure, () => {
     if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
     if (erasure.state === 'done')
-      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}.\n${NOT_REACHED}`
+      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}, asked for by ${personText(erasure.by, erasure)}.\n${NOT_REACHED}`
     return `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message, or it failed and is tried again (passover doctor says why). See: passover audit erase`
   })
   return erasure.state === 'refused' ? 1 : 0
@@ -93,7 +94,7 @@ function erasuresText(erasures: CustodyErasure[], terminal: Context['terminal'])
       { head: 'SESSION', cell: ({ session }) => session, shrinks: true },
       { head: 'STATE', cell: ({ state, why }) => (why === undefined ? state : `${state}: ${why}`), shrinks: true },
       { head: 'PASSES', cell: ({ passes }) => String(passes) },
-      { head: 'BY', cell: ({ by }) => by },
+      { head: 'BY', cell: (erasure) => personText(erasure.by, erasure) },
       { head: 'WHEN', cell: ({ time }) => dateTime(time) },
       { head: 'REASON', cell: ({ reason }) => reason, shrinks: true },
     ],

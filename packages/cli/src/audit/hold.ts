@@ -5,6 +5,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
+import { namesOn, personText } from '../output/names.js'
 import { scopeText } from '../render/custody.js'
 import { renderTable } from '../render/table.js'
 import type { HoldFlags } from './hold-command.js'
@@ -14,9 +15,11 @@ export async function runHold(context: Context, flags: HoldFlags): Promise<numbe
   await using bus = await connectPerson(context)
   const scope = await scopeOf(bus, flags)
   const hold = await sayCustody(bus, { kind: 'hold', scope, reason: flags.reason })
+  const names = await namesOn(bus, context)
   context.terminal.show(
-    { hold, scope, reason: flags.reason, by: bus.identity },
-    () => `Held ${scopeText(scope)} as ${bus.identity}: hold ${hold}.\nIt stays until: passover audit hold remove ${hold}`,
+    { hold, scope, reason: flags.reason, by: bus.identity, ...names },
+    () =>
+      `Held ${scopeText(scope)} as ${personText(bus.identity, names)}: hold ${hold}.\nIt stays until: passover audit hold remove ${hold}`,
   )
   return 0
 }
@@ -34,7 +37,12 @@ export async function runRelease(context: Context, hold: number, reason: string 
   const found = holds.find((one) => one.hold === hold)
   if (!found) throw new CliFailure('E041', `there is no hold ${hold}`, { hint: '`passover audit hold list` shows what is held' })
   await sayCustody(bus, { kind: 'release', hold, ...(reason === undefined ? {} : { reason }) })
-  context.terminal.show({ released: hold, by: bus.identity }, () => `Released ${scopeText(found.scope)} (hold ${hold}).`)
+  const names = await namesOn(bus, context)
+  const who = personText(bus.identity, names)
+  context.terminal.show(
+    { released: hold, by: bus.identity, ...names },
+    () => `Released ${scopeText(found.scope)} (hold ${hold}) as ${who}.`,
+  )
   return 0
 }
 
@@ -53,7 +61,7 @@ function holdsText(holds: CustodyHold[], terminal: Context['terminal']): string 
     [
       { head: 'HOLD', cell: ({ hold }) => String(hold) },
       { head: 'OF', cell: ({ scope }) => scopeText(scope), shrinks: true },
-      { head: 'BY', cell: ({ by }) => by },
+      { head: 'BY', cell: (hold) => personText(hold.by, hold) },
       { head: 'SINCE', cell: ({ time }) => dateTime(time) },
       { head: 'REASON', cell: ({ reason }) => reason, shrinks: true },
     ],

@@ -4,6 +4,7 @@ import { askPasses, standing } from '@passover/sdk/people'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { clock, duration } from '../duration.js'
+import { type Names, namesOn, personText } from '../output/names.js'
 import { sayCustodyBody } from '../render/custody.js'
 import { stopSignals } from '../signals.js'
 import { oneLine } from '../text.js'
@@ -11,7 +12,7 @@ import { type FilterFlags, filterOf } from './filter-options.js'
 import type { TailFlags } from './tail-command.js'
 
 /** Something that was said about custody. */
-interface Said {
+interface Said extends Names {
   sequence: number
   /** Server ms. */
   time: number
@@ -27,6 +28,7 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
   const { terminal } = context
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
+  const names = flags.custody ? await namesOn(bus, context) : {}
   const { first, last } = await bus.bounds()
   const seen: (QueriedPass | Said)[] = []
   let told = 0
@@ -44,8 +46,12 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
   const kinds = flags.custody ? (['return', 'custody'] as const) : (['return'] as const)
   await using _reader = await bus.follow({ from, filters: kinds.map((kind) => bus.subjects.all(kind)) }, async (stored, fact) => {
     if (stored.time < (flags.since ?? 0) || told === flags.count) return
-    const said = fact.type === 'other' ? saidIn(stored, bus.subjects) : undefined
-    if (said) tell(said, () => `${terminal.colors.dim(clock(said.time))}  ${terminal.colors.bold('custody')}  ${said.by} ${said.said}`)
+    const said = fact.type === 'other' ? saidIn(stored, { subjects: bus.subjects, names }) : undefined
+    if (said)
+      tell(
+        said,
+        () => `${terminal.colors.dim(clock(said.time))}  ${terminal.colors.bold('custody')}  ${personText(said.by, said)} ${said.said}`,
+      )
     if (fact.type === 'step')
       for (const found of await passesOf(bus, fact.key)) if (isWanted(found, flags)) tell(found, () => tailLine(found, context))
     if (told === flags.count) isEnough()
@@ -64,14 +70,18 @@ async function passesOf(bus: Bus, { originator, subagent, id }: PassKey): Promis
 }
 
 /** Undefined: nothing that counts. */
-function saidIn({ sequence, time, subject, headers, data }: Stored, subjects: Subjects): Said | undefined {
+function saidIn(
+  { sequence, time, subject, headers, data }: Stored,
+  { subjects, names }: { subjects: Subjects; names: Names },
+): Said | undefined {
   const parsed = subjects.parse(subject)
   const body = decode(data, headers.get(HEADER.contentType))
   const read = custodyBody.safeParse(body.ok ? body.value : undefined)
   if (parsed.kind !== 'custody' || !read.success) return undefined
   // What the audit did nobody else can say.
   if (ASKED.has(read.data.kind) === (parsed.person === SYSTEM)) return undefined
-  return { sequence, time, by: parsed.person, custody: read.data.kind, said: sayCustodyBody(read.data) }
+  const by = { by: parsed.person, ...(parsed.person !== SYSTEM && names) }
+  return { sequence, time, ...by, custody: read.data.kind, said: sayCustodyBody(read.data) }
 }
 
 /** Whether a pass that ended is among those that the flags say. */

@@ -91,19 +91,26 @@ interface Change {
 
 async function change(context: Context, { options, name, must_exist }: Change): Promise<number> {
   const { connectPerson } = await import('../client.js')
+  const { namesOn, personText } = await import('../output/names.js')
   const { readAgent, writeAgent } = await import('../agents-write.js')
   const wanted = await changeOf(context, name, options)
   await using bus = await connectPerson(context)
   if (must_exist) await readAgent(bus, name)
   const { record, before } = await writeAgent(bus, wanted)
-  context.terminal.show(record, () => changedText(record, before, options))
+  const names = await namesOn(bus, context)
+  const by = personText(bus.identity, names)
+  context.terminal.show({ ...record, ...names }, () => changedText(record, { before, by }, options))
   return 0
 }
 
 /** Who is not registered may begin passes where registration is open: that being registered takes this away must not be found out by E013. */
-function changedText({ name, roles }: AgentRecord, before: AgentRecord | undefined, { originates }: ChangeOptions): string {
+function changedText(
+  { name, roles }: AgentRecord,
+  { before, by }: { before: AgentRecord | undefined; by: string },
+  { originates }: ChangeOptions,
+): string {
   const receives = roles.subagent ? 'receives passes' : 'receives no passes'
-  const done = `${before ? 'Changed' : 'Registered'} ${name}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
+  const done = `${before ? 'Changed' : 'Registered'} ${name} as ${by}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
   const unsaid = originates === undefined && roles.originates === 'within_a_pass' && before?.roles.originates !== 'within_a_pass'
   if (!unsaid) return done
   return `${done}\n  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`

@@ -24,6 +24,7 @@ export function removeCommand(): Command {
 async function remove(context: Context, options: RemoveOptions, name: string): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { openPassesTo, readAgent, takeOut } = await import('../agents-write.js')
+  const { namesOn, personText } = await import('../output/names.js')
   const { readPresence } = await import('@passover/sdk/people')
   await using bus = await connectPerson(context)
   await readAgent(bus, name)
@@ -41,8 +42,12 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
     })
   }
   await takeOut(bus, name)
-  context.terminal.show({ name, removed: true, open: passes.length, workers: up }, () =>
-    [`Removed ${name}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`, ...stillUp(name, up)].join('\n'),
+  const names = await namesOn(bus, context)
+  context.terminal.show({ name, removed: true, by: bus.identity, ...names, open: passes.length, workers: up }, () =>
+    [
+      `Removed ${name} as ${personText(bus.identity, names)}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`,
+      ...stillUp(name, up),
+    ].join('\n'),
   )
   return 0
 }

@@ -15,11 +15,17 @@ async function show(context: Context, _options: object, name: string): Promise<n
   const { connectPerson } = await import('../client.js')
   const { readAgent } = await import('../agents-write.js')
   const { readPresence } = await import('@passover/sdk/people')
+  const { namesOn } = await import('../output/names.js')
   const { renderAgent } = await import('../render/agent.js')
   await using bus = await connectPerson(context)
-  const [record, presence, load] = await Promise.all([readAgent(bus, name), readPresence(bus, name), bus.workload(name)])
+  const [record, presence, load, names] = await Promise.all([
+    readAgent(bus, name),
+    readPresence(bus, name),
+    bus.workload(name),
+    namesOn(bus, context),
+  ])
   const { instances: up = 0, running: busy = 0, places = 0 } = presence.get(name) ?? {}
   const workers = { up, busy, places, queued: load.reduce((sum, { queued }) => sum + queued, 0) }
-  context.terminal.show({ ...record, workers }, () => renderAgent(record, workers, context.terminal))
+  context.terminal.show({ ...record, ...names, workers }, () => renderAgent({ ...record, ...names }, workers, context.terminal))
   return 0
 }

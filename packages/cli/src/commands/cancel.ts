@@ -25,7 +25,7 @@ export function cancelCommand(): Command {
         const { connectPerson } = await import('../client.js')
         const { cancelPass } = await import('../cancel-pass.js')
         await using bus = await connectPerson(context)
-        return await cancelPass(bus, context.terminal, { ...options, id })
+        return await cancelPass(bus, context, { ...options, id })
       }),
     )
 }

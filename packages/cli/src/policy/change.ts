@@ -4,6 +4,7 @@ import { faultText, gate, type InForce, inForce, invalidPolicy, sameDocument, ve
 import type { Context } from '../context.js'
 import { parseDuration } from '../duration.js'
 import { usage } from '../failure.js'
+import { namesOn, personText } from '../output/names.js'
 import { type Difference, differences, inWords } from './differences.js'
 import { noteFile } from './push.js'
 import { openPolicy, type PolicySession } from './session.js'
@@ -103,9 +104,10 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
   const told = changes.map(({ path, before, after }) => ({ path, before, after }))
   // Conflicts of long ago are told by check, not at every change.
   const fresh = warnings.filter(({ places }) => places.some(({ path }) => changes.some((one) => path.startsWith(one.path))))
-  terminal.show({ version: value.version, by: value.by, changes: told, warnings: fresh }, () =>
+  const names = await namesOn(session.bus, context)
+  terminal.show({ version: value.version, by: value.by, ...names, changes: told, warnings: fresh }, () =>
     [
-      `${terminal.colors.green('✓')} Policy version ${value.version} is in force:`,
+      `${terminal.colors.green('✓')} Policy version ${value.version} is in force, by ${personText(value.by, names)}:`,
       ...changes.map((one) => `  ${inWords(one)}`),
       ...fresh.map(faultText),
     ].join('\n'),

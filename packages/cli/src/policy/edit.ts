@@ -6,6 +6,7 @@ import type { PassOverPreferences } from '@passover/schemas'
 import { type FaultInFile, faultText, gate, inForce, invalidPolicy, lenient, publish, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
+import { namesOn, personText } from '../output/names.js'
 import { count } from '../text.js'
 import { differences, inWords } from './differences.js'
 import { documentText } from './pull.js'
@@ -41,11 +42,15 @@ export async function runEdit(context: Context, options: EditOptions): Promise<n
   const changes = differences(live.document, document)
   const { version } = await publish(session, { document, base: live.version, reason: options.reason }, path)
   rmSync(folder, { recursive: true, force: true })
-  terminal.show({ version, by: context.person, changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })) }, () =>
-    [
-      `${terminal.colors.green('✓')} Policy version ${version} is in force, ${count(changes.length, 'change')}:`,
-      ...changes.map((one) => `  ${inWords(one)}`),
-    ].join('\n'),
+  const names = await namesOn(session.bus, context)
+  const by = personText(context.person, names)
+  terminal.show(
+    { version, by: context.person, ...names, changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })) },
+    () =>
+      [
+        `${terminal.colors.green('✓')} Policy version ${version} is in force, by ${by}, ${count(changes.length, 'change')}:`,
+        ...changes.map((one) => `  ${inWords(one)}`),
+      ].join('\n'),
   )
   await noteFile(context, session, document)
   return 0

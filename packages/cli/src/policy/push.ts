@@ -1,6 +1,7 @@
 import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
+import { namesOn, personText } from '../output/names.js'
 import { count } from '../text.js'
 import { differences, inWords } from './differences.js'
 import { findPolicyFile, newPolicyFile, type PolicyFile } from './find.js'
@@ -90,10 +91,14 @@ export async function runPush(context: Context, options: PushOptions, path: stri
     return 0
   }
   const { version } = await publish(session, { document, base: live.version, reason: options.reason }, file.shown)
-  terminal.show({ version, by: context.person, ...more }, () =>
-    [`${terminal.colors.green('✓')} Policy version ${version} is in force, ${count(changes.length, 'change')}:`, ...lines, ...remarks].join(
-      '\n',
-    ),
+  const names = await namesOn(session.bus, context)
+  const by = personText(context.person, names)
+  terminal.show({ version, by: context.person, ...names, ...more }, () =>
+    [
+      `${terminal.colors.green('✓')} Policy version ${version} is in force, by ${by}, ${count(changes.length, 'change')}:`,
+      ...lines,
+      ...remarks,
+    ].join('\n'),
   )
   return 0
 }

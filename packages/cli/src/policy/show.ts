@@ -1,6 +1,7 @@
 import { type InForce, inForce, invalidPolicy, versionOf } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { ago } from '../duration.js'
+import { namesOn, personText } from '../output/names.js'
 import { renderTable } from '../render/table.js'
 import { differences, inShort, inWords } from './differences.js'
 import { requiredFile } from './push.js'
@@ -56,12 +57,21 @@ export async function runHistory(context: Context, { limit }: { limit: number })
   const { terminal } = context
   await using session = await openPolicy(context)
   const live = await inForce(session)
-  const versions = await session.store.versions()
+  const [versions, names] = await Promise.all([session.store.versions(), namesOn(session.bus, context)])
   const documents = new Map(versions.map(({ version, document }) => [version, document]))
   const rows = versions.slice(0, limit).map(({ version, time, by, reason, document, digest }) => {
     const before = version === 1 ? {} : documents.get(version - 1)
     const changes = before && differences(before, document)
-    return { version, time, by, reason, digest, in_force: version === live.version, changed: changes ? inShort(changes) : 'unknown' }
+    return {
+      version,
+      time,
+      by,
+      ...names,
+      reason,
+      digest,
+      in_force: version === live.version,
+      changed: changes ? inShort(changes) : 'unknown',
+    }
   })
   const now = session.bus.now()
   terminal.show(rows, () =>
@@ -71,7 +81,7 @@ export async function runHistory(context: Context, { limit }: { limit: number })
           [
             { head: 'VERSION', cell: (row) => `${row.version}${row.in_force ? ' *' : ''}` },
             { head: 'WHEN', cell: (row) => ago(row.time, now) },
-            { head: 'WHO', cell: (row) => row.by },
+            { head: 'WHO', cell: (row) => personText(row.by, row) },
             { head: 'REASON', cell: (row) => row.reason ?? '', shrinks: true },
             { head: 'CHANGED', cell: (row) => row.changed, shrinks: true },
           ],

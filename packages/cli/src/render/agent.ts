@@ -1,5 +1,6 @@
 import type { AgentRecord } from '@passover/schemas'
 import { dateTime } from '../duration.js'
+import { type Names, personText } from '../output/names.js'
 import type { Terminal } from '../terminal.js'
 import { oneLine } from '../text.js'
 
@@ -11,7 +12,7 @@ export interface AgentWorkers {
 }
 
 /** What `agents show` prints. */
-export function renderAgent(record: AgentRecord, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
+export function renderAgent(record: AgentRecord & Names, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
   const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
   const { up, busy, places, queued } = workers
   const facts: [string, string | undefined][] = [
@@ -21,7 +22,7 @@ export function renderAgent(record: AgentRecord, workers: AgentWorkers, { colors
     ['returns', record.durable_returns ? 'wait for it while it is away' : undefined],
     ['skills', skills.length > 0 ? skills.join(', ') : undefined],
     ['workers', roles.subagent ? `${up} up, ${busy} of ${places} places busy, ${queued} queued` : undefined],
-    ['by', `${registered_by}, ${dateTime(updated_at)}`],
+    ['by', `${personText(registered_by, record)}, ${dateTime(updated_at)}`],
   ]
   const lines = facts.filter(([, value]) => value !== undefined).map(([label, value]) => `  ${label.padEnd(10)} ${oneLine(value ?? '')}`)
   const said = Object.entries(defaults).map(([field, value]) => `  ${field.padEnd(22)} ${oneLine(JSON.stringify(value), 200)}`)

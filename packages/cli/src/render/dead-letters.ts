@@ -1,5 +1,6 @@
 import type { DeadLetter, DeadLetterDetail, TimelineEntry } from '@passover/schemas'
 import { ago, dateTime } from '../duration.js'
+import { personText } from '../output/names.js'
 import type { Terminal } from '../terminal.js'
 import { count, cut, cutStart, indent, indentRest, oneLine, visibleLines } from '../text.js'
 import { type Column, renderTable } from './table.js'
@@ -31,7 +32,9 @@ export function renderLetters(letters: DeadLetter[], now: number, terminal: Pick
 export function stateOf({ state, settlement }: DeadLetter): string {
   if (!settlement) return state
   const because = settlement.reason ? `: ${settlement.reason}` : ''
-  return settlement.action === 'requeue' ? `requeued as ${settlement.requeued_as}` : `dropped by ${settlement.by}${because}`
+  return settlement.action === 'requeue'
+    ? `requeued as ${settlement.requeued_as}`
+    : `dropped by ${personText(settlement.by, settlement)}${because}`
 }
 
 interface View extends Pick<Terminal, 'colors'> {
@@ -67,7 +70,11 @@ function factsOf(letter: DeadLetter, now: number): string {
     ['died', `${dateTime(letter.time)} (${ago(letter.time, now)})`],
     ['attempts', attempts === undefined ? undefined : String(attempts)],
     ['deliveries', deliveries === undefined ? undefined : String(deliveries)],
-    ['settled', settlement && `by ${settlement.by} ${ago(settlement.time, now)}${settlement.reason ? `: ${settlement.reason}` : ''}`],
+    [
+      'settled',
+      settlement &&
+        `by ${personText(settlement.by, settlement)} ${ago(settlement.time, now)}${settlement.reason ? `: ${settlement.reason}` : ''}`,
+    ],
   ]
   return facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(10)} ${oneLine(value)}`])).join('\n')
 }

@@ -37,7 +37,7 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
     ['parent', row.parent],
     ['retry of', row.retry_of],
     ['requeued', row.requeued_as],
-    ['dropped by', row.dropped_by],
+    ['dropped by', row.dropped_by && `${row.dropped_by}${nameMarks({ ...pass.history?.find(({ kind }) => kind === 'settled') })}`],
     ['session', row.session_id],
     ['priority', row.priority],
     ['asked', dateTime(row.created_at)],
@@ -114,8 +114,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
 /** What an item of a decision is about. */
 const ITEMS: Record<string, string> = { dispatch: 'the start', return: 'the result', apply: 'the changes' }
 
-function sayDecision({ by: name, detail = '', counts, why, self, unverified }: TimelineEntry): string {
-  const by = `${name}${nameMarks({ self, unverified })}`
+function sayDecision({ by, detail = '', counts, why }: TimelineEntry): string {
   // Where nobody judged it, as in what just happens, no more is said than that.
   if (counts === undefined) return detail ? `${by} decides: ${detail}` : `${by} decides`
   const [item = '', verdict = 'decide'] = detail.split(' ')
@@ -129,7 +128,8 @@ function sayDecision({ by: name, detail = '', counts, why, self, unverified }: T
 export function sayEntry(
   entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail' | 'counts' | 'why' | 'self' | 'unverified'>,
 ): string {
-  const said = SAID[entry.kind]?.(entry as TimelineEntry) ?? entry.by
+  const by = `${entry.by}${nameMarks(entry)}`
+  const said = SAID[entry.kind]?.({ ...entry, by } as TimelineEntry) ?? by
   if (entry.kind === 'decision') return oneLine(said)
   return oneLine(entry.detail ? `${said}: ${entry.detail}` : said)
 }

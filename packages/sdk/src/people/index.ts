@@ -18,6 +18,7 @@ export { Failure } from './failure.js'
 export { type Happening, happeningOf } from './happening.js'
 export { askLetters, everyLetter, findLetter, type LetterFilter } from './letters.js'
 export { totalLoad } from './load.js'
+export { askNames, type Names } from './names.js'
 export { requireCompiling, schemaFaults } from './output-schema.js'
 export {
   gate,

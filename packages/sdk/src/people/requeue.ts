@@ -2,9 +2,11 @@ import { type Bus, type Outgoing, PartError } from '@passover/bus'
 import { type AnsweredPass, type DeadLetter, type DeadLetterDetail, keyText, type Part, sha256 } from '@passover/schemas'
 import { askPasses } from './ask.js'
 import { Failure } from './failure.js'
+import { askNames, type Names } from './names.js'
 import { readAsked, requestAgain } from './request-again.js'
 import { type Done, keyOf, refusePending, settle, settledBefore } from './settle.js'
 import { isOpen, standing } from './standing.js'
+import { nameMarks } from './words.js'
 
 /** How one connects as an agent whose passes are asked for again. */
 export type ConnectAs = (originator: string) => Promise<Bus>
@@ -45,7 +47,7 @@ export async function requeueLetter(
   const pass = await untilAnswered(bus, letter, id)
   return settled.kind === 'before' && letter.settlement === undefined
     ? settledBefore(letter, settled.settlement, { action: 'requeue', now: bus.now() })
-    : requeued(letter, { id, by: letter.settlement?.by ?? bus.identity }, pass)
+    : requeued(letter, { id, by: letter.settlement?.by ?? bus.identity, names: await askNames(bus) }, pass)
 }
 
 /** An id of the caller's giving, the same whoever requeues this pass. */
@@ -114,11 +116,16 @@ async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<
   }
 }
 
-function requeued(letter: DeadLetter, { id, by }: { id: string; by: string }, pass: AnsweredPass | undefined): Done {
+function requeued(
+  letter: DeadLetter,
+  { id, by, names }: { id: string; by: string; names: Names | undefined },
+  pass: AnsweredPass | undefined,
+): Done {
   const status = pass?.status ?? 'requested'
-  const document = { id: letter.id, requeued: true, action: 'requeue', requeued_as: id, by, status }
+  const document = { id: letter.id, requeued: true, action: 'requeue', requeued_as: id, by, ...names, status }
+  const who = `${by}${nameMarks({ ...names })}`
   if (pass?.status === 'refused') {
     return { document, sentence: `Requeued ${letter.id} as ${id}, which was refused: ${standing(pass.row)}.`, exit: 4 }
   }
-  return { document, sentence: `Requeued ${letter.id} as ${id} (${status}). What comes of it: passover show ${id}`, exit: 0 }
+  return { document, sentence: `Requeued ${letter.id} as ${id} (${status}) by ${who}. What comes of it: passover show ${id}`, exit: 0 }
 }

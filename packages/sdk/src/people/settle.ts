@@ -4,7 +4,8 @@ import { oneLine } from '@passover/core'
 import { type DeadLetter, type DeadLetterDetail, HEADER, type SettledBody, type Settlement, WIRE_VERSION } from '@passover/schemas'
 import { Failure } from './failure.js'
 import { findLetter } from './letters.js'
-import { ago } from './words.js'
+import { askNames } from './names.js'
+import { ago, nameMarks } from './words.js'
 
 /** What became of one dead letter: its line for --json, the sentence for people, the exit code. */
 export interface Done {
@@ -68,11 +69,11 @@ export function settledBefore(
   settlement: Settlement,
   { action, now }: { action: 'requeue' | 'drop'; now: number },
 ): Done {
-  const { by, time, requeued_as, reason } = settlement
+  const { by, time, requeued_as, reason, unverified } = settlement
   const what = settlement.action === 'requeue' ? `requeued it as ${requeued_as}` : 'dropped it'
   return {
     document: { id: letter.id, [action === 'requeue' ? 'requeued' : 'dropped']: false, ...settlement },
-    sentence: `${letter.id}: ${by} ${what} ${ago(time, now)}${reason ? ` ("${oneLine(reason)}")` : ''}.`,
+    sentence: `${letter.id}: ${by}${nameMarks({ unverified })} ${what} ${ago(time, now)}${reason ? ` ("${oneLine(reason)}")` : ''}.`,
     exit: settlement.action === action ? 0 : 1,
   }
 }
@@ -91,9 +92,10 @@ export async function dropLetter(bus: Bus, detail: DeadLetterDetail, reason: str
   const { letter } = detail
   const settled = await settle(bus, letter, { action: 'drop', ...(reason === undefined ? {} : { reason }) })
   if (settled.kind === 'before') return settledBefore(letter, settled.settlement, { action: 'drop', now: bus.now() })
+  const names = await askNames(bus)
   return {
-    document: { id: letter.id, dropped: true, by: bus.identity, ...(reason === undefined ? {} : { reason }) },
-    sentence: `Dropped ${letter.id} as ${bus.identity}; it stays in the stream and in the audit trail.`,
+    document: { id: letter.id, dropped: true, by: bus.identity, ...names, ...(reason === undefined ? {} : { reason }) },
+    sentence: `Dropped ${letter.id} as ${bus.identity}${nameMarks({ ...names })}; it stays in the stream and in the audit trail.`,
     exit: 0,
   }
 }

@@ -1,0 +1,18 @@
+import type { Bus } from '@passover/bus'
+import { timeAnswer } from '@passover/schemas'
+
+/** How far an installation vouches for the names of people: not at all where any process can claim one. */
+export interface Names {
+  unverified?: true | undefined
+}
+
+/**
+ * Asks the audit service whether the installation checks names. What a message says about its own author is not considered.
+ *
+ * @returns undefined if no audit service answers
+ */
+export async function askNames(bus: Bus): Promise<Names | undefined> {
+  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
+  if (!answer.success || !answer.data.ok) return undefined
+  return answer.data.names === 'unverified' ? { unverified: true } : {}
+}
