@@ -99,7 +99,7 @@ describe('dlq', () => {
     expect((await list('--limit', '1'))[0]?.id).toBe(bad.id)
     const shown = await json<Letter>(['dlq', 'show', bad.id], at())
     expect(shown.document).toMatchObject({ what: 'request', code: 'E005', text: '{"nonsense": \u001b[31m' })
-    expect((await run(['dlq', 'show', bad.id], at())).stdout).toContain('{"nonsense": [31m')
+    expect((await run(['dlq', 'show', bad.id], at())).stdout).toContain('{"nonsense": ␛[31m')
     expect(await json<Failure>(['dlq', 'requeue', bad.id], at())).toMatchObject({ code: 2, document: { error: { code: 'E005' } } })
     expect(await stored(key)).toBeUndefined()
     const mine = await json<object[]>(['dlq', 'drop', bad.id, '--as', 'ann', '--reason', 'a typo'], at())

@@ -46,7 +46,7 @@ describe('passover audit hold', () => {
     // Of passes none is of that session.
     const told = await run(['audit', 'tail', '--custody', '--since', '1h', '--session', 'none', '--count', '3'], at())
     expect(told.stdout).toMatch(
-      /custody {2}\S+ holds session disputed: dispute 17\n.*custody {2}\S+ holds pass held-by-hand-0001 \(alice → audit\): look at it\n.*custody {2}\S+ releases hold \d+: seen\n$/,
+      /custody {2}\S+ \(unverified\) holds session disputed: dispute 17\n.*custody {2}\S+ \(unverified\) holds pass held-by-hand-0001 \(alice → audit\): look at it\n.*custody {2}\S+ \(unverified\) releases hold \d+: seen\n$/,
     )
   })
 })
