@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import type { WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
@@ -103,7 +103,8 @@ class Place implements Disposable {
 
   /** The files that an escape would have made or changed. */
   damage(): string[] {
-    const made = ['pwned', '.git/hooks/pwned', '.git/config'].filter((file) => existsSync(join(this.project, file)))
+    const settings = join(this.home, '.config', 'passover', 'config.json')
+    const made = ['pwned', '.git/hooks/pwned', '.git/config', settings].filter((file) => existsSync(resolve(this.project, file)))
     return readFileSync(join(this.project, 'kept.txt'), 'utf8') === 'as it was\n' ? made : [...made, 'kept.txt']
   }
 
@@ -118,6 +119,10 @@ const BY_HANDLE = `perl -e 'my ($dir, $via) = @ARGV; my $h = pack("Ii", 128, 0) 
   open(my $f, ">", "/proc/self/fd/$fd/pwned") or die; print $f "x"' "$PROJECT" "$HOME"`
 
 const WRITES: [how: string, script: string][] = [
+  [
+    'to the settings that allow automatic apply',
+    `mv ~/.config ~/.other; mkdir -p ~/.config/passover; echo '{"auto_apply":true}' > ~/.config/passover/config.json`,
+  ],
   [
     'directly, to the directory and to .git',
     'echo x > pwned; echo x > kept.txt; echo x > .git/hooks/pwned; git config -f .git/config core.fsmonitor x',

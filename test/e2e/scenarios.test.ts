@@ -63,7 +63,7 @@ const SHOWN_BY: readonly [row: string, file: string, words: string][] = [
   ['the stream is nearly full', `${I}dispatcher-full`, 'returns of running passes still fit'],
   ['a pass held beside very many', `${I}retention`, 'what is open, held, awaits release'],
   ['the leader is killed while returns are published', `${I}bus-cluster`, 'every node killed once, each journal has one return'],
-  ['a forged Nats-Sequence', `${I}process-hostile`, 'a forged Nats-Sequence in its return'],
+  ['a forged Nats-Sequence', `${I}process-hostile`, 'forged headers of the server in its return'],
   ['the server itself is made to send', `${I}process-hostile`, 'a return of her own to Bob`s returned subject'],
   ['the same for a worker`s abort', `${I}process-hostile`, 'its worker is not aborted, nor does Bob believe it'],
 ]

@@ -62,7 +62,7 @@ describe('the topology', () => {
     await nc.request('$KV.rollup_presence.scout.0abcdef', 'up')
     const all = headers()
     all.set('Nats-Rollup', 'all')
-    const answer = await nc.request('$KV.rollup_presence.mallory.0abcdef', 'up', { headers: all })
+    const answer = await nc.request('$KV.rollup_presence.mallory.0abcdef', 'up', { headers: all, timeout: 2_000 })
     expect(answer.string()).toContain('rollup not permitted')
     const jsm = await jetstreamManager(nc)
     expect((await jsm.streams.info('KV_rollup_presence')).state.messages).toBe(1)

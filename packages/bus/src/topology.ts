@@ -32,13 +32,17 @@ function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
 }
 
 /** A bucket of an earlier version whose entries did not age, or whose messages could remove those of others, is brought up to date. */
-async function ensureBucket(api: JetStreamApi, wanted: Config, loose: Loose): Promise<void> {
+async function ensureBucket(
+  api: JetStreamApi,
+  wanted: Config,
+  { loose, raises = false }: { loose: Loose; raises?: boolean },
+): Promise<void> {
   const isOlder: Loose = (field) =>
     (field === 'max_age' && wanted.max_age !== 0) || (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false)
   const before = await ensureBounded(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
   if (!before) return
   const found = await denyRollup(api, wanted, before)
-  const max_bytes = await missingLimit(api, wanted, found)
+  const max_bytes = await missingLimit(api, { wanted, found, raises })
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...found, max_bytes })
   if (found.max_age === wanted.max_age || !wanted.max_age) return
   const { max_age } = wanted
@@ -87,7 +91,8 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
   await ensureRequests(api, subjects)
   // Only now: a process that made the stream a moment ago may have been about to lower its limit.
   const [, ...buckets] = wantedStreams(subjects, { ...options, max_bytes: await streamBytes(api, subjects) })
-  for (const bucket of buckets) await ensureBucket(api, bucket, loose)
+  const raises = options.storage_bytes !== undefined
+  for (const bucket of buckets) await ensureBucket(api, bucket, { loose, raises })
 }
 
 /** The buckets alone: the main stream is for no running process to make (decision 55). Idempotent. */
@@ -96,7 +101,7 @@ export async function ensureBuckets(api: JetStreamApi, subjects: Subjects): Prom
   const replicas = Number(main?.num_replicas ?? 1)
   const [, ...buckets] = wantedStreams(subjects, { replicas, max_bytes: Number(main?.max_bytes ?? -1) })
   for (const bucket of buckets)
-    await ensureBucket(api, bucket, (field) => field === 'num_replicas' || field === 'compression' || OF_BEFORE.has(field))
+    await ensureBucket(api, bucket, { loose: (field) => field === 'num_replicas' || field === 'compression' || OF_BEFORE.has(field) })
 }
 
 /** Throws StreamLost where something was made of a stream that is not there. */
@@ -240,7 +245,7 @@ async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: Agen
   const config = sameList(found.subjects, earlier) ? { ...found, subjects: both } : found
   if (config !== found) await api.must(`STREAM.UPDATE.${wanted.name}`, config)
   if (found.max_bytes === wanted.max_bytes) return
-  const max_bytes = topology.parts_bytes_set ? wanted.max_bytes : await missingLimit(api, wanted, found)
+  const max_bytes = topology.parts_bytes_set ? wanted.max_bytes : await missingLimit(api, { wanted, found, raises: false })
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...config, max_bytes })
 }
 

@@ -138,6 +138,25 @@ describe('byte limits', () => {
     await nc.close()
   })
 
+  it('are raised, never lowered, where the storage is set at a later start', async () => {
+    await using nats = await natsFixture()
+    await using bus = await busOn(nats)
+    const limits = async () => {
+      const { stream, buckets } = await bus.inspect()
+      return { stream: stream?.max_bytes, archive: buckets.find(({ name, kind }) => name === 'archive' && kind === 'object')?.max_bytes }
+    }
+    const inTurn = []
+    for (const storage_bytes of [500 * MIB, 2_000 * MIB, 250 * MIB]) {
+      await bus.ensureTopology({ storage_bytes })
+      inTurn.push(await limits())
+    }
+    expect(inTurn).toEqual([
+      { stream: 200 * MIB, archive: 100 * MIB },
+      { stream: 800 * MIB, archive: 400 * MIB },
+      { stream: 800 * MIB, archive: 400 * MIB },
+    ])
+  })
+
   it('hold for the bucket that a dispatcher makes for a request with large inline parts', async () => {
     await using world = await World.start({ dispatchers: [{ parts_bytes: 2 * MIB }] })
     await world.agent('audit')

@@ -26,7 +26,7 @@ const GROWTH = 2
 export async function reserveStream(api: JetStreamApi, subjects: Subjects, options: TopologyOptions): Promise<void> {
   if (options.max_bytes !== undefined) return
   const found = await streamOf(api, subjects.stream)
-  if (found && isBounded(found.config)) return
+  if (found && isBounded(found.config)) return raiseStream(api, found.config, options.storage_bytes)
   for (const size of streamSizes(options.storage_bytes, (found?.state.bytes ?? 0) * GROWTH)) {
     const config = { ...(found?.config ?? streamConfig(subjects, options)), max_bytes: Math.floor(size * TOTAL_SHARE) }
     const reply = await api.call<Info>(`STREAM.${found ? 'UPDATE' : 'CREATE'}.${subjects.stream}`, config).catch(ignorePermission)
@@ -36,6 +36,12 @@ export async function reserveStream(api: JetStreamApi, subjects: Subjects, optio
     const error = refused(`stream ${subjects.stream}`, reply)
     if (!(error instanceof NoStorageError)) throw error
   }
+}
+
+/** Raises a limit to what an explicit `storage_bytes` allows; never lowers one. */
+async function raiseStream(api: JetStreamApi, config: Info['config'], storage_bytes: number | undefined): Promise<void> {
+  const max_bytes = storage_bytes === undefined ? 0 : Math.floor(storage_bytes / TOTAL_SHARE)
+  if (max_bytes > Number(config.max_bytes)) await updateIfAllowed(api, { ...config, max_bytes })
 }
 
 /** Returns the byte limit of the main stream; -1: it has none. */
@@ -61,12 +67,16 @@ export async function ensureBounded(api: JetStreamApi, wanted: Config, loose: Lo
 }
 
 /**
- * The limit that a bucket of an earlier version, which has none, is given now: what is wanted, but at least twice what it holds.
- * Undefined: it has a limit, or none is wanted.
+ * The limit that a bucket is given now. One of an earlier version, which has none, gets what is wanted, but at least twice what it holds. With
+ * `raises`, a lower limit becomes what is wanted. Undefined: it keeps its limit, or none is wanted.
  */
-export async function missingLimit(api: JetStreamApi, wanted: Config, found: Config): Promise<number | undefined> {
+export async function missingLimit(
+  api: JetStreamApi,
+  { wanted, found, raises }: { wanted: Config; found: Config; raises: boolean },
+): Promise<number | undefined> {
   const max_bytes = Number(wanted.max_bytes)
-  if (!(max_bytes > 0) || isBounded(found)) return undefined
+  if (!(max_bytes > 0)) return undefined
+  if (isBounded(found)) return raises && max_bytes > Number(found.max_bytes) ? max_bytes : undefined
   const used = (await streamOf(api, String(wanted.name)))?.state.bytes ?? 0
   return Math.max(max_bytes, used * GROWTH)
 }

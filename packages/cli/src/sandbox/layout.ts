@@ -1,13 +1,17 @@
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve, sep } from 'node:path'
 import { authFolderOf, authorityPath, credentialsPath } from '@passover/bus'
+import { stateFolder, userConfigPath } from '@passover/sdk/project'
 
 /** Which paths a restricted command can write, which it cannot, and which it does not see. All paths are real paths that exist. */
 export interface Layout {
   /** The directory of the worker. */
   directory: string
-  /** The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder. */
+  /**
+   * The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder,
+   * the user's own settings and keys.
+   */
   project: string[]
   /** Folders with the keys of all principals, and the files in them that the command needs. */
   keys: { folder: string; visible: string[] }[]
@@ -31,7 +35,7 @@ export interface LayoutOptions {
 export function layoutOf({ directory, env, writable, agent }: LayoutOptions): Layout {
   const root = realpathSync(directory)
   const installations = existing(foldersAbove(root).map((folder) => join(folder, '.passover')))
-  const outside = [...gitDirectories(root), ...installations].filter((path) => !isInside(path, root))
+  const outside = existing([...gitDirectories(root), ...installations, ...ownFolders(env)]).filter((path) => !isInside(path, root))
   const project = [root, ...outside]
   const isProject = (path: string) => project.some((one) => isInside(path, one))
   const usual = existing([env.HOME, '/tmp', '/var/tmp', env.TMPDIR, tmpdir()]).filter((path) => path !== '/' && !isProject(path))
@@ -45,6 +49,22 @@ export function layoutOf({ directory, env, writable, agent }: LayoutOptions): La
     hidden_folders: folders,
     keys: installations.flatMap((folder) => keysIn(authFolderOf(folder), agent)),
   }
+}
+
+/**
+ * The folders of the user's settings, which can allow automatic apply, and of the key that seals project files. They are made if they do not
+ * exist, because a command could make them otherwise.
+ */
+function ownFolders(env: NodeJS.ProcessEnv): string[] {
+  const folders = [dirname(userConfigPath(env)), stateFolder(env)]
+  for (const folder of folders) {
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+    } catch {
+      // This user cannot make it, and so its commands cannot either.
+    }
+  }
+  return folders
 }
 
 /** A folder and all above it. */
