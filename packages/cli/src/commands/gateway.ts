@@ -22,7 +22,7 @@ export function gatewayCommand(): Command {
     .addCommand(tokenCommand())
     .addHelpText(
       'after',
-      '\nBefore the first token is made it only reads, for programs on this machine. A token acts under its owner’s name, and may do what its owner may.\nPASSOVER_GATEWAY_CREDENTIALS names a JSON file of the owners’ own credentials, where the server tells them apart.\n\nExamples:\n  passover gateway\n  passover gateway token add --scope read,decide --note laptop\n  passover gateway token add --agent alice',
+      '\nBefore the first token is made it only reads, for programs on this machine; where agents are isolated it always needs a token. A token acts under its owner’s name, and may do what its owner may.\nPASSOVER_GATEWAY_CREDENTIALS names a JSON file of the owners’ own credentials, where the server tells them apart.\n\nExamples:\n  passover gateway\n  passover gateway token add --scope read,decide --note laptop\n  passover gateway token add --agent alice',
     )
     .action(action<GatewayFlags, []>(run))
 }

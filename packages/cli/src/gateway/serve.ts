@@ -78,13 +78,30 @@ function readCredentials(path: string | undefined): Record<string, string> | und
   }
 }
 
+/**
+ * Who a program of this machine reads as before the first token is made. Nobody where agents are isolated: an agent that runs here could read
+ * the passes of others.
+ */
+export function openTo(person: string, { project }: Pick<ServerSetting, 'project'>): string | undefined {
+  const isolated = project !== undefined && projectAccess(project, { role: 'person', name: person })
+  return isolated ? undefined : person
+}
+
 /** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken or the address none; E030: others could reach it, and nobody needs a token. */
 export async function serveGateway(context: Context, server: ServerSetting, { host, port, tokens }: ServeOptions): Promise<Listening> {
   const bus = await connectAs(SYSTEM, server)
   const log = pino({ ...PRINTABLE_LOG, level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
   const connect = ownersConnections(server, context.env)
   const tracing = await openTracing({ env: context.env, service: 'passover-gateway', say: (line) => log.warn(line) })
-  const deps = { bus, clock: serverClock(bus), log, connect, tokens: new TokenFile(tokens), open_to: context.person, tracing }
+  const deps = {
+    bus,
+    clock: serverClock(bus),
+    log,
+    connect,
+    tokens: new TokenFile(tokens),
+    open_to: openTo(context.person, server),
+    tracing,
+  }
   const gateway = startGateway(deps, { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) })
   const stop = async () => {
     await gateway[Symbol.asyncDispose]()

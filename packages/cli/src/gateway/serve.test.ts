@@ -1,0 +1,21 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { openTo } from './serve.js'
+
+describe('reading without a token', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'passover-open-'))
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  it('is possible where all agents of the machine are trusted', () => {
+    expect(openTo('maria', {})).toBe('maria')
+    expect(openTo('maria', { project: folder })).toBe('maria')
+  })
+
+  it('is not possible where agents are isolated', () => {
+    mkdirSync(join(folder, 'auth'))
+    writeFileSync(join(folder, 'auth', 'keys.json'), '{}')
+    expect(openTo('maria', { project: folder })).toBeUndefined()
+  })
+})
