@@ -79,5 +79,7 @@ it('gives up a body that stalls, and takes no more than it may at a time', async
   const heard = [await upload('ann'), await upload('ann'), await upload('ann')]
   await until(() => heard.some((one) => one().startsWith('HTTP/1.1 503')), { what: 'the refusal of one too many' })
   await until(() => heard.filter((one) => one().startsWith('HTTP/1.1 408')).length === 2, { what: 'the end of the stalled ones' })
+  const metrics = await (await gateway.gateway.app.request('http://localhost/metrics', { headers: { authorization: 'Bearer ann' } })).text()
+  expect(metrics).toMatch(/passover_http_requests_total\{operation="createPass",status="503"\} 1\b/)
   for (const socket of sockets) socket.destroy()
 })
