@@ -37,7 +37,13 @@ export async function permittedAgents<Name extends string>(options: Options<Name
     names.map((name, n) => [name, { role: 'agent', name, originates: true, subagent: n > 0 }]),
   ) as unknown as Record<Name, Principal>
   const maria: Principal = { role: options.person ?? 'person', name: PERSON }
-  const everybody = [...Object.values<Principal>(principals), maria, { role: 'dispatcher' as const }, { role: 'audit' as const }]
+  const everybody = [
+    ...Object.values<Principal>(principals),
+    maria,
+    { role: 'dispatcher' as const },
+    { role: 'audit' as const },
+    { role: 'notifier' as const },
+  ]
   const fixture = await permittedFixture(everybody, config ? { config } : {})
   const [dispatcherBus, auditBus, person] = await Promise.all([
     fixture.bus({ role: 'dispatcher' }),

@@ -7,7 +7,7 @@ import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
 import type { Publisher } from './publish.js'
 import { StreamReader } from './reader.js'
-import { serverHeader } from './trust/bounced.js'
+import { isBare, isServerAnswer, serverHeader } from './trust/bounced.js'
 
 const OPERATION = 'KV-Operation'
 const KEY = /^[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*$/
@@ -130,8 +130,7 @@ export class KvTable<T> implements Table<T> {
   async bounced(): Promise<{ key: string; revision: number }[]> {
     const found: { key: string; revision: number }[] = []
     await using reader = await this.#reader('>', 'last_per_subject', (stored) => {
-      if (serverHeader(stored.headers) !== undefined)
-        found.push({ key: stored.subject.slice(this.#base.length), revision: stored.sequence })
+      if (this.#whyBounced(stored) !== undefined) found.push({ key: stored.subject.slice(this.#base.length), revision: stored.sequence })
     })
     await Promise.race([reader.caughtUp, reader.closed])
     return found
@@ -208,11 +207,24 @@ export class KvTable<T> implements Table<T> {
 
   /** Whether the server wrote the value on a client's behalf. Reports it; callers skip it. */
   #isBounced(stored: Stored): boolean {
-    const header = serverHeader(stored.headers)
-    if (header === undefined) return false
-    const why = `the server wrote it, not its writer: it has the header ${header}`
-    this.#context.link.report(new BusReadError(`${stored.subject} (${stored.sequence}) is left out: ${why}`, 'refused_by_server'))
+    const why = this.#whyBounced(stored)
+    if (why === undefined) return false
+    this.#context.link.report(
+      new BusReadError(
+        `${stored.subject} (${stored.sequence}) is left out: the server wrote it, not its writer: ${why}`,
+        'refused_by_server',
+      ),
+    )
     return true
+  }
+
+  /** A value of ours has no headers either, so an answer of the server without headers is told from it by its body, which no schema accepts. */
+  #whyBounced({ headers, data }: Stored): string | undefined {
+    const header = serverHeader(headers)
+    if (header !== undefined) return `it has the header ${header}`
+    if (!isServerAnswer(data) || !isBare(headers)) return undefined
+    const decoded = decode(data)
+    return decoded.ok && this.#schema.safeParse(decoded.value).success ? undefined : 'its body is an answer'
   }
 
   #value(stored: Stored): T | undefined {

@@ -1,4 +1,4 @@
-import { AgentRecords, type Bus, type Outcome } from '@passover/bus'
+import { AgentRecords, type Bus, believedAgents, type Outcome } from '@passover/bus'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { askList, requireCompiling } from '@passover/sdk/people'
 import { type AgentChange, changedRecord } from './agents-record.js'
@@ -9,8 +9,8 @@ const MOST = 1_000
 
 /** The record of an agent. E041: there is none. */
 export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
-  const entry = await (await bus.table('agents', agentRecord)).get(name)
-  if (entry) return entry.value
+  const record = (await believedAgents(bus)).get(name)
+  if (record) return record
   throw new CliFailure('E041', `there is no agent ${name}`, { hint: '`passover agents` shows those there are' })
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import type { Bus } from '@passover/bus'
+import { type Bus, believedAgents } from '@passover/bus'
 import { modificationsIn, nearest } from '@passover/core'
-import { agentRecord, type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
+import { type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { noWorkersText, workersFor } from '@passover/sdk/people'
 import { connectAgent } from './agent.js'
@@ -145,8 +145,8 @@ function interrupted({ terminal }: Context, id: string): number {
 async function hasNoWorker(person: string, server: ServerSetting, to: string): Promise<boolean> {
   try {
     await using bus = await connectAs(person, server)
-    const known = await (await bus.table('agents', agentRecord)).get(to)
-    return known?.value.roles.subagent === true && (await workersFor(bus, to)) === 0
+    const known = (await believedAgents(bus)).get(to)
+    return known?.roles.subagent === true && (await workersFor(bus, to)) === 0
   } catch {
     return false
   }
@@ -168,9 +168,7 @@ async function otherNameHint(error: unknown, bus: Bus, to: string): Promise<stri
 }
 
 async function namesIn(bus: Bus): Promise<string[]> {
-  const names: string[] = []
-  for await (const { value } of (await bus.table('agents', agentRecord)).entries()) if (value.roles.subagent) names.push(value.name)
-  return names
+  return [...(await believedAgents(bus)).values()].filter(({ roles }) => roles.subagent).map(({ name }) => name)
 }
 
 /** A refusal by policy says where the project's file has the rule. */

@@ -1,4 +1,4 @@
-import type { Table } from '@passover/bus'
+import { decode, type Table } from '@passover/bus'
 import { type Asking, type Charged, foldJournal, Ledger } from '@passover/core'
 import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from '@passover/schemas'
 import type { Context } from './context.js'
@@ -10,7 +10,8 @@ const YOUNG_MS = 2_000
 const ALL_EVERY = 60
 
 interface Job {
-  change: (ledger: Ledger) => void
+  /** `undefined`: what the tree took so far is not known. */
+  change: (ledger: Ledger | undefined) => void
   done: () => void
   failed: (error: unknown) => void
 }
@@ -50,7 +51,7 @@ export class Budgets {
     if (await this.#isLost(root)) return { ok: false, lost: true }
     let charged: Charged | 'taken' | undefined
     await this.#change(root, (ledger) => {
-      charged = ledger.charge(asking)
+      charged = ledger?.charge(asking) ?? { ok: false, lost: true }
     })
     if (!charged) throw new TypeError('a change that was made was not run')
     if (charged !== 'taken' && charged.ok) this.#unsure.set(keyText(root), root)
@@ -104,13 +105,25 @@ export class Budgets {
   /** False: somebody else wrote meanwhile. */
   async #write(root: PassKey, jobs: Job[]): Promise<boolean> {
     const key = keyOf(root)
-    const entry = await this.#table.get(key)
-    const ledger = new Ledger(entry?.value)
+    const standing = await this.#standing(key)
+    const ledger = standing && new Ledger(standing.value)
     for (const { change } of jobs) change(ledger)
-    if (!ledger.changed) return true
-    const data = ledger.data()
-    const revision = entry ? await this.#table.update(key, data, entry.revision) : await this.#table.create(key, data)
-    return revision !== undefined
+    return !ledger?.changed || (await this.#table.update(key, ledger.data(), standing?.revision ?? 0)) !== undefined
+  }
+
+  /**
+   * The ledger of a tree, and the revision that a write must name. Undefined: there is a value that cannot be read, or that the server wrote on a
+   * client's behalf. A new ledger in its place would grant everything again, so the tree is granted nothing more.
+   */
+  async #standing(key: string): Promise<{ value?: BudgetLedger; revision: number } | undefined> {
+    const entry = await this.#table.get(key)
+    if (entry) return entry
+    const stored = await this.#table.bytesOf(key)
+    if (stored?.bounced) return undefined
+    if (!stored?.data) return { revision: stored?.revision ?? 0 }
+    const decoded = decode(stored.data)
+    const parsed = decoded.ok ? budgetLedger.safeParse(decoded.value) : undefined
+    return parsed?.success ? { value: parsed.data, revision: stored.revision } : undefined
   }
 
   #later(): void {
@@ -144,7 +157,7 @@ export class Budgets {
     const known = became.filter(({ what }) => what !== 'unknown')
     if (known.length > 0) {
       await this.#change(root, (ledger) => {
-        for (const { pass, what } of known) what === 'work' ? ledger.settle(pass) : ledger.release(pass)
+        for (const { pass, what } of known) what === 'work' ? ledger?.settle(pass) : ledger?.release(pass)
       })
     }
     return known.length === unsure.length

@@ -1,10 +1,10 @@
-import { headers as natsHeaders } from '@nats-io/transport-node'
 import { encode, PolicyStore, untoldEntries } from '@passover/bus'
-import { HEADER, type PassKey, policyDigest, violationBody } from '@passover/schemas'
+import { HEADER, type PassKey, policyDigest } from '@passover/schemas'
 import { decide } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkTrust } from '../../../packages/cli/src/doctor/trust.js'
 import { verifyLive } from '../../../packages/cli/src/verify/live.js'
+import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/bouncing.js'
 import type { Probe } from '../../support/permitted.js'
 import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
 import { registerAgent } from '../../support/register.js'
@@ -15,56 +15,23 @@ import { staysTrue, until } from '../../support/until.js'
  * names a foreign subject as the reply of a direct get, a publish or a question. The server checks none of that: the readers do.
  */
 const RULES = { id_window_ms: 3_600_000 }
-const MSGPACK = { [HEADER.contentType]: 'application/msgpack' }
 const work_context = { objective: 'look', session_id: 'some-session' }
 let world: PermittedAgents<'alice' | 'scout' | 'judge'>
 let mallory: Probe
-let stored = 0
+let bounce: Bounce
 
 beforeAll(async () => {
   world = await permittedAgents({ names: ['alice', 'scout', 'judge'], person: 'custodian' })
   mallory = await world.probe('judge')
+  bounce = bounceBy('judge', mallory)
 })
 afterAll(async () => {
   await mallory[Symbol.asyncDispose]()
   await world[Symbol.asyncDispose]()
 })
 
-/** Has the server store bytes and headers of the agent `judge` under any subject. */
-async function bounce(to: string, data: Uint8Array, head: Record<string, string> = MSGPACK): Promise<void> {
-  expect(await mallory.publish(to)).toBe('refused')
-  const place = `$O.parts.judge.C.x${stored++}.0`
-  const headers = natsHeaders()
-  for (const [name, value] of Object.entries(head)) headers.append(name, value)
-  await mallory.nc.request(place, data, { headers, timeout: 10_000 })
-  mallory.nc.publish(`$JS.API.DIRECT.GET.OBJ_parts_judge.${place}`, '', { reply: to })
-  await mallory.nc.flush()
-}
-
-const newest = (subject: string) => until(() => world.person.journal.newest(subject), { what: `${subject} is stored`, deadline_ms: 20_000 })
-
-/** The violation that the audit recorded about a message. */
-async function violationOf(sequence: number): Promise<string> {
-  const { subjects, journal } = world.person
-  return until(
-    async () => {
-      for (let from = sequence + 1; ; ) {
-        const event = await journal.first(subjects.allEvents('violation'), from)
-        if (!event) return undefined
-        const body = violationBody.parse(await decoded(event.data))
-        if (body.sequence === sequence) return body.what
-        from = event.sequence + 1
-      }
-    },
-    { what: `the violation of ${sequence} is recorded`, deadline_ms: 20_000 },
-  )
-}
-
-async function decoded(data: Uint8Array): Promise<unknown> {
-  const { decode } = await import('@passover/bus')
-  const body = decode(data)
-  return body.ok ? body.value : undefined
-}
+const newest = (subject: string) => newestOf(world.person, subject)
+const violation = (sequence: number) => violationOf(world.person, sequence)
 
 async function verified(sequence: number): Promise<void> {
   const { faults, remarked } = await verifyLive(world.person, RULES)
@@ -90,7 +57,7 @@ describe('what an agent has the server publish', () => {
       [HEADER.digest]: digest,
     })
     const forged = await newest(subjects.decision(key, 'dispatch', 'maria'))
-    expect(await violationOf(forged.sequence)).toMatch(/^decision\.alice\.scout\..*Nats-Stream/)
+    expect(await violation(forged.sequence)).toMatch(/^decision\.alice\.scout\..*Nats-Stream/)
     await staysTrue(() => ran.length === 0, { what: 'nothing runs', for_ms: 500 })
     await verified(forged.sequence)
     const own = await decide(world.person, { key, item: 'dispatch', verdict: 'approve', digest }, async () => true)
@@ -104,7 +71,7 @@ describe('what an agent has the server publish', () => {
     const digest = policyDigest(document)
     await bounce('policy.maria', encode({ v: 1, version: 1, base: 0, document, digest, reason: 'forged' }))
     const forged = await newest('policy.maria')
-    expect(await violationOf(forged.sequence)).toMatch(/^policy\.maria: /)
+    expect(await violation(forged.sequence)).toMatch(/^policy\.maria: /)
     const store = await PolicyStore.open(world.person)
     expect(await store.rollForward()).toBeUndefined()
     expect(await store.publish({ document: { defaults: { max_chain_depth: 2 } }, base: 0, reason: 'honest' })).toMatchObject({
@@ -119,7 +86,7 @@ describe('what an agent has the server publish', () => {
     const record = { name: 'judge', roles: { originates: 'always' as const, subagent: true }, registered_by: 'maria', updated_at: 1 }
     await bounce('agent.maria', encode({ v: 1, name: 'judge', record }))
     const forged = await newest('agent.maria')
-    expect(await violationOf(forged.sequence)).toMatch(/^agent\.maria: /)
+    expect(await violation(forged.sequence)).toMatch(/^agent\.maria: /)
     await bounce('$KV.agents.judge', encode(record))
     const untold = await until(async () => ((await untoldEntries(world.person)).length > 0 ? untoldEntries(world.person) : undefined), {
       what: 'the record is named',
@@ -143,7 +110,7 @@ describe('what an agent has the server publish', () => {
   it('is no word about custody: nothing is erased', async () => {
     await bounce('custody.maria', encode({ v: 1, kind: 'erase', session: 'some-session', reason: 'forged' }))
     const forged = await newest('custody.maria')
-    expect(await violationOf(forged.sequence)).toMatch(/^custody\.maria: /)
+    expect(await violation(forged.sequence)).toMatch(/^custody\.maria: /)
     expect(await world.person.journal.newest('custody.passover')).toBeUndefined()
     await verified(forged.sequence)
   })
@@ -162,7 +129,7 @@ describe('what an agent has the server publish', () => {
     const head = Object.fromEntries(work.headers.pairs().filter(([name]) => name.startsWith('Passover-')))
     await bounce(subjects.work(forgedKey, 'medium'), work.data, head)
     const forged = await newest(subjects.work(forgedKey, 'medium'))
-    expect(await violationOf(forged.sequence)).toMatch(/Nats-Stream/)
+    expect(await violation(forged.sequence)).toMatch(/Nats-Stream/)
     await staysTrue(() => ran.length === 1, { what: 'the forged work does not run', for_ms: 500 })
     await verified(forged.sequence)
   })
@@ -191,12 +158,12 @@ describe('an answer of the server in the journal of a pass that runs', () => {
     const key: PassKey = { originator: 'alice', subagent: 'scout', id: handle.id }
     await until(() => begun, { what: 'it runs', deadline_ms: 20_000 })
     // A publish acknowledgment, the status of a pull, and the answer of the audit service.
-    mallory.nc.publish(`$O.parts.judge.C.x${stored++}.0`, 'x', { reply: subjectOf(key) })
+    mallory.nc.publish(ownPlace('judge'), 'x', { reply: subjectOf(key) })
     mallory.nc.publish('$JS.API.CONSUMER.MSG.NEXT.PASSOVER.work_judge_high', '{"batch":1,"no_wait":true}', { reply: subjectOf(key) })
     mallory.nc.publish('ask.judge', '{"op":"time"}', { reply: subjectOf(key) })
     await mallory.nc.flush()
     const forged = await newest(subjectOf(key))
-    expect(await violationOf(forged.sequence)).toMatch(/no headers/)
+    expect(await violation(forged.sequence)).toMatch(/no headers/)
     finish()
     expect(await handle).toMatchObject({ status: 'completed', output: 'honest' })
     const journal = await world.person.journal.read(key)

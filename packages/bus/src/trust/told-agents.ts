@@ -1,4 +1,4 @@
-import { type AgentRecord, agentBody, canonicalJson, HEADER, sha256 } from '@passover/schemas'
+import { type AgentRecord, agentBody, agentRecord, canonicalJson, HEADER, sha256 } from '@passover/schemas'
 import type { Bus } from '../bus.js'
 import type { Stored } from '../bus-messages.js'
 import type { Table } from '../bus-stores.js'
@@ -95,6 +95,15 @@ export class ToldAgents implements AsyncDisposable {
     this.#waiting.delete(name)
     this.#onChange(name, waiting)
   }
+}
+
+/** Returns the records of the registry that an event told, by name. */
+export async function believedAgents(bus: Bus): Promise<Map<string, AgentRecord>> {
+  await using told = await ToldAgents.open(bus)
+  const table = await bus.table('agents', agentRecord)
+  const agents = new Map<string, AgentRecord>()
+  for await (const { key, value } of table.entries()) if (key === value.name && (await told.hasBy(key, value))) agents.set(key, value)
+  return agents
 }
 
 function digestOf(record: AgentRecord): string {

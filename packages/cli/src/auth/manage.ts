@@ -1,5 +1,4 @@
-import type { Principal } from '@passover/bus'
-import { agentRecord } from '@passover/schemas'
+import { believedAgents, type Principal } from '@passover/bus'
 import { writeAgent } from '../agents-write.js'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
@@ -152,7 +151,7 @@ async function publish(
 async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AddOptions): Promise<boolean> {
   try {
     await using bus = await connectPerson(context)
-    const known = await (await bus.table('agents', agentRecord)).get(principal.name)
+    const known = (await believedAgents(bus)).has(principal.name)
     const asked = options.originates !== undefined || options.subagent !== undefined
     if (known && !asked) return true
     await writeAgent(bus, { name: principal.name, originates: options.originates ?? 'always', subagent: principal.subagent, defaults: {} })

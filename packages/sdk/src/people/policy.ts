@@ -1,6 +1,6 @@
-import { type Bus, type PolicyDraft, PolicyStore } from '@passover/bus'
+import { type Bus, believedAgents, type PolicyDraft, PolicyStore } from '@passover/bus'
 import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
-import { type AgentRecord, agentRecord, type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
+import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
 import { Failure } from './failure.js'
 import { schemaFaults } from './output-schema.js'
 import { invalidPolicy, isMissing } from './policy-faults.js'
@@ -27,8 +27,7 @@ export async function policyOn(bus: Bus): Promise<PolicySession> {
 }
 
 async function readRegistry(bus: Bus): Promise<KnownAgents> {
-  const agents = new Map<string, AgentRecord>()
-  for await (const { value } of (await bus.table('agents', agentRecord)).entries()) agents.set(value.name, value)
+  const agents = await believedAgents(bus)
   return agents.size > 0 ? agents : undefined
 }
 

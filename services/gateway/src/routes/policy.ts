@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { explainPolicy, PassOverError, type PolicyFault, readPolicy } from '@passover/core'
-import { agentRecord, passOverPreferences } from '@passover/schemas'
+import { passOverPreferences } from '@passover/schemas'
 import {
   explainedPolicy,
   explainParameters,
@@ -42,8 +42,9 @@ export const explainAPolicy = route({
   answers: { 200: { what: 'Field by field', schema: explainedPolicy } },
   handle({ query: { from, to }, actor }) {
     return actor.as(async (bus) => {
-      const { version, document } = await inForce(await policyOn(bus))
-      const agent = (await (await bus.table('agents', agentRecord)).get(to))?.value
+      const session = await policyOn(bus)
+      const { version, document } = await inForce(session)
+      const agent = session.agents?.get(to)
       const explained = explainPolicy(document, { from, to, agent })
       if (!explained.ok) throw PassOverError.from(explained.error)
       const fields = explained.value.fields.map(({ field, value, level, place }) => ({ field, value, level, path: place.path }))
