@@ -108,15 +108,18 @@ function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags):
 
 /** The verdict for people. */
 export function verdictText(verdict: Verdict): string {
-  const { ok, first, faults, shown, remarks, remarked, head, begins, unsaved } = verdict
-  const lines = [ok ? 'Everything holds together.' : `✗ ${entryText(first as BadEntry)}`]
+  const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, unsaved } = verdict
+  const lines = untrusted > 0 ? untrustedLines(verdict) : []
+  if (!ok) lines.push(`✗ ${entryText(first as BadEntry)}`)
+  else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
   if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
   if (faults > 1) lines.push(`  ${faults} entries are bad in all:`, ...shown.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
-  if (remarks > 0) {
+  if (remarks > untrusted) {
     lines.push(
-      `! ${count(remarks, 'entry')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
+      `! ${count(remarks - untrusted, 'entry')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
     )
-    lines.push(...remarked.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
+    const others = remarked.filter(({ rule }) => rule !== 'trust')
+    lines.push(...others.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
   }
   lines.push('', ...countLines(verdict))
   if (verdict.removed)
@@ -131,6 +134,17 @@ export function verdictText(verdict: Verdict): string {
       'Keep this value elsewhere: --expect <value> proves later that all up to here is still the same.',
     )
   return lines.join('\n')
+}
+
+/** Messages that a client had the server publish. They come first so that an attack is not overlooked. */
+function untrustedLines({ untrusted, remarked }: Verdict): string[] {
+  const entries = remarked.filter(({ rule }) => rule === 'trust').slice(0, 10)
+  return [
+    `! ${count(untrusted, 'message')} not believed: a client had the server publish what it may not publish itself. No reader uses them; --strict makes this a failure:`,
+    ...entries.map((entry) => `    ${entryText(entry)}`),
+    ...(untrusted > entries.length ? [`    … and ${untrusted - entries.length} more`] : []),
+    '  docs/architecture/isolation.md says how to prevent it.',
+  ]
 }
 
 function untoldText({ segments, untold = 0 }: NonNullable<Verdict['removed']>): string {

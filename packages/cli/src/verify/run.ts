@@ -22,6 +22,8 @@ export interface Verdict {
   faults: number
   shown: BadEntry[]
   remarks: number
+  /** How many of the remarks are about messages and entries that no reader believes: a client had the server publish them. */
+  untrusted: number
   remarked: BadEntry[]
   counts: VerifyCounts
   /** Of what messages name instead of holding it; absent: it was not looked for. */
@@ -44,6 +46,7 @@ export class Findings {
   readonly remarks: BadEntry[] = []
   faultCount = 0
   remarkCount = 0
+  untrusted = 0
 
   archive({ k, sequence, pass, what }: ArchiveFault): void {
     this.fault({
@@ -63,6 +66,7 @@ export class Findings {
 
   remark(entry: BadEntry): void {
     this.remarkCount++
+    if (entry.rule === 'trust') this.untrusted++
     // An attacker who makes the server publish can also cause enough other remarks to hide these.
     const alike = entry.rule === 'trust' ? this.remarks.filter(({ rule }) => rule === 'trust') : this.remarks
     if (alike.length < SHOWN) this.remarks.push(entry)
@@ -220,6 +224,7 @@ export function verdictOf({ findings, verifier, met, parts, untold }: Judging, w
     faults: findings.faultCount,
     shown: findings.faults,
     remarks: findings.remarkCount,
+    untrusted: findings.untrusted,
     remarked: findings.remarks,
     counts: verifier.counts,
     ...(parts ? { parts: parts.counts } : {}),

@@ -129,7 +129,8 @@ export class StreamVerifier {
 
   /** It counts for nothing, yet the next step's guard names it. */
   private untrustedStep(step: Step, why: string): void {
-    this.untrusted(`${step.kind} by ${step.by}`, why, step)
+    const { originator, subagent, id } = step.key
+    this.untrusted([step.kind, originator, subagent, id, step.by].join('.'), why, step)
     const pass = this.book.open.get(keyText(step.key))
     if (pass) pass.journal = next(pass.journal, step, this.options).journal
     else this.beforeFirst.set(keyText(step.key), step.sequence)
