@@ -43,7 +43,9 @@ export class Checks implements Watcher {
   stored(kept: Kept): void {
     this.#log.set(kept.sequence, kept)
     const step = stepIn(kept.subject)
-    if (step) this.#step(kept, step)
+    const bounced = kept.by === 'bounce'
+    if (step && bounced) this.forged.push(kept)
+    else if (step) this.#step(kept, step)
     const [kind, a = '', b = '', c = '', d = '', e = ''] = kept.subject.split('.')
     const id = header(kept, 'Passover-Id')
     const key = kind === 'request' ? `${b}/${a}/${id}` : `${a}/${b}/${c}`
@@ -52,7 +54,7 @@ export class Checks implements Watcher {
     else this.#messages.set(key, [kept])
     if (kind === 'request' && id) this.book({ originator: b, subagent: a, id }).requests.push(kept.sequence)
     if (kind === 'event' && d === 'cancel' && e) this.book({ originator: a, subagent: b, id: c }).cancelled_at ??= kept.time
-    if (kind === 'decision') this.#decision(kept, d, this.book({ originator: a, subagent: b, id: c }))
+    if (kind === 'decision' && !bounced) this.#decision(kept, d, this.book({ originator: a, subagent: b, id: c }))
   }
 
   deleted(kept: Kept): void {
@@ -69,7 +71,7 @@ export class Checks implements Watcher {
   #left(step: StepText, gone: Kept): Book {
     const left = emptyBook(step)
     for (const kept of this.messagesOf(left.key)) {
-      if (kept === gone || kept.gone_at < Number.POSITIVE_INFINITY) continue
+      if (kept === gone || kept.by === 'bounce' || kept.gone_at < Number.POSITIVE_INFINITY) continue
       const one = stepIn(kept.subject)
       if (!one) continue
       if (impossible(left, kept, { step: one, window_ms: this.#plan.id_window_ms }) === undefined) enter(left, kept, one)
@@ -108,6 +110,13 @@ export class Checks implements Watcher {
     const code = header(kept, 'Passover-Code')
     // An id of its own time can be asked for again after two windows: that it expired is an answer, no return.
     if (why === 'ended' && (last_resort || code === 'E005')) return
+    // A worker finds the end by exact gets, from which a bounced message under the same subject hides it.
+    const end = book.ended?.kept
+    if (
+      why === 'ended' &&
+      this.forged.some(({ subject, sequence, by }) => by === 'bounce' && subject === end?.subject && sequence > end.sequence)
+    )
+      return
     const forgotten = why === 'ended' && book.ended && book.ended.kept.gone_at < Number.POSITIVE_INFINITY
     if (forgotten && this.#isForgotten(kept, book)) this.#begins(kept, step)
     else this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
@@ -176,7 +185,7 @@ export class Checks implements Watcher {
 
   acked(consumer: string, sequence: number): void {
     const kept = this.#log.get(sequence)
-    if (!kept) return
+    if (!kept || kept.by === 'bounce') return
     const step = stepIn(kept.subject)
     if (step) {
       if (this.book(step).state !== 'done') this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${this.book(step).key} is open`)

@@ -1,3 +1,4 @@
+import { encode, encodeHeaders } from '@passover/bus'
 import type { FaultPlan } from './plan.js'
 import { HELD_UP_MS } from './sim-line.js'
 import type { Simulation } from './simulation.js'
@@ -63,6 +64,9 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
       })
       return
     }
+    case 'bounce':
+      bounce(simulation, fault)
+      return
     case 'mute':
       server.consumers.get(fault.consumer)?.mute(fault.ms)
       return
@@ -70,4 +74,37 @@ function happen(simulation: Simulation, fault: FaultPlan): void {
       if (fault.consumer.startsWith('dispatcher')) simulation.trouble(0)
       server.removeConsumer(fault.consumer)
   }
+}
+
+const ACKNOWLEDGMENT = new TextEncoder().encode('{"stream":"PASSOVER","seq":4}')
+
+/** Stores what would count if a client had published it: the headers that the server adds, or their absence, show that none did. */
+function bounce(simulation: Simulation, { under, bare }: Extract<FaultPlan, { kind: 'bounce' }>): void {
+  const { world, server, checks } = simulation
+  // It hides steps from exact gets, so passes may end late.
+  simulation.trouble(0)
+  const begun = [...checks.books.values()].filter(({ state }) => state !== 'none')
+  if (begun.length === 0) return
+  const book = world.dice.pick(begun)
+  const { subjects } = server
+  const digest = book.digest ?? ''
+  const subject = {
+    held: () => subjects.held(book),
+    work: () => subjects.work(book, 'medium'),
+    fence: () => subjects.step('fence', book, book.subagent),
+    return: () => subjects.step('return', book, book.subagent),
+    system_return: () => subjects.step('return', book, 'passover'),
+    decision: () => subjects.decision(book, 'dispatch', 'pat'),
+  }[under]()
+  const claims = {
+    'Passover-Attempt': String(book.attempt + (under === 'fence' ? 1 : 0)),
+    'Passover-Nonce': 'bounced',
+    'Passover-Status': 'completed',
+    'Passover-Verdict': 'approve',
+    'Passover-Digest': digest,
+    'Nats-Stream': 'OBJ_parts_evil',
+    'Nats-Sequence': '1',
+  }
+  const data = bare ? ACKNOWLEDGMENT : encode({ v: 1, verdict: 'approve', digest, output: { status: 'completed' } }, 'msgpack')
+  server.publish({ subject, block: encodeHeaders(bare ? {} : claims), data, guard: undefined }, 'bounce')
 }

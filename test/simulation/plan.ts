@@ -31,7 +31,7 @@ export interface PassPlan {
   budget?: number
 }
 
-/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. `mute`: a durable that has lost its leader delivers nothing. `slow`: storing takes long, reading does not. */
+/** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. `mute`: a durable that has lost its leader delivers nothing. `slow`: storing takes long, reading does not. `bounce`: a client has the server store an answer in a pass's journal, `bare`: without headers. */
 export type FaultPlan =
   | { kind: 'die'; at: number; who: string; n: number; back_ms: number }
   | { kind: 'scratch'; at: number; who: string }
@@ -42,6 +42,11 @@ export type FaultPlan =
   | { kind: 'restart'; at: number; down_ms: number; forget_ms: number }
   | { kind: 'remove'; at: number; consumer: string }
   | { kind: 'mute'; at: number; consumer: string; ms: number }
+  | { kind: 'bounce'; at: number; under: BouncePlace; bare: boolean }
+
+/** What a bounced message pretends to be. */
+export const BOUNCE_PLACES = ['held', 'work', 'fence', 'return', 'system_return', 'decision'] as const
+export type BouncePlace = (typeof BOUNCE_PLACES)[number]
 
 /** Everything that a run does, made of a seed. Taking things out of it is what shrinking does. */
 export interface Plan {
@@ -111,7 +116,11 @@ export function makePlan(seed: number): Plan {
     policies: changes.hits(0.2) ? [changes.between(300, 6_000), changes.between(300, 9_000)] : [],
     narrow: new Dice(seed, 'narrow').hits(0.5),
     passes,
-    faults: quiet ? [] : Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles, dice.pick(passes))).sort((a, b) => a.at - b.at),
+    faults: quiet
+      ? []
+      : [...Array.from({ length: dice.whole(1, 7) }, () => fault(dice, roles, dice.pick(passes))), ...bounces(seed)].sort(
+          (a, b) => a.at - b.at,
+        ),
   }
 }
 
@@ -189,6 +198,13 @@ function children(dice: Dice, parent: PassPlan, above: string[]): PassPlan[] {
     if (ancestors.length < 3 && dice.hits(0.35)) child.children = children(dice, child, ancestors)
     return child
   })
+}
+
+function bounces(seed: number): FaultPlan[] {
+  const dice = new Dice(seed, 'bounces')
+  if (!dice.hits(0.15)) return []
+  const bounce = (): FaultPlan => ({ kind: 'bounce', at: dice.between(300, 9_000), under: dice.pick(BOUNCE_PLACES), bare: dice.hits(0.5) })
+  return Array.from({ length: dice.whole(1, 8) }, bounce)
 }
 
 /** Mostly where and when something is under way. */

@@ -135,9 +135,13 @@ export class SimBus implements Bus {
     return answer.value
   }
 
-  hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
-    const filter = this.subjects.returnedTo(originator, prefixOrId)
-    return this.#ears.open([{ filter, hear: ({ heard }) => heard && onHeard(heard) }])
+  hearReturns(
+    originator: string,
+    prefixOrId: string,
+    onHeard: (heard: Heard) => void,
+    { onSuspect }: { onSuspect?: (key: Heard['key']) => void } = {},
+  ): Promise<Hearing> {
+    return this.#ears.open([{ filter: this.subjects.returnedTo(originator, prefixOrId), hear: this.#believed(onHeard, onSuspect) }])
   }
   hearDetours(originator: string, onDetour: (key: Heard['key']) => void): Promise<Hearing> {
     const hear = ({ subject }: { subject: string }) => {
@@ -151,7 +155,14 @@ export class SimBus implements Bus {
     return 'nobody'
   }
   hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
-    return this.#ears.open([{ filter: this.subjects.endings(subagent), hear: ({ heard }) => heard && onHeard(heard) }])
+    return this.#ears.open([{ filter: this.subjects.endings(subagent), hear: this.#believed(onHeard) }])
+  }
+  #believed(onHeard: (heard: Heard) => void, onSuspect?: (key: Heard['key']) => void) {
+    return ({ heard }: { heard?: Heard }) => {
+      if (!heard) return
+      if (this.subjects.isTrusted(heard.stored)) onHeard(heard)
+      else onSuspect?.(heard.key)
+    }
   }
 
   work(subagent: string, slot: Slot): WorkSource {

@@ -211,7 +211,7 @@ export class Simulation {
     const step = stepIn(kept.subject)
     if (!step) return
     const book = this.checks.book(step)
-    if (step.kind === 'held') this.onDue(book, 'dispatch')
+    if (step.kind === 'held' && kept.by !== 'bounce') this.onDue(book, 'dispatch')
     if (book.ended?.kept === kept) this.onDue(book, 'return')
   }
 
