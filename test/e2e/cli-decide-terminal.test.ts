@@ -1,5 +1,6 @@
 import type { InboxItem, PassRow } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { HOSTILE } from '../support/hostile.js'
 import { atTerminal, hasTerminal, json, openProject, type Project, run, show, until } from './cli-harness.js'
 
 const CTRL_C = '\u0003'
@@ -16,10 +17,9 @@ describe.skipIf(!hasTerminal())('passover approve at a terminal', () => {
   afterAll(() => project?.[Symbol.asyncDispose]())
 
   /** A pass that is held for a person. */
-  async function held(): Promise<string> {
-    const asked = await json<PassRow>(['request', '--from', 'alice', '--to', 'echo', '--objective', 'may I', '--hold', '--no-wait'], {
-      cwd,
-    })
+  async function held(objective = 'may I', reason = 'r'): Promise<string> {
+    const what = ['--objective', objective, '--reason', reason, '--hold', '--no-wait']
+    const asked = await json<PassRow>(['request', '--from', 'alice', '--to', 'echo', ...what], { cwd })
     const { id } = asked.document
     await until('it waits', async () => (await json<InboxItem[]>(['inbox'], { cwd })).document.some((item) => item.id === id))
     return id
@@ -45,6 +45,21 @@ describe.skipIf(!hasTerminal())('passover approve at a terminal', () => {
     yes.child.stdin?.write('y')
     expect((await yes.ended).code).toBe(0)
     expect(await decisions(id)).toMatchObject([{ item: 'dispatch', verdict: 'approve', person: 'maria' }])
+  })
+
+  it('escapes what an agent wrote before it asks', async () => {
+    // No argument of a command can contain NUL.
+    const text = HOSTILE.replaceAll('\0', '')
+    const id = await held(text, text)
+    await using asked = approve(id)
+    await asked.printed(QUESTION)
+    asked.child.stdin?.write('n')
+    const { code, stdout } = await asked.ended
+    expect(code).toBe(1)
+    for (const shown of ['␛]0;owned title␇', '␛[8m', '<U+202E>', '<U+009B>', '<U+E0041>']) expect(stdout).toContain(shown)
+    // The prompt draws with sequences of its own, none of which is one of these.
+    for (const raw of ['\u001b]', '\u001b[8m', '\u009b', '\u202e', '\u200b', '\u2028', '\u{e0041}', '\n✓ FAKE'])
+      expect(stdout).not.toContain(raw)
   })
 
   it.each([

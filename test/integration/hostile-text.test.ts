@@ -1,38 +1,15 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { openBus } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { WorkError } from '@passover/sdk'
 import { publishCancel } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { faults, HOSTILE, LINE, RAW } from '../support/hostile.js'
 import { runInProcess } from '../support/in-process.js'
 import { until } from '../support/until.js'
-
-/** One of each kind of hidden character, in the sequences that a terminal would act on. */
-const HIDDEN = [
-  '\u001b]0;owned title\u0007',
-  '\u001b]52;c;ZXZpbA==\u0007',
-  '\u001b[2K\u001b[1A\u001b[31m\u001b[8m',
-  '\u009b31m\u0085\u0090\u009c',
-  '\b\u000b\u000c\u007f\u0000',
-  '\u202e\u202a\u2066\u2069\u200e\u061c',
-  '\u200b\u200c\u2060\ufeff\u00ad\u180e\u034f\u3164',
-  '\u2028\u2029',
-  '\u{e0041}\u{e007f}x\ufe0f\u{e0100}',
-  '\ue000\u{10fffd}\ufff9',
-].join(' ')
-/** What passes for a line of the program's own where a line feed or a carriage return gets through. */
-const FAKE = '✓ FAKE: applied'
-const HOSTILE = `begin ${HIDDEN}\r${FAKE}\r\n${FAKE}\n${FAKE} 😀 end`
-/** For fields of one line whose characters are restricted otherwise, such as paths and headers. */
-const LINE = `b\u202ea\u200b\u001b]0;t\u0007\u009b1m\u2028z`
-
-const RAW = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029\p{Default_Ignorable_Code_Point}]/gu
-const ESCAPE = '\u001b'
-/** Styles that the command line may set itself. */
-const STYLE = new RegExp(`${ESCAPE}\\[(?:0|1|2|3|4|7|22|23|24|27|3[0-9]|4[0-9]|9[0-7])m`, 'g')
 
 describe('text that agents set', () => {
   let world: AgentWorld
@@ -151,22 +128,8 @@ describe('text that agents set', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  const passover = (...line: string[]) =>
-    runInProcess([...line, '--as', 'ann', '--server', world.world.nats.servers[0] ?? '', '--directory', folder], { PASSOVER_DEBUG: '1' })
-
-  /** What of a text must not reach a terminal. */
-  function faults(text: string): string[] {
-    const raw =
-      text
-        .replace(STYLE, '')
-        .replace(/[\n\t]/g, '')
-        .match(RAW) ?? []
-    const lines = text
-      .replace(STYLE, '')
-      .split('\n')
-      .filter((line) => line.startsWith('✓ FAKE') || line.startsWith(' ✓ FAKE'))
-    return [...new Set(raw.map((one) => `U+${one.codePointAt(0)?.toString(16)}`)), ...lines]
-  }
+  const options = () => ['--as', 'ann', '--server', world.world.nats.servers[0] ?? '', '--directory', folder]
+  const passover = (...line: string[]) => runInProcess([...line, ...options()], { PASSOVER_DEBUG: '1' })
 
   const id = (name: string) => ({ toString: () => ids[name] ?? '' })
   const COMMANDS: unknown[][] = [
@@ -218,6 +181,10 @@ describe('text that agents set', () => {
     ['list', '--limit', HOSTILE],
     ['deny', id('held'), '--reason', HOSTILE, '--yes'],
     ['doctor'],
+    ['auth', 'list'],
+    ['auth', 'add', 'agent', HOSTILE],
+    ['auth', 'check', HOSTILE],
+    ['auth', 'check', 'evil'],
   ]
 
   it.each(
@@ -236,6 +203,58 @@ describe('text that agents set', () => {
       expect({ words: words[0], form, faults: faults(`${stdout}\n${stderr}`) }).toEqual({ words: words[0], form, faults: [] })
       if (form.length > 0 && stdout !== '') expect(() => JSON.parse(stdout)).not.toThrow()
     }
+  })
+
+  it('is escaped in the log of a worker: its reason, the stderr of its command, and the error that it ends with', async () => {
+    const says = `const text = Buffer.from('${Buffer.from(HOSTILE).toString('base64')}', 'base64'); process.stderr.write(text); process.exitCode = 1`
+    const alice = await world.agent('alice')
+    const ended = async () => {
+      const asked = alice.passOver({ subagent: 'shouter', reason: HOSTILE, work_context: { objective: HOSTILE } })
+      await asked.result().catch(() => undefined)
+    }
+    await world.world.agent('shouter')
+    for (const form of [[], ['--jsonl']]) {
+      const work = ['work', 'shouter', ...options(), ...form, '--', process.execPath, '-e', says]
+      const { code, stdout, stderr } = await runInProcess(work, {}, async (written) => {
+        await until(() => written.stderr.includes('Working as shouter'), { what: 'it works' })
+        await ended()
+        const told = () => written.stderr.includes('← ') || written.stdout.includes('"ended"')
+        await until(told, { what: 'the end is logged' })
+      })
+      expect({ code, faults: faults(`${stdout}\n${stderr}`) }).toEqual({ code: 0, faults: [] })
+      if (form.length === 0) for (const shown of ['␛]0;owned title␇', '<U+202E>', '| ', 'E011']) expect(stderr).toContain(shown)
+    }
+  })
+
+  it('is escaped in the output and the log of a server that an agent sends it to, and in a policy that is refused', async () => {
+    const project = join(folder, 'project')
+    const file = join(project, '.opencode', 'pass-over.json')
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, JSON.stringify({ pairs: { [HOSTILE]: { enabled: HOSTILE } }, [HOSTILE]: HOSTILE }))
+    const up = ['up', '--directory', project, '--as', 'ann', '--log', 'debug']
+    const refused = await runInProcess(up)
+    expect({ code: refused.code, faults: faults(refused.stdout + refused.stderr) }).toEqual({ code: 2, faults: [] })
+    expect(refused.stderr).toContain('<U+202E>')
+    writeFileSync(file, JSON.stringify({ pairs: { 'alice->evil': { from: 'alice', to: 'evil', enabled: false, reason: HOSTILE } } }))
+    const { code, stdout, stderr } = await runInProcess(up, {}, async (written) => {
+      await until(() => written.stdout.includes('is up'), { what: 'it is up', deadline_ms: 60_000 })
+      const { url, user, password } = JSON.parse(readFileSync(join(project, '.passover', 'server.json'), 'utf8')) as Record<string, string>
+      await using evil = await openBus({
+        servers: url ?? '',
+        identity: 'evil',
+        credentials: { user: user ?? '', pass: password ?? '' },
+        onError: () => undefined,
+      })
+      await evil.ask({ name: HOSTILE, description: HOSTILE, [HOSTILE]: HOSTILE }, { service: 'register' }).catch(() => undefined)
+      const headers = { [HEADER.id]: LINE, [HEADER.session]: LINE }
+      const data = new TextEncoder().encode(HOSTILE)
+      const sent = await evil.publish({ subject: evil.subjects.request('alice', 'evil'), data, headers })
+      if (sent.kind !== 'stored') throw new Error(sent.kind)
+      const key = { originator: 'evil', subagent: 'alice', id: evil.subjects.badId(sent.sequence) }
+      await until(async () => (await evil.journal.read(key)).length > 0, { what: 'it is refused' })
+      expect(faults(readFileSync(join(project, '.passover', 'passover.log'), 'utf8'))).toEqual([])
+    })
+    expect({ code, faults: faults(`${stdout}\n${stderr}`) }).toEqual({ code: 0, faults: [] })
   })
 
   it('is shown, not dropped', async () => {

@@ -7,8 +7,18 @@ export interface InProcess {
   stderr: string
 }
 
-/** Runs a command of the command line in this process, with colours as at a terminal. */
-export async function runInProcess(line: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<InProcess> {
+export type Written = Pick<InProcess, 'stdout' | 'stderr'>
+
+/**
+ * Runs a command of the command line in this process, with colours as at a terminal.
+ *
+ * @param meanwhile For a command that runs until it is stopped: what happens while it runs. Its end is the signal to stop.
+ */
+export async function runInProcess(
+  line: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  meanwhile?: (written: Written) => Promise<void>,
+): Promise<InProcess> {
   const written = { stdout: '', stderr: '' }
   const restore = (['stdout', 'stderr'] as const).map((name) => {
     const stream = process[name]
@@ -28,9 +38,21 @@ export async function runInProcess(line: readonly string[], env: NodeJS.ProcessE
   const before = Object.fromEntries(Object.keys(wanted).map((name) => [name, process.env[name] ?? '']))
   Object.assign(process.env, wanted)
   try {
-    return { code: await run([...line, '--no-input']), ...written }
+    const ended = run(withoutQuestions(line))
+    // SIGHUP is the one signal that a test runner does not listen to.
+    await meanwhile?.(written).finally(async () => {
+      process.emit('SIGHUP')
+      await ended
+    })
+    return { code: await ended, ...written }
   } finally {
     for (const undo of restore) undo()
     Object.assign(process.env, before)
   }
+}
+
+/** Adds `--no-input` before the command of a worker. */
+function withoutQuestions(line: readonly string[]): string[] {
+  const at = line.indexOf('--')
+  return at < 0 ? [...line, '--no-input'] : [...line.slice(0, at), '--no-input', ...line.slice(at)]
 }
