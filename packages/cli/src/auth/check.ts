@@ -83,5 +83,5 @@ function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<T
     return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), FIX].join('\n')
   if (untested.length > 0)
     return [...lines, `Nothing was possible, but ${count(untested.length, 'attempt')} could not be judged.`].join('\n')
-  return [...lines, colors.green(`${agent} can do nothing outside of its rights.`)].join('\n')
+  return [...lines, colors.green(`Nothing of what was tried is possible for ${agent}.`)].join('\n')
 }
