@@ -33,8 +33,6 @@ const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
 const OBJECTS = ['snapshots', 'archive']
 /** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
 const MAX_AGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_AGE_MS, budgets: 172_800_000 }
-/** Tables that several agents write to. A message with `Nats-Rollup: all` would remove the entries of the others, so no message may have the header. */
-const WRITTEN_BY_AGENTS: ReadonlySet<string> = new Set(['presence'])
 /** Streams of all buckets, by their names without a prefix. Buckets of earlier versions get limits they did not have. */
 export const BUCKETS: readonly { kind: 'KV' | 'OBJ'; bucket: string }[] = [
   ...[...TABLES, 'inbox', 'passes', 'acknowledged'].map((bucket) => ({ kind: 'KV' as const, bucket })),
@@ -59,10 +57,7 @@ export interface AgentTopology {
 /** Streams that Passover consists of, the main one first. */
 export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
   const shared = { num_replicas: options.replicas ?? 1 }
-  const tables = TABLES.map((table) => ({
-    ...tableConfig(subjects.bucket(table), MAX_AGES[table]),
-    ...(WRITTEN_BY_AGENTS.has(table) && { allow_rollup_hdrs: false }),
-  }))
+  const tables = TABLES.map((table) => ({ ...tableConfig(subjects.bucket(table), MAX_AGES[table]) }))
   // What is erased of these two is overwritten.
   const inbox = { ...tableConfig(subjects.bucket('inbox')), deny_delete: false }
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }
@@ -217,7 +212,8 @@ function tableConfig(bucket: string, max_age_ms = 0): Config {
     max_bytes: -1,
     max_age: max_age_ms * NS_PER_MS,
     allow_direct: true,
-    allow_rollup_hdrs: true,
+    // A message with `Nats-Rollup: all` would remove every other entry. No writer of ours needs the header.
+    allow_rollup_hdrs: false,
     deny_delete: true,
   }
 }

@@ -43,23 +43,29 @@ async function acknowledge(to: string): Promise<void> {
 }
 
 describe('what an agent has the server write', () => {
-  it.each(['an empty ledger', 'a publish acknowledgment'])('over a budget, as %s: grants nothing more to its tree', async (what) => {
-    await using dispatcher = await world.fixture.bus({ role: 'dispatcher' })
-    const ledgers = await dispatcher.table('budgets', budgetLedger)
-    await using _scout = await world.agents.scout.onPass(async (pass) => {
-      const ask = () => pass.passOver({ subagent: 'judge', reason: 'child', work_context })
-      await ask()
-      const key = `alice.scout.${pass.id}`
-      if (what === 'an empty ledger') await bounce(`$KV.budgets.${key}`, encode({ v: 1, accounts: {}, charges: {} }))
-      else await acknowledge(`$KV.budgets.${key}`)
-      await until(async () => (await ledgers.bytesOf(key))?.bounced, { what: 'the ledger is overwritten', deadline_ms: 20_000 })
-      const [again] = await Promise.allSettled([ask()])
-      return again.status === 'fulfilled' ? 'done' : String((again.reason as { code?: string }).code)
-    })
-    await using _judge = await world.agents.judge.onPass(() => 'done')
-    const output = await world.agents.alice.passOver({ subagent: 'scout', reason: 'x', work_context, budget: { passes: 1 } })
-    expect(output.output).toBe('E014')
-  })
+  it.each(['an empty ledger', 'a publish acknowledgment', 'a rollup of all ledgers'])(
+    'over a budget, as %s: grants nothing more to its tree',
+    async (what) => {
+      await using dispatcher = await world.fixture.bus({ role: 'dispatcher' })
+      const ledgers = await dispatcher.table('budgets', budgetLedger)
+      await using _scout = await world.agents.scout.onPass(async (pass) => {
+        const ask = () => pass.passOver({ subagent: 'judge', reason: 'child', work_context })
+        await ask()
+        const key = `alice.scout.${pass.id}`
+        if (what === 'an empty ledger') await bounce(`$KV.budgets.${key}`, encode({ v: 1, accounts: {}, charges: {} }))
+        else if (what === 'a publish acknowledgment') await acknowledge(`$KV.budgets.${key}`)
+        else await bounce('$KV.budgets.a.b.rollup', new Uint8Array(1), { 'Nats-Rollup': 'all' })
+        const written = what === 'a rollup of all ledgers' ? 'a.b.after' : key
+        if (written !== key) await bounce(`$KV.budgets.${written}`, new Uint8Array(1))
+        await until(async () => (await ledgers.bytesOf(written))?.bounced, { what: 'the ledger is overwritten', deadline_ms: 20_000 })
+        const [again] = await Promise.allSettled([ask()])
+        return again.status === 'fulfilled' ? 'done' : String((again.reason as { code?: string }).code)
+      })
+      await using _judge = await world.agents.judge.onPass(() => 'done')
+      const output = await world.agents.alice.passOver({ subagent: 'scout', reason: 'x', work_context, budget: { passes: 1 } })
+      expect(output.output).toBe('E014')
+    },
+  )
 
   it('as a presence: counts as no worker', async () => {
     const record = { agent: 'scout', instance: 'forged', host: 'h', pid: 1, concurrency: 9, running: 0, started_at: 1 }
