@@ -109,7 +109,7 @@ describe('dlq', () => {
       document: [{ dropped: false, by: 'ann', reason: 'a typo' }],
     })
     const { stdout } = await run(['dlq', 'list'], at())
-    expect(stdout).toContain('dropped by ann: a typo')
+    expect(stdout).toContain('dropped by ann (unverified): a typo')
     expect((await world.world.bus.journal.message(bad.sequence))?.subject).toBe('request.lost.alice')
   })
 
