@@ -12,7 +12,7 @@ export interface Timeline {
   history_left_out?: number
 }
 
-/** Events in the name of a person. */
+/** Events in the name of a person, unless the pass's originator published them. */
 const BY_PERSON: ReadonlySet<string> = new Set(['cancel', 'settled', 'applied'])
 
 interface TimelineOptions {
@@ -24,12 +24,14 @@ interface TimelineOptions {
 export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>, { heard, names }: TimelineOptions): Timeline {
   const judged = new Map(decisions.map((decision) => [decision.sequence, decision]))
   const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
+  const { originator } = loaded.memory.key
+  const isPerson = ({ kind, by }: TimelineEntry) => BY_PERSON.has(kind) && by !== SYSTEM && by !== originator
   const entries = loaded.messages.flatMap((message) => {
     const { fact } = message
     const entry = fact.type === 'decision' ? decisionEntry(fact, judged.get(fact.sequence)) : entryOf(message)
     const why = ignored.get(fact.sequence)
     if (!entry) return []
-    const unverified = names !== undefined && BY_PERSON.has(entry.kind) && entry.by !== SYSTEM
+    const unverified = names !== undefined && isPerson(entry)
     return [{ ...entry, ...(unverified && { unverified: true as const }), ...(why === undefined ? {} : { ignored: why }) }]
   })
   if (heard) entries.splice(entries.findLastIndex(({ sequence }) => sequence < heard.sequence) + 1, 0, heard)
