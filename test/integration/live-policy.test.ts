@@ -123,6 +123,9 @@ describe('a stream that lost the version in force', () => {
     await publishPolicy(world, { defaults: { timeout_ms: 13_000 } })
     await admittedUnder(world, 3)
     await restoreStream(world, first)
+    // The registrations were lost with the stream: the registry believes only events.
+    await world.agent('audit')
+    await world.agent('alice', { originates: 'always', subagent: false })
     expect(await admittedUnder(world, 1)).toMatchObject({ policy: { timeout_ms: 11_000 } })
     // The bucket still names the lost one, which an author replaces.
     expect(await publishPolicy(world, { defaults: { timeout_ms: 9_000 } })).toMatchObject({ version: 2 })

@@ -316,6 +316,11 @@ table('AgentRecord (spec 1 §9.2)', agentRecord.shape, {
     const made = async () => (await bus.inspect()).consumers.includes(bus.subjects.returnsConsumer('waiter'))
     await until(made, { what: 'returns wait for waiter' })
   },
+  parts_bytes: async () => {
+    await world.world.agentRecord('storer', { parts_bytes: 4_000_000 })
+    const limited = async () => (await world.world.bus.partsUsage('storer'))?.max_bytes === 4_000_000
+    await until(limited, { what: 'the bucket of storer has its limit' })
+  },
   registered_by: same(() => [record()?.registered_by, record('lead')?.registered_by], ['ops', 'lead']),
   updated_at: time(() => record()?.updated_at),
 })
