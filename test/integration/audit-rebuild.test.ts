@@ -7,7 +7,7 @@ import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { publishUpon } from '../support/policies.js'
 import { Story, type StoryOptions } from '../support/story.js'
 
-const RULES = { id_window_ms: 3_600_000 }
+const RULES = { id_window_ms: 3_600_000, names: 'unverified' as const }
 
 /** `passover audit rebuild`: the bucket as the stored messages say, byte for byte (issue 14.1). */
 describe('audit: rebuilding the records', () => {

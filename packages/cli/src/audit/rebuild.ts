@@ -5,6 +5,7 @@ import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
+import { namesOn } from '../output/names.js'
 import { count } from '../text.js'
 import type { RebuildFlags } from './rebuild-command.js'
 
@@ -16,7 +17,9 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
   await using bus = await connectPerson(context)
   await bus.ensureBuckets()
   // Throws where it is not known: every record would be judged by another rule than the audit's.
-  const rules = idWindow === undefined ? await rulesOf(bus) : { id_window_ms: idWindow }
+  const window = idWindow === undefined ? await rulesOf(bus) : { id_window_ms: idWindow }
+  // Records say whose name was not verified, as the audit that wrote them did.
+  const rules = { ...window, ...((await namesOn(bus, context)).unverified && { names: 'unverified' as const }) }
   await using schemas = outputSchemas()
   const progress = terminal.progress()
   const begun = Date.now()

@@ -12,7 +12,7 @@ export interface Names {
  * @returns undefined if no audit service answers
  */
 export async function askNames(bus: Bus): Promise<Names | undefined> {
-  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
+  const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }).catch(() => undefined))
   if (!answer.success || !answer.data.ok) return undefined
   return answer.data.names === 'unverified' ? { unverified: true } : {}
 }
