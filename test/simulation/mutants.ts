@@ -151,8 +151,8 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'attempts',
     breaks: 'outcomes',
     file: 'packages/sdk/dist/give-back.js',
-    find: 'return settled ? { done: settled }',
-    put: "if (settled === 'lost') { message.guard.sequence = steps.at(-1).sequence; return { publish: message, stored: () => 'returned' }; } return settled ? { done: settled }",
+    find: "if (typeof judged === 'string')",
+    put: "if (judged === 'lost') return { publish: { ...message, guard: { ...message.guard, sequence: steps.at(-1).sequence } }, stored: () => 'returned' }; if (typeof judged === 'string')",
   },
   dispatch_held: {
     seed: 2,
