@@ -1,4 +1,7 @@
-import { DISPATCHER } from '@passover/bus'
+import { once } from 'node:events'
+import { connect } from '@nats-io/transport-node'
+import { DISPATCHER, openBus } from '@passover/bus'
+import { HEADER } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { natsFixture } from '../support/nats.js'
@@ -85,8 +88,9 @@ describe('opening and closing', () => {
       heard += 1
       throw new Error('listener broke')
     })
+    const headers = { [HEADER.code]: 'E010' }
     for (let i = 0; i < 3; i += 1)
-      expect(await bus.publish({ subject: bus.subjects.return(freshKey(), 'passover') })).toMatchObject({ kind: 'stored' })
+      expect(await bus.publish({ subject: bus.subjects.return(freshKey(), 'passover'), headers })).toMatchObject({ kind: 'stored' })
     await until(() => heard === 3, { what: 'all three are heard' })
     expect(bus.errors.map(String)).toEqual(Array(3).fill('Error: listener broke'))
     await bus[Symbol.asyncDispose]()
@@ -152,5 +156,20 @@ describe('opening and closing', () => {
     expect(Math.abs(alice.now() - system.now() - 3_600_000)).toBeLessThan(60_000)
     await alice[Symbol.asyncDispose]()
     await system[Symbol.asyncDispose]()
+  })
+
+  test('a warning shows the control characters of a key that it quotes', async () => {
+    await using nats = await natsFixture()
+    await using bus = await openBus({ servers: nats.servers, identity: 'passover' })
+    await bus.ensureTopology()
+    const nc = await connect({ servers: nats.servers })
+    await nc.request('$KV.presence.mallory.\u001b[31m\u202e', 'zz')
+    await nc.close()
+    const warned = once(process, 'warning')
+    const presence = await bus.table('presence', z.object({ agent: z.string() }))
+    for await (const _ of presence.entries()) expect.unreachable()
+    const [{ message }] = (await warned) as [Error]
+    expect(message).toContain('mallory.\\u001b[31m\\u202e')
+    expect(message).toMatch(/^[\x20-\x7e]+$/)
   })
 })

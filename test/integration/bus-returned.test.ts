@@ -1,6 +1,6 @@
 import { connect } from '@nats-io/transport-node'
 import { type Bus, encode, type Heard } from '@passover/bus'
-import type { PassKey } from '@passover/schemas'
+import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { busOn, freshKey } from '../support/on-bus.js'
@@ -32,12 +32,11 @@ describe.each([undefined, 'space.one'])('hearing returns (prefix %s)', (prefix) 
     await using _d = await bus.hearReturns('bob', '0abcdefg', into('other'))
     await using _e = await bus.hearEndings('audit', into('endings'))
     const guard = { subject: s.journal(key), sequence: 0 }
-    expect(
-      await bus.publish({ subject: s.return(key, 'audit'), data: encode('first'), guard, headers: { 'Nats-Sequence': '999' } }),
-    ).toMatchObject({ kind: 'stored' })
+    const headers = { [HEADER.attempt]: '1' }
+    expect(await bus.publish({ subject: s.return(key, 'audit'), data: encode('first'), guard, headers })).toMatchObject({ kind: 'stored' })
     expect(await bus.publish({ subject: s.return(key, 'audit'), data: encode('refused'), guard })).toMatchObject({ kind: 'lost' })
-    await bus.publish({ subject: s.return(given, 'passover') })
-    await bus.publish({ subject: s.return(bad, 'passover') })
+    await bus.publish({ subject: s.return(given, 'passover'), headers: { [HEADER.code]: 'E010' } })
+    await bus.publish({ subject: s.return(bad, 'passover'), headers: { [HEADER.code]: 'E005' } })
     await until(() => heard.bad?.length, { what: 'the last return is heard' })
     expect(heard.instance?.map((one) => one.key)).toEqual([key])
     const stored = (await bus.journal.read(key))[0]

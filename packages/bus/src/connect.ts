@@ -120,6 +120,13 @@ function hintOf(message: string, facts: CredentialsFacts | undefined): string {
   return 'Start one with `passover up`, or set NATS_URL to the address of one that runs.'
 }
 
+/** Node prints warnings as they are, and this one may quote keys and bodies that an agent chose. */
 function warn(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : new Error(String(error)))
+  const message = error instanceof Error ? error.message : String(error)
+  process.emitWarning(asciiOf(message), { type: error instanceof Error ? error.name : 'Error' })
+}
+
+/** Escapes everything but printable ASCII as \uXXXX. */
+function asciiOf(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
