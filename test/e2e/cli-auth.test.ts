@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startProcess, type TestProcess } from '../support/processes.js'
@@ -24,6 +24,8 @@ describe('passover auth, and up --isolated', () => {
   beforeAll(async () => {
     // Below the repository, so that the example of the README finds its packages.
     cwd = mkdtempSync(join(ROOT, 'test', 'dist', 'isolated-'))
+    // A repository of its own: the search for a project's server ends here, and does not find that of another test in the clone.
+    mkdirSync(join(cwd, '.git'))
     up = cli(['up', '--isolated', '--tls'], { cwd })
     await up.printed('is up', 'stdout', 120_000)
   }, 150_000)
