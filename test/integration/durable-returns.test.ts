@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type ConsumerAPI, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { encode } from '@passover/bus'
-import { sha256 } from '@passover/schemas'
+import { HEADER, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { durable, listener, shownPass, untilSend } from '../support/delivery.js'
@@ -15,6 +15,8 @@ const gates = new Map<string, () => void>()
 beforeAll(async () => {
   all = await AgentWorld.start({ dispatchers: [{ consumers_ms: 500 }] })
   const worker = await all.agent('slow')
+  const mallory = await all.agent('mallory')
+  await mallory.onPass((pass) => new Promise<string>((resolve) => gates.set(pass.id, () => resolve(`for ${pass.id}`))))
   await worker.onPass(
     (pass) => {
       runs += 1
@@ -172,6 +174,53 @@ describe('a return whose originator is away', () => {
     await world.agentRecord('erin', waits)
     await until(place, { what: 'they wait again', ...wait })
   })
+})
+
+describe('returns that count for nothing', () => {
+  const JUNK = 2_400
+  it('by the thousands do not delay an honest one, are not told, and do not stay with the consumer', async () => {
+    const { bus } = all.world
+    const before = await durable(all, 'frank')
+    const honest = before.agent.passOver(asks())
+    const theirs = before.agent.passOver({ ...asks(), subagent: 'mallory' })
+    for (const pass of [honest, theirs]) await pass.stored
+    for (const { id } of [honest, theirs]) await until(() => gates.get(id), { what: 'it runs', ...wait })
+    await before.die()
+    const junk = async (id: string, guard?: number) => {
+      const key = { originator: 'frank', subagent: 'mallory', id }
+      const outcome = await bus.publish({
+        subject: bus.subjects.return(key, 'mallory'),
+        headers: { [HEADER.attempt]: '1', [HEADER.status]: 'completed' },
+        data: encode({ v: 1 }),
+        ...(guard !== undefined && { guard: { subject: bus.subjects.journal(key), sequence: guard } }),
+      })
+      if (outcome.kind !== 'stored') throw new Error(`not stored: ${outcome.kind}`)
+      return outcome.sequence
+    }
+    // Half of them of passes that nobody asked for, and half of a journal of their own, guarded like those of a worker.
+    await Promise.all(Array.from({ length: JUNK / 2 }, () => junk(randomUUID())))
+    await Promise.all(
+      Array.from({ length: JUNK / 24 }, async () => {
+        const id = randomUUID()
+        for (let n = 0, last = 0; n < 12; n++) last = await junk(id, last)
+      }),
+    )
+    for (const { id } of [honest, theirs]) await release(id)
+    for (const { id } of [honest, theirs]) await untilSend(all, id, 'delivered')
+    // Again for a pass that has ended: exact gets now find these and not the one that counts.
+    for (let n = 0; n < 20; n++) await junk(theirs.id)
+    await using back = await durable(all, 'frank')
+    const heard = listener()
+    const since = performance.now()
+    await back.agent.onWaitingReturn(heard.hears)
+    await until(() => heard.ids().includes(honest.id), { what: 'the honest one is told', deadline_ms: 120_000 })
+    console.log(`a return behind ${JUNK} that count for nothing was told after ${Math.round(performance.now() - since)} ms`)
+    await untilTaken('frank')
+    console.log(`all of them were taken after ${Math.round(performance.now() - since)} ms`)
+    expect(heard.told.map(({ pass, output }) => [pass.id, output?.output]).sort()).toEqual(
+      [honest, theirs].map(({ id }) => [id, `for ${id}`]).sort(),
+    )
+  }, 180_000)
 })
 
 /** Everything that returned to it so far was looked at, and is done with. */

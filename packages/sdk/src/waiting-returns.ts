@@ -1,9 +1,11 @@
-import type { Bus, Consumption, Delivery, Stored, Verdict } from '@passover/bus'
+import type { Consumption, Delivery, Verdict } from '@passover/bus'
 import { PassOverError, within } from '@passover/core'
-import { type PassKey, registerAnswer } from '@passover/schemas'
+import { type PassKey, registerAnswer, type Step } from '@passover/schemas'
 import { AskedAcknowledged } from './asked-acknowledged.js'
 import type { Awaited, Settled } from './awaited.js'
+import { CountedReturns, mayCount } from './counted-return.js'
 import { type Deps, pause } from './deps.js'
+import { FairPlaces } from './fair-places.js'
 import type { ReturnedPass } from './return-notices.js'
 import type { Returns } from './returns.js'
 
@@ -12,9 +14,11 @@ export type WaitingListener = (returned: ReturnedPass) => void | Promise<void>
 
 /** A return that is younger is left to whoever waits for it live: by then its acknowledgment is stored. */
 const LEFT_MS = 2_500
+/** Doubled with each delivery (bus, consume.ts), and up to half more or less of it: what waits does not come back all at once. */
 const AGAIN_MS = 2_000
-/** Returns looked at at a time, and told at a time. */
-const LOOKED_AT = 512
+/** Deliveries taken at a time, and returns looked at and told at a time. The difference always has room for what other senders stored. */
+const TAKEN = 512
+const LOOKED_AT = 384
 const TOLD_AT_ONCE = 8
 /** Returns of which this process remembers that it told them: until the audit has heard so, it cannot say it. */
 const REMEMBERED = 10_000
@@ -38,6 +42,8 @@ export class WaitingReturns implements AsyncDisposable {
   readonly #returns: Returns
   readonly #listener: WaitingListener
   readonly #asked: AskedAcknowledged
+  readonly #counted: CountedReturns
+  readonly #shares = new FairPlaces(LOOKED_AT)
   readonly #places: (() => void)[] = []
   readonly #inHand = new Set<number>()
   readonly #over = new Set<number>()
@@ -50,13 +56,14 @@ export class WaitingReturns implements AsyncDisposable {
     this.#returns = returns
     this.#listener = listener
     this.#asked = new AskedAcknowledged(deps)
+    this.#counted = new CountedReturns(deps.bus)
   }
 
   static async start(home: Home, listener: WaitingListener): Promise<WaitingReturns> {
     const made = new WaitingReturns(home, listener)
     const { bus } = home.deps
     const durable = bus.subjects.returnsConsumer(bus.identity)
-    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: LOOKED_AT })
+    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: TAKEN })
     return made
   }
 
@@ -65,32 +72,52 @@ export class WaitingReturns implements AsyncDisposable {
     await this.#consumption?.drain()
   }
 
+  /** A sender that has its share of places waits outside of them: its returns are in nobody else's way. */
   async #take(delivery: Delivery): Promise<Verdict> {
-    const key = keyOf(this.#deps.bus, delivery)
-    if (!key) return { ok: true }
-    const left = delivery.time + LEFT_MS - this.#deps.clock.now()
+    const returned = this.#deps.bus.subjects.toFact(delivery)
+    if (returned.type !== 'step' || returned.kind !== 'return' || !mayCount(returned)) return { ok: true }
     if (this.#over.has(delivery.sequence)) return { ok: true }
+    const free = this.#shares.take(returned.key.subagent)
+    if (!free) return this.#again()
+    try {
+      return await this.#judge(returned)
+    } finally {
+      free()
+    }
+  }
+
+  async #judge(returned: Step): Promise<Verdict> {
+    const left = returned.time + LEFT_MS - this.#deps.clock.now()
     if (left > 0) await pause(this.#deps.clock, Math.min(left, LEFT_MS))
     if (this.#closed) return { retry: true }
-    const known = await this.#asked.has(delivery.sequence)
+    const known = await this.#asked.has(returned.sequence)
     if (known) return { ok: true }
-    // Not answered: it cannot be known whether somebody has it.
-    if (known === undefined || (await this.#isWaited(key, delivery.sequence))) return { retry: true, delay_ms: AGAIN_MS }
-    return this.#tellOnce(key, delivery.sequence)
+    let counted = await this.#counted.look(returned)
+    // Without an audit it cannot be known whether somebody has it either.
+    if (counted === 'unclear' && known !== undefined) counted = await this.#counted.ask(returned)
+    if (counted === 'nothing') return { ok: true }
+    if (counted === 'unclear' || known === undefined || (await this.#isWaited(returned))) return this.#again()
+    return this.#tellOnce(returned)
   }
 
   /** Where listeners are slow, a return may wait for its place for longer than its delivery is renewed, and come again meanwhile. */
-  async #tellOnce(key: PassKey, returned: number): Promise<Verdict> {
-    if (this.#over.has(returned)) return { ok: true }
-    if (this.#inHand.has(returned)) return { retry: true, delay_ms: AGAIN_MS }
-    this.#inHand.add(returned)
+  async #tellOnce(returned: Step): Promise<Verdict> {
+    const { sequence } = returned
+    if (this.#over.has(sequence)) return { ok: true }
+    if (this.#inHand.has(sequence)) return this.#again()
+    this.#inHand.add(sequence)
     try {
-      const verdict = await this.#tell(key, returned)
-      if ('ok' in verdict) this.#remember(returned)
+      const verdict = await this.#tell(returned)
+      if ('ok' in verdict) this.#remember(sequence)
       return verdict
     } finally {
-      this.#inHand.delete(returned)
+      this.#inHand.delete(sequence)
     }
+  }
+
+  #again(): Verdict {
+    const [byte = 0] = this.#deps.random.bytes(1)
+    return { retry: true, delay_ms: Math.round(AGAIN_MS * (0.5 + byte / 255)) }
   }
 
   #remember(returned: number): void {
@@ -99,33 +126,40 @@ export class WaitingReturns implements AsyncDisposable {
   }
 
   /** By a process that lives, this one included: it has it, or will. */
-  async #isWaited(key: PassKey, returned: number): Promise<boolean> {
-    if (this.#returns.holds(key, returned)) return true
-    const waited = await this.#deps.bus.isWaitedFor(key, returned)
+  async #isWaited({ key, sequence }: Step): Promise<boolean> {
+    if (this.#returns.holds(key, sequence)) return true
+    const waited = await this.#deps.bus.isWaitedFor(key, sequence)
     return waited === 'waited' || waited === 'silent'
   }
 
-  async #tell(key: PassKey, returned: number): Promise<Verdict> {
-    const outcome = await this.#read(key)
-    if (this.#closed || !outcome || (!outcome.ok && outcome.error.code === 'E040')) return { retry: true, delay_ms: AGAIN_MS }
+  async #tell(step: Step): Promise<Verdict> {
+    const { key, sequence } = step
+    const { outcome, returned } = await this.#read(key)
+    if (this.#closed) return { retry: true }
+    // It still waits for a person, or cannot be read, or what the pass ended with is another return.
+    if (!outcome || returned !== sequence) return (await this.#counted.ask(step)) === 'nothing' ? { ok: true } : this.#again()
+    if (!outcome.ok && outcome.error.code === 'E040') return this.#again()
     await this.#place()
     try {
       // Another process may have told it meanwhile.
-      if (await this.#asked.has(returned)) return { ok: true }
+      if (await this.#asked.has(sequence)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
       this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${textOf(error)}`)
-      return { retry: true, delay_ms: AGAIN_MS }
+      return this.#again()
     } finally {
       this.#free()
     }
     // Stored before its delivery is answered: a process that dies in between has it told to nobody again.
-    await this.#returns.acknowledged(returned)
+    await this.#returns.acknowledged(sequence)
     return { ok: true }
   }
 
-  /** As awaiting its handle would give it: opened, judged by its terms, and released where a person must. Undefined: not yet. */
-  async #read(key: PassKey): Promise<Settled | undefined> {
+  /**
+   * As awaiting its handle would give it: opened, judged by its terms, and released where a person must. Without an outcome: not yet. `returned`
+   * is the sequence of the return that it is made of; 0: none was found.
+   */
+  async #read(key: PassKey): Promise<{ outcome?: Settled; returned: number }> {
     let awaited: Awaited | undefined
     const settled = new Promise<Settled | undefined>((resolve) => {
       awaited = this.#returns.expect({ key, own_id: false, quiet: true }, resolve)
@@ -133,7 +167,7 @@ export class WaitingReturns implements AsyncDisposable {
     })
     const outcome = await within(this.#deps.clock, READ_MS, settled)
     if (awaited && !awaited.over) this.#returns.forget(awaited)
-    return outcome
+    return { ...(outcome && { outcome }), returned: awaited?.returned ?? 0 }
   }
 
   async #place(): Promise<void> {
@@ -167,11 +201,6 @@ export async function askForDelivery(deps: Deps): Promise<void> {
   throw new PassOverError('E040', `no dispatcher answered: returns do not wait for "${deps.bus.identity}"`, {
     connected: deps.bus.connected,
   })
-}
-
-function keyOf(bus: Bus, stored: Stored): PassKey | undefined {
-  const parsed = bus.subjects.parseTrusted(stored)
-  return parsed.kind === 'step' && parsed.step === 'return' ? parsed.key : undefined
 }
 
 function textOf(error: unknown): string {
