@@ -59,6 +59,8 @@ export const LIMITS = {
   /** 10 min: an attempt that is lost is found lost no later. */
   max_lease_ms: 600_000,
   attempts: 100,
+  /** Handlers that one worker runs at a time. */
+  handlers: 10_000,
   /** The last millisecond of ECMAScript's time. */
   time: 8_640_000_000_000_000,
 } as const

@@ -5,6 +5,8 @@ import { agentName } from './names.js'
 
 /** A worker that was not heard of for so long is gone, ms; the bucket forgets it by itself. */
 export const PRESENCE_MAX_AGE_MS = 20_000
+/** Largest message of the bucket, bytes: ten times what a worker writes. */
+export const PRESENCE_MAX_BYTES = 4_096
 
 /** A worker that is up: key `<agent>.<instance>` of the bucket `presence`, written by the worker itself. Nobody's work depends on it. */
 export const presenceRecord = z.object({
@@ -13,8 +15,8 @@ export const presenceRecord = z.object({
   host: text(LIMITS.short),
   pid: z.int().min(0),
   /** Handlers that may run at a time, and that run. */
-  concurrency: z.int().positive(),
-  running: z.int().min(0),
+  concurrency: z.int().positive().max(LIMITS.handlers),
+  running: z.int().min(0).max(LIMITS.handlers),
   /** Server ms. */
   started_at: time,
   seen_at: time,

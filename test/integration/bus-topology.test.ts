@@ -79,9 +79,12 @@ describe('the topology', () => {
     }
     expect((await bus.inspect()).differences).toContain('stream KV_older_presence: max_age is 0, expected 20000000000')
     const presence = (await jsm.streams.info('KV_older_presence')).config
-    await jsm.streams.update('KV_older_presence', { ...presence, allow_rollup_hdrs: true })
+    await jsm.streams.update('KV_older_presence', { ...presence, allow_rollup_hdrs: true, max_msg_size: -1 })
     await bus.ensureTopology()
     expect((await bus.inspect()).differences).toEqual([])
+    expect((await jsm.streams.info('KV_older_presence')).config.max_msg_size).toBe(4_096)
+    const large = bus.publish({ subject: '$KV.older_presence.scout.x', data: new Uint8Array(4_097) })
+    expect(await large).toMatchObject({ kind: 'refused' })
     expect((await jsm.streams.info('KV_older_presence')).config.allow_rollup_hdrs).toBe(false)
     expect((await jsm.streams.info('KV_older_budgets')).config.max_age).toBe(172_800_000_000_000)
     await nc.close()

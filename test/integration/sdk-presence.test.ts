@@ -3,6 +3,7 @@ import { connect } from '@nats-io/transport-node'
 import type { Bus } from '@passover/bus'
 import { type PresenceRecord, presenceRecord } from '@passover/schemas'
 import type { WorkerEvent } from '@passover/sdk'
+import { readPresence } from '@passover/sdk/people'
 import { describe, expect, test } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { Installation } from '../support/installation.js'
@@ -43,6 +44,15 @@ describe('the presence of workers', () => {
     )
     expect(busy.map(({ agent, concurrency }) => `${agent} ${concurrency}`).sort()).toEqual(['audit 3', 'audit 5'])
     expect(new Set(busy.map(({ instance }) => instance)).size).toBe(2)
+    // An agent that writes without end changes nothing about others, and no more of it is read.
+    const junk = { agent: 'mallory', host: 'h', pid: 1, concurrency: 1, running: 0, started_at: 1, seen_at: bus.now() }
+    const table = await bus.table('presence', presenceRecord)
+    await Promise.all(Array.from({ length: 3_000 }, (_, n) => table.put(`mallory.${n}`, { ...junk, instance: String(n) })))
+    const up = await readPresence(bus)
+    expect(up.get('audit')).toEqual({ instances: 2, running: 4, places: 8 })
+    expect(up.get('mallory')?.instances).toBe(1_000)
+    expect((await readPresence(bus, 'mallory')).get('mallory')?.instances).toBe(1_000)
+    await Promise.all(Array.from({ length: 3_000 }, (_, n) => table.delete(`mallory.${n}`)))
     finish()
     await Promise.all(results)
     await worker.drain()

@@ -59,8 +59,15 @@ export interface Table<T> {
   bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number; bounced?: true } | undefined>
   /** Keys whose value the server wrote on a client's behalf. Every other reader skips such a value. */
   bounced(): Promise<{ key: string; revision: number }[]>
-  /** Hands on every entry as its bytes, in the order of writing and without keeping them: for who reads a large bucket. Ends early when `signal` says so. */
-  read(onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>, signal?: AbortSignal): Promise<void>
+  /**
+   * Hands on every entry (`filter`: whose key matches) as its bytes, in the order of writing and without keeping them: for who reads a large
+   * bucket. Ends early when `signal` says so.
+   */
+  read(
+    onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>,
+    signal?: AbortSignal,
+    filter?: string,
+  ): Promise<void>
   /** Lowest and highest revision there, how many entries there are and may be (undefined: any number), and when the oldest was written (ms). */
   extent(): Promise<TableExtent>
   /** Calls back for every present entry, then for each change (value undefined: deleted). Survives reconnects. `ready` settles after the present ones. */

@@ -136,12 +136,12 @@ export class KvTable<T> implements Table<T> {
     return found
   }
 
-  async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal): Promise<void> {
+  async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal, filter = '>'): Promise<void> {
     const hand = (stored: Stored) =>
-      isDeleted(stored) || this.#isBounced(stored)
+      signal?.aborted || isDeleted(stored) || this.#isBounced(stored)
         ? undefined
         : onEntry({ key: stored.subject.slice(this.#base.length), data: stored.data, revision: stored.sequence })
-    await using reader = await this.#reader('>', 1, hand)
+    await using reader = await this.#reader(filter, 1, hand)
     const stopped = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
     await Promise.race([reader.caughtUp, reader.closed, ...(signal ? [stopped] : [])])
   }

@@ -1,4 +1,4 @@
-import { PRESENCE_MAX_AGE_MS, type Slot } from '@passover/schemas'
+import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, type Slot } from '@passover/schemas'
 import type { TopologyOptions } from './bus.js'
 import type { Config } from './differences.js'
 import { idWindowMetadata } from './id-window.js'
@@ -38,6 +38,8 @@ export const BUCKETS: readonly { kind: 'KV' | 'OBJ'; bucket: string }[] = [
   ...[...TABLES, 'inbox', 'passes', 'acknowledged'].map((bucket) => ({ kind: 'KV' as const, bucket })),
   ...OBJECTS.map((bucket) => ({ kind: 'OBJ' as const, bucket })),
 ]
+/** Largest message of a bucket that agents write to themselves, bytes. */
+const MAX_MESSAGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_BYTES }
 
 export interface AgentTopology {
   subagent: boolean
@@ -57,7 +59,10 @@ export interface AgentTopology {
 /** Streams that Passover consists of, the main one first. */
 export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
   const shared = { num_replicas: options.replicas ?? 1 }
-  const tables = TABLES.map((table) => ({ ...tableConfig(subjects.bucket(table), MAX_AGES[table]) }))
+  const tables = TABLES.map((table) => ({
+    ...tableConfig(subjects.bucket(table), MAX_AGES[table]),
+    ...(MAX_MESSAGES[table] && { max_msg_size: MAX_MESSAGES[table] }),
+  }))
   // What is erased of these two is overwritten.
   const inbox = { ...tableConfig(subjects.bucket('inbox')), deny_delete: false }
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }

@@ -31,17 +31,19 @@ function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   return (field, found) => field === 'metadata' || left(field) || OF_BEFORE.has(field) || requestsAreOut(subjects, field, found)
 }
 
-/** A bucket of an earlier version whose entries did not age, or whose messages could remove those of others, is brought up to date. */
+/** A bucket of an earlier version whose entries did not age, or whose messages could be of any size or remove those of others, is brought up to date. */
 async function ensureBucket(
   api: JetStreamApi,
   wanted: Config,
   { loose, raises = false }: { loose: Loose; raises?: boolean },
 ): Promise<void> {
   const isOlder: Loose = (field) =>
-    (field === 'max_age' && wanted.max_age !== 0) || (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false)
+    (field === 'max_age' && wanted.max_age !== 0) ||
+    (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false) ||
+    field === 'max_msg_size'
   const before = await ensureBounded(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
   if (!before) return
-  const found = await denyRollup(api, wanted, before)
+  const found = await boundMessages(api, wanted, before)
   const max_bytes = await missingLimit(api, { wanted, found, raises })
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...found, max_bytes })
   if (found.max_age === wanted.max_age || !wanted.max_age) return
@@ -50,10 +52,12 @@ async function ensureBucket(
   await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age, duplicate_window })
 }
 
-/** Returns the bucket's configuration as it is now. Who may not change it leaves that to a dispatcher. */
-async function denyRollup(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
-  if (wanted.allow_rollup_hdrs !== false || !found.allow_rollup_hdrs) return found
-  const config = { ...found, allow_rollup_hdrs: false }
+/** Returns the bucket's configuration as it is now. A process that may not change it leaves that to a dispatcher. */
+async function boundMessages(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
+  const rollup = wanted.allow_rollup_hdrs === false && found.allow_rollup_hdrs === true
+  const size = wanted.max_msg_size !== undefined && found.max_msg_size !== wanted.max_msg_size
+  if (!rollup && !size) return found
+  const config = { ...found, ...(rollup && { allow_rollup_hdrs: false }), ...(size && { max_msg_size: wanted.max_msg_size }) }
   await updateIfAllowed(api, config)
   return config
 }

@@ -1,6 +1,6 @@
 import type { Bus, Hearing, WorkSource } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { type HealthReport, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
+import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
 import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
@@ -50,7 +50,7 @@ export interface Worker extends AsyncDisposable {
 }
 
 const workerOptions = z.strictObject({
-  concurrency: z.int().positive().max(10_000).default(8),
+  concurrency: z.int().positive().max(LIMITS.handlers).default(8),
   drain_ms: z.number().min(0).max(86_400_000).default(10_000),
   ...registerQuestion.omit({ parts_only: true }).shape,
   log: z.custom<Told>((value) => typeof value === 'function', 'a function is needed').optional(),

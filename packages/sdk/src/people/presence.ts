@@ -1,4 +1,4 @@
-import type { Bus } from '@passover/bus'
+import { type Bus, decode } from '@passover/bus'
 import { type PassRow, PRESENCE_MAX_AGE_MS, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import { totalLoad } from './load.js'
 
@@ -10,29 +10,86 @@ export interface Up {
 }
 
 const NONE: Up = { instances: 0, running: 0, places: 0 }
+/** Instances of one agent that count: it may write any number of them. */
+const MOST_INSTANCES = 1_000
+/** Entries that are read of those written since the reading began. */
+const MOST_MEANWHILE = 1_000
+/** How far the clock of a worker may be ahead, ms. */
+const SKEW_MS = 5_000
 
 /** Workers that are up, by agent. Nothing depends on them, so that a bucket that cannot be read has none. */
 export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMap<string, Up>> {
-  const up = new Map<string, Up>()
   try {
     const table = await bus.table('presence', presenceRecord)
-    // One that was written while they are read comes twice.
-    const found = new Map<string, PresenceRecord>()
-    for await (const { key, value } of table.entries(agent === undefined ? '>' : `${agent}.*`)) found.set(key, value)
-    for (const [key, value] of found) if (isUp(key, value, bus.now())) up.set(value.agent, sum(up.get(value.agent) ?? NONE, value))
+    const { last } = await table.extent()
+    const found = new PresenceFound({ last, now: () => bus.now(), only: agent })
+    const enough = new AbortController()
+    const take = (entry: EntryBytes): void => {
+      if (!found.take(entry)) enough.abort()
+    }
+    await table.read(take, enough.signal, agent === undefined ? '>' : `${agent}.*`)
+    return found.up()
   } catch {
-    return up
+    return new Map()
   }
-  return up
 }
 
-/** Under another agent's name nobody can write; a server that does not forget by itself leaves old ones. */
-function isUp(key: string, { agent, seen_at }: PresenceRecord, now: number): boolean {
-  return key.startsWith(`${agent}.`) && now - seen_at < PRESENCE_MAX_AGE_MS
+interface EntryBytes {
+  key: string
+  data: Uint8Array
+  revision: number
+}
+
+/**
+ * What was found of the bucket. An agent can write any number of entries, as fast as they are read: of each agent MOST_INSTANCES are looked at,
+ * so that reading takes bounded memory and ends, and one agent hides nothing of the others.
+ */
+export class PresenceFound {
+  readonly #of: { last: number; now: () => number; only?: string | undefined }
+  /** By key: an entry that is written while the bucket is read comes twice. */
+  readonly #found = new Map<string, Map<string, PresenceRecord | undefined>>()
+  #meanwhile = 0
+
+  /** `last`: revision when the reading began. `only`: the one agent that is read. */
+  constructor(of: { last: number; now: () => number; only?: string | undefined }) {
+    this.#of = of
+  }
+
+  /** False: nothing more needs to be read. */
+  take({ key, data, revision }: EntryBytes): boolean {
+    const { last, now, only } = this.#of
+    if (revision > last && ++this.#meanwhile > MOST_MEANWHILE) return false
+    const name = key.slice(0, key.indexOf('.'))
+    const known = this.#found.get(name) ?? new Map<string, PresenceRecord | undefined>()
+    if (known.size >= MOST_INSTANCES && !known.has(key)) return name !== only
+    const record = recordOf(key, data)
+    this.#found.set(name, known.set(key, record && isUp(record, now()) ? record : undefined))
+    return true
+  }
+
+  up(): ReadonlyMap<string, Up> {
+    const up = new Map<string, Up>()
+    for (const [name, known] of this.#found)
+      for (const record of known.values()) if (record) up.set(name, sum(up.get(name) ?? NONE, record))
+    return up
+  }
+}
+
+/** Under another agent's name nobody can write. */
+function recordOf(key: string, data: Uint8Array): PresenceRecord | undefined {
+  const decoded = decode(data)
+  const parsed = decoded.ok ? presenceRecord.safeParse(decoded.value) : undefined
+  return parsed?.success && key === `${parsed.data.agent}.${parsed.data.instance}` ? parsed.data : undefined
+}
+
+/** A server that does not forget by itself leaves old ones. One of the future would be up for longer than anybody says so. */
+function isUp({ seen_at }: PresenceRecord, now: number): boolean {
+  return now - seen_at < PRESENCE_MAX_AGE_MS && seen_at - now < SKEW_MS
 }
 
 function sum(up: Up, { running, concurrency }: PresenceRecord): Up {
-  return { instances: up.instances + 1, running: up.running + running, places: up.places + concurrency }
+  const busy = Math.min(running, concurrency)
+  return { instances: up.instances + 1, running: up.running + busy, places: up.places + concurrency }
 }
 
 /** Of an open pass that no person holds up: how many workers could take it. Those that don't say that they are up count once. */
