@@ -4,17 +4,19 @@ import { fileURLToPath } from 'node:url'
 import { generatedPositionFor, originalPositionFor, TraceMap } from '@jridgewell/trace-mapping'
 
 /**
- * What processes of the tests ran of our code, as V8 wrote it when they ended (NODE_V8_COVERAGE). vitest sees its own processes only, and what a command
- * does is mostly done in a process of its own. Those run `dist`; a position in `src` is looked up there by the source map.
+ * What processes of the tests ran of our code, as V8 wrote it when they ended (NODE_V8_COVERAGE). vitest measures only modules that it transformed,
+ * but most tests run `dist`, and commands run the bundle. A position in `src` is looked up there by the source map.
  */
 
 /** Adds to `files` (vitest's map, by path of the source) what the reports in `dir` saw. */
 export function addChildren(files, { dir, root }) {
-  const counts = countsIn(dir, root)
-  for (const [path, file] of Object.entries(files)) {
-    const built = path.replace('/src/', '/dist/').replace(/\.ts$/, '.js')
-    const counted = counts.get(built)
-    if (counted) addFile(file, new Built(built, counted))
+  for (const [path, counts] of countsIn(dir, root)) {
+    const map = new TraceMap(readFileSync(`${path}.map`, 'utf8'), path)
+    // A bundle has many sources.
+    for (const source of map.resolvedSources) {
+      const file = files[source]
+      if (file) addFile(file, new Built({ path, map, source, counts }))
+    }
   }
 }
 
@@ -25,7 +27,7 @@ function countsIn(dir, root) {
     for (const { url, functions } of reportIn(join(dir, name))) {
       if (!url.startsWith('file:') || url.includes('/node_modules/')) continue
       const path = fileURLToPath(url)
-      if (!path.startsWith(root) || !path.includes('/dist/') || !existsSync(path)) continue
+      if (!path.startsWith(root) || !existsSync(`${path}.map`)) continue
       if (!counts.has(path)) counts.set(path, new Float64Array(readFileSync(path, 'utf8').length))
       addCounts(counts.get(path), functions)
     }
@@ -50,11 +52,12 @@ function addCounts(total, functions) {
   for (let at = 0; at < own.length; at++) total[at] += own[at]
 }
 
-/** A built file: its map, and how often what stands at a place of its source ran. */
+/** Finds how often a position of one source ran in a built file. */
 class Built {
-  constructor(path, counts) {
+  constructor({ path, map, source, counts }) {
     this.counts = counts
-    this.map = new TraceMap(readFileSync(`${path}.map`, 'utf8'))
+    this.map = map
+    this.source = source
     const lines = readFileSync(path, 'utf8').split('\n')
     this.starts = [0]
     for (const line of lines) this.starts.push(this.starts.at(-1) + line.length + 1)
@@ -62,9 +65,8 @@ class Built {
 
   /** 0 where the place is not found again: what is not known does not count. */
   at(start) {
-    const source = this.map.sources[0]
-    if (start?.line === undefined || source === null || source === undefined) return 0
-    const there = generatedPositionFor(this.map, { source, line: start.line, column: start.column })
+    if (start?.line === undefined) return 0
+    const there = generatedPositionFor(this.map, { source: this.source, line: start.line, column: start.column })
     if (there.line === null) return 0
     const back = originalPositionFor(this.map, there)
     if (back.line !== start.line || back.column !== start.column) return 0

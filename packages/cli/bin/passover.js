@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 // A tracked file, so that npm links the command before anything is built.
-const main = new URL('../dist/main.js', import.meta.url)
+const main = new URL('../bundle/main.js', import.meta.url)
 if (existsSync(fileURLToPath(main))) {
   const { main: start } = await import(main.href)
   await start(process.argv.slice(2))
