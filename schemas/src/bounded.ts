@@ -3,7 +3,7 @@ import { LIMITS } from './limits.js'
 
 /** Strings, lists and records with a limit: the only ones that the schemas are made of. */
 
-const LONE_SURROGATE = 'has a lone surrogate, which no UTF-8 can say'
+const LONE_SURROGATE = 'has a lone surrogate, which UTF-8 cannot represent'
 
 interface WellFormed {
   isWellFormed(): boolean
@@ -93,45 +93,148 @@ export const count = z.int().min(0)
 /** Path of a file as its agent names it. Whether it lies inside a directory is for those who write there. */
 export const filePath = filled(LIMITS.path).refine((path) => !path.includes('\0'), 'a path has no NUL')
 
+/** A fault of a value, and the path of the field that has it. */
+export interface FieldFault {
+  path: PropertyKey[]
+  why: string
+}
+
+/** An own key of this name would become a prototype at the first assignment, and no reader could tell. */
+export const PROTO = '__proto__'
+const PROTO_REFUSED = 'this name is not allowed'
+
 /** Why a value is not acceptable JSON, or undefined. Walks no more than the limits allow, so a cycle ends too. */
-export function jsonFault(value: unknown, depth: number = LIMITS.depth): string | undefined {
+export function jsonFault(value: unknown): FieldFault | undefined {
   if (value === null || typeof value === 'boolean') return undefined
   const budget = { nodes: LIMITS.nodes as number, characters: LIMITS.content as number }
-  return fault(value, depth, budget)
+  const found = fault(value, LIMITS.depth, budget)
+  // What goes around in a circle is found too deep, or too many.
+  const exhausted = found && (found.why === TOO_DEEP || budget.nodes < 0)
+  return exhausted ? (oddField(value) ?? here(found.why)) : found
 }
 
-function fault(value: unknown, depth: number, budget: { nodes: number; characters: number }): string | undefined {
+const TOO_DEEP = `is nested more than ${LIMITS.depth} deep`
+
+function fault(value: unknown, depth: number, budget: { nodes: number; characters: number }): FieldFault | undefined {
   budget.nodes -= 1
-  if (budget.nodes < 0) return `has more than ${LIMITS.nodes} values`
+  if (budget.nodes < 0) return here(`has more than ${LIMITS.nodes} values`)
   if (typeof value === 'string') return textFault(value, budget)
   if (value === null || value === undefined || typeof value === 'boolean') return undefined
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'has a number that JSON cannot say'
-  if (typeof value !== 'object') return `has a ${typeof value}, which JSON cannot say`
-  if (depth === 0) return `is nested more than ${LIMITS.depth} deep`
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) {
-      const why = fault(value[i], depth - 1, budget)
-      if (why) return why
-    }
-    return undefined
-  }
-  return membersFault(value, depth, budget)
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : here(`is ${value}, a number that JSON cannot represent`)
+  if (typeof value !== 'object') return here(`is a ${typeof value}, which JSON cannot represent`)
+  if (depth === 0) return here(TOO_DEEP)
+  return isList(value) ? elementsFault(value, depth, budget) : membersFault(value, depth, budget)
 }
 
-function membersFault(value: object, depth: number, budget: { nodes: number; characters: number }): string | undefined {
-  const prototype = Object.getPrototypeOf(value)
-  if (prototype !== Object.prototype && prototype !== null) return `has a ${prototype.constructor?.name ?? 'object'}, which JSON cannot say`
-  for (const key in value) {
-    const why = textFault(key, budget) ?? fault((value as Record<string, unknown>)[key], depth - 1, budget)
-    if (why) return why
+function here(why: string): FieldFault {
+  return { path: [], why }
+}
+
+/** A revoked Proxy throws even here. */
+function isList(value: object): value is unknown[] {
+  try {
+    return Array.isArray(value)
+  } catch {
+    return false
+  }
+}
+
+function elementsFault(list: unknown[], depth: number, budget: { nodes: number; characters: number }): FieldFault | undefined {
+  let at = 0
+  try {
+    for (; at < list.length; at++) {
+      const element = list[at]
+      if (element === undefined && !(at in list)) return { path: [at], why: 'is a hole in a sparse array, which JSON cannot represent' }
+      const found = fault(element, depth - 1, budget)
+      if (found) return under(at, found)
+    }
+  } catch (error) {
+    return { path: [at], why: unreadable(error) }
   }
   return undefined
 }
 
-function textFault(value: string, budget: { characters: number }): string | undefined {
+function membersFault(value: object, depth: number, budget: { nodes: number; characters: number }): FieldFault | undefined {
+  let at: string | undefined
+  try {
+    const prototype = Object.getPrototypeOf(value)
+    if (prototype !== Object.prototype && prototype !== null)
+      return here(`is a ${nameOf(prototype)}, which JSON cannot represent: give text, a number or a plain object`)
+    for (const key in value) {
+      at = key
+      if (key === PROTO) return { path: [key], why: PROTO_REFUSED }
+      const wrongKey = textFault(key, budget)
+      if (wrongKey) return here(`has a key that ${wrongKey.why}`)
+      const found = fault((value as Record<string, unknown>)[key], depth - 1, budget)
+      if (found) return under(key, found)
+    }
+  } catch (error) {
+    return { path: at === undefined ? [] : [at], why: unreadable(error) }
+  }
+  return undefined
+}
+
+function nameOf(prototype: { constructor?: { name?: unknown } }): string {
+  const name = prototype.constructor?.name
+  return typeof name === 'string' && name !== '' ? name : 'object without a class'
+}
+
+function under(key: PropertyKey, found: FieldFault): FieldFault {
+  found.path.unshift(key)
+  return found
+}
+
+function textFault(value: string, budget: { characters: number }): FieldFault | undefined {
   budget.characters -= value.length
-  if (budget.characters < 0) return `has more than ${LIMITS.content} characters`
-  return wellFormed(value) ? undefined : LONE_SURROGATE
+  if (budget.characters < 0) return here(`has more than ${LIMITS.content} characters`)
+  return wellFormed(value) ? undefined : here(LONE_SURROGATE)
+}
+
+function unreadable(error: unknown): string {
+  let why = ''
+  try {
+    why = error instanceof Error ? `: ${prefix(String(error.message), 200)}` : ''
+  } catch {
+    // The error of a getter may be as odd as the getter.
+  }
+  return `cannot be read, its getter or Proxy throws${why}`
+}
+
+/** What a search through any value looks at, at most. */
+const MOST_SEARCHED = 200_000
+const MOST_DEEP = 500
+
+/**
+ * Returns the first field of a value that is circular, or that throws when it is read (a getter, a Proxy). It looks at each object once, for
+ * a value that was refused or at which something threw.
+ */
+export function oddField(whole: unknown): FieldFault | undefined {
+  const above = new Set<object>()
+  const seen = new Set<object>()
+  const visit = (value: unknown): FieldFault | undefined => {
+    if (typeof value !== 'object' || value === null) return undefined
+    if (above.has(value)) return here('is circular: it refers back to an object that contains it')
+    if (seen.has(value) || seen.size >= MOST_SEARCHED || above.size >= MOST_DEEP) return undefined
+    seen.add(value)
+    above.add(value)
+    const found = visitMembers(value)
+    above.delete(value)
+    return found
+  }
+  const visitMembers = (value: object): FieldFault | undefined => {
+    let at: string | undefined
+    try {
+      for (const key in value) {
+        at = key
+        const found = visit((value as Record<string, unknown>)[key])
+        if (found) return under(key, found)
+      }
+    } catch (error) {
+      return { path: at === undefined ? [] : [at], why: unreadable(error) }
+    }
+    return undefined
+  }
+  return visit(whole)
 }
 
 /** A value of unknown shape, bounded in depth, number and size. */
@@ -143,8 +246,8 @@ json._zod.run = (payload) => {
 }
 
 function sayable(payload: z.core.ParsePayload): void {
-  const why = jsonFault(payload.value)
-  if (why) payload.issues.push({ code: 'custom', message: why, input: payload.value, continue: false })
+  const found = jsonFault(payload.value)
+  if (found) payload.issues.push({ code: 'custom', message: found.why, path: found.path, input: payload.value, continue: false })
 }
 
 /** A record with values of unknown shape. */
@@ -166,22 +269,26 @@ export function strict<S extends z.core.$ZodLooseShape>(shape: S) {
 }
 
 /**
- * Refuses an object with more than `max` keys before any of them is looked at. Zod has this for lists (`max`), not for
- * objects. Derived schemas (`extend`, `omit`, a further check) are made anew and so lose it: cap last.
+ * Refuses an object with more than `max` keys before any of them is looked at, and one with an own key `__proto__`, which zod would drop.
+ * Zod has a limit for lists (`max`), not for objects. Derived schemas (`extend`, `omit`, a further check) are made anew and so lose it: cap last.
  */
 export function capKeys<T extends z.ZodType>(schema: T, max: number): T {
   const { run } = schema._zod
   schema._zod.run = (payload, context) => {
-    if (!exceeds(payload.value, max)) return run(payload, context)
-    payload.issues.push({ code: 'custom', message: `has more than ${max} keys`, input: payload.value, inst: schema, continue: false })
+    const found = keysFault(payload.value, max)
+    if (!found) return run(payload, context)
+    payload.issues.push({ code: 'custom', message: found.why, path: found.path, input: payload.value, inst: schema, continue: false })
     return payload
   }
   return schema
 }
 
-function exceeds(value: unknown, max: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
+function keysFault(value: unknown, max: number): FieldFault | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
   let seen = 0
-  for (const _ in value) if (++seen > max) return true
-  return false
+  for (const key in value) {
+    if (++seen > max) return here(`has more than ${max} keys`)
+    if (key === PROTO) return { path: [key], why: PROTO_REFUSED }
+  }
+  return undefined
 }

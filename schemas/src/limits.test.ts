@@ -72,33 +72,65 @@ describe('values of unknown shape', () => {
 
   it('are bounded in depth', () => {
     expect(s.jsonFault(nested(s.LIMITS.depth))).toBeUndefined()
-    expect(s.jsonFault(nested(s.LIMITS.depth + 1))).toMatch(/nested more than 32/)
+    expect(s.jsonFault(nested(s.LIMITS.depth + 1))?.why).toMatch(/nested more than 32/)
   })
 
   it('are bounded in number', () => {
     expect(s.jsonFault(new Array(s.LIMITS.nodes - 1).fill(1))).toBeUndefined()
-    expect(s.jsonFault(new Array(s.LIMITS.nodes).fill(1))).toMatch(/more than 100000 values/)
+    expect(s.jsonFault(new Array(s.LIMITS.nodes).fill(1))?.why).toMatch(/more than 100000 values/)
   })
 
   it('are bounded in characters, keys included', () => {
     expect(s.jsonFault({ [HUGE.slice(1)]: '' })).toBeUndefined()
-    expect(s.jsonFault({ [HUGE.slice(1)]: 'x' })).toMatch(/characters/)
-    expect(s.jsonFault([HUGE])).toMatch(/characters/)
+    expect(s.jsonFault({ [HUGE.slice(1)]: 'x' })?.why).toMatch(/characters/)
+    expect(s.jsonFault([HUGE])?.why).toMatch(/characters/)
   })
 
   it.each([
     ['a function', () => 0, /function/],
     ['a symbol', Symbol.iterator, /symbol/],
     ['a bigint', 1n, /bigint/],
-    ['NaN', Number.NaN, /number/],
+    ['NaN', Number.NaN, /is NaN, a number/],
     ['bytes', new Uint8Array(1), /Uint8Array/],
     ['a date', new Date(0), /Date/],
     ['a lone surrogate', '\ud800', /surrogate/],
     ['a key with one', { '\udfff': 1 }, /surrogate/],
     ['an object of no class', Object.create(Object.create(null)), /object/],
-  ])('refuse %s, also deep inside', (_, value, why) => {
-    expect(s.jsonFault(value)).toMatch(why)
-    expect(s.jsonFault({ list: [{ value }] })).toMatch(why)
+  ])('refuse %s, also deep inside, and name the field', (_, value, why) => {
+    expect(s.jsonFault(value)).toEqual({ path: [], why: expect.stringMatching(why) })
+    expect(s.jsonFault({ list: [1, { value }] })).toEqual({ path: ['list', 1, 'value'], why: expect.stringMatching(why) })
+    expect(b.jsonRecord.safeParse({ a: { value } }).error?.issues).toMatchObject([{ path: ['a', 'value'] }])
+  })
+
+  const circular: Record<string, unknown> = { a: {} }
+  circular.a = { b: circular }
+  const wide = { list: Array.from({ length: 400 }, () => ({})) as unknown[] }
+  for (const one of wide.list) Object.assign(one as object, { wide })
+  const throws = () => {
+    throw new Error('boom')
+  }
+  const hidden = { deep: Object.defineProperty({}, 'secret', { enumerable: true, get: throws }) }
+  const revoked = Proxy.revocable({}, {})
+  revoked.revoke()
+
+  it.each<[string, unknown, PropertyKey[], RegExp]>([
+    ['a name that becomes a prototype', JSON.parse('{"meta":{"__proto__":{"a":1}}}'), ['meta', '__proto__'], /not allowed/],
+    ['a hole in a list', { list: Object.assign([1], { 2: 3 }) }, ['list', 1], /hole/],
+    ['a circle', circular, ['a', 'b'], /circular/],
+    ['a wide circle', wide, ['list', '0', 'wide'], /circular/],
+    ['a getter that throws', hidden, ['deep', 'secret'], /getter or Proxy throws: boom/],
+    ['a Proxy that throws', { proxy: new Proxy({ a: 1 }, { get: throws }) }, ['proxy', 'a'], /boom/],
+    ['a Proxy without keys', { proxy: new Proxy({}, { ownKeys: throws }) }, ['proxy'], /boom/],
+    ['a revoked Proxy', { proxy: revoked.proxy }, ['proxy'], /cannot be read/],
+  ])('refuse %s', (_, value, path, why) => {
+    expect(s.jsonFault(value)).toEqual({ path, why: expect.stringMatching(why) })
+  })
+
+  it('name what is circular or cannot be read in a value of any shape', () => {
+    expect(s.oddField(hidden)).toEqual({ path: ['deep', 'secret'], why: expect.stringContaining('boom') })
+    expect(s.oddField([new Date(0), { circular }])).toEqual({ path: ['1', 'circular', 'a', 'b'], why: expect.stringContaining('circular') })
+    const twice = { at: 1 }
+    expect(s.oddField({ a: twice, b: [twice, () => 1, 1n] })).toBeUndefined()
   })
 
   it('take what JSON can say', () => {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { PROTO } from './bounded.js'
 import { LIMITS } from './limits.js'
 
 type Run = z.ZodType['_zod']['run']
@@ -49,7 +50,7 @@ function compiled<T extends z.ZodType>(schema: T, tooMany: Run, rare = 0): T {
 /** Beyond these the compiled code, one large function that never gets warm on rare messages, is the slower one. */
 const MOST_COMPILED = 10_000
 
-/** `large`: not for the compiled code, which does not count an object's keys either. */
+/** `large`: not for the compiled code, which neither counts an object's keys nor refuses `__proto__`. */
 type Extent = 'small' | 'large' | 'too many'
 
 function extentOf(message: unknown): Extent {
@@ -67,6 +68,7 @@ function extentOf(message: unknown): Extent {
     let keys = 0
     for (const key in value as object) {
       if (++keys + values > LIMITS.values) return 'too many'
+      if (key === PROTO) wide = true
       const member = (value as Record<string, unknown>)[key]
       if (typeof member === 'object' && member !== null) waiting.push(member)
     }

@@ -89,7 +89,7 @@ describe('a command as a subagent', () => {
     expect(await ask('shell', `echo '{"status":"done"}'`)).toMatchObject({ code: 1, document: { error: { code: 'E021' } } })
     const [unfit] = (await json<PassRow[]>(['list', '--to', 'shell', '--limit', '1'], { cwd })).document
     expect((await json(['show', unfit?.id ?? ''], { cwd })).document).toMatchObject({
-      error: { code: 'E021', message: expect.stringContaining('status: Invalid option: expected one of "completed"') },
+      error: { code: 'E021', message: expect.stringContaining('status: must be one of completed') },
       raw_output: '{"status":"done"}\n',
     })
     const crashed = await ask('shell', 'echo half; echo the reason >&2; exit 7')

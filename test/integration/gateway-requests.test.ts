@@ -65,6 +65,14 @@ describe('requests that the HTTP API cannot take', () => {
     },
   )
 
+  it.each(['"__proto__":{"a":1}', '"meta":[{"__pr\\u006fto__":1}]'])('refuses a body with the name __proto__: %s', async (member) => {
+    const body = `{"subagent":"audit","reason":"r","work_context":{"objective":"o",${member}}}`
+    const head = ['Host: localhost', 'Content-Type: application/json', `Content-Length: ${body.length}`]
+    const answer = await raw(request('POST /api/pass-over/passes', head, body))
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+    expect(answer).toContain('body: the name __proto__ is not allowed')
+  })
+
   it('does not match a weak tag in If-Match', async () => {
     const { body, headers } = await world.ask<{ version: number }>('ann', '/policy')
     const etag = headers.get('etag') ?? ''

@@ -1,3 +1,4 @@
+import { WorkError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { until, within } from '../support/until.js'
@@ -163,5 +164,93 @@ describe('a worker', () => {
   it('refuses bad options and a second name', async () => {
     const agent = await world.agent('picky')
     await expect(agent.onPass(() => 'x', { concurrency: 0 })).rejects.toMatchObject({ code: 'E005', context: { field: 'concurrency' } })
+    await expect(agent.onPass(() => 'x', { concurency: 1 } as never)).rejects.toMatchObject({
+      message: 'concurency: unknown option; did you mean concurrency?',
+    })
+    await expect(agent.onPass('x' as never)).rejects.toMatchObject({ code: 'E005', context: { field: 'handler' } })
   })
+})
+
+describe('a handler that throws or returns something odd', () => {
+  const boom = (): never => {
+    throw new Error('boom')
+  }
+  const circular = () => {
+    const given: Record<string, unknown> = { output: 'x' }
+    given.self = given
+    return given
+  }
+  /** Of a getter that gives another value once its output was checked, which counts its members and then looks at them. */
+  let reads = 0
+  const odd: Record<string, [make: () => unknown, code: string, message: RegExp]> = {
+    undefined: [() => Promise.reject(undefined), 'E011', /threw undefined/],
+    symbol_name: [() => Promise.reject(Object.assign(new Error('named'), { name: Symbol('x') })), 'E011', /^named$/],
+    getter: [() => Promise.reject(Object.defineProperty(new Error('a'), 'message', { get: boom })), 'E011', /an Error without a message/],
+    null_prototype: [() => Promise.reject(Object.assign(Object.create(null), { message: 'bare' })), 'E011', /^bare$/],
+    cause: [() => Promise.reject(new TypeError('fetch failed', { cause: new Error('refused') })), 'E011', /caused by: refused/],
+    odd_details: [() => Promise.reject(new WorkError('E014', 'no tokens', { left: 1n, model: 'm' })), 'E014', /^no tokens$/],
+    circular: [circular, 'E021', /self: is circular/],
+    throwing: [
+      () => Object.defineProperty({ output: 'x' }, 'extra', { enumerable: true, get: boom }),
+      'E021',
+      /extra: cannot be read.*boom/,
+    ],
+    proxy: [() => new Proxy({ output: 'x' }, { get: (of, key) => (key === 'status' ? boom() : Reflect.get(of, key)) }), 'E021', /boom/],
+    unsteady: [
+      () => ({
+        output: 'x',
+        meta: {
+          get at() {
+            return reads++ < 2 ? 1 : 1n
+          },
+        },
+      }),
+      'E021',
+      /cannot be encoded/,
+    ],
+    proto: [() => ({ output: 'x', meta: JSON.parse('{"__proto__":{"a":1}}') }), 'E021', /meta\.__proto__: this name is not allowed/],
+    proto_above: [() => JSON.parse('{"output":"x","__proto__":{"status":"failed"}}'), 'E021', /__proto__: this name is not allowed/],
+    sparse: [() => ({ output: 'x', list: Object.assign([1], { 2: 3 }) }), 'E021', /list\.1: is a hole/],
+    date: [() => ({ output: 'x', meta: { at: new Date(0) } }), 'E021', /meta\.at: is a Date/],
+    returned_error: [() => new Error('not thrown'), 'E021', /instead of throwing it: not thrown/],
+    response: [() => new Response('x'), 'E021', /got an object of the class Response/],
+  }
+
+  it('ends its pass in the first attempt, with an error that names the field or the cause', async () => {
+    const alice = await world.agent('alice')
+    const weird = await world.agent('weird')
+    let runs = 0
+    await using _worker = await weird.onPass(({ objective }) => {
+      runs++
+      return odd[objective]?.[0]() as string
+    })
+    const ended = await Promise.all(
+      Object.keys(odd).map((objective) =>
+        alice.passOver({ subagent: 'weird', reason: 'x', work_context: { objective } }).then(
+          () => [objective, undefined],
+          ({ code, message }: { code: string; message: string }) => [objective, { code, message }],
+        ),
+      ),
+    )
+    const expected = Object.entries(odd).map(([name, [, code, message]]) => [name, { code, message: expect.stringMatching(message) }])
+    expect(ended).toEqual(expected)
+    expect(runs).toBe(Object.keys(odd).length)
+  })
+})
+
+it('nothing is sent where an option or the context of a request is wrong', async () => {
+  const alice = await world.agent('alice')
+  let runs = 0
+  await using _worker = await alice.onPass(() => String(runs++))
+  const { last } = await world.world.bus.bounds()
+  const wrong: [object, string][] = [
+    [{ signal: new AbortController() }, 'signal: must be an AbortSignal: pass controller.signal, not the controller'],
+    [{ prority: 'high' }, 'prority: unknown option; did you mean priority?'],
+    [{ work_context: JSON.parse('{"objective":"x","__proto__":{"a":1}}') }, 'work_context.__proto__: this name is not allowed'],
+  ]
+  for (const [change, message] of wrong) {
+    const asked = alice.passOver({ subagent: 'alice', reason: 'x', work_context, ...change } as never)
+    await expect(asked).rejects.toMatchObject({ code: 'E005', message })
+  }
+  expect((await world.world.bus.bounds()).last).toBe(last)
 })

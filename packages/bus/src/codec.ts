@@ -1,4 +1,5 @@
 import { Decoder, Encoder } from '@msgpack/msgpack'
+import { PROTO } from '@passover/schemas'
 import { isTooDeep } from './depth.js'
 import { frameFault } from './frame-size.js'
 import { interning, MAX_INTERNED_BYTES } from './interned.js'
@@ -85,12 +86,14 @@ export function bodyType(data: Uint8Array, contentType?: string): BodyType {
 
 function parseJson(data: Uint8Array): unknown {
   const source = text.decode(data)
-  // An own `__proto__` would become a prototype at the first Object.assign.
-  return JSON.parse(source, source.includes('__proto__') ? withoutProto : undefined)
+  // An own `__proto__` would become a prototype at the first Object.assign. An escape may spell it, too.
+  return JSON.parse(source, /__proto__|\\u00/.test(source) ? refuseProto : undefined)
 }
 
-function withoutProto(key: string, value: unknown): unknown {
-  return key === '__proto__' ? undefined : value
+/** As the msgpack decoder does. */
+function refuseProto(key: string, value: unknown): unknown {
+  if (key === PROTO) throw new Error(`The key ${PROTO} is not allowed`)
+  return value
 }
 
 function bytesAsBase64(this: unknown, key: string, value: unknown): unknown {

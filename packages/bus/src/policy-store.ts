@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   HEADER,
+  issueTexts,
   type PassOverPreferences,
   type PolicyBody,
   type PolicyVersion,
@@ -148,7 +149,7 @@ export class PolicyStore {
    */
   async #standOf(value: unknown, revision: number): Promise<PolicyStand> {
     const parsed = policyVersion.safeParse(value)
-    if (!parsed.success) return { kind: 'invalid', why: z.prettifyError(parsed.error), revision }
+    if (!parsed.success) return { kind: 'invalid', why: issueTexts(parsed.error.issues, 5, 'the stored version').join('; '), revision }
     const { version, digest, document, sequence } = parsed.data
     if (policyDigest(document) !== digest) return { kind: 'invalid', why: 'its digest is another', revision }
     const said = await this.#event(sequence)

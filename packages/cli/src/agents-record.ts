@@ -1,4 +1,4 @@
-import { type AgentRecord, agentRecord, type Originates, type SubagentPreference } from '@passover/schemas'
+import { type AgentRecord, agentRecord, issueTexts, type Originates, type SubagentPreference } from '@passover/schemas'
 import { CliFailure, usage } from './failure.js'
 
 /** What is said about an agent: by flags, by a file, or both; a flag wins over the file. */
@@ -39,7 +39,7 @@ export function changedRecord(
   else delete record.defaults
   const parsed = agentRecord.safeParse(record)
   if (parsed.success) return parsed.data
-  const faults = parsed.error.issues.map(({ path, message }) => `${path.map(String).join('.') || 'record'}: ${message}`)
+  const faults = issueTexts(parsed.error.issues, 5, 'record')
   throw new CliFailure('E030', `${file ? `${file.path}: ` : ''}${faults.join('; ')}`, {
     hint: `passover agents show ${name} --json shows one`,
   })

@@ -40,7 +40,6 @@ export {
   watchStorage,
 } from './health.js'
 export type { PassHistory, ReturnedBody } from './history.js'
-export { issueTexts } from './issues.js'
 export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './ledger.js'
 export { deadlineOf, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type Next, NONE, next } from './lifecycle.js'
 export {

@@ -1,8 +1,10 @@
 import {
   type ErrorCode,
   type HandlerResult,
+  issueTexts,
   type PassError,
   type PassKey,
+  PROTO,
   passError as passErrorSchema,
   SYSTEM,
   type WorkArtifact,
@@ -11,7 +13,6 @@ import {
   workOutput,
 } from '@passover/schemas'
 import { passError } from './errors.js'
-import { issueTexts } from './issues.js'
 import { contradictionIn } from './modifications.js'
 import { isBody } from './output-frame.js'
 import { type Terms, termsFault } from './terms.js'
@@ -146,7 +147,9 @@ export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutpu
 function filled<T extends object>(made: T, said: object): T {
   for (const name in said) {
     const value = (said as Record<string, unknown>)[name]
-    if (value !== undefined && !Object.hasOwn(made, name)) (made as Record<string, unknown>)[name] = value
+    // Assigned, `__proto__` would become the prototype: as an own field it is refused by name.
+    if (name === PROTO) Object.defineProperty(made, name, { value, enumerable: true })
+    else if (value !== undefined && !Object.hasOwn(made, name)) (made as Record<string, unknown>)[name] = value
   }
   return made
 }

@@ -18,11 +18,16 @@ describe('the signature of a webhook', () => {
     ['another time', { body, signature: signature.replace('t=18', 't=19'), secret }, NOW, 'another secret or another body'],
     ['an old one', { body, signature, secret }, NOW + 300_001, 'too old or from the future'],
     ['one from the future', { body, signature, secret }, NOW - 300_001, 'too old or from the future'],
+    ['two headers', { body, signature: [signature, signature] as never, secret }, NOW, 'no signature'],
     ['none', { body, signature: undefined, secret }, NOW, 'no signature'],
     ['half of one', { body, signature: 't=1800000000', secret }, NOW, 'no signature'],
     ['none that is one', { body, signature: 't=x,v1=y', secret }, NOW, 'no signature'],
   ])('does not hold for %s', (_, signed, now, why) => {
     expect(verifyWebhook(signed, now)).toEqual({ ok: false, why })
+  })
+
+  it('is of the body as it came, and says so to whom gives what was parsed of it', () => {
+    expect(() => verifyWebhook({ body: JSON.parse('{}') as never, signature, secret }, NOW)).toThrow('not what was parsed')
   })
 
   it('may be one of several, while a secret is changed', () => {

@@ -25,10 +25,13 @@ export interface SignedWebhook {
 
 /**
  * Whether a webhook was sent by who knows the secret, and of late (within five minutes, so that nobody can send an old one again).
- * Several `v1` may stand there while a secret is being changed.
+ * Several `v1` may stand there while a secret is being changed. TypeError where the body is neither text nor bytes.
  */
 export function verifyWebhook({ body, signature, secret }: SignedWebhook, now = Date.now(), tolerance_ms = TOLERANCE_MS): WebhookVerdict {
-  const fields = (signature ?? '').split(',').map((field) => field.trim().split('='))
+  if (typeof body !== 'string' && !(body instanceof Uint8Array))
+    throw new TypeError('body: must be the text or the bytes of the request as they came, not what was parsed of them')
+  // A header that was sent twice is a list in some frameworks.
+  const fields = (typeof signature === 'string' ? signature : '').split(',').map((field) => field.trim().split('='))
   const seconds = fields.find(([name]) => name === 't')?.[1]
   const given = fields.flatMap(([name, value]) => (name === 'v1' && value ? [value] : []))
   if (!seconds || !/^\d{1,12}$/.test(seconds) || given.length === 0) return { ok: false, why: 'no signature' }

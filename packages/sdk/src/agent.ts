@@ -4,6 +4,7 @@ import { type ApplyOptions, applyOutput } from './apply/apply.js'
 import type { Applied } from './apply/apply-chosen.js'
 import type { ApplyHome } from './apply/settle.js'
 import { type Undone, undoApplied } from './apply/undo.js'
+import { invalidOption } from './check-options.js'
 import type { Deps } from './deps.js'
 import type { PassHandle } from './handle.js'
 import { idWindow } from './id-window.js'
@@ -143,10 +144,12 @@ class ConnectedAgent implements Agent {
   }
 
   onReturn(listener: ReturnListener): () => void {
+    checkListener(listener)
     return this.#notices.add(listener)
   }
 
   async onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable> {
+    checkListener(listener)
     if (!this.#durable && !(await returnsWait(this.#deps))) {
       const how = `connect with durable_returns: true, or let a person say so: passover agents set ${this.name} --durable-returns`
       throw new PassOverError('E005', `returns wait only for who asks for it: ${how}`, { field: 'durable_returns' })
@@ -192,4 +195,8 @@ class ConnectedAgent implements Agent {
     await this.#deps.bus[Symbol.asyncDispose]()
     await this.#deps.tracing?.[Symbol.asyncDispose]()
   }
+}
+
+function checkListener(listener: unknown): void {
+  if (typeof listener !== 'function') throw invalidOption('listener', 'must be a function')
 }

@@ -3,9 +3,6 @@ import {
   acceptReturn,
   type CheckSchema,
   completeOutput,
-  cut,
-  cutStart,
-  issueTexts,
   isWorkersError,
   PassOverError,
   passError,
@@ -13,14 +10,25 @@ import {
   type Terms,
   termsOf,
 } from '@passover/core'
-import { type HandlerResult, handlerResult, LIMITS, type PassError, type WorkOutput } from '@passover/schemas'
+import {
+  type FieldFault,
+  type HandlerResult,
+  handlerResult,
+  issueTexts,
+  LIMITS,
+  oddField,
+  type PassError,
+  PROTO,
+  type WorkOutput,
+} from '@passover/schemas'
 import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
 import { overlarge } from './overlarge.js'
 import type { Run } from './run.js'
+import { soundError } from './sound-error.js'
 import { flushProgress, hasUntold } from './tell.js'
+import { className, describeThrown } from './thrown.js'
 import { WorkError } from './work-error.js'
 
-const STACK_END = 2_000
 const FAULTS_SHOWN = 3
 const AS_FILES = 'return a shorter text, or what it says as file modifications'
 
@@ -34,6 +42,16 @@ export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<Given
 
 /** The whole output, if it is acceptable; else E021 or E013, which keeps what was given. At once where the pass sets no output_schema. */
 export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
+  try {
+    return checkedAnswer(giver, run, given)
+  } catch (error) {
+    // Only the handler's own getters and Proxies throw here.
+    const why = fieldText(oddField(given)) ?? `it cannot be read: ${describeThrown(error).message}`
+    return { error: passError('E021', `the handler's result is not an output: ${why}`), raw_output: given }
+  }
+}
+
+function checkedAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
   const faulty = faultOf(given)
   if (faulty) return { error: passError('E021', faulty), raw_output: given }
   const text = typeof given === 'string' ? given : given.output
@@ -52,6 +70,9 @@ export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answ
   })
   const { schemas } = giver.deps
   if (schemas && schemaFor(output, control)) {
+    // A schema is checked in another thread, which takes only what JSON can represent.
+    const judged = accepted(run, { given, output }, { rights: control.rights })
+    if ('error' in judged) return judged
     const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
     return termsOf(output, control, check).then((terms) => accepted(run, { given, output }, terms))
   }
@@ -62,18 +83,32 @@ export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answ
 
 function accepted(run: Run, { given, output }: { given: HandlerResult; output: WorkOutput }, { rights, schema_faults }: Terms): Answer {
   const judged = acceptReturn(output, run.key, { rights, schema_faults })
-  return judged.ok ? { output } : { error: judged.error, raw_output: given }
+  if (judged.ok) return { output }
+  // What is circular has too many values, or is too deep, before anything else is wrong with it.
+  const odd = judged.error.code === 'E021' && typeof given !== 'string' ? fieldText(oddField(given)) : undefined
+  return { error: odd === undefined ? judged.error : passError('E021', `the handler's result is not an output: ${odd}`), raw_output: given }
+}
+
+function fieldText(found: FieldFault | undefined): string | undefined {
+  return found && issueTexts([{ path: found.path, message: found.why }], 1, 'it').join('')
 }
 
 /** Text and objects that say something are checked as part of the whole output; anything else here. */
 function faultOf(given: unknown): string | undefined {
   if (typeof given === 'string') return undefined
-  if (typeof given === 'object' && given !== null && !Array.isArray(given) && KNOWN.some((field) => field in given)) return undefined
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
-    return `a handler returns text or an object, got ${kindOf(given)}`
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return wrongKind(kindOf(given))
+  if (given instanceof Error) return `the handler returned an error instead of throwing it: ${describeThrown(given).message}`
+  if (Object.hasOwn(given, PROTO)) return `the handler's result is not an output: ${PROTO}: this name is not allowed`
+  if (KNOWN.some((field) => Object.hasOwn(given, field))) return undefined
+  const kind = className(given)
+  if (kind !== undefined && kind !== 'Object') return wrongKind(`an object of the class ${kind}`)
   const parsed = handlerResult.safeParse(given)
   if (parsed.success) return undefined
-  return `the handler's result is no output: ${issueTexts(parsed.error.issues, FAULTS_SHOWN, 'it').join('; ')}`
+  return `the handler's result is not an output: ${issueTexts(parsed.error.issues, FAULTS_SHOWN, 'it').join('; ')}`
+}
+
+function wrongKind(kind: string): string {
+  return `a handler returns text or an object, got ${kind}`
 }
 
 function kindOf(given: unknown): string {
@@ -84,15 +119,27 @@ function kindOf(given: unknown): string {
 
 const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]
 
-/** The error of a handler that threw (DESIGN §2): E011 with the end of its stack, unless it says of its own run what is wrong with it. */
+/** The error of a handler that threw: E011 with what it threw, unless it says of its own run what is wrong with it. Never throws. */
 export function failureOf(error: unknown, run: Run): PassError {
-  if (error instanceof WorkError && isWorkersError(error.toWire())) return error.toWire()
-  if (error instanceof PassOverError && error.code === 'E021') return error.toWire()
+  try {
+    return saidByItself(error, run) ?? crash(error, run)
+  } catch {
+    // A Proxy may throw even when it is asked for its class.
+    return crash(error, run)
+  }
+}
+
+function saidByItself(error: unknown, run: Run): PassError | undefined {
   if (error instanceof PartError)
     return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })
-  const cause = error instanceof Error ? error : new Error(String(error))
-  const details: Record<string, unknown> = { attempts: run.attempt, name: cause.name }
-  if (cause.stack) details.stack = cutStart(cause.stack, STACK_END)
-  if (error instanceof PassOverError) details.cause = { ...error.toWire(), details: undefined }
-  return passError('E011', cut(cause.message, 8_192) || cause.name, details)
+  if (!(error instanceof PassOverError)) return undefined
+  const own = soundError(error.toWire())
+  if (own.code === 'E021' || (error instanceof WorkError && isWorkersError(own))) return own
+  const { message, details, ...rest } = crash(error, run)
+  return passError(rest.code, message, { ...details, cause: { code: own.code, message: own.message } })
+}
+
+function crash(error: unknown, run: Run): PassError {
+  const { message, ...thrown } = describeThrown(error)
+  return passError('E011', message, { attempts: run.attempt, ...thrown })
 }

@@ -4,9 +4,10 @@ import { PassOverError } from '@passover/core'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { type Agent, createAgent } from './agent.js'
+import { checkOptions, invalidOption, readable } from './check-options.js'
 import { findProjectServer } from './project.js'
 import { say } from './say.js'
-import { type ConnectOptions, resolveSettings, type Settings } from './settings.js'
+import { type ConnectOptions, connectOptions, resolveSettings, type Settings } from './settings.js'
 import { mayAutoApplyIn } from './trust/user-config.js'
 import { askForDelivery } from './waiting-returns.js'
 
@@ -18,7 +19,7 @@ const REGISTERED_MS = 10_000
  * E005 for the name, E040 without a server, E030 for a project file that is not trusted.
  */
 export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
-  const given: ConnectOptions = typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options }
+  const given = givenOptions(options, more)
   const cwd = process.cwd()
   const project = () => findProjectServer(given.directory ?? cwd)
   const access = (folder: string, name: string) => projectAccess(folder, { role: 'agent', name })
@@ -61,6 +62,16 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     unknown_window_ms: settings.unknown_window_ms,
     notify: given.notify,
   })
+}
+
+function givenOptions(options: string | ConnectOptions, more: Omit<ConnectOptions, 'agent'>): ConnectOptions {
+  for (const one of [options, more])
+    if (typeof one !== 'string' && (typeof one !== 'object' || one === null)) throw invalidOption('options', 'must be an object')
+  const given = readable([options, more], 'options', () =>
+    typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options },
+  )
+  checkOptions(connectOptions, given)
+  return given
 }
 
 const announced = new Set<string>()

@@ -1,6 +1,7 @@
 import { splitContext } from '@passover/bus'
 import { PassOverError, requestDigest } from '@passover/core'
 import type { Part, PassKey, PassOverMarker, RequestControl } from '@passover/schemas'
+import { invalidOption, readable } from './check-options.js'
 import { buildRequest, type PassOverOptions } from './options.js'
 import type { Origin } from './origin.js'
 import type { Scope } from './scope.js'
@@ -19,8 +20,12 @@ export interface Draft {
 
 /** Throws PassOverError where the options are none of a request. */
 export function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
-  if (typeof options !== 'object' || options === null) throw new PassOverError('E005', 'options: expected an object', { field: 'options' })
-  if (options.signal?.aborted) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
+  return readable(options, 'options', () => checkedDraft(origin, options, about))
+}
+
+function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
+  if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
+  if (options.signal?.aborted === true) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
   const { session_id = ownSession(origin, options.id), directory } = about.scope?.context() ?? origin
   const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
   const { control: request, context } = buildRequest(options, filling)

@@ -6,7 +6,9 @@ import { overlarge } from './overlarge.js'
 import { endOf, type Run } from './run.js'
 import { eventHeaders, inReturnSpan, passTrace } from './run-trace.js'
 import { sinceBegun } from './since-begun.js'
+import { soundRaw } from './sound-error.js'
 import { stowAll } from './stow.js'
+import { describeThrown } from './thrown.js'
 import type { ViewRules } from './view.js'
 
 /** What became of a return. `lost`: a newer attempt began. `gave_up`: the server did not say for 15 s. */
@@ -47,7 +49,10 @@ function give(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
     if (made instanceof Promise || deps.faults) return giveSlowly(giver, run, { answer, made })
     return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : giveSlowly(giver, run, { answer, made })))
   } catch (error) {
-    return Promise.reject(error)
+    // It reads as another value than when it was checked: a getter of the handler's. A further attempt would do the work again.
+    if ('error' in answer) return Promise.reject(error)
+    run.answered = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: answer.output }
+    return give(giver, run, run.answered)
   }
 }
 
@@ -154,17 +159,14 @@ function returnBody(output: Record<string, unknown>, key: PassKey, type: 'json' 
   return brief ? { v: WIRE_VERSION, brief } : { v: WIRE_VERSION, output }
 }
 
-/** The raw output is kept, as it is if it can be encoded, else as text. */
+/** The raw output is kept, as it is if every reader can decode it, else as text. */
 function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'json' | 'msgpack'): Uint8Array {
   const body = { v: WIRE_VERSION, error: answer.error }
   if (answer.raw_output === undefined) return encode(body, type)
-  try {
-    const whole = encode({ ...body, raw_output: answer.raw_output }, type)
-    if (whole.byteLength <= RAW_TEXT * 4) return whole
-    return encode({ ...body, raw_output: cut(JSON.stringify(answer.raw_output), RAW_TEXT) }, type)
-  } catch {
-    return encode({ ...body, raw_output: cut(String(answer.raw_output), RAW_TEXT) }, type)
-  }
+  const raw_output = soundRaw(answer.raw_output)
+  const whole = encode({ ...body, raw_output }, type)
+  if (whole.byteLength <= RAW_TEXT * 4) return whole
+  return encode({ ...body, raw_output: cut(typeof raw_output === 'string' ? raw_output : JSON.stringify(raw_output), RAW_TEXT) }, type)
 }
 
 /** Keeps an output that came after the pass had ended, or after a newer attempt began: as an event, never as a return. */

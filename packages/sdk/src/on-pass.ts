@@ -1,9 +1,9 @@
 import type { Bus, Hearing, WorkSource } from '@passover/bus'
-import { PassOverError } from '@passover/core'
 import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
 import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
+import { checkOptions, invalidOption, readable } from './check-options.js'
 import type { Deps } from './deps.js'
 import type { IdWindow } from './id-window.js'
 import type { Handler } from './pass.js'
@@ -53,7 +53,7 @@ const workerOptions = z.strictObject({
   concurrency: z.int().positive().max(LIMITS.handlers).default(8),
   drain_ms: z.number().min(0).max(86_400_000).default(10_000),
   ...registerQuestion.omit({ parts_only: true }).shape,
-  log: z.custom<Told>((value) => typeof value === 'function', 'a function is needed').optional(),
+  log: z.custom<Told>((value) => typeof value === 'function', 'must be a function').optional(),
 })
 
 /** What starting a worker needs of its agent. */
@@ -68,12 +68,10 @@ export interface WorkerHome {
  * Registers the agent and starts to work (spec 0 §11.2, DESIGN §2). E005 for bad options, E013 or E040 when it cannot be registered.
  */
 export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
-  const parsed = workerOptions.safeParse({ ...home.describes, ...options })
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]
-    throw new PassOverError('E005', `${issue?.path.join('.') || 'options'}: ${issue?.message}`, { field: issue?.path.join('.') })
-  }
-  const { concurrency, drain_ms, log, ...question } = parsed.data
+  if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')
+  if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
+  const given = readable(options, 'options', () => ({ ...home.describes, ...options }))
+  const { concurrency, drain_ms, log, ...question } = checkOptions(workerOptions, given)
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
   let hearing: Hearing | undefined

@@ -48,5 +48,12 @@ describe('buildRequest', () => {
     expect(field({ override: { nonsense: 1 } })).toMatch(/^override/)
     expect(field({ prority: 'high' })).toBe('prority')
     expect(field({ work_context: { objective: '\ud800' } })).toBe('work_context.objective')
+    expect(field({ signal: 'x' })).toBe('signal')
+    const meta = (a: unknown) => ({ work_context: { objective: 'x', meta: { a } } })
+    for (const value of [1n, new Date(0), Object.assign([1], { 2: 3 }), JSON.parse('{"__proto__":1}'), new Map(), () => 1])
+      expect(field(meta(value))).toMatch(/^work_context\.meta\.a/)
+    expect(field(JSON.parse('{"work_context":{"objective":"x","files":[{"path":"a","__proto__":1}]}}'))).toBe(
+      'work_context.files.0.__proto__',
+    )
   })
 })

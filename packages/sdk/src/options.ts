@@ -1,9 +1,11 @@
-import { PassOverError } from '@passover/core'
+import type { PassOverError } from '@passover/core'
 import {
   type AgentPairOverride,
   type Budget,
   type ExpectedOutputType,
+  firstIssue,
   type ParentProof,
+  PROTO,
   type Priority,
   type RequestControl,
   requestControl,
@@ -11,6 +13,7 @@ import {
   workContext,
 } from '@passover/schemas'
 import type { z } from 'zod'
+import { invalidOption as invalid, unknownOption } from './check-options.js'
 
 type GivenContext = z.input<typeof workContext>
 
@@ -100,10 +103,12 @@ export function buildRequest(options: PassOverOptions, filling: Filling): BuiltR
     return_required: options.return_required ?? true,
   }
   for (const name in options) {
-    if (!Object.hasOwn(OPTIONS, name)) throw invalid(name, 'unknown option')
+    if (!Object.hasOwn(OPTIONS, name)) throw invalid(name, unknownOption(name, Object.keys(OPTIONS)))
     const value = options[name as keyof PassOverOptions]
     if (value !== undefined && !APART.has(name)) request[name] = value
   }
+  checkSignal(options.signal)
+  if (options.traceparent !== undefined && typeof options.traceparent !== 'string') throw invalid('traceparent', 'must be text')
   if (filling.parent) request.parent = filling.parent
   const control = requestControl.safeParse(request)
   if (!control.success) throw fault(control.error, [])
@@ -116,18 +121,22 @@ function fill(given: PassOverOptions['work_context'], { session_id, directory }:
   if (typeof given !== 'object' || given === null) return given
   const context: Record<string, unknown> = { session_id, directory, files: [], messages: [] }
   for (const name in given) {
+    if (name === PROTO) throw invalid(`work_context.${PROTO}`, 'this name is not allowed')
     if (given[name] !== undefined) context[name] = given[name]
   }
   return context
 }
 
 function fault(error: z.ZodError, above: string[]): PassOverError {
-  const issue = error.issues[0]
-  const [first, ...deeper] = [...above, ...(issue?.path ?? []).map(String)]
+  const { field, why } = firstIssue(error)
+  const [first, ...deeper] = [...above, ...(field === '' ? [] : field.split('.'))]
   const name = first === undefined ? 'request' : (OPTION_OF[first] ?? first)
-  return invalid([name, ...deeper].join('.'), issue?.message ?? 'not valid')
+  return invalid([name, ...deeper].join('.'), why)
 }
 
-function invalid(field: string, why: string): PassOverError {
-  return new PassOverError('E005', `${field}: ${why}`, { field })
+/** What is no signal would be found out only after the request was sent. */
+function checkSignal(signal: unknown): void {
+  if (signal === undefined || signal instanceof AbortSignal) return
+  if (signal instanceof AbortController) throw invalid('signal', 'must be an AbortSignal: pass controller.signal, not the controller')
+  throw invalid('signal', 'must be an AbortSignal')
 }

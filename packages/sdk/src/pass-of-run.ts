@@ -1,6 +1,7 @@
 import { cut, PassOverError, toolFault } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
 import { answerRun, outputAnswer } from './answer.js'
+import { invalidOption } from './check-options.js'
 import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
 import type { Pass } from './pass.js'
@@ -92,6 +93,7 @@ export class PassOfRun implements Pass, Scoped {
   }
 
   progress(message: string, fraction?: number): void {
+    if (typeof message !== 'string') throw invalidOption('progress', 'its message must be text')
     const bounded = fraction === undefined ? undefined : Math.min(1, Math.max(0, fraction))
     this.#run.progress = { message: cut(message, 4_096), ...(bounded !== undefined && !Number.isNaN(bounded) && { fraction: bounded }) }
   }

@@ -12,12 +12,13 @@ import { eventHeaders } from './run-trace.js'
 import type { Scope } from './scope.js'
 import { sendDraft } from './send-draft.js'
 import { statusOf } from './status.js'
+import { describeThrown } from './thrown.js'
 
 /** Asks for a pass (spec 0 §11.1). Never throws: what is wrong rejects the handle. */
 export function passOver(origin: Origin, options: PassOverOptions, scope: Scope | undefined): PassHandle {
   const { deps } = origin
-  const given = options?.id
-  const id = given ?? makeId(origin.instance, deps.clock.now(), deps.random)
+  const given = attempt(() => options?.id)
+  const id = (given.ok ? given.value : undefined) ?? makeId(origin.instance, deps.clock.now(), deps.random)
   const drafted = attempt(() => draft(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
   if (!drafted.ok) return failed(id, options, drafted.error)
   const key = drafted.value.key
@@ -125,7 +126,7 @@ async function cancel(origin: Origin, key: PassKey, reason: string | undefined):
 /** Cancels when the signal is aborted; gives what ends the watch. */
 function watch(origin: Origin, key: PassKey, signal: AbortSignal): () => void {
   const aborted = (): void => {
-    const reason = signal.reason instanceof Error ? signal.reason.message : signal.reason === undefined ? undefined : String(signal.reason)
+    const reason = signal.reason === undefined ? undefined : describeThrown(signal.reason).message
     cancel(origin, key, reason).catch(() => undefined)
   }
   signal.addEventListener('abort', aborted, { once: true })
@@ -138,8 +139,16 @@ function failed(id: string, options: PassOverOptions, error: unknown): PassHandl
     rejected.catch(() => undefined)
     return rejected
   }
-  const subagent = typeof options?.subagent === 'string' ? options.subagent : ''
-  return makeHandle({ id: String(id), subagent, stored: reject(), wait: reject, status: () => reject<PassStatus>(), cancel: reject })
+  const said = attempt(() => options?.subagent)
+  const subagent = said.ok && typeof said.value === 'string' ? said.value : ''
+  return makeHandle({
+    id: typeof id === 'string' ? id : '',
+    subagent,
+    stored: reject(),
+    wait: reject,
+    status: () => reject<PassStatus>(),
+    cancel: reject,
+  })
 }
 
 function attempt<T>(work: () => T): { ok: true; value: T } | { ok: false; error: unknown } {
@@ -153,6 +162,5 @@ function attempt<T>(work: () => T): { ok: true; value: T } | { ok: false; error:
 /** What the bus or a codec throws on the way out is told in our terms. */
 function asPassOverError(error: unknown): PassOverError {
   if (error instanceof PassOverError) return error
-  const message = error instanceof Error ? error.message : String(error)
-  return new PassOverError('E040', `the request could not be sent: ${message}`)
+  return new PassOverError('E040', `the request could not be sent: ${describeThrown(error).message}`)
 }

@@ -1,8 +1,17 @@
 import { type Clock, PassOverError, planRetry, type RetryOptions } from '@passover/core'
-import type { WorkOutput } from '@passover/schemas'
+import { LIMITS, type WorkOutput } from '@passover/schemas'
+import { z } from 'zod'
+import { checkOptions } from './check-options.js'
 import { pause } from './deps.js'
 import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
+
+const most = 1_000_000
+const retryOptions = z.strictObject({
+  max_retries: z.int().min(0).max(most).optional(),
+  retry_delay_ms: z.number().min(0).max(LIMITS.timeout_ms).optional(),
+  backoff_multiplier: z.number().min(0).max(most).optional(),
+} satisfies Record<keyof RetryOptions, z.ZodType>)
 
 /** How one pass is asked for, and how one is asked for again by its id. */
 export interface Passing {
@@ -20,6 +29,7 @@ export async function passOverWithRetry(
   options: PassOverOptions,
   retry: Partial<RetryOptions> = {},
 ): Promise<WorkOutput> {
+  checkOptions(retryOptions, retry, 'retry')
   let handle = passing.passOver(options)
   let attempts = options.attempts_made ?? 0
   for (let retries = 0; ; retries++) {

@@ -3,6 +3,7 @@ import { keyText, type PassKey, type WorkOutput } from '@passover/schemas'
 import type { Settled } from './awaited.js'
 import { Terms } from './control-of.js'
 import type { Deps } from './deps.js'
+import { describeThrown } from './thrown.js'
 
 /** A pass of this agent that returned, as awaiting its handle gives it. */
 export type ReturnedPass =
@@ -72,7 +73,7 @@ export class ReturnNotices {
       try {
         await listener(returned)
       } catch (error) {
-        this.#deps.say?.(`a listener of returns failed for ${pass.id}: ${error instanceof Error ? error.message : String(error)}`)
+        this.#deps.say?.(`a listener of returns failed for ${pass.id}: ${describeThrown(error).message}`)
       }
     }
   }

@@ -1,9 +1,22 @@
 import { describe, expect, it } from 'vitest'
-import { resolveSettings, type Surroundings } from './settings.js'
+import { checkOptions } from './check-options.js'
+import { connectOptions, resolveSettings, type Surroundings } from './settings.js'
 
 const around: Surroundings = { env: {}, cwd: '/work', readFile: () => undefined }
 const file = { url: 'nats://127.0.0.1:4333', user: 'u', password: 'p' }
 const project = () => ({ folder: '/work/.passover', path: '/work/.passover/server.json', file })
+
+describe('the options of connect', () => {
+  it.each<[object, string]>([
+    [{ server: 'nats://x:1' }, 'server: unknown option; did you mean servers?'],
+    [{ servers: 4222 }, 'servers: must be text or a list, not a number'],
+    [{ notify: 'me' }, 'notify: must be a function'],
+    [{ durable_returns: 'yes' }, 'durable_returns: must be true or false, not text'],
+    [Object.defineProperty({}, 'prefix', { enumerable: true, get: () => JSON.parse('no') }), 'prefix: cannot be read'],
+  ])('are refused where they are wrong (%#)', (options, message) => {
+    expect(() => checkOptions(connectOptions, options)).toThrow(message)
+  })
+})
 
 describe('resolveSettings', () => {
   it('argument > environment > project > default', () => {

@@ -8,7 +8,8 @@ import {
   tlsFromEnvironment,
 } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { agentName } from '@passover/schemas'
+import { agentName, firstIssue, LIMITS } from '@passover/schemas'
+import { z } from 'zod'
 import type { Describes } from './on-pass.js'
 import type { ReturnListener } from './return-notices.js'
 import type { FoundProject } from './trust/index.js'
@@ -45,6 +46,32 @@ export interface ConnectOptions {
   /** Subject prefix (PASSOVER_PREFIX). */
   prefix?: string | undefined
 }
+
+const filled = z.string().min(1)
+const callback = z.custom<ReturnListener>((value) => typeof value === 'function', 'must be a function')
+
+/** What `connect` takes. The name and the credentials are checked where they are resolved. */
+export const connectOptions = z.strictObject({
+  agent: z.unknown().optional(),
+  servers: z.union([z.string(), z.array(z.string())]).optional(),
+  credentials: z
+    .union([
+      z.strictObject({ user: z.string(), pass: z.string() }),
+      z.strictObject({ token: filled }),
+      z.strictObject({ nkey: filled }),
+      z.strictObject({ creds: filled }),
+      z.strictObject({ creds_file: filled }),
+    ])
+    .optional(),
+  tls: z.strictObject({ ca: z.string().optional(), cert: z.string().optional(), key: z.string().optional() }).optional(),
+  directory: filled.optional(),
+  auto_apply: z.boolean().optional(),
+  session_id: z.string().max(LIMITS.short).optional(),
+  notify: callback.optional(),
+  durable_returns: z.boolean().optional(),
+  describes: z.looseObject({}).optional(),
+  prefix: z.string().optional(),
+} satisfies Record<keyof ConnectOptions, z.ZodType>)
 
 export interface Settings {
   agent: string
@@ -92,7 +119,7 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   }
   const checked = agentName.safeParse(name)
   if (!checked.success) {
-    throw new PassOverError('E005', `agent: ${checked.error.issues[0]?.message ?? 'not a name'}`, { field: 'agent' })
+    throw new PassOverError('E005', `agent: ${firstIssue(checked.error).why}`, { field: 'agent' })
   }
   const { servers, source, from, project } = address(options, around)
   const access = signIn(options, around, { agent: checked.data, project })

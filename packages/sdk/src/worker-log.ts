@@ -1,6 +1,7 @@
 import { oneLine, visibleLines } from '@passover/core'
 import type { PassError, PassKey, WorkOutput } from '@passover/schemas'
 import type { Deps } from './deps.js'
+import { stackOf } from './thrown.js'
 
 /** What a worker tells whoever runs it. `text` is for people, and names the worker. */
 export type WorkerEvent =
@@ -35,7 +36,7 @@ export function toldTo({ say }: Pick<Deps, 'say'>, given: Told | undefined): Tol
 /** What became of an attempt in words: one line, and below it the stack of what was thrown. */
 export function attemptText(attempt: { pass: PassKey; attempt: number; what: string; thrown?: unknown }): string {
   const { pass, thrown, what } = attempt
-  const stack = thrown instanceof Error ? thrown.stack : undefined
+  const stack = stackOf(thrown)
   const first = oneLine(`${pass.subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt.attempt}: ${what}`)
   return stack === undefined ? first : `${first}\n${visibleLines(stack.split('\n').slice(0, STACK_LINES).join('\n'))}`
 }

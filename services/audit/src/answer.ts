@@ -11,6 +11,7 @@ import {
   type ErrorCode,
   HEADER,
   type InboxAnswer,
+  issueTexts,
   type ListAnswer,
   type PassAnswer,
   type PassKey,
@@ -107,7 +108,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
   const { own, ...rest } = isBody(asked) ? asked : {}
   const parsed = question.safeParse(rest)
   const deps = own === undefined ? known : { ...known, seesAll: () => false }
-  if (!parsed.success) return refuse('E005', `Not a question: ${parsed.error.issues[0]?.message ?? 'malformed'}`)
+  if (!parsed.success) return refuse('E005', `Not a question: ${issueTexts(parsed.error.issues, 1, 'it').join('')}`)
   const { data } = parsed
   switch (data.op) {
     case 'time':

@@ -2,6 +2,7 @@ import { bodyType, decode, distrust, type MessageHeaders, splitContext } from '@
 import { isBody, oneLine, requestDigest } from '@passover/core'
 import {
   HEADER,
+  issueTexts,
   type Part,
   type PassError,
   passOverRequest,
@@ -142,7 +143,7 @@ function sessionOf(parts: Part[]): string {
 }
 
 function issuesOf(error: z.ZodError): string[] {
-  const issues = error.issues.slice(0, MOST_ISSUES).map((issue) => clip(`${issue.path.map(String).join('.') || 'body'}: ${issue.message}`))
+  const issues = issueTexts(error.issues, MOST_ISSUES, 'body').map(clip)
   const more = error.issues.length - issues.length
   return more > 0 ? [...issues, `and ${more} more`] : issues
 }

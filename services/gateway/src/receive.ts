@@ -1,18 +1,15 @@
 import { oneLine } from '@passover/core'
+import { fieldIssues, PROTO } from '@passover/schemas'
 import type { z } from 'zod'
 import { HttpProblem, problemFor } from './problem.js'
 import { stalled, type Uploads } from './uploads.js'
-
-type Issues = { path: string; message: string }[]
 
 /** Parses a part of a request. 400 naming each thing that is wrong. */
 export function parsed<T>(what: string, schema: z.ZodType<T> | undefined, value: unknown): T {
   if (!schema) return undefined as T
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  const errors: Issues = result.error.issues
-    .slice(0, 20)
-    .map(({ path, message }) => ({ path: [what, ...path.map(String)].join('.'), message }))
+  const errors = fieldIssues(result.error.issues, 20).map(({ field, why }) => ({ path: field ? `${what}.${field}` : what, message: why }))
   const [first] = errors
   throw new HttpProblem(problemFor(400, { code: 'E005', detail: `${first?.path}: ${first?.message}`, hint: 'see /openapi.json', errors }))
 }
@@ -46,11 +43,21 @@ export async function jsonBody(request: Request, most: number, { uploads, token 
     throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body is not UTF-8' }))
   }
   try {
-    return JSON.parse(text)
+    return JSON.parse(text, MAY_NAME_PROTO.test(text) ? refuseProto : undefined)
   } catch (error) {
+    if (error instanceof HttpProblem) throw error
     const why = error instanceof Error ? error.message : String(error)
     throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is no JSON: ${oneLine(why, 200)}` }))
   }
+}
+
+/** An escape may spell it, too. */
+const MAY_NAME_PROTO = /__proto__|\\u00/
+
+/** Read on, it would be dropped or become a prototype. */
+function refuseProto(key: string, value: unknown): unknown {
+  if (key === PROTO) throw new HttpProblem(problemFor(400, { code: 'E005', detail: `body: the name ${PROTO} is not allowed` }))
+  return value
 }
 
 async function readUpTo(request: Request, most: number, stall_ms: number): Promise<Uint8Array> {

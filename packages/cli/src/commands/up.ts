@@ -156,11 +156,11 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
 /** Set both or none: nobody can tell who sent a notice that is not signed. */
 async function webhookOf({ env }: Context) {
   const { notifierOptions, webhookFrom } = await import('@passover/notifier')
+  const { issueTexts } = await import('@passover/schemas')
   try {
     const settings = webhookFrom(env)
     const parsed = settings && notifierOptions.safeParse(settings)
-    if (parsed?.success === false)
-      throw new Error(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '))
+    if (parsed?.success === false) throw new Error(issueTexts(parsed.error.issues, 2, 'webhook').join('; '))
     return settings
   } catch (error) {
     throw usage(

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
 import { Chain, encodeFrame, segmentOf } from '@passover/archive'
-import { canonicalJson, keyText, sha256 } from '@passover/schemas'
+import { canonicalJson, issueTexts, keyText, sha256 } from '@passover/schemas'
 import { type Evidence, type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
 import { membersIn, membersOf } from './members.js'
 
@@ -95,8 +95,7 @@ function parsed(text: string): EvidenceBundle | string {
   if (membersIn(text) !== membersOf(value)) return 'it is no evidence bundle: something stands twice in it'
   const read = evidenceBundle.safeParse(value)
   if (read.success) return read.data
-  const [issue] = read.error.issues
-  return `it is no evidence bundle: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`
+  return `it is no evidence bundle: ${issueTexts(read.error.issues, 1, 'the whole').join('')}`
 }
 
 /** Of an Ed25519 key; other kinds sign nothing here. */

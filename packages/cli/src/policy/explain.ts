@@ -1,5 +1,5 @@
 import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
-import { type AgentRecord, agentPairOverride, type PassOverPreferences, requestControl } from '@passover/schemas'
+import { type AgentRecord, agentPairOverride, issueTexts, type PassOverPreferences, requestControl } from '@passover/schemas'
 import { inForce, invalidPolicy, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
@@ -164,6 +164,6 @@ function parsed<T>(flag: string, text: string, schema: { safeParse(value: unknow
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  const why = result.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`).join('; ')
+  const why = issueTexts(result.error.issues, 5, 'the whole').join('; ')
   throw usage(`${flag}: ${why}`, 'passover policy explain <from> <to> lists the fields')
 }

@@ -38,12 +38,23 @@ describe('the output rule of `passover work`', () => {
 
   it('calls JSON with a status that is no output E021, and keeps it', () => {
     const stdout = '{"status":"done"}'
-    expect(failed({ stdout })).toMatchObject({
-      code: 'E021',
-      message: expect.stringContaining('status: Invalid option: expected one of "completed"'),
-    })
+    expect(failed({ stdout })).toMatchObject({ code: 'E021', message: expect.stringContaining('status: must be one of completed, failed') })
     expect(decideWorkOutput(said({ stdout }))).toMatchObject({ error: { context: { raw_output: stdout } } })
     expect(failed({ stdout: '{"status":"completed","artifacts":[{"type":"finding"}]}' })).toMatchObject({ code: 'E021' })
+  })
+
+  it('takes JSON that begins with a byte order mark for what it says', () => {
+    for (const before of ['\ufeff', '\ufeff\r\n', '\n\ufeff'])
+      expect(decideWorkOutput(said({ stdout: `${before}{"status":"failed"}\r\n` }))).toEqual({
+        kind: 'output',
+        output: { status: 'failed' },
+      })
+    expect(failed({ stdout: '\ufeff{"status":"done"}' })).toMatchObject({ code: 'E021' })
+  })
+
+  it('refuses an output with a name that would become a prototype', () => {
+    for (const stdout of ['{"status":"completed","__proto__":{"a":1}}', '{"status":"completed","summary":{"x":{"__proto__":1}}}'])
+      expect(failed({ stdout })).toMatchObject({ code: 'E021', message: expect.stringContaining('__proto__: this name is not allowed') })
   })
 
   it('calls a non-zero end without a valid output E011, with the end of stderr', () => {

@@ -1,5 +1,5 @@
-import { cut, cutStart, issueTexts, PassOverError } from '@passover/core'
-import { type HandlerResult, handlerResult } from '@passover/schemas'
+import { cut, cutStart, PassOverError } from '@passover/core'
+import { type HandlerResult, handlerResult, issueTexts } from '@passover/schemas'
 import { WorkError } from '@passover/sdk'
 import type { ChildEnd } from './child.js'
 
@@ -37,9 +37,11 @@ export function decideWorkOutput(said: Said): CommandOutcome {
 
 /** JSON with a `status` claims to be a WorkOutput; anything else is text. */
 function claimedOutput(stdout: string): Record<string, unknown> | undefined {
-  if (!stdout.trimStart().startsWith('{')) return undefined
+  // PowerShell and other programs begin UTF-8 with a byte order mark, which is white space but no JSON.
+  const json = stdout.trim()
+  if (!json.startsWith('{')) return undefined
   try {
-    const value: unknown = JSON.parse(stdout)
+    const value: unknown = JSON.parse(json)
     return typeof value === 'object' && value !== null && !Array.isArray(value) && 'status' in value
       ? (value as Record<string, unknown>)
       : undefined

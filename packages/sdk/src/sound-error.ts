@@ -1,0 +1,32 @@
+import { inspect } from 'node:util'
+import { cut } from '@passover/core'
+import { jsonFault, type PassError } from '@passover/schemas'
+
+/** Returns an error whose details can be sent: those that JSON cannot represent are left out, and `left_out` names them. */
+export function soundError(error: PassError): PassError {
+  const { details } = error
+  if (details === undefined || jsonFault(details) === undefined) return error
+  const sound: Record<string, unknown> = {}
+  const left: string[] = []
+  for (const name of Object.keys(details)) {
+    // The member alone: its getter may throw, and its name may be what is wrong.
+    const found = jsonFault(Object.defineProperty({}, name, { get: () => details[name], enumerable: true }))
+    if (found) left.push(`${found.path.map(String).join('.')} ${found.why}`)
+    else sound[name] = details[name]
+  }
+  return { ...error, details: { ...sound, left_out: cut(left.join('; '), LEFT_OUT_TEXT) } }
+}
+
+const LEFT_OUT_TEXT = 1_000
+const RAW_TEXT = 65_536
+const SHOWN = { depth: 6, maxStringLength: RAW_TEXT, customInspect: false } as const
+
+/** Returns what a handler made as it is where it can be sent, else as text. */
+export function soundRaw(raw: unknown): unknown {
+  if (jsonFault(raw) === undefined) return raw
+  try {
+    return cut(inspect(raw, SHOWN), RAW_TEXT)
+  } catch {
+    return 'it cannot be shown'
+  }
+}

@@ -1,0 +1,166 @@
+import { inspect } from 'node:util'
+import { cut, cutStart, oneLine } from '@passover/core'
+
+/** What a handler threw, as plain values. */
+export interface Thrown {
+  /** Says what was thrown and what caused it. Never empty. */
+  message: string
+  name: string
+  /** The end of its stack. */
+  stack?: string
+  /** Its own code, such as `ECONNREFUSED` or 429. */
+  error_code?: string | number
+  /** What caused it, outermost first: `cause` and the members of an AggregateError. */
+  causes?: ThrownCause[]
+}
+
+export interface ThrownCause {
+  name: string
+  message: string
+  error_code?: string | number
+}
+
+const MESSAGE = 8_192
+const CAUSE_TEXT = 500
+const NAME = 200
+const STACK_END = 2_000
+const MOST_CAUSES = 10
+const CAUSES_IN_MESSAGE = 3
+const SHOWN = { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxArrayLength: 20, maxStringLength: 1_000, customInspect: false } as const
+
+/**
+ * Describes whatever was thrown: errors with throwing getters, Proxies, plain objects, nothing at all. Never throws.
+ *
+ * It takes message, name, stack, code and causes of an error, and no other field: HTTP clients put the request with its
+ * credentials there, which a library that serializes whole errors would publish.
+ */
+export function describeThrown(thrown: unknown): Thrown {
+  const causes = causesOf(thrown)
+  const name = nameOf(thrown)
+  const error_code = codeOf(thrown)
+  const stack = stackOf(thrown)
+  const described: Thrown = { message: wellFormed(cut(messageWith(thrown, causes), MESSAGE)), name }
+  if (stack !== undefined) described.stack = wellFormed(cutStart(stack, STACK_END))
+  if (error_code !== undefined) described.error_code = error_code
+  if (causes.length > 0) described.causes = causes
+  return described
+}
+
+/** The stack of an error; undefined where it has none that can be read. */
+export function stackOf(thrown: unknown): string | undefined {
+  const stack = isObject(thrown) ? read(thrown, 'stack') : undefined
+  return typeof stack === 'string' && stack !== '' ? stack : undefined
+}
+
+function messageWith(thrown: unknown, causes: ThrownCause[]): string {
+  const own = ownMessage(thrown)
+  const others = [...new Set(causes.map(({ message }) => message))].filter((message) => message !== '' && !own?.includes(message))
+  const shown = others.slice(0, CAUSES_IN_MESSAGE).join('; ')
+  const more = others.length > CAUSES_IN_MESSAGE ? ` and ${others.length - CAUSES_IN_MESSAGE} more` : ''
+  if (own !== undefined) return shown === '' ? own : `${own} (caused by: ${shown}${more})`
+  return shown === '' ? described(thrown) : `${nameOf(thrown)}: ${shown}${more}`
+}
+
+/** What an error, or anything else with a message, says itself. */
+function ownMessage(thrown: unknown): string | undefined {
+  if (typeof thrown === 'string') return thrown.trim() === '' ? undefined : thrown
+  const message = isObject(thrown) ? read(thrown, 'message') : undefined
+  if (typeof message === 'string') return message.trim() === '' ? undefined : message
+  return message === undefined || message === null ? undefined : shown(message)
+}
+
+/** Says what was thrown where it says nothing itself. */
+function described(thrown: unknown): string {
+  if (!isObject(thrown)) return `the handler threw ${typeof thrown === 'string' ? 'an empty text' : shown(thrown)}, which is not an error`
+  if (isError(thrown)) return `the handler threw ${withArticle(nameOf(thrown))} without a message`
+  const status = read(thrown, 'status')
+  const kind = className(thrown)
+  if (kind === undefined || kind === 'Object' || kind === 'Array') return `the handler threw ${shown(thrown)}, which is not an error`
+  return `the handler threw ${withArticle(kind)}${typeof status === 'number' ? ` with status ${status}` : ''}, which is not an error`
+}
+
+function shown(value: unknown): string {
+  try {
+    return oneLine(inspect(value, SHOWN), 2_000)
+  } catch {
+    return 'a value that cannot be shown'
+  }
+}
+
+function nameOf(thrown: unknown): string {
+  const name = isObject(thrown) ? read(thrown, 'name') : undefined
+  const kind = isObject(thrown) && isError(thrown) ? className(thrown) : undefined
+  return wellFormed(cut(typeof name === 'string' && name !== '' ? name : (kind ?? 'Error'), NAME))
+}
+
+/** The name of the class of an object; undefined where it has none that can be read. */
+export function className(value: object): string | undefined {
+  const made = read(value, 'constructor')
+  const name = typeof made === 'function' ? read(made, 'name') : undefined
+  return typeof name === 'string' && name !== '' ? name : undefined
+}
+
+function codeOf(thrown: unknown): string | number | undefined {
+  const code = isObject(thrown) ? read(thrown, 'code') : undefined
+  if (typeof code === 'string') return wellFormed(cut(code, NAME))
+  return typeof code === 'number' && Number.isFinite(code) ? code : undefined
+}
+
+function withArticle(kind: string): string {
+  return `${/^(?!uint)[aeiou]/i.test(kind) ? 'an' : 'a'} ${kind}`
+}
+
+function causesOf(thrown: unknown): ThrownCause[] {
+  const causes: ThrownCause[] = []
+  const seen = new Set<unknown>([thrown])
+  const waiting = directCauses(thrown)
+  for (let cause = waiting.shift(); cause !== undefined && causes.length < MOST_CAUSES; cause = waiting.shift()) {
+    if (seen.has(cause)) continue
+    seen.add(cause)
+    const error_code = codeOf(cause)
+    const message = wellFormed(cut(ownMessage(cause) ?? (isObject(cause) ? '' : shown(cause)), CAUSE_TEXT))
+    causes.push({ name: nameOf(cause), message, ...(error_code === undefined ? {} : { error_code }) })
+    waiting.push(...directCauses(cause))
+  }
+  return causes
+}
+
+function directCauses(thrown: unknown): unknown[] {
+  if (!isObject(thrown)) return []
+  const cause = read(thrown, 'cause')
+  const errors = read(thrown, 'errors')
+  return [...(cause === undefined || cause === null ? [] : [cause]), ...elementsOf(errors)]
+}
+
+function elementsOf(list: unknown): unknown[] {
+  try {
+    return Array.isArray(list) ? list.slice(0, MOST_CAUSES).filter((element) => element !== undefined && element !== null) : []
+  } catch {
+    return []
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+}
+
+function isError(value: object): boolean {
+  try {
+    return value instanceof Error
+  } catch {
+    return false
+  }
+}
+
+/** A property; undefined where its getter or a Proxy throws. */
+function read(value: object, key: string): unknown {
+  try {
+    return (value as Record<string, unknown>)[key]
+  } catch {
+    return undefined
+  }
+}
+
+function wellFormed(text: string): string {
+  return (text as unknown as { toWellFormed(): string }).toWellFormed()
+}
