@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Ask, call } from './call.js'
+import { connectHttp } from './client.js'
 
 /** Answers in turn; the last one again and again. */
 function answering(...answers: { status: number; body?: unknown; headers?: Record<string, string> }[]) {
@@ -21,6 +22,43 @@ function told(status: number, more: object = {}) {
 }
 
 const DONE = { status: 200, body: { done: true } }
+
+describe('connectHttp', () => {
+  it.each([
+    ['http://proxy/passover/', 'http://proxy/passover/api/pass-over/agents'],
+    ['http://proxy/a/b', 'http://proxy/a/b/api/pass-over/agents'],
+    ['http://gateway', 'http://gateway/api/pass-over/agents'],
+  ])('keeps the path at which a proxy has the gateway: %s', async (url, address) => {
+    const asked: string[] = []
+    const fetch = ((to: URL) => {
+      asked.push(String(to))
+      return Promise.resolve(new Response('{"agents":[]}'))
+    }) as typeof globalThis.fetch
+    await connectHttp({ url, fetch }).agents()
+    expect(asked).toEqual([address])
+  })
+
+  it.each<[object, string]>([
+    [{ url: 'localhost:7731' }, 'url: must be an address such as http://127.0.0.1:7420'],
+    [{ url: 'nats://x' }, 'url: must be an address such as http://127.0.0.1:7420'],
+    [{ url: 'http://me:s3cret@x' }, 'url: must not include a user or password; give a token'],
+    [{ url: 'http://x', token: 's3cret\n' }, 'token: must be printable ASCII without spaces'],
+    [{ uri: 'http://x', url: 'http://x' }, 'uri: unknown option; did you mean url?'],
+    [{}, 'url: is missing: text is needed'],
+  ])('refuses wrong options at once, without showing a secret (%#)', (options, message) => {
+    expect(() => connectHttp(options as never)).toThrow(expect.objectContaining({ code: 'E005', message }))
+  })
+
+  it('names the field of a body that cannot be sent, and why nobody answers', async () => {
+    const client = connectHttp({ url: 'http://127.0.0.1:9' })
+    const wrong = { subagent: 'audit', reason: 'x', work_context: { objective: 'o', n: 1n } }
+    await expect(client.passes.create(wrong as never)).rejects.toMatchObject({
+      code: 'E005',
+      message: expect.stringMatching(/^work_context\.n: is a bigint/),
+    })
+    await expect(client.agents()).rejects.toMatchObject({ code: 'E040', message: expect.stringContaining('caused by: bad port') })
+  })
+})
 
 describe('what the gateway puts off', () => {
   it('is asked again after Retry-After, whoever wrote that header', async () => {

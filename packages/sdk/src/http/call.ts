@@ -1,8 +1,12 @@
 import { PassOverError } from '@passover/core'
+import { jsonFault } from '@passover/schemas'
 import { problem } from '@passover/schemas/http'
+import { z } from 'zod'
+import { checkOptions, invalidOption, readable } from '../check-options.js'
+import { describeThrown } from '../thrown.js'
 
 export interface HttpOptions {
-  /** Where the gateway is: `http://127.0.0.1:7420`. */
+  /** Where the gateway is: `http://127.0.0.1:7420`, or below a path of a reverse proxy: `https://example.com/passover/`. */
   url: string
   token?: string | undefined
   /** Default: the global one. */
@@ -19,11 +23,44 @@ export interface Ask {
   signal?: AbortSignal | undefined
 }
 
-const API = '/api/pass-over'
+const API = 'api/pass-over'
 const MOST_WAIT_MS = 30_000
 const LEAST_WAIT_MS = 50
 const TOO_MANY = 429
 const NOT_NOW = 503
+
+const httpOptions = z.strictObject({
+  url: z.string(),
+  token: z.string().optional(),
+  fetch: z.custom<typeof fetch>((value) => typeof value === 'function', 'must be a function').optional(),
+  most_wait_ms: z.number().min(0).optional(),
+} satisfies Record<keyof HttpOptions, z.ZodType>)
+
+/** Checks them before anything is sent. E005 names the option, and never shows a secret. */
+export function checkHttp(options: HttpOptions): void {
+  const { url, token } = checkOptions(httpOptions, options)
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:')
+    throw invalidOption('url', 'must be an address such as http://127.0.0.1:7420')
+  if (parsed.username || parsed.password) throw invalidOption('url', 'must not include a user or password; give a token')
+  if (parsed.search || parsed.hash) throw invalidOption('url', 'must not include a query or a fragment')
+  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw invalidOption('token', 'must be printable ASCII without spaces')
+}
+
+/** An address of the API, below the path that the gateway has at its proxy. */
+function addressOf(url: string, path: string): URL {
+  const base = new URL(url)
+  if (!base.pathname.endsWith('/')) base.pathname += '/'
+  return new URL(`${API}${path}`, base)
+}
+
+function bodyText(body: unknown): string {
+  return readable(body, 'body', () => {
+    const found = jsonFault(body)
+    if (found) throw invalidOption(found.path.map(String).join('.') || 'body', found.why)
+    return JSON.stringify(body)
+  })
+}
 
 /** Sends one request, and again after `Retry-After` where that can do no harm. PassOverError with the problem's code; E040 where nobody answers. */
 export async function send(options: HttpOptions, path: string, asked: Ask = {}): Promise<Response> {
@@ -50,15 +87,15 @@ function mayAskAgain(status: number, { method, body }: Ask): boolean {
 
 async function sendOnce({ url, token, fetch: ask = fetch }: HttpOptions, path: string, asked: Ask): Promise<Response> {
   const { method = asked.body === undefined ? 'GET' : 'POST', query = {}, body, signal } = asked
-  const address = new URL(`${API}${path}`, url)
+  const address = addressOf(url, path)
   for (const [name, value] of Object.entries(query)) if (value !== undefined) address.searchParams.set(name, String(value))
   const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
   for (const [name, value] of Object.entries(asked.headers ?? {})) if (value !== undefined) headers.set(name, value)
   if (body !== undefined) headers.set('content-type', 'application/json')
-  const sent = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal ? { signal } : {}) }
+  const sent = { method, headers, ...(body === undefined ? {} : { body: bodyText(body) }), ...(signal ? { signal } : {}) }
   return await ask(address, sent).catch((error: unknown) => {
     if (signal?.aborted) throw error
-    throw new PassOverError('E040', `the gateway at ${url} does not answer: ${error instanceof Error ? error.message : String(error)}`)
+    throw new PassOverError('E040', `the gateway at ${url} does not answer: ${describeThrown(error).message}`)
   })
 }
 
@@ -68,7 +105,7 @@ export async function call<T>(options: HttpOptions, path: string, asked: Ask = {
   try {
     return (await response.json()) as T
   } catch {
-    throw new PassOverError('E040', `what answers at ${options.url} is no gateway`)
+    throw new PassOverError('E040', `what answers at ${options.url} is not a gateway; below a path of a proxy, the url includes that path`)
   }
 }
 

@@ -23,7 +23,7 @@ import type {
   ShownLetter,
   ShownPass,
 } from '@passover/schemas/http'
-import { call, type HttpOptions } from './call.js'
+import { call, checkHttp, type HttpOptions } from './call.js'
 import { type EventsOptions, events } from './events.js'
 
 interface Parties {
@@ -69,7 +69,13 @@ export interface HttpClient {
   }
 }
 
+/**
+ * Makes a client of a gateway. Nothing is sent yet.
+ *
+ * @throws PassOverError E005 where an option is wrong.
+ */
 export function connectHttp(options: HttpOptions): HttpClient {
+  checkHttp(options)
   const read = <T>(path: string, query: object = {}) => call<T>(options, path, { query: { ...query } })
   const act = <T>(path: string, body: object = {}) => call<T>(options, path, { body })
   return {
