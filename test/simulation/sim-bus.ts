@@ -99,6 +99,9 @@ export class SimBus implements Bus {
   get clockMeasured(): boolean {
     return this.#time.clock.measured
   }
+  get clockKnown(): boolean {
+    return this.#time.clock.known
+  }
   connectedAt(): number {
     return this.#time.clock.at(this.#connected_at)
   }

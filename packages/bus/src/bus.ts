@@ -20,6 +20,8 @@ export interface Bus extends AsyncDisposable {
   measureClock(): Promise<boolean>
   /** Whether `now()` and `connectedAt()` rest on a measure made since the last (re)connect. Until then nothing may rest on them. */
   readonly clockMeasured: boolean
+  /** Whether the server has ever told its time on this connection. Until then `now()` is the local clock, which may be wrong by hours. */
+  readonly clockKnown: boolean
   /** Server's time of the last (re)connect. */
   connectedAt(): number
   /**

@@ -20,6 +20,7 @@ export class ServerClock {
   readonly #timing: Timing
   #base: number
   #measured = false
+  #known = false
   /** How far the sample in use may be off, and when it was taken. */
   #error = 0
   #taken = 0
@@ -36,6 +37,11 @@ export class ServerClock {
   /** Whether a good sample was taken since the start or the last `doubt`. */
   get measured(): boolean {
     return this.#measured
+  }
+
+  /** Whether any sample was ever taken. Until then `now` is the local clock. */
+  get known(): boolean {
+    return this.#known
   }
 
   /** By how much the sample in use may have been off when it was taken, either way. */
@@ -56,6 +62,7 @@ export class ServerClock {
   /** Takes a sample where it is better than what is known; false when its round trip was too long to tell. */
   take({ time, asked, answered }: ClockSample): boolean {
     if (!Number.isFinite(time)) return false
+    this.#known = true
     const error = (answered - asked) / 2
     if (error * 2 > MAX_ROUND_TRIP_MS) {
       // Rather behind than ahead: who is ahead ends a pass before its time.

@@ -103,3 +103,4 @@ export { DECISIONS, DISPATCHER, NOTIFIER, NOTIFIER_DECISIONS, NOTIFIER_HELD } fr
 export { distrust } from './trust/bounced.js'
 export { believedAgents, ToldAgents } from './trust/told-agents.js'
 export { type Untold, untoldEntries, untoldText } from './trust/untold.js'
+export { waitForTime } from './wait-for-time.js'

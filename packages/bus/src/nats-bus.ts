@@ -102,6 +102,9 @@ export class NatsBus implements Bus {
   get clockMeasured(): boolean {
     return this.#time.clock.measured
   }
+  get clockKnown(): boolean {
+    return this.#time.clock.known
+  }
   get idWindow(): number | undefined {
     return this.#time.idWindow
   }

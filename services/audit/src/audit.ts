@@ -1,4 +1,5 @@
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
+import { waitForTime } from '@passover/bus'
 import { ACKNOWLEDGED_BUCKET, reread } from './acknowledged.js'
 import { archivePosition } from './archive.js'
 import { assemble } from './assemble.js'
@@ -27,6 +28,7 @@ import { WentBack } from './went-back.js'
  */
 export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { rebuild?: boolean } = {}): Promise<RunningAudit> {
   const { bus, log } = deps
+  await waitForTime(bus, deps.clock)
   const [table, manifest, objects, waiting, chunks] = await Promise.all([
     bus.table(PASSES_BUCKET, storedRecord),
     Manifest.open(bus),

@@ -1,4 +1,4 @@
-import { type Consumption, StoreWatch } from '@passover/bus'
+import { type Consumption, StoreWatch, waitForTime } from '@passover/bus'
 import { Counting, Health, healthLog } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import { startAdmission } from './admission.js'
@@ -39,6 +39,7 @@ export interface Running extends AsyncDisposable {
  */
 export async function startDispatcher(deps: DispatcherDeps, settings: DispatcherSettings = {}): Promise<Running> {
   const options = dispatcherOptions.parse(settings)
+  await waitForTime(deps.bus, deps.clock)
   const registry = await Registry.start(deps)
   const policy = await LivePolicy.start(deps, { fallback: options.policy, refresh_ms: options.policy_ms })
   const rules = { id_window_ms: options.id_window_ms }
