@@ -22,8 +22,8 @@ export interface Awaited {
   give_up_at: number
   /** Monotonic ms since when that is past and its journal was not read to say so. */
   overdue_since: number | undefined
-  /** What was published for it was stored; false for a pass that another call asked for. */
-  published: boolean
+  /** Sequence and time (server ms) of the stored request; undefined for a pass that another call asked for. */
+  published: { sequence: number; at: number } | undefined
   /** How often its journal was read. */
   looks: number
   busy: boolean

@@ -4,9 +4,10 @@ import { judgeAnswer } from './judge-answer.js'
 import type { Asked } from './look.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
-const awaited = { key, digest: 'd', published: true, give_up_at: 1_000 }
-const early = { now: 500, connected: true }
-const late = { now: 1_000, connected: true }
+const awaited = { key, digest: 'd', published: { sequence: 8, at: 2 }, give_up_at: 1_000 }
+const rules = { id_window_ms: 100 }
+const early = { now: 500, connected: true, rules }
+const late = { now: 1_000, connected: true, rules }
 
 function answered(pass: Partial<AnsweredPass>, found?: Extract<Asked, { kind: 'pass' }>['found']): Asked {
   return { kind: 'pass', pass: { key, status: 'waiting_for_return', digest: 'd', decisions: [], ...pass } as AnsweredPass, found }
@@ -18,6 +19,15 @@ describe('judgeAnswer', () => {
     expect(judgeAnswer(awaited, answered({}, found), early)).toEqual({ kind: 'return', found })
     expect(judgeAnswer(awaited, answered({ digest: 'other' }, found), early)).toMatchObject({ kind: 'error', error: { code: 'E005' } })
     expect(judgeAnswer({ ...awaited, digest: undefined }, answered({ digest: 'other' }, found), early)).toMatchObject({ kind: 'return' })
+  })
+
+  it('waits when the record is of an earlier use of the id, until it names the request', () => {
+    const again = { ...awaited, published: { sequence: 20, at: 102 } }
+    expect(judgeAnswer(again, answered({}, found), early)).toEqual({ kind: 'wait' })
+    expect(judgeAnswer(again, answered({ record: { sequences: { requests: [5] } } }, found), early)).toEqual({ kind: 'wait' })
+    expect(judgeAnswer(again, answered({ record: { sequences: { requests: [5, 20] } } }, found), early)).toMatchObject({ kind: 'return' })
+    const sooner = { ...awaited, published: { sequence: 20, at: 101 } }
+    expect(judgeAnswer(sooner, answered({}, found), early)).toMatchObject({ kind: 'return' })
   })
 
   it('waits on for what is held, and for what ends later', () => {
@@ -35,6 +45,6 @@ describe('judgeAnswer', () => {
       error: { code: 'E040', message: 'the server cannot be reached' },
     })
     expect(judgeAnswer(awaited, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E040' } })
-    expect(judgeAnswer({ ...awaited, published: false }, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E041' } })
+    expect(judgeAnswer({ ...awaited, published: undefined }, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E041' } })
   })
 })

@@ -1,6 +1,7 @@
-import type { PassOverError } from '@passover/core'
+import type { JournalRules, PassOverError } from '@passover/core'
+import type { AnsweredPass } from '@passover/schemas'
 import type { Awaited } from './awaited.js'
-import type { Asked, Look } from './look.js'
+import { type Asked, isOfEarlierUse, type Look } from './look.js'
 import { notFound, reused, unreachable } from './return-errors.js'
 
 /** After a pass's end so long is waited for who ends it. */
@@ -15,9 +16,9 @@ export type Judged = Extract<Look, { kind: 'return' | 'held' | 'open' }> | { kin
 export function judgeAnswer(
   awaited: Pick<Awaited, 'key' | 'digest' | 'published' | 'give_up_at'>,
   asked: Asked,
-  at: { now: number; connected: boolean },
+  at: { now: number; connected: boolean; rules: JournalRules },
 ): Judged {
-  if (asked.kind === 'pass') {
+  if (asked.kind === 'pass' && !isRecordOfEarlierUse(awaited, asked, at.rules)) {
     const { pass, found } = asked
     if (awaited.digest !== undefined && pass.digest !== undefined && pass.digest !== awaited.digest) {
       return { kind: 'error', error: reused(awaited.key) }
@@ -30,4 +31,19 @@ export function judgeAnswer(
   if (asked.kind === 'unknown' && !awaited.published) return { kind: 'error', error: notFound(awaited.key) }
   const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'
   return { kind: 'error', error: unreachable(why, awaited.key) }
+}
+
+/** Whether the audit answers from the record of an earlier use of the id, because it has not read the request yet. */
+function isRecordOfEarlierUse(
+  { published }: Pick<Awaited, 'published'>,
+  asked: Extract<Asked, { kind: 'pass' }>,
+  rules: JournalRules,
+): boolean {
+  if (!published || !asked.found || !isOfEarlierUse({ published }, asked.found, rules)) return false
+  return !requestsOf(asked.pass).includes(published.sequence)
+}
+
+function requestsOf({ record }: AnsweredPass): readonly unknown[] {
+  const { sequences } = (record ?? {}) as { sequences?: { requests?: unknown[] } }
+  return sequences?.requests ?? []
 }

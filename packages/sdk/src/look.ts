@@ -1,6 +1,7 @@
 import type { Bus } from '@passover/bus'
-import { deadlineOf } from '@passover/core'
+import { deadlineOf, type JournalRules } from '@passover/core'
 import { type AnsweredPass, HEADER, type PassKey, passAnswer, SYSTEM } from '@passover/schemas'
+import type { Awaited } from './awaited.js'
 import { type View, type ViewRules, viewJournal } from './view.js'
 
 /** A return as it was stored, wherever it was read. */
@@ -24,14 +25,29 @@ export type Look =
   /** Something is there that cannot be judged: ask. */
   | { kind: 'unclear' }
 
-/** Reads a pass's journal by exact gets (rule 6). `digest`: of our own request, to be compared. Throws what reading throws. */
-export async function look(bus: Bus, pass: { key: PassKey; digest: string | undefined }, rules: ViewRules): Promise<Look> {
+/** A pass that a caller waits for. `digest`: of its own request, to be compared. */
+export type Looked = Pick<Awaited, 'key' | 'digest'> & Partial<Pick<Awaited, 'published'>>
+
+/** Reads a pass's journal by exact gets (rule 6). Throws what reading throws. */
+export async function look(bus: Bus, pass: Looked, rules: ViewRules): Promise<Look> {
   const view = viewJournal(await bus.journal.glimpse(pass.key), rules)
   if (pass.digest !== undefined && differs(view, pass.digest)) return { kind: 'other_request' }
-  if (view.ending.kind === 'return') return readReturn(bus, view.ending.step)
+  if (view.ending.kind === 'return') {
+    // A replica that lags may still show the return of an earlier use of the id, which was deleted since.
+    return isOfEarlierUse(pass, view.ending.step, rules) ? { kind: 'unclear' } : readReturn(bus, view.ending.step)
+  }
   if (view.ending.kind === 'unclear') return { kind: 'unclear' }
   if (view.work) return { kind: 'open', deadline: deadlineOf(view.work) }
   return view.held ? { kind: 'held' } : { kind: 'nothing' }
+}
+
+/** Whether a return is so much older than the request that the id may have been forgotten in between, and used again. */
+export function isOfEarlierUse(
+  { published }: Partial<Pick<Awaited, 'published'>>,
+  returned: { time: number },
+  rules: JournalRules,
+): boolean {
+  return published !== undefined && published.at - returned.time > rules.id_window_ms
 }
 
 function differs(view: View, digest: string): boolean {

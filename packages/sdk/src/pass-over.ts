@@ -29,7 +29,7 @@ export function passOver(origin: Origin, options: PassOverOptions, scope: Scope 
   // With a signal it is followed to its end, also where nobody wants its return: until then the signal is listened to, and no longer.
   const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
   const waiting = wanted ? followed : undefined
-  const stored = followed?.stored ?? sendDraft(origin, drafted.value)
+  const stored = followed?.stored ?? sendDraft(origin, drafted.value).then(() => undefined)
   stored.catch(() => undefined)
   if (traced?.span) endRequest(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
   const abort = options.signal && watch(origin, key, options.signal)
@@ -97,8 +97,8 @@ function start(
 
 function send(origin: Origin, drafted: Draft, awaited: Awaited): Promise<void> {
   const { request } = drafted
-  return sendDraft(origin, drafted).then(() => {
-    if (!awaited.over) origin.returns.published(awaited, request.override?.timeout_ms ?? request.timeout_ms)
+  return sendDraft(origin, drafted).then((sequence) => {
+    if (!awaited.over) origin.returns.published(awaited, sequence, request.override?.timeout_ms ?? request.timeout_ms)
   })
 }
 

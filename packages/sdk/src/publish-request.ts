@@ -10,13 +10,13 @@ const RETRY_AFTER_MS = 5_000
 
 /**
  * Stores a message that needs no guard: a request or a cancel. An outcome that is not known is published again, since a second one does
- * no harm. E040 after 5 s without an answer, E014 when the stream takes no more, E012 when the message is too large, E013 without permission.
+ * no harm. Returns the sequence of what was stored. E040 after 5 s without an answer, E014 when the stream takes no more, E012 when the message is too large, E013 without permission.
  */
-export function publishPlain(deps: Deps, message: Outgoing, key: PassKey): Promise<void> {
+export function publishPlain(deps: Deps, message: Outgoing, key: PassKey): Promise<number> {
   const begun = deps.clock.monotonic()
   return deps.bus
     .publish(message)
-    .then((outcome) => (outcome.kind === 'stored' ? undefined : again({ deps, message, key, begun }, outcome)))
+    .then((outcome) => (outcome.kind === 'stored' ? outcome.sequence : again({ deps, message, key, begun }, outcome)))
 }
 
 interface Publishing {
@@ -26,10 +26,11 @@ interface Publishing {
   begun: number
 }
 
-async function again({ deps, message, key, begun }: Publishing, first: Exclude<Outcome, { kind: 'stored' }>): Promise<void> {
+async function again({ deps, message, key, begun }: Publishing, first: Exclude<Outcome, { kind: 'stored' }>): Promise<number> {
   const until = begun + UNREACHABLE_MS
   let unsure = false
-  for (let outcome: Outcome = first; outcome.kind !== 'stored'; outcome = await deps.bus.publish(message)) {
+  for (let outcome: Outcome = first; ; outcome = await deps.bus.publish(message)) {
+    if (outcome.kind === 'stored') return outcome.sequence
     // What got no answer may be stored all the same: after that no refusal says that it is not (decision 61).
     unsure ||= outcome.kind === 'unknown'
     const refused = outcome.kind === 'refused' && !unsure ? await refusal(deps, outcome, { key, message }) : undefined

@@ -147,7 +147,7 @@ export class Reading implements Disposable {
   async #ask(awaited: Awaited): Promise<void> {
     const asked = await ask(this.#deps.bus, awaited.key)
     if (awaited.over) return
-    const now = { now: this.#deps.clock.now(), connected: this.#deps.bus.connected }
+    const now = { now: this.#deps.clock.now(), connected: this.#deps.bus.connected, rules: this.#rules }
     const judged = judgeAnswer(awaited, asked, now)
     if (judged.kind === 'error') this.#finder.end(awaited, { ok: false, error: judged.error })
     else if (judged.kind !== 'wait') this.#seen(awaited, judged)

@@ -55,7 +55,7 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
     for (let n = 0; n < count; n++) {
       const key = { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }
       const awaited = made.expect({ key, own_id: true }, (outcome) => outcomes.push(outcome))
-      made.published(awaited, timeout_ms)
+      made.published(awaited, n + 1, timeout_ms)
     }
   }
   const adopt = (then?: 'send') => {

@@ -106,9 +106,9 @@ export class Returns implements AsyncDisposable {
   }
 
   /** The request was stored: from now on its return is missed when it does not come. */
-  published(awaited: Awaited, timeout_ms: number | undefined): void {
+  published(awaited: Awaited, sequence: number, timeout_ms: number | undefined): void {
     const { clock } = this.#deps
-    awaited.published = true
+    awaited.published = { sequence, at: clock.now() }
     awaited.look_at = clock.monotonic() + (awaited.digest === undefined ? FIRST_LOOK_MS : SOON_MS)
     awaited.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
   }

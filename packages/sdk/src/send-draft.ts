@@ -5,8 +5,8 @@ import type { Origin } from './origin.js'
 import { publishPlain } from './publish-request.js'
 import { fits, stowParts } from './stow.js'
 
-/** Publishes a request; what is too large to travel in it is stored first. */
-export function sendDraft(origin: Origin, drafted: Draft): Promise<void> {
+/** Publishes a request; what is too large to travel in it is stored first. Returns the sequence of the request. */
+export function sendDraft(origin: Origin, drafted: Draft): Promise<number> {
   const { deps } = origin
   if (deps.faults || !fits(drafted.parts)) return sendSlowly(origin, drafted)
   try {
@@ -16,13 +16,14 @@ export function sendDraft(origin: Origin, drafted: Draft): Promise<void> {
   }
 }
 
-async function sendSlowly(origin: Origin, drafted: Draft): Promise<void> {
+async function sendSlowly(origin: Origin, drafted: Draft): Promise<number> {
   const { deps } = origin
   const { key } = drafted
   const parts = fits(drafted.parts) ? drafted.parts : await stowParts(deps, origin.name, drafted.parts)
   if (deps.faults) await deps.faults.at('pass-over:before-publish', key)
-  await publishPlain(deps, requestMessage(origin, drafted, parts), key)
+  const sequence = await publishPlain(deps, requestMessage(origin, drafted, parts), key)
   if (deps.faults) await deps.faults.at('pass-over:after-publish', key)
+  return sequence
 }
 
 function requestMessage(origin: Origin, drafted: Draft, parts: Part[]): Outgoing {

@@ -34,7 +34,7 @@ export class Waiting {
       look_at: Number.POSITIVE_INFINITY,
       give_up_at: Number.POSITIVE_INFINITY,
       overdue_since: undefined,
-      published: false,
+      published: undefined,
       looks: 0,
       busy: false,
       over: false,
