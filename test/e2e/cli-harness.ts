@@ -19,7 +19,7 @@ export interface Ended {
 
 export interface SpawnOptions {
   cwd: string
-  input?: string
+  input?: string | Buffer
   env?: NodeJS.ProcessEnv
 }
 
@@ -242,7 +242,7 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
 }
 
 /** Says the objective, and each file with its content; "sleep" never ends by itself. For `node -e`. */
-export const ECHO = `let text=''; process.stdin.on('data', (chunk) => text += chunk).on('end', () => {
+export const ECHO = `let text=''; process.stdin.setEncoding('utf8').on('data', (chunk) => text += chunk).on('end', () => {
   const request = JSON.parse(text)
   if (request.work_context.objective === 'sleep') return setInterval(() => {}, 1000)
   const files = request.work_context.files.map((file) => file.path + '=' + file.content).join(',')

@@ -1,8 +1,22 @@
+import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PassRow, WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { cli, ECHO, json, openProject, type Project, run, type Shown, type Spawned, show, until } from './cli-harness.js'
+import {
+  BIN,
+  cleanEnvironment,
+  cli,
+  ECHO,
+  json,
+  openProject,
+  type Project,
+  run,
+  type Shown,
+  type Spawned,
+  show,
+  until,
+} from './cli-harness.js'
 
 let project: Project
 let cwd: string
@@ -73,6 +87,26 @@ describe('request', () => {
     })
     expect(code).toBe(0)
     expect(stdout).toContain('from stdin one.txt=first,two.txt=second')
+  })
+
+  it('reads from stdin more than a pipe holds at a time, and refuses what is no objective', async () => {
+    const text = '\u20ac'.repeat(60_000)
+    const asked = (input: string | Buffer) => run(['request', '--to', 'echo', '--objective', '-'], { cwd, input })
+    const { code, stdout } = await asked(`\ufeff${text}\n`)
+    expect({ code, whole: stdout.includes(text) }).toEqual({ code: 0, whole: true })
+    const refused: [string | Buffer, string][] = [
+      ['a'.repeat(300_000), 'has more than 65536 characters'],
+      [Buffer.from('ab\nc\xff', 'latin1'), 'is not UTF-8: line 2 has the byte 0xff'],
+      [Buffer.from('\ufeffhello', 'utf16le'), 'is written in UTF-16'],
+      [' \n', 'is empty'],
+    ]
+    for (const [input, why] of refused) expect(await asked(input)).toMatchObject({ code: 2, stderr: expect.stringContaining(why) })
+  })
+
+  it('takes what a shell hands over as a pipe for a file', () => {
+    const script = `"${process.execPath}" "${BIN}" request --to echo --objective o --file <(printf from-a-pipe)`
+    const { status, stdout } = spawnSync('bash', ['-c', script], { cwd, env: cleanEnvironment(), encoding: 'utf8' })
+    expect({ status, stdout }).toEqual({ status: 0, stdout: expect.stringContaining('=from-a-pipe') })
   })
 
   it('says why it waits when nobody works, and ends with 124', async () => {
@@ -191,6 +225,12 @@ describe('list and show', () => {
     await using unknown = cli(['watch', 'no-such-pass'], { cwd })
     await ended.printed(`${output.work_id} has already ended: `, 'stderr')
     await unknown.printed('No pass no-such-pass is known yet', 'stderr')
+  })
+
+  it('end when nobody reads any more, though nothing happens', () => {
+    const script = `set -o pipefail; "${process.execPath}" "${BIN}" watch --jsonl no-such-pass | true`
+    const { status, stderr } = spawnSync('bash', ['-c', script], { cwd, env: cleanEnvironment(), encoding: 'utf8', timeout: 60_000 })
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   })
 
   it('end quietly when the pipe is closed', async () => {

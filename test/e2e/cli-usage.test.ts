@@ -1,4 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { BIN, Folder, json, run } from './cli-harness.js'
 
@@ -87,6 +89,36 @@ describe('the command line', () => {
       ['work', 'a', '--server', 'nats://127.0.0.1:1', '--', 'no-such-program'],
     ]
     for (const args of wrong) expect(await run(args, { cwd: folder.path }), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
+  })
+
+  it('says in words why a file or folder cannot be used', async () => {
+    using folder = new Folder()
+    symlinkSync('loop', join(folder.path, 'loop'))
+    const file = ['request', '--to', 'a', '--objective', 'o', '--server', 'nats://127.0.0.1:1', '--file']
+    const wrong: [string[], string][] = [
+      [[...file, `${BIN}/x`], 'a part of its path is a file, not a folder'],
+      [[...file, 'a'.repeat(300)], 'its name is too long'],
+      [[...file, 'loop'], 'its links lead in a circle'],
+      [[...file, '.'], 'not a file'],
+      [['list', '--directory', 'loop'], 'its links lead in a circle'],
+      [['list', '--directory', BIN], 'is not a folder'],
+    ]
+    for (const [args, why] of wrong)
+      expect(await run(args, { cwd: folder.path })).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(`✗ --(file|directory).*${why}`),
+      })
+    const script = `rmdir "$PWD"; "${process.execPath}" "${BIN}" list`
+    mkdirSync(join(folder.path, 'gone'))
+    const gone = spawnSync('bash', ['-c', script], { cwd: join(folder.path, 'gone'), encoding: 'utf8' })
+    expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('the working directory does not exist any more') })
+  })
+
+  it.runIf(existsSync('/dev/full'))('says that its output cannot be written', () => {
+    using folder = new Folder()
+    const script = `"${process.execPath}" "${BIN}" completion zsh >/dev/full`
+    const { status, stderr } = spawnSync('bash', ['-c', script], { cwd: folder.path, encoding: 'utf8' })
+    expect({ status, stderr }).toEqual({ status: 1, stderr: '✗ the output cannot be written: no space is left (E014)\n' })
   })
 
   it('types its commands as they were typed, also in JSON, and names the variable that is wrong', async () => {

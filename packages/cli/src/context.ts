@@ -1,10 +1,12 @@
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ignoredText } from '@passover/sdk/project'
 import type { Command } from 'commander'
 import { Finished, usage } from './failure.js'
+import { fileWhy } from './file-text.js'
 import { checksNames, type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
 import { openTerminal, type Terminal } from './terminal.js'
+import { cut } from './text.js'
 
 /** What every command gets: settings resolved once, at the edge. */
 export interface Context {
@@ -20,8 +22,7 @@ export interface Context {
 }
 
 export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context {
-  const directory = resolve(flags.directory ?? '.')
-  if (!existsSync(directory) || !statSync(directory).isDirectory()) throw usage(`--directory: there is no folder ${directory}`)
+  const directory = directoryOf(flags)
   const terminal = openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input })
   const person = resolvePerson(flags, env)
   let known: ServerSetting | undefined
@@ -47,6 +48,20 @@ export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context
       if (first && terminal.mode === 'human') terminal.note(terminal.noteColors.dim(`Server: ${setting.url} (${setting.from})`))
       return setting
     },
+  }
+}
+
+function directoryOf({ directory = '.' }: GlobalFlags): string {
+  try {
+    const path = resolve(directory)
+    if (statSync(path).isDirectory()) return path
+    throw usage(`--directory: ${path} is not a folder`)
+  } catch (error) {
+    const why = fileWhy(error)
+    if (why === undefined) throw error
+    if ((error as NodeJS.ErrnoException).syscall === 'uv_cwd' || (error as NodeJS.ErrnoException).syscall === 'cwd')
+      throw usage('the working directory does not exist any more', 'change to a folder that exists, or name one: --directory <path>')
+    throw usage(`--directory ${cut(directory, 200)}: ${why === 'there is no such file' ? 'there is no such folder' : why}`)
   }
 }
 

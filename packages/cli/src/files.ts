@@ -1,8 +1,8 @@
-import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, relative, resolve, sep } from 'node:path'
 import { type ContextFile, LIMITS } from '@passover/schemas'
 import { CliFailure, usage } from './failure.js'
-import { isNodeError } from './project.js'
+import { fileWhy, type ReadFile, readUpTo } from './file-text.js'
+import { cut } from './text.js'
 
 /**
  * Reads the files of `--file`. Paths are kept relative to the directory where they lie in it. Binary ones travel as base64, which
@@ -21,25 +21,30 @@ export function readContextFiles(paths: string[], directory: string): ContextFil
 
 function readContextFile(given: string, directory: string): ContextFile {
   const path = resolve(directory, given)
+  const read = bytesOf(given, path)
+  if (read.kind === 'not a file') throw usage(`--file ${given}: not a file`, 'name each file; a shell expands src/*.ts')
+  if (read.kind === 'too large') throw tooLarge(given, read.bytes)
+  const { bytes, stat } = read
+  const text = decodeText(bytes)
+  const base64 = text === undefined ? bytes.toString('base64') : ''
+  if (base64.length > LIMITS.content) throw tooLarge(given, bytes.length)
+  const metadata = { size_bytes: bytes.length, last_modified: Math.floor(stat.mtimeMs), is_binary: text === undefined }
+  return text === undefined
+    ? { path: shown(path, directory), content: base64, encoding: 'base64', metadata }
+    : { path: shown(path, directory), content: text, metadata }
+}
+
+function bytesOf(given: string, path: string): ReadFile {
   try {
-    const stat = statSync(path)
-    if (!stat.isFile()) throw usage(`--file ${given}: not a file`, 'name each file; a shell expands src/*.ts')
-    if (stat.size > LIMITS.content) throw tooLarge(given, stat.size)
-    const bytes = readFileSync(path)
-    const text = decodeText(bytes)
-    const base64 = text === undefined ? bytes.toString('base64') : ''
-    if (base64.length > LIMITS.content) throw tooLarge(given, stat.size)
-    const metadata = { size_bytes: bytes.length, last_modified: Math.floor(stat.mtimeMs), is_binary: text === undefined }
-    return text === undefined
-      ? { path: shown(path, directory), content: base64, encoding: 'base64', metadata }
-      : { path: shown(path, directory), content: text, metadata }
+    return readUpTo(path, LIMITS.content)
   } catch (error) {
-    if (isNodeError(error) && (error.code === 'ENOENT' || error.code === 'EACCES')) {
-      throw usage(`--file ${given}: ${error.code === 'ENOENT' ? 'there is no such file' : 'it may not be read'}`)
-    }
-    throw error
+    const why = fileWhy(error)
+    if (why === undefined) throw error
+    throw usage(`--file ${cut(given, NAME_SHOWN)}: ${why}`)
   }
 }
+
+const NAME_SHOWN = 200
 
 const MIB = 1024 ** 2
 

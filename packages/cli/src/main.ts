@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { type Described, describeFailure, type FailureDocument, Finished } from './failure.js'
+import { fileWhy } from './file-text.js'
 import { missingCommand } from './no-command.js'
 import { write, writeJson } from './output/writer.js'
 import { buildProgram } from './program.js'
@@ -8,7 +9,7 @@ import { indentRest, oneLine, typed } from './text.js'
 
 /** Runs one command line and ends the process with the command's exit code (DESIGN §5). */
 export async function main(argv: string[]): Promise<void> {
-  endQuietlyOnClosedPipe()
+  endOnLostOutput()
   const code = await run(argv)
   process.exitCode = code
   // What still waits in a pipe is written before the end; what else keeps the process alive is not waited for.
@@ -79,11 +80,16 @@ function print({ document: { error: said }, lines = [] }: Described, options: { 
   if (error.hint) write('stderr', `  ${indentRest(error.hint)}\n`)
 }
 
-function endQuietlyOnClosedPipe(): void {
+/** Who reads may have seen enough: that is no failure. A full disk is one. */
+function endOnLostOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-      process.exit(process.exitCode ?? 0)
+      if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
+      if (stream !== process.stderr) {
+        const why = error.code === 'ENOSPC' ? 'no space is left' : (fileWhy(error) ?? error.message)
+        write('stderr', `✗ the output cannot be written: ${why} (E014)\n`)
+      }
+      process.exit(1)
     })
   }
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { type Bus, believedAgents } from '@passover/bus'
 import { modificationsIn, nearest } from '@passover/core'
 import { type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
@@ -14,6 +13,7 @@ import { renderOutput } from './render/result.js'
 import { approveHint, follow } from './request-progress.js'
 import type { ServerSetting } from './settings.js'
 import { stopSignals } from './signals.js'
+import { readStdin } from './stdin.js'
 import { count } from './text.js'
 
 /** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
@@ -21,7 +21,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
   const { terminal } = context
   const parent = parentFrom(context.env)
   const from = options.from ?? parent?.subagent ?? context.person
-  const request = passOverOptions(context, options, parent)
+  const request = passOverOptions(context, { ...options, objective: await objectiveOf(options.objective) }, parent)
   const server = context.announcedServer()
   await using agent = await connectAgent(from, server, { directory: context.directory, session_id: options.session })
   using signals = stopSignals(() => {})
@@ -82,7 +82,7 @@ function passOverOptions(context: Context, options: RequestOptions, parent: Pare
     return_required: true,
     work_context: {
       directory: context.directory,
-      objective: objectiveOf(options.objective),
+      objective: options.objective,
       files: readContextFiles(options.file ?? [], context.directory),
       messages: [],
       ...(session ? { session_id: session } : {}),
@@ -98,8 +98,8 @@ function passOverOptions(context: Context, options: RequestOptions, parent: Pare
 }
 
 /** `-` is stdin. */
-function objectiveOf(given: string): string {
-  const text = given === '-' ? readFileSync(0, 'utf8').trim() : given
+async function objectiveOf(given: string): Promise<string> {
+  const text = given === '-' ? await readStdin('the objective') : given
   if (text.trim() === '') throw usage('the objective is empty', 'say what is to be done: --objective "…"')
   return text
 }

@@ -7,6 +7,7 @@ import type { Context } from './context.js'
 import { clock } from './duration.js'
 import { usage } from './failure.js'
 import { rulesOf } from './id-window.js'
+import { readerGone } from './output/reader-gone.js'
 import { ring } from './output/writer.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
@@ -30,6 +31,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   if (request.id === '') throw usage('the id is empty', '`passover watch` alone follows everything')
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
+  using reader = readerGone()
   const { terminal } = context
   const shown = new Shown(context, request)
   const rules = await rulesOf(bus)
@@ -47,7 +49,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
   if (request.id !== undefined && !request.all && terminal.mode === 'human') await noteSilence(context, bus, { ...request, id: request.id })
-  const why = await Promise.race([signals.first, shown.enough, bus.closed])
+  const why = await Promise.race([signals.first, shown.enough, bus.closed, reader.gone])
   if (terminal.mode === 'json') terminal.show(shown.seen, () => '')
   return why instanceof Error ? 5 : 0
 }

@@ -20,7 +20,7 @@ const REGISTERED_MS = 10_000
  */
 export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
   const given = givenOptions(options, more)
-  const cwd = process.cwd()
+  const cwd = workingDirectory(given)
   const project = () => findProjectServer(given.directory ?? cwd)
   const access = (folder: string, name: string) => projectAccess(folder, { role: 'agent', name })
   const around = {
@@ -62,6 +62,16 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     unknown_window_ms: settings.unknown_window_ms,
     notify: given.notify,
   })
+}
+
+/** A directory that was deleted below the process has no path. */
+function workingDirectory({ directory }: ConnectOptions): string {
+  try {
+    return process.cwd()
+  } catch {
+    if (directory !== undefined) return directory
+    throw invalidOption('directory', 'the working directory does not exist any more; give another one')
+  }
 }
 
 function givenOptions(options: string | ConnectOptions, more: Omit<ConnectOptions, 'agent'>): ConnectOptions {

@@ -5,6 +5,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { clock, duration } from '../duration.js'
 import { type Names, namesOn, personText } from '../output/names.js'
+import { readerGone } from '../output/reader-gone.js'
 import { sayCustodyBody } from '../render/custody.js'
 import { stopSignals } from '../signals.js'
 import { oneLine } from '../text.js'
@@ -28,6 +29,7 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
   const { terminal } = context
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
+  using reader = readerGone()
   const names = flags.custody ? await namesOn(bus, context) : {}
   const { first, last } = await bus.bounds()
   const seen: (QueriedPass | Said)[] = []
@@ -57,7 +59,7 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
     if (told === flags.count) isEnough()
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Following; Ctrl-C ends it.')
-  const why = await Promise.race([signals.first, enough, bus.closed])
+  const why = await Promise.race([signals.first, enough, bus.closed, reader.gone])
   if (terminal.mode === 'json') terminal.show(seen, () => '')
   return why instanceof Error ? 5 : 0
 }

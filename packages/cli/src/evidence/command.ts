@@ -5,6 +5,7 @@ import { keyText } from '@passover/schemas'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
+import { fileWhy } from '../file-text.js'
 import { count } from '../text.js'
 import { type LookAtPart, partsOf } from '../verify/parts.js'
 import { entryText, type Verdict } from '../verify/run.js'
@@ -151,6 +152,6 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new CliFailure('E041', `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+    throw new CliFailure('E041', `${path} cannot be read: ${fileWhy(error) ?? (error instanceof Error ? error.message : String(error))}`)
   }
 }
