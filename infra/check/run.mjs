@@ -4,9 +4,9 @@ import { prepare, ROOT } from '../setup/prepare.mjs'
 /** `npm run check`: the house rules that a tool can enforce. Every check runs; the exit code is 1 if any failed. */
 
 const CHECKS = [
-  ['types (also of the tests)', 'npx', ['--no-install', 'tsc', '-p', 'test/tsconfig.check.json', '--noEmit']],
-  ['lint, format and import directions', 'npx', ['--no-install', 'biome', 'check', '--error-on-warnings', '.']],
-  ['unused code and dependencies', 'npx', ['--no-install', 'knip', '--config', '.knip.jsonc']],
+  ['types (also of the tests)', process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'test/tsconfig.check.json', '--noEmit']],
+  ['lint, format and import directions', process.execPath, ['node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.']],
+  ['unused code and dependencies', process.execPath, ['node_modules/knip/bin/knip.js', '--config', '.knip.jsonc']],
   ['JSON Schemas are what the zod schemas say', process.execPath, ['schemas/dist/generate.js', '--check']],
   ['openapi.json is what the gateway serves', process.execPath, ['services/gateway/dist/generate.js', '--check']],
   ['permissions.md is what the code grants', process.execPath, ['infra/setup/permissions.mjs', '--check']],

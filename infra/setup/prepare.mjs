@@ -40,11 +40,11 @@ function run(what, command, args) {
   process.exit(1)
 }
 
-/** What the installed tree depends on: the lock file and this Node. */
+/** What the installed tree depends on. Nothing in it is compiled for one version of Node. */
 function wanted() {
   return createHash('sha256')
     .update(readFileSync(join(ROOT, 'package-lock.json')))
-    .update(process.version)
+    .update(`${process.platform} ${process.arch}`)
     .digest('hex')
 }
 
@@ -95,9 +95,9 @@ export function prepare({ tests = true } = {}) {
   say('Setting up')
   exclusively(() => {
     install()
-    run('build up to date', 'npx', [
-      '--no-install',
-      'turbo',
+    // Not by npx: started by `npx -p node@24`, it would look for that package again.
+    run('build up to date', process.execPath, [
+      join(ROOT, 'node_modules', 'turbo', 'bin', 'turbo'),
       'run',
       'build',
       '--output-logs=errors-only',
