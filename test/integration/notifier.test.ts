@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url'
+import { encode } from '@passover/bus'
 import { verifyWebhook } from '@passover/core'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
-import { sha256 } from '@passover/schemas'
+import { HEADER, sha256 } from '@passover/schemas'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, clockOf } from '../support/auditing.js'
 import { byHand, checkOf, deleteConsumers, untilReady } from '../support/breaking.js'
@@ -175,6 +176,29 @@ describe('the notifier', () => {
     expect(receiver.of(pass.key.id)).toHaveLength(3)
     const stored = await fixture.bus.journal.history(pass.key)
     expect(stored.some(({ subject }) => subject === fixture.bus.subjects.event(pass.key, 'dead_letter', 'passover'))).toBe(true)
+  })
+
+  it('tells an honest return at once behind a thousand that count for nothing in a journal of megabytes', async () => {
+    const theirs = story({ subagent: 'mallory' })
+    const { subjects } = fixture.bus
+    await start()
+    await theirs.whole()
+    const waiting = async () => {
+      const info = await byHand(fixture.nats.servers, (manager) => manager.consumers.info(subjects.stream, 'notifier'))
+      return info.num_pending + info.num_ack_pending
+    }
+    const store = async (subject: string, data: Uint8Array) => {
+      const outcome = await fixture.bus.publish({ subject, headers: { [HEADER.attempt]: '1' }, data })
+      if (outcome.kind !== 'stored') throw new Error(outcome.kind)
+    }
+    for (let n = 0; n < 9; n++) await store(subjects.fence(theirs.key, 'mallory'), new Uint8Array(900_000))
+    const again = subjects.return(theirs.key, 'mallory')
+    const unasked = (n: number) => subjects.return({ ...theirs.key, id: `never-requested-${n}` }, 'mallory')
+    await Promise.all(Array.from({ length: 2_000 }, (_, n) => store(n % 2 ? again : unasked(n), encode({ v: 1 }))))
+    const honest = await story().whole()
+    await receiver.got(honest.key.id)
+    await until(async () => (await waiting()) === 0, { what: 'all of them are taken', deadline_ms: 60_000, every_ms: 200 })
+    expect(receiver.of(theirs.key.id)).toHaveLength(1)
   })
 
   it('goes on where it was when it was killed in the middle of a delivery', async () => {

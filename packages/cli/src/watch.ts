@@ -99,7 +99,7 @@ async function noticesFor(
   about: Happening,
 ): Promise<(Happening & { notice: Notice })[]> {
   const { readNotices } = await import('@passover/notifier')
-  const notices = await readNotices(bus, step, rules).catch(() => [])
+  const { notices } = await readNotices(bus, step, rules).catch(() => ({ notices: [] }))
   return notices.map((notice) => ({ ...about, kind: 'notification', notice }))
 }
 

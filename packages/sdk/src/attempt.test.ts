@@ -1,7 +1,8 @@
+import { journalFilter } from '@passover/core'
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { type DeliveryFacts, decideAttempt } from './attempt.js'
-import { journalFilter, viewJournal } from './view.js'
+import { viewJournal } from './view.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const rules = { id_window_ms: 3_600_000, trust_fences: true }

@@ -1,7 +1,7 @@
+import { journalFilter } from '@passover/core'
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { isBelievable } from './awaited.js'
-import { journalFilter } from './view.js'
 import { Waiting } from './waiting.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }

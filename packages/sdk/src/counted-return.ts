@@ -1,10 +1,7 @@
 import type { Bus } from '@passover/bus'
+import { type Counted, countedByWork, mayCount } from '@passover/core'
 import { keyText, type Step, SYSTEM } from '@passover/schemas'
 import { type Asked, ask } from './look.js'
-import { journalFilter } from './view.js'
-
-/** Whether a stored return is the one that ended its pass. `unclear`: that is not known now. */
-export type Counted = 'counts' | 'nothing' | 'unclear'
 
 /**
  * Tells the return that ended a pass from returns that count for nothing. A subagent may store any number of these: for ids that nobody
@@ -22,15 +19,10 @@ export class CountedReturns {
 
   /** Judges by headers and exact gets, without the audit. Costs a hundredth of a question. */
   async look(returned: Step): Promise<Counted> {
-    const { key, by, attempt, guard } = returned
-    // Only the journal as a whole shows which of several counts, and there are few of these.
-    if (by === SYSTEM) return 'counts'
-    if (!mayCount(returned)) return 'nothing'
-    const works = (await this.#bus.journal.glimpse(key)).filter(({ kind }) => kind === 'work')
+    if (returned.by === SYSTEM || !mayCount(returned)) return countedByWork(returned, [])
+    const works = (await this.#bus.journal.glimpse(returned.key)).filter(({ kind }) => kind === 'work')
     // A pass is deleted only once its return was acknowledged or is overdue. A replica that is behind may not have the work yet.
-    if (works.length === 0) return this.#bus.clustered ? 'unclear' : 'nothing'
-    const guarded = guard?.subject === journalFilter(key) && works.some((work) => !work.untrusted && work.sequence === guard.sequence)
-    return guarded && attempt === 1 ? 'counts' : 'unclear'
+    return works.length === 0 && this.#bus.clustered ? 'unclear' : countedByWork(returned, works)
   }
 
   /** Asks the audit, which reads the journal as the leader of the stream has it. */
@@ -52,11 +44,6 @@ export class CountedReturns {
     if (this.#turns.get(key.subagent) === turn) this.#turns.delete(key.subagent)
     return asked
   }
-}
-
-/** Whether any journal could count this return, by its headers alone. */
-export function mayCount({ key, by, attempt, untrusted }: Step): boolean {
-  return untrusted === undefined && (by === SYSTEM || (by === key.subagent && attempt > 0))
 }
 
 /**

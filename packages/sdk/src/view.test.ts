@@ -1,6 +1,7 @@
+import { journalFilter } from '@passover/core'
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { journalFilter, viewJournal } from './view.js'
+import { viewJournal } from './view.js'
 
 const WINDOW = 3_600_000
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }

@@ -1,5 +1,5 @@
-import { firstStepIsLate, type JournalRules } from '@passover/core'
-import { type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { firstStepIsLate, type JournalRules, journalFilter } from '@passover/core'
+import { type Step, SYSTEM } from '@passover/schemas'
 
 /**
  * What exact gets tell of a journal. They show the last message of each subject only: a later dishonest one may hide the
@@ -32,11 +32,6 @@ export interface ViewRules extends JournalRules {
    * A caller does not: it asks.
    */
   trust_fences: boolean
-}
-
-/** The guard's subject of every honest step, without prefix. */
-export function journalFilter(key: PassKey): string {
-  return `*.${key.originator}.${key.subagent}.${key.id}.*`
 }
 
 /** Judges the steps that exact gets found, in any order. Pure (rules 1, 5 and 6 of DESIGN §2). */

@@ -10,12 +10,12 @@ import {
   type Verdict,
 } from '@passover/bus'
 import { type Clock, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
-import { type DeadLetterBody, HEADER, type HealthReport, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import { type DeadLetterBody, HEADER, type HealthReport, keyText, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { again } from './backoff.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
 import { type Posted, post } from './post.js'
-import { mayBeTold, readNotices } from './read-notices.js'
+import { countedAtLeader, mayBeTold, type ReadPass, readNotices } from './read-notices.js'
 import { Taken } from './taken.js'
 
 export interface NotifierDeps {
@@ -36,6 +36,8 @@ export interface Notifier extends AsyncDisposable {
 }
 
 const UNREADABLE_WAIT_MS = 1_000
+/** A pass that is forgotten is read once more. */
+const READS_KEPT = 1_024
 /** What people are waited for is rarer than returns: a part of as many at a time. */
 const FEW = 4
 
@@ -55,6 +57,10 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 class RunningNotifier implements Notifier {
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
   readonly #taken = new Taken()
+  /** Subagents of which a journal is read for a return that may count for nothing. */
+  readonly #doubted = new Set<string>()
+  /** How far passes were read lately, and the return that counts. */
+  readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
   #consumptions: Consumption[] = []
   /** Why the receiver did not take the last notice. */
   #refused: string | undefined
@@ -108,14 +114,40 @@ class RunningNotifier implements Notifier {
   async #handle(delivery: Delivery): Promise<Verdict> {
     const fact = this.deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
-    let notices: Notice[]
+    let notices: Notice[] | undefined
     try {
-      notices = await readNotices(this.deps.bus, fact, { id_window_ms: this.options.id_window_ms })
+      const counted = await countedAtLeader(this.deps.bus, fact)
+      if (counted === 'nothing') return { ok: true }
+      notices = counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)
     } catch (error) {
       this.deps.log.warn({ ...fact.key, err: error }, 'a pass cannot be read now')
       return { retry: true, delay_ms: UNREADABLE_WAIT_MS }
     }
-    return await this.#tell(delivery, fact, notices)
+    return notices ? await this.#tell(delivery, fact, notices) : { retry: true, delay_ms: UNREADABLE_WAIT_MS }
+  }
+
+  async #read(step: Told): Promise<Notice[]> {
+    const { notices, ...read } = await readNotices(this.deps.bus, step, { id_window_ms: this.options.id_window_ms })
+    this.#reads.set(keyText(step.key), read)
+    for (const oldest of this.#reads.keys()) if (this.#reads.size > READS_KEPT) this.#reads.delete(oldest)
+    return notices
+  }
+
+  /**
+   * Of a return that may count for nothing. Its subagent may store any number of these in a journal of megabytes: one read serves all that are stored
+   * by then, and there is one at a time. Undefined: another one is under way.
+   */
+  async #readDoubted(step: Told): Promise<Notice[] | undefined> {
+    const read = this.#reads.get(keyText(step.key))
+    if (read && step.sequence <= read.seen && step.sequence !== read.returned) return []
+    const { subagent } = step.key
+    if (this.#doubted.has(subagent)) return undefined
+    this.#doubted.add(subagent)
+    try {
+      return await this.#read(step)
+    } finally {
+      this.#doubted.delete(subagent)
+    }
   }
 
   /** I1: acknowledged when every notice was taken, or given up. */

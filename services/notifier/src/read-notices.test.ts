@@ -27,7 +27,7 @@ async function told(body: object) {
   const guard = { 'Nats-Expected-Last-Subject-Sequence': '2' }
   const back = stored(3, subjects.return(KEY, 'scout'), { headers: { ...guard, 'Passover-Attempt': '1', 'Passover-Nonce': 'm' }, body })
   const bus = { subjects, journal: { history: async () => [work, back] } } as unknown as Bus
-  const notices = await readNotices(bus, subjects.toFact(back) as Step, { id_window_ms: 3_600_000 })
+  const { notices } = await readNotices(bus, subjects.toFact(back) as Step, { id_window_ms: 3_600_000 })
   return notices.map((notice) => ('code' in notice ? notice.code : notice.event))
 }
 

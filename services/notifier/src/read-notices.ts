@@ -2,6 +2,8 @@ import { type Bus, decode, type Stored } from '@passover/bus'
 import {
   acceptReturn,
   auditRecord,
+  type Counted,
+  countedByWork,
   foldJournal,
   type JournalRules,
   type NoticedPass,
@@ -19,6 +21,7 @@ import {
   HEADER,
   type Notice,
   type PassKey,
+  SLOTS,
   type Step,
   sha256,
   type WorkControl,
@@ -32,13 +35,35 @@ export function mayBeTold(fact: Fact): fact is Step | DecisionFact {
 }
 
 /**
+ * Judges a return by its pass's work, as the leader has it, so that returns of passes that nobody asked for cost little. `unclear`: the journal must be
+ * read, which may be large. Everything else counts until it is read.
+ */
+export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | DecisionFact): Promise<Counted> {
+  if (fact.type !== 'step' || fact.kind !== 'return') return 'counts'
+  const works = await Promise.all(SLOTS.map((slot) => journal.newest(subjects.work(fact.key, slot))))
+  const steps = works.flatMap((stored) => (stored ? [subjects.toFact(stored)] : []))
+  return countedByWork(
+    fact,
+    steps.filter((step) => step.type === 'step'),
+  )
+}
+
+/**
  * What is to be told about such a message: [] where it counts for nothing, or nobody wants it told (I2). Reads the
  * pass at the leader. Throws BusReadError where it cannot be read now.
  */
-export async function readNotices(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, rules: JournalRules): Promise<Notice[]> {
+export async function readNotices(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, rules: JournalRules): Promise<ReadPass> {
   const stored = await bus.journal.history(step.key)
   const pass = tell(bus, step, { stored, rules })
-  return pass ? noticesOf(pass).filter(({ sequence }) => sequence === step.sequence) : []
+  const notices = pass ? noticesOf(pass).filter(({ sequence }) => sequence === step.sequence) : []
+  return { notices, seen: stored.at(-1)?.sequence ?? 0, returned: pass?.record.sequences.return }
+}
+
+/** `seen`: the last message of the pass that was read. `returned`: its return that counts. */
+export interface ReadPass {
+  notices: Notice[]
+  seen: number
+  returned: number | undefined
 }
 
 function tell(bus: Bus, { key }: Pick<Step, 'key'>, { stored, rules }: { stored: Stored[]; rules: JournalRules }): NoticedPass | undefined {
