@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { BIN, Folder, json, run } from './cli-harness.js'
+import { BIN, cleanEnvironment, Folder, json, ROOT, run } from './cli-harness.js'
 
 /** UX.md, Commands: what every command keeps, tried without a server. */
 
@@ -112,6 +112,21 @@ describe('the command line', () => {
     mkdirSync(join(folder.path, 'gone'))
     const gone = spawnSync('bash', ['-c', script], { cwd: join(folder.path, 'gone'), encoding: 'utf8' })
     expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('the working directory does not exist any more') })
+  })
+
+  it.each([
+    ['dispatcher', { NATS_URL: 'nats://a:s3%cret@h' }, /^NATS_URL: .* a % that is not percent-encoded\. .*\n$/],
+    ['audit', { PASSOVER_ID_WINDOW_MS: 'soon' }, /^a setting is wrong: id_window_ms: must be a number, not NaN\n$/],
+    [
+      'notifier',
+      { PASSOVER_WEBHOOK_URL: 'http://h:6000/s3cret', PASSOVER_WEBHOOK_SECRET: 'x'.repeat(16) },
+      /^a setting is wrong: url: has a port .* 6000\n$/,
+    ],
+  ])('has services that say in one line which setting is wrong: %s', (service, env, line) => {
+    const main = join(ROOT, 'services', service, 'dist', 'main.js')
+    const { status, stderr } = spawnSync(process.execPath, [main], { env: cleanEnvironment(env), encoding: 'utf8' })
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(line) })
+    expect(stderr).not.toContain('s3')
   })
 
   it.runIf(existsSync('/dev/full'))('says that its output cannot be written', () => {

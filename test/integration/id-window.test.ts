@@ -84,7 +84,7 @@ it('a notifier does not begin where the stream does not say it', async () => {
   })
   await using bus = await openBus({ servers: nats.servers, identity: 'passover', credentials: { user: 'all', pass: password } })
   await bus.ensureTopology({ id_window_ms: 5_000 })
-  const webhook = { PASSOVER_WEBHOOK_URL: 'http://127.0.0.1:1/', PASSOVER_WEBHOOK_SECRET: 'a secret of the test' }
+  const webhook = { PASSOVER_WEBHOOK_URL: 'http://127.0.0.1:2/', PASSOVER_WEBHOOK_SECRET: 'a secret of the test' }
   const env = { NATS_URL: nats.url, PASSOVER_CREDENTIALS: 'blind:secret', PASSOVER_LOG_LEVEL: 'silent', ...webhook }
   await expect(runNotifier(env)).rejects.toMatchObject({ name: 'BusReadError', reason: 'permission' })
 })

@@ -6,6 +6,7 @@ import { BusUnreachable } from './errors.js'
 import { Link } from './link.js'
 import { NatsBus } from './nats-bus.js'
 import { Replies } from './replies.js'
+import { withoutSecrets } from './server-address.js'
 import { Subjects } from './subjects.js'
 
 export interface BusOptions {
@@ -71,7 +72,7 @@ async function dial(
   options: BusOptions,
   { timeout_ms, inboxPrefix }: { timeout_ms: number; inboxPrefix: string },
 ): Promise<NatsConnection> {
-  const where = [options.servers].flat().join(', ')
+  const where = [options.servers].flat().map(withoutSecrets).join(', ')
   const facts = credentialsFacts(options.credentials)
   if (facts?.expires_at !== undefined && facts.expires_at <= Date.now()) {
     const on = new Date(facts.expires_at).toISOString()

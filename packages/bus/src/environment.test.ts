@@ -20,6 +20,31 @@ describe('busFromEnvironment', () => {
     expect(busFromEnvironment({ PASSOVER_CREDENTIALS: 'u:p' }, none).credentials).toEqual({ user: 'u', pass: 'p' })
     const readFile = (path: string) => (path === '/a' ? 'token\n' : undefined)
     expect(busFromEnvironment({ PASSOVER_CREDENTIALS: '/a' }, readFile).credentials).toEqual({ token: 'token' })
+    expect(() => busFromEnvironment({ PASSOVER_CREDENTIALS: '/b.creds' }, readFile)).toThrow(
+      'PASSOVER_CREDENTIALS: /b.creds cannot be read',
+    )
+    expect(() => busFromEnvironment({ NATS_CREDS: '/b' }, readFile)).toThrow('NATS_CREDS: /b cannot be read')
+  })
+
+  it('signs in as the address says, else by the first variable that is set', () => {
+    const env = {
+      NATS_TOKEN: 't',
+      NATS_USER: 'u',
+      NATS_PASSWORD: 'p',
+      NATS_CREDS: '/c',
+      PASSOVER_CREDENTIALS: 'a:b',
+      NATS_URL: 'nats://x:y@h',
+    }
+    const signIn = (left_out: string[]) => {
+      const rest = Object.fromEntries(Object.entries(env).filter(([name]) => !left_out.includes(name)))
+      return busFromEnvironment(rest, (path) => (path === '/c' ? 'c' : undefined)).credentials
+    }
+    expect(signIn([])).toEqual({ user: 'x', pass: 'y' })
+    expect(signIn(['NATS_URL'])).toEqual({ user: 'a', pass: 'b' })
+    expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS'])).toEqual({ creds_file: '/c' })
+    expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS', 'NATS_CREDS'])).toEqual({ user: 'u', pass: 'p' })
+    expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS', 'NATS_CREDS', 'NATS_USER'])).toEqual({ token: 't' })
+    expect(busFromEnvironment({ PASSOVER_SERVER: 'a:1', NATS_URL: 'b:2' }, none).servers).toEqual(['nats://a:1'])
   })
 })
 

@@ -4,26 +4,24 @@ import type { Random } from '@passover/schemas'
 import type { Bus } from './bus.js'
 import type { BusOptions } from './connect.js'
 import type { Credentials, TlsFiles } from './credentials.js'
+import { parseServers, type ServerAddresses, SettingError } from './server-address.js'
 
 type Environment = Record<string, string | undefined>
 
 export const DEFAULT_SERVER = 'nats://127.0.0.1:4222'
 
 /**
- * How a process connects, as its environment says: NATS_URL (comma-separated), PASSOVER_CREDENTIALS (a text, or the path of a
- * file with it), PASSOVER_CA, PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` gives undefined for what is no file.
+ * Says how a process connects, as its environment has it: PASSOVER_SERVER or NATS_URL (comma-separated), what signs in (see
+ * {@link signInFromEnvironment}), PASSOVER_CA, PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` gives undefined for what is no file.
+ *
+ * @throws SettingError
  */
-export function busFromEnvironment(env: Environment, readFile: (path: string) => string | undefined): Omit<BusOptions, 'identity'> {
-  const given = env.PASSOVER_CREDENTIALS
+export function busFromEnvironment(env: Environment, readFile: ReadText): Omit<BusOptions, 'identity'> {
   const prefix = env.PASSOVER_PREFIX
   const stream = env.PASSOVER_STREAM
-  return {
-    servers: serversIn(env.NATS_URL || DEFAULT_SERVER),
-    ...(given && { credentials: namedCredentials(given, readFile) }),
-    ...tlsFromEnvironment(env),
-    ...(prefix && { prefix }),
-    ...(stream && { stream }),
-  }
+  const { servers, credentials: inAddress } = serverFromEnvironment(env) ?? { servers: [DEFAULT_SERVER] }
+  const credentials = inAddress ?? signInFromEnvironment(env, readFile)
+  return { servers, ...(credentials && { credentials }), ...tlsFromEnvironment(env), ...(prefix && { prefix }), ...(stream && { stream }) }
 }
 
 /** PASSOVER_STORAGE_BYTES: what stream and buckets may reserve in all. Throws where it is no positive whole number. */
@@ -32,21 +30,47 @@ export function storageBytes(env: Environment): number | undefined {
   if (!text) return undefined
   const bytes = Number(text)
   if (!Number.isSafeInteger(bytes) || bytes <= 0)
-    throw new Error(`PASSOVER_STORAGE_BYTES must be a number of bytes, such as 10737418240, not ${text}`)
+    throw new SettingError(`PASSOVER_STORAGE_BYTES must be a number of bytes, not ${text}`, 'set it to a number such as 10737418240')
   return bytes
 }
 
-/** The addresses in a comma-separated text. */
-export function serversIn(text: string): string[] {
-  return text
-    .split(',')
-    .map((server) => server.trim())
-    .filter((server) => server !== '')
+/** The servers that the environment names, and the variable that does: PASSOVER_SERVER, else NATS_URL. Undefined: neither is set. */
+export function serverFromEnvironment(env: Environment): (ServerAddresses & { by: 'PASSOVER_SERVER' | 'NATS_URL' }) | undefined {
+  for (const by of ['PASSOVER_SERVER', 'NATS_URL'] as const) {
+    const text = env[by]
+    if (text) return { ...parseServers(text, by), by }
+  }
+  return undefined
+}
+
+/**
+ * What signs in where the address does not say it: PASSOVER_CREDENTIALS (`user:password`, a token, an nkey seed, or the path of a file with
+ * one of them or of a .creds file), NATS_CREDS (the path of a .creds file), NATS_USER with NATS_PASSWORD, NATS_TOKEN. The first that is set.
+ *
+ * @throws SettingError where a file that is named cannot be read.
+ */
+export function signInFromEnvironment(env: Environment, readFile: ReadText): Credentials | undefined {
+  const { PASSOVER_CREDENTIALS: given, NATS_CREDS: file, NATS_USER: user, NATS_PASSWORD: pass, NATS_TOKEN: token } = env
+  if (given) return namedCredentials(given, readFile, 'PASSOVER_CREDENTIALS')
+  if (file) {
+    if (readFile(file) === undefined) throw unreadable(file, 'NATS_CREDS')
+    return { creds_file: file }
+  }
+  if (user && pass) return { user, pass }
+  return token ? { token } : undefined
+}
+
+type ReadText = (path: string) => string | undefined
+
+function unreadable(path: string, by: string): SettingError {
+  return new SettingError(`${by}: ${path} cannot be read`, `set ${by} to the path of a readable .creds file`)
 }
 
 /** Credentials from a text, or from the path of a file. The path of a .creds file is kept, so that rotated credentials are read again. */
-export function namedCredentials(given: string, readFile: (path: string) => string | undefined): Credentials {
+export function namedCredentials(given: string, readFile: ReadText, by: string): Credentials {
   const text = readFile(given)
+  // A token would be no file name, which the server would refuse without a word about the file.
+  if (text === undefined && /^[^\s:]+\.creds$/.test(given)) throw unreadable(given, by)
   const credentials = parseCredentials(text ?? given)
   return text !== undefined && 'creds' in credentials ? { creds_file: given } : credentials
 }

@@ -31,12 +31,12 @@ export { type Credentials, type CredentialsFacts, credentialsFacts, type TlsFile
 export {
   busFromEnvironment,
   DEFAULT_SERVER,
-  namedCredentials,
   nodeRandom,
   parseCredentials,
   readTextFile,
   serverClock,
-  serversIn,
+  serverFromEnvironment,
+  signInFromEnvironment,
   storageBytes,
   tlsFromEnvironment,
 } from './environment.js'
@@ -94,7 +94,8 @@ export {
   serverVersion,
   startServer,
 } from './server.js'
-export { runToItsEnd, tendService } from './service-process.js'
+export { parseServers, type ServerAddresses, SettingError, withoutSecrets } from './server-address.js'
+export { runService, tendService } from './service-process.js'
 export { StoreWatch } from './store-watch.js'
 export { Subjects, sequenceOfBad } from './subjects.js'
 export { TableError } from './tables.js'

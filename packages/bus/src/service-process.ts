@@ -1,8 +1,11 @@
-import type { HealthReport } from '@passover/schemas'
+import { type HealthReport, issueTexts } from '@passover/schemas'
 import type { Registry } from 'prom-client'
+import { z } from 'zod'
 import type { Bus } from './bus.js'
+import { BusUnreachable, StreamLost, TopologyError } from './errors.js'
 import { healthPort, serveHealth } from './health-endpoint.js'
 import { otherIdWindow } from './id-window.js'
+import { SettingError } from './server-address.js'
 
 /** A service that runs in a process of its own. */
 interface Running {
@@ -40,8 +43,37 @@ export async function tendService(tended: Tended): Promise<void> {
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
 }
 
-/** The rest of a service's main: at the first SIGTERM or SIGINT it finishes what is under way, and the process ends. */
-export async function runToItsEnd(running: Running): Promise<void> {
+/**
+ * Runs a service as its process's main: starts it, and ends the process with 2 where a setting is wrong or 5 where no server can be reached, in
+ * one line. `printable` makes hidden characters of that line visible.
+ */
+export async function runService(start: () => Promise<Running>, printable: (text: string) => string): Promise<void> {
+  const running = await start().catch((error: unknown) => {
+    const failure = startFailure(error)
+    if (!failure) throw error
+    process.stderr.write(`${printable(failure.text)}\n`)
+    process.exit(failure.exit)
+  })
+  await runToItsEnd(running)
+}
+
+/** Exit code of E030. */
+const MISCONFIGURED = 2
+/** Exit code of E040. */
+const UNREACHABLE = 5
+
+function startFailure(error: unknown): { text: string; exit: number } | undefined {
+  // Its message has its hint.
+  if (error instanceof TopologyError) return { text: error.message, exit: MISCONFIGURED }
+  if (error instanceof SettingError) return { text: `${error.message}. ${error.hint}`, exit: MISCONFIGURED }
+  if (error instanceof z.ZodError)
+    return { text: `a setting is wrong: ${issueTexts(error.issues, 5, 'settings').join('; ')}`, exit: MISCONFIGURED }
+  if (error instanceof BusUnreachable || error instanceof StreamLost) return { text: `${error.message}. ${error.hint}`, exit: UNREACHABLE }
+  return undefined
+}
+
+/** At the first SIGTERM or SIGINT it finishes what is under way, and the process ends. */
+async function runToItsEnd(running: Running): Promise<void> {
   const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)

@@ -3,7 +3,7 @@ import { type Agent, connect } from '@passover/sdk'
 import { accessTo } from './auth/discover.js'
 import { unreachable } from './client.js'
 import { CliFailure } from './failure.js'
-import type { ServerSetting } from './settings.js'
+import { type ServerSetting, serversOf } from './settings.js'
 
 /** Connects as an agent. CliFailure E040 with what mends it. */
 export async function connectAgent(
@@ -14,7 +14,7 @@ export async function connectAgent(
   try {
     return await connect({
       agent: name,
-      servers: [server.url],
+      servers: serversOf(server),
       directory: about.directory,
       ...accessTo(server, { role: 'agent', name }),
       ...(about.session_id ? { session_id: about.session_id } : {}),

@@ -3,7 +3,7 @@ import { SYSTEM } from '@passover/schemas'
 import { accessTo } from './auth/discover.js'
 import type { Context } from './context.js'
 import { CliFailure } from './failure.js'
-import type { ServerSetting } from './settings.js'
+import { type ServerSetting, serversOf } from './settings.js'
 
 const CONNECT_MS = 3_000
 
@@ -16,7 +16,7 @@ export function connectPerson(context: Context): Promise<Bus> {
 export async function connectAs(identity: string, server: ServerSetting, prefix?: string): Promise<Bus> {
   try {
     return await openBus({
-      servers: [server.url],
+      servers: serversOf(server),
       identity,
       timeout_ms: CONNECT_MS,
       ...(prefix === undefined ? {} : { prefix }),

@@ -32,7 +32,7 @@ import { CliFailure } from './failure.js'
 import { KeptServer } from './kept-server.js'
 import { type Local, LocalParts } from './local-parts.js'
 import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
-import type { Credentials, ServerSetting } from './settings.js'
+import { type Credentials, type ServerSetting, serversOf } from './settings.js'
 
 export interface LocalOptions {
   /** The project's folder; `.passover` is made in it. */
@@ -107,6 +107,11 @@ function externalAccess({ external }: LocalOptions): Access {
 }
 
 /** User, password and port stay what they were, so that who was connected comes back by itself. */
+/** Of an address of one server; of several none is remembered. */
+function portOf(url: string): number | undefined {
+  return URL.canParse(url) ? Number(new URL(url).port) : undefined
+}
+
 async function startProjectServer(
   project: string,
   before: ServerFile | undefined,
@@ -114,7 +119,7 @@ async function startProjectServer(
 ) {
   const user = isolated ? '' : before?.user || SYSTEM
   const password = isolated ? '' : before?.password || randomBytes(24).toString('base64url')
-  const remembered = before ? Number(new URL(before.url).port) : undefined
+  const remembered = before ? portOf(before.url) : undefined
   const start = (port: number | undefined) =>
     startServer({
       dir: join(project, 'nats'),
@@ -163,7 +168,12 @@ async function startServices({ project, server, access, options }: Services): Pr
   const opened: AsyncDisposable[] = server ? [server.running] : []
   const buses: Bus[] = []
   const open = async (role: ServiceRole): Promise<Bus> => {
-    const bus = await openBus({ servers: [access.url], identity: SYSTEM, name: nameOf(role, access), ...accessOf(role, access, options) })
+    const bus = await openBus({
+      servers: serversOf(access),
+      identity: SYSTEM,
+      name: nameOf(role, access),
+      ...accessOf(role, access, options),
+    })
     opened.unshift(bus)
     buses.push(bus)
     if (role === 'dispatcher') await bus.ensureTopology({ storage_bytes: storageBytes(process.env) })

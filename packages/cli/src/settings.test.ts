@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { personFromUser, resolvePerson, splitUrl } from './settings.js'
+import { personFromUser, resolvePerson, resolveServer } from './settings.js'
 
 describe('whose name a person acts under', () => {
   it('is the flag, else the environment', () => {
@@ -19,15 +19,23 @@ describe('whose name a person acts under', () => {
   })
 })
 
-describe('a server address', () => {
-  it('gives up its credentials', () => {
-    expect(splitUrl('nats://ann:s%20cret@host:4222')).toEqual({ url: 'nats://host:4222', credentials: { user: 'ann', pass: 's cret' } })
-    expect(splitUrl('nats://token@host:4222')).toEqual({ url: 'nats://host:4222', credentials: { token: 'token' } })
-    expect(splitUrl('host:4222')).toEqual({ url: 'nats://host:4222' })
+describe('resolveServer', () => {
+  const at = (env: NodeJS.ProcessEnv, server?: string) => resolveServer(server === undefined ? {} : { server }, env, '/nowhere')
+
+  it('takes several addresses, and signs in as the address says, else the environment', () => {
+    const env = { NATS_URL: 'nats://ann:s%20cret@a:1, b:2', NATS_USER: 'other', NATS_PASSWORD: 'word' }
+    expect(at(env)).toMatchObject({ url: 'nats://a:1,nats://b:2', credentials: { user: 'ann', pass: 's cret' }, from: 'NATS_URL' })
+    expect(at({ PASSOVER_CREDENTIALS: 'ann:word', PASSOVER_CA: '/ca' }, 'c:3')).toMatchObject({
+      url: 'nats://c:3',
+      credentials: { user: 'ann', pass: 'word' },
+      tls: { ca: '/ca' },
+    })
+    expect(at({ PASSOVER_SERVER: '[::1]:4222', NATS_TOKEN: 't' })).toMatchObject({ url: 'nats://[::1]:4222', credentials: { token: 't' } })
   })
 
-  it('is refused when it is none', () => {
-    for (const text of ['nats://', 'http://[', '']) expect(() => splitUrl(text)).toThrow()
-    expect(() => splitUrl('http://u:secret@host:1', 'PASSOVER_SERVER')).toThrow(/^PASSOVER_SERVER: http:\/\/host:1 is no NATS/)
+  it('refuses what is no address with E042, without a secret', () => {
+    const refused = expect.objectContaining({ code: 'E042', message: expect.not.stringContaining('s3cret') })
+    for (const text of ['nats://', 'http://u:s3cret@host:1', 'nats://u:s3cret%@h', 'nats://u:s3cret/@h'])
+      expect(() => at({}, text)).toThrow(refused)
   })
 })

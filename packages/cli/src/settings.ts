@@ -1,7 +1,15 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import type { Credentials, TlsFiles } from '@passover/bus'
+import {
+  type Credentials,
+  parseServers,
+  readTextFile,
+  SettingError,
+  signInFromEnvironment,
+  type TlsFiles,
+  tlsFromEnvironment,
+} from '@passover/bus/settings'
 import { type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { CliFailure, usage } from './failure.js'
 
@@ -19,6 +27,7 @@ export interface GlobalFlags {
 export type { Credentials }
 
 export interface ServerSetting {
+  /** One address, or several separated by commas; {@link serversOf} gives them apart. */
   url: string
   credentials?: Credentials
   /** Absent: the authorities that the system trusts. */
@@ -31,6 +40,11 @@ export interface ServerSetting {
   project?: string
   /** Project files that would have named a server and are not trusted. */
   ignored?: readonly IgnoredFile[]
+}
+
+/** The addresses of a server, or of the members of a cluster. */
+export function serversOf({ url }: Pick<ServerSetting, 'url'>): string[] {
+  return url.split(',')
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
@@ -66,53 +80,21 @@ interface Address {
 }
 
 function named({ text, by, origin }: Address, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
-  const { url, credentials } = splitUrl(text, by)
-  const known = credentials ?? fromEnvironment(env)
-  const ca = env.PASSOVER_CA || env.NATS_CA
-  const tls = ca ? { tls: { ca } } : {}
-  const more = known ? { credentials: known } : fromProject(url, directory)
-  return { url, ...more, ...tls, origin, from: by }
+  try {
+    const { servers, credentials } = parseServers(text, by)
+    const url = servers.join(',')
+    const known = credentials ?? signInFromEnvironment(env, readTextFile)
+    const more = known ? { credentials: known } : fromProject(url, directory)
+    return { url, ...more, ...tlsFromEnvironment(env), origin, from: by }
+  } catch (error) {
+    if (error instanceof SettingError) throw usage(error.message, error.hint)
+    throw error
+  }
 }
 
 /** Where agents are isolated the file has no password: each has credentials of its own. */
 function signInOf({ user, password }: { user: string; password: string }): { credentials?: Credentials } {
   return user ? { credentials: { user, pass: password } } : {}
-}
-
-const SCHEMES = new Set(['nats:', 'tls:', 'ws:', 'wss:'])
-
-/** Takes user and password (or a token) out of a NATS URL that the flag or variable `by` says. */
-export function splitUrl(text: string, by = '--server'): { url: string; credentials?: Credentials } {
-  const withScheme = text.includes('://') ? text : `nats://${text}`
-  let parsed: URL
-  try {
-    parsed = new URL(withScheme)
-  } catch {
-    throw usage(`${by}: "${text}" is not a server address`, 'an address looks like nats://127.0.0.1:4222')
-  }
-  if (!SCHEMES.has(parsed.protocol))
-    throw usage(`${by}: ${parsed.protocol}//${parsed.host} is no NATS address`, `set ${by} to one like nats://127.0.0.1:4222`)
-  if (!parsed.hostname) throw usage(`${by}: "${text}" names no host`, 'an address looks like nats://127.0.0.1:4222')
-  const user = decodeURIComponent(parsed.username)
-  const pass = decodeURIComponent(parsed.password)
-  const url = `${parsed.protocol}//${parsed.host}`
-  if (user && pass) return { url, credentials: { user, pass } }
-  return user ? { url, credentials: { token: user } } : { url }
-}
-
-function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
-  if (env.NATS_CREDS) {
-    try {
-      readFileSync(env.NATS_CREDS)
-      return { creds_file: env.NATS_CREDS }
-    } catch (error) {
-      throw new CliFailure('E030', `NATS_CREDS: ${error instanceof Error ? error.message : String(error)}`, {
-        hint: 'point NATS_CREDS at a readable .creds file',
-      })
-    }
-  }
-  if (env.NATS_USER && env.NATS_PASSWORD) return { user: env.NATS_USER, pass: env.NATS_PASSWORD }
-  return env.NATS_TOKEN ? { token: env.NATS_TOKEN } : undefined
 }
 
 /** `--server` with the project's own address still gets in. */

@@ -70,6 +70,7 @@ export { openPolicy, packPolicy } from './policy-frame.js'
 export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-place.js'
 export type { KnownAgents } from './policy-rules-agents.js'
 export { REGISTRY } from './policy-rules-agents.js'
+export { blockedPort } from './ports.js'
 export {
   hasBlocker,
   hasCritical,

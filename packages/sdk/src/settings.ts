@@ -1,9 +1,12 @@
 import {
   type Credentials,
   DEFAULT_SERVER,
-  namedCredentials,
   type ProjectAccess,
-  serversIn,
+  parseServers,
+  type ServerAddresses,
+  SettingError,
+  serverFromEnvironment,
+  signInFromEnvironment,
   type TlsFiles,
   tlsFromEnvironment,
 } from '@passover/bus'
@@ -18,9 +21,12 @@ import type { FoundProject } from './trust/index.js'
 export interface ConnectOptions {
   /** The agent's name (PASSOVER_AGENT). */
   agent?: string | undefined
-  /** Addresses of the NATS server (NATS_URL, comma-separated). */
+  /** Addresses of the NATS server (PASSOVER_SERVER or NATS_URL, comma-separated), which may include user and password. */
   servers?: string | string[] | undefined
-  /** How to sign in (PASSOVER_CREDENTIALS: `user:password`, a token, an nkey seed, or the path of a credentials file). */
+  /**
+   * How to sign in (PASSOVER_CREDENTIALS: `user:password`, a token, an nkey seed, or the path of a credentials file; else NATS_CREDS, NATS_USER with
+   * NATS_PASSWORD, or NATS_TOKEN).
+   */
   credentials?: Credentials | undefined
   /** How to check the server's certificate (PASSOVER_CA: the path of the authority's, PEM). */
   tls?: TlsFiles | undefined
@@ -121,8 +127,8 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   if (!checked.success) {
     throw new PassOverError('E005', `agent: ${firstIssue(checked.error).why}`, { field: 'agent' })
   }
-  const { servers, source, from, project } = address(options, around)
-  const access = signIn(options, around, { agent: checked.data, project })
+  const { servers, source, from, project, credentials } = told(() => address(options, around))
+  const access = told(() => signIn(options, around, { agent: checked.data, project, credentials }))
   const session_id = options.session_id ?? env.PASSOVER_SESSION
   const prefix = options.prefix ?? env.PASSOVER_PREFIX
   const window = Number(env.PASSOVER_ID_WINDOW_MS)
@@ -146,19 +152,28 @@ function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: 
   return directory !== undefined && mayAutoApply?.(directory) === true
 }
 
-type Address = Pick<Settings, 'servers' | 'source' | 'from'> & { project?: FoundProject | undefined }
-
-function address(options: ConnectOptions, { env, project }: Surroundings): Address {
-  if (options.servers?.length) return { servers: listOf(options.servers), source: 'argument', from: 'connect()' }
-  const url = env.NATS_URL
-  if (url) return { servers: listOf(url), source: 'environment', from: 'NATS_URL' }
-  const found = project?.()
-  if (found) return { servers: listOf(found.file.url), source: 'project', from: found.path, project: found }
-  return { servers: [DEFAULT_SERVER], source: 'default', from: 'default' }
+/** What is wrong with an address or a credentials file, as an error of the sdk. */
+function told<T>(work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (error instanceof SettingError) throw new PassOverError('E005', `${error.message}; ${error.hint}`, { field: 'servers' })
+    throw error
+  }
 }
 
-function listOf(servers: string | string[]): string[] {
-  return serversIn(typeof servers === 'string' ? servers : servers.join(','))
+type Address = Pick<Settings, 'source' | 'from'> & ServerAddresses & { project?: FoundProject | undefined }
+
+function address(options: ConnectOptions, { env, project }: Surroundings): Address {
+  if (options.servers?.length) return { ...parseServers(options.servers, 'servers'), source: 'argument', from: 'connect()' }
+  const named = serverFromEnvironment(env)
+  if (named) {
+    const { by, ...addresses } = named
+    return { ...addresses, source: 'environment', from: by }
+  }
+  const found = project?.()
+  if (found) return { ...parseServers(found.file.url, found.path), source: 'project', from: found.path, project: found }
+  return { servers: [DEFAULT_SERVER], source: 'default', from: 'default' }
 }
 
 type Access = Pick<Settings, 'credentials' | 'tls'>
@@ -166,9 +181,9 @@ type Access = Pick<Settings, 'credentials' | 'tls'>
 function signIn(
   options: ConnectOptions,
   around: Surroundings,
-  { agent, project }: { agent: string; project: FoundProject | undefined },
+  { agent, project, credentials }: { agent: string; project: FoundProject | undefined; credentials: Credentials | undefined },
 ): Access {
-  const named = namedAccess(options, around)
+  const named = namedAccess(options, around, credentials)
   const isolated = project && around.access?.(project.folder, agent)
   if (!project || named.credentials || isolated?.credentials) return { ...isolated, ...named }
   if (isolated)
@@ -181,8 +196,7 @@ function signIn(
   return user ? { ...named, credentials: { user, pass } } : named
 }
 
-function namedAccess(options: ConnectOptions, { env, readFile }: Surroundings): Access {
-  const text = env.PASSOVER_CREDENTIALS
-  const credentials = options.credentials ?? (text ? namedCredentials(text, readFile) : undefined)
+function namedAccess(options: ConnectOptions, { env, readFile }: Surroundings, inAddress: Credentials | undefined): Access {
+  const credentials = options.credentials ?? inAddress ?? signInFromEnvironment(env, readFile)
   return { ...(options.tls ? { tls: options.tls } : tlsFromEnvironment(env)), ...(credentials ? { credentials } : {}) }
 }

@@ -1,3 +1,4 @@
+import { withoutSecrets } from '@passover/bus'
 import { oneLine, visibleLines } from '@passover/core'
 import type { PassError, PassKey, WorkOutput } from '@passover/schemas'
 import type { Deps } from './deps.js'
@@ -43,5 +44,5 @@ export function attemptText(attempt: { pass: PassKey; attempt: number; what: str
 
 /** Addresses of servers without what signs in there. */
 export function serversText(servers: readonly string[]): string {
-  return oneLine(servers.map((server) => server.replace(/\/\/[^/]*@/, '//')).join(', '))
+  return oneLine(servers.map(withoutSecrets).join(', '))
 }

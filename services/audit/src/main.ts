@@ -7,11 +7,11 @@ import {
   openBus,
   processMetrics,
   readTextFile,
-  runToItsEnd,
+  runService,
   serverClock,
   tendService,
 } from '@passover/bus'
-import { PRINTABLE_LOG } from '@passover/core'
+import { PRINTABLE_LOG, visibleLines } from '@passover/core'
 import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
@@ -27,8 +27,8 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
     { ...PRINTABLE_LOG, name: 'audit', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
     pino.destination(2),
   )
-  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
   auditOptions.parse(told.settings)
+  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
   await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, silent_stream: 'refuse', storage_bytes: told.storage_bytes })
   const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
   const settings = { ...told.settings, id_window_ms }
@@ -44,8 +44,7 @@ const NICENESS = 5
 
 async function main(): Promise<void> {
   setPriority(NICENESS)
-  const running = await runAudit(process.env)
-  await runToItsEnd(running)
+  await runService(() => runAudit(process.env), visibleLines)
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main()

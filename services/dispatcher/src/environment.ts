@@ -1,4 +1,4 @@
-import { type BusOptions, busFromEnvironment, storageBytes } from '@passover/bus'
+import { type BusOptions, busFromEnvironment, SettingError, storageBytes } from '@passover/bus'
 import type { DispatcherSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
@@ -35,7 +35,18 @@ function settingsOf(env: Environment, readFile: (path: string) => string | undef
   if (registration) settings.registration = registration
   if (window) settings.id_window_ms = Number(window)
   if (parts) settings.parts_bytes = Number(parts)
-  if (policy) settings.policy = { version: 0, document: JSON.parse(readFile(policy) ?? '') }
+  if (policy) settings.policy = { version: 0, document: policyIn(policy, readFile) }
   // Checked as a whole by dispatcherOptions, which names what is wrong.
   return settings as DispatcherSettings
+}
+
+function policyIn(path: string, readFile: (path: string) => string | undefined): unknown {
+  const text = readFile(path)
+  if (text === undefined) throw new SettingError(`PASSOVER_POLICY: ${path} cannot be read`, 'set it to the path of a policy file')
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new SettingError(`PASSOVER_POLICY: ${path} is not JSON: ${why}`, 'passover policy check <path> names the line')
+  }
 }

@@ -1,16 +1,13 @@
 #!/usr/bin/env node
 import { pathToFileURL } from 'node:url'
 import {
-  BusUnreachable,
   DEFAULT_ID_WINDOW_MS,
   nodeRandom,
   openBus,
   processMetrics,
   readTextFile,
-  runToItsEnd,
-  StreamLost,
+  runService,
   serverClock,
-  TopologyError,
   tendService,
 } from '@passover/bus'
 import { PRINTABLE_LOG, visibleLines } from '@passover/core'
@@ -23,11 +20,6 @@ import type { Faults } from './faults.js'
 import { dispatcherMetrics } from './metrics.js'
 import { dispatcherOptions } from './options.js'
 
-/** Exit code of E040. */
-const UNREACHABLE = 5
-/** Exit code of E030. */
-const MISCONFIGURED = 2
-
 /**
  * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
  * `faults` is for tests that end a process between two of its steps.
@@ -38,8 +30,8 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
     { ...PRINTABLE_LOG, name: 'dispatcher', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
     pino.destination(2),
   )
-  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
   dispatcherOptions.parse(told.settings)
+  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
   await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, storage_bytes: told.storage_bytes })
   const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
@@ -51,13 +43,7 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
 }
 
 async function main(): Promise<void> {
-  const running = await runDispatcher(process.env).catch((error: unknown) => {
-    if (!(error instanceof BusUnreachable || error instanceof StreamLost || error instanceof TopologyError)) throw error
-    // Its message has its hint.
-    process.stderr.write(`${visibleLines(error instanceof TopologyError ? error.message : `${error.message}. ${error.hint}`)}\n`)
-    process.exit(error instanceof TopologyError ? MISCONFIGURED : UNREACHABLE)
-  })
-  await runToItsEnd(running)
+  await runService(() => runDispatcher(process.env), visibleLines)
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main()

@@ -23,6 +23,7 @@ describe('the environment of a notifier', () => {
   it.each([
     ['ftp://example.org', hook.PASSOVER_WEBHOOK_SECRET],
     ['https://maria:word@example.org/hook', hook.PASSOVER_WEBHOOK_SECRET],
+    ['http://example.org:6000/hook', hook.PASSOVER_WEBHOOK_SECRET],
     ['not an address', hook.PASSOVER_WEBHOOK_SECRET],
     [hook.PASSOVER_WEBHOOK_URL, 'short'],
   ])('takes no %s with %s', (url, secret) => {

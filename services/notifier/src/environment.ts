@@ -1,4 +1,4 @@
-import { type BusOptions, busFromEnvironment } from '@passover/bus'
+import { type BusOptions, busFromEnvironment, SettingError } from '@passover/bus'
 import type { NotifierSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
@@ -15,7 +15,7 @@ export interface Told {
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
   const settings = webhookFrom(env)
-  if (!settings) throw new Error('PASSOVER_WEBHOOK_URL is not set: there is nobody to notify')
+  if (!settings) throw new SettingError('PASSOVER_WEBHOOK_URL is not set: there is nobody to notify', 'set it to an http(s) address')
   return { bus: busFromEnvironment(env, readFile), settings, log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }
 }
 
@@ -23,6 +23,10 @@ export function readEnvironment(env: Environment, readFile: (path: string) => st
 export function webhookFrom(env: Environment): NotifierSettings | undefined {
   const { PASSOVER_WEBHOOK_URL: url, PASSOVER_WEBHOOK_SECRET: secret } = env
   if (!url) return undefined
-  if (!secret) throw new Error('PASSOVER_WEBHOOK_URL is set and PASSOVER_WEBHOOK_SECRET is not: notices must be signed')
+  if (!secret)
+    throw new SettingError(
+      'PASSOVER_WEBHOOK_URL is set and PASSOVER_WEBHOOK_SECRET is not: notices must be signed',
+      'set it to at least 16 characters',
+    )
   return { url, secret }
 }

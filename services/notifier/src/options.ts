@@ -1,3 +1,4 @@
+import { blockedPort } from '@passover/core'
 import { z } from 'zod'
 
 /** Options of a notifier, validated once at the edge. Times in ms. */
@@ -6,7 +7,10 @@ export const notifierOptions = z.strictObject({
   url: z
     .url({ protocol: /^https?$/ })
     .max(2_048)
-    .refine((url) => !hasCredentials(url), 'a URL with a user or a password is not taken'),
+    .refine((url) => !hasCredentials(url), 'must not include a user or password')
+    .refine((url) => blockedPort(url) === undefined, {
+      error: ({ input }) => `has a port that fetch does not connect to: ${blockedPort(String(input))}`,
+    }),
   /** What they are signed with. */
   secret: z.string().min(16).max(1_024),
   /** A receiver that did not answer by then has failed. */

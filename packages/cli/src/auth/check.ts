@@ -3,6 +3,7 @@ import { askAgents } from '@passover/sdk/people'
 import { connectPerson, unreachable } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
+import { serversOf } from '../settings.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
 import { accessTo } from './discover.js'
@@ -21,7 +22,7 @@ export async function runCheck(context: Context, options: CheckOptions, agent: s
   progress.say(`trying what ${agent} must not be able to do`)
   try {
     const check = await checkAgent({
-      servers: [server.url],
+      servers: serversOf(server),
       agent,
       credentials:
         options.credentials === undefined

@@ -4,7 +4,7 @@ import { AccountResolver, type Installation, issueSystemUser, type SignedAccount
 import { unreachable } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
-import type { ServerSetting } from '../settings.js'
+import { type ServerSetting, serversOf } from '../settings.js'
 import type { AuthFolder } from './auth-folder.js'
 
 const SYSTEM_USER_S = 300
@@ -26,7 +26,7 @@ export async function publishAccounts(
   const { creds } = await issueSystemUser(installation, { expires_at: Math.floor(Date.now() / 1_000) + SYSTEM_USER_S })
   try {
     const tls = server.tls ?? (existsSync(auth.authority) ? { ca: auth.authority } : undefined)
-    await using resolver = await AccountResolver.open({ servers: [server.url], creds, ...(tls ? { tls } : {}) })
+    await using resolver = await AccountResolver.open({ servers: serversOf(server), creds, ...(tls ? { tls } : {}) })
     for (const { jwt } of accounts) await resolver.push(jwt)
     return true
   } catch (error) {

@@ -4,7 +4,7 @@ import { accessTo } from '../auth/discover.js'
 import type { PrincipalRecord } from '../auth/records.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'
-import type { ServerSetting } from '../settings.js'
+import { type ServerSetting, serversOf } from '../settings.js'
 import { type Check, look, ok } from './check.js'
 import { SOON_MS } from './machine.js'
 
@@ -14,7 +14,7 @@ const DOCS = 'docs/operations/security.md'
 export async function checkIsolation({ person }: Pick<Context, 'person'>, server: ServerSetting): Promise<Check[]> {
   const access = accessTo(server, { role: 'person', name: person })
   const auth = server.project === undefined ? undefined : new AuthFolder(authFolderOf(server.project))
-  const restricted = await isRestricted({ servers: [server.url], identity: person, ...access })
+  const restricted = await isRestricted({ servers: serversOf(server), identity: person, ...access })
   const level = levelOf({ restricted, credentials: access.credentials, keys: auth?.exists ? auth.path : undefined })
   return [level, ...(auth?.exists ? checkExpiries(auth.read().principals, Date.now()) : [])]
 }

@@ -11,7 +11,7 @@ import { connectAs } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { findProject, requireOwn } from '../project.js'
-import type { Credentials, ServerSetting } from '../settings.js'
+import { type Credentials, type ServerSetting, serversOf } from '../settings.js'
 
 export interface ServeOptions {
   host?: string | undefined
@@ -40,12 +40,12 @@ export function ownersConnections(server: ServerSetting, env: NodeJS.ProcessEnv)
     const isolated = server.project === undefined ? undefined : ownersAccess(server.project, name)
     if (isolated && !named) {
       if (!isolated.credentials) return undefined
-      return openBus({ servers: [server.url], identity: name, name: `gateway as ${name}`, ...isolated })
+      return openBus({ servers: serversOf(server), identity: name, name: `gateway as ${name}`, ...isolated })
     }
     const own = named ? (Object.hasOwn(named, name) ? named[name] : undefined) : undefined
     if (named && own === undefined) return undefined
     return openBus({
-      servers: [server.url],
+      servers: serversOf(server),
       identity: name,
       name: `gateway as ${name}`,
       ...credentialsOf(own, server),

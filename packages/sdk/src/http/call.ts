@@ -1,4 +1,4 @@
-import { PassOverError } from '@passover/core'
+import { blockedPort, PassOverError } from '@passover/core'
 import { jsonFault } from '@passover/schemas'
 import { problem } from '@passover/schemas/http'
 import { z } from 'zod'
@@ -43,6 +43,7 @@ export function checkHttp(options: HttpOptions): void {
   if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:')
     throw invalidOption('url', 'must be an address such as http://127.0.0.1:7420')
   if (parsed.username || parsed.password) throw invalidOption('url', 'must not include a user or password; give a token')
+  if (blockedPort(url) !== undefined) throw invalidOption('url', `has a port that fetch does not connect to: ${blockedPort(url)}`)
   if (parsed.search || parsed.hash) throw invalidOption('url', 'must not include a query or a fragment')
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw invalidOption('token', 'must be printable ASCII without spaces')
 }

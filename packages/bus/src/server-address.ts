@@ -1,0 +1,88 @@
+import type { Credentials } from './credentials.js'
+
+/** A setting (a flag, a variable, an option) that cannot be used as it is given. The message never shows a secret. */
+export class SettingError extends Error {
+  override readonly name = 'SettingError'
+  readonly hint: string
+  constructor(message: string, hint: string) {
+    super(message)
+    this.hint = hint
+  }
+}
+
+/** Where servers are, and how the addresses themselves say to sign in. */
+export interface ServerAddresses {
+  /** `nats://host:port`, without user and password. */
+  servers: string[]
+  credentials?: Credentials
+}
+
+const SCHEMES = new Set(['nats:', 'tls:', 'ws:', 'wss:'])
+const EXAMPLE =
+  'an address looks like nats://127.0.0.1:4222, several are separated by commas; an IPv6 address is in brackets: nats://[::1]:4222'
+/** Has nothing that could be part of a password. */
+const SHOWABLE = /^(?:[a-z]{2,5}:\/\/)?[\w.[\]-]{0,253}(?::\d{0,6})?\/?$/i
+
+/**
+ * Reads addresses of NATS servers: one, or several separated by commas, each with or without `nats://`. User and password (or a token)
+ * may be in them, percent-encoded; they must be the same in all.
+ *
+ * @param by - Who says so, for the error: a flag, a variable, an option.
+ * @throws SettingError
+ */
+export function parseServers(given: string | readonly string[], by: string): ServerAddresses {
+  const texts = [given]
+    .flat()
+    .flatMap((one) => one.split(','))
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+  if (texts.length === 0) throw new SettingError(`${by}: no server is named`, EXAMPLE)
+  // A comma of a password separates, too: what stands before it is no address.
+  const hint = texts.some((text) => text.includes('@')) ? ENCODED : EXAMPLE
+  const parsed = texts.map((text, index) => parseServer(text, { by, hint, which: texts.length > 1 ? ` number ${index + 1}` : ' it' }))
+  const signing = new Map(parsed.flatMap(({ credentials }) => (credentials ? [[JSON.stringify(credentials), credentials] as const] : [])))
+  if (signing.size > 1)
+    throw new SettingError(`${by}: its addresses have different users or passwords`, 'give the same to each, or to one alone')
+  const [credentials] = signing.values()
+  return { servers: parsed.map(({ server }) => server), ...(credentials && { credentials }) }
+}
+
+/** An address without what signs in there, for messages. */
+export function withoutSecrets(address: string): string {
+  return address.replace(/\/\/[^/]*@/, '//')
+}
+
+interface About {
+  by: string
+  /** Names it where its text may hold a secret. */
+  which: string
+  hint: string
+}
+
+function parseServer(text: string, { by, which, hint }: About): { server: string; credentials?: Credentials } {
+  const shown = SHOWABLE.test(text) ? ` "${text}"` : which
+  const withScheme = text.includes('://') ? text : `nats://${text}`
+  if (!URL.canParse(withScheme)) throw new SettingError(`${by}:${shown} is not a server address`, hint)
+  const url = new URL(withScheme)
+  const host = `${url.protocol}//${url.host}`
+  if (!SCHEMES.has(url.protocol)) throw new SettingError(`${by}: ${host} is no NATS address`, `set ${by} to one like nats://127.0.0.1:4222`)
+  if (!url.hostname) throw new SettingError(`${by}:${shown} names no host`, EXAMPLE)
+  // A `/`, `?` or `#` of a password ends the host, so that the rest of the password is read as this.
+  if (/^(nats|tls):$/.test(url.protocol) && (!['', '/'].includes(url.pathname) || url.search || url.hash))
+    throw new SettingError(`${by}:${which} has something after host and port`, hint)
+  const user = decoded(url.username, by)
+  const pass = decoded(url.password, by)
+  if (user === '' && pass !== '') throw new SettingError(`${by}:${which} has a password and no user`, EXAMPLE)
+  const credentials: Credentials | undefined = user === '' ? undefined : pass === '' ? { token: user } : { user, pass }
+  return { server: host, ...(credentials && { credentials }) }
+}
+
+function decoded(text: string, by: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw new SettingError(`${by}: the user or password in it has a % that is not percent-encoded`, ENCODED)
+  }
+}
+
+const ENCODED = 'in an address write % as %25, @ as %40, / as %2F, # as %23, a comma as %2C; or set NATS_USER and NATS_PASSWORD'
