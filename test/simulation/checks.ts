@@ -110,16 +110,12 @@ export class Checks implements Watcher {
     const code = header(kept, 'Passover-Code')
     // An id of its own time can be asked for again after two windows: that it expired is an answer, no return.
     if (why === 'ended' && (last_resort || code === 'E005')) return
-    // A worker finds the end by exact gets, from which a bounced message under the same subject hides it.
     const end = book.ended?.kept
-    if (
-      why === 'ended' &&
-      this.forged.some(({ subject, sequence, by }) => by === 'bounce' && subject === end?.subject && sequence > end.sequence)
-    )
-      return
-    const forgotten = why === 'ended' && book.ended && book.ended.kept.gone_at < Number.POSITIVE_INFINITY
+    const forgotten = why === 'ended' && end && end.gone_at < Number.POSITIVE_INFINITY
+    // A worker finds the end by exact gets, from which a bounced message under the same subject hides it.
+    const hidden = this.forged.some(({ subject, sequence, by }) => by === 'bounce' && subject === end?.subject && sequence > end.sequence)
     if (forgotten && this.#isForgotten(kept, book)) this.#begins(kept, step)
-    else this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
+    else if (why !== 'ended' || !hidden) this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
   }
 
   /** An id without a time is remembered for two windows; whoever uses it after that begins another pass. */
