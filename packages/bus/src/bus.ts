@@ -9,6 +9,9 @@ import type { ObjectStore, PartStore, Table } from './bus-stores.js'
 import type { NoReply } from './errors.js'
 import type { Subjects } from './subjects.js'
 
+/** Why a server lets a connection in no more: its credentials were revoked, have expired, or are refused for a reason that it does not say. */
+export type Denied = 'revoked' | 'expired' | 'refused'
+
 /** Everything a part of Passover does with NATS. One connection. */
 export interface Bus extends AsyncDisposable {
   /** The name it is connected as. */
@@ -33,6 +36,8 @@ export interface Bus extends AsyncDisposable {
   readonly clustered: boolean
   onReconnect(listener: () => void): () => void
   readonly connected: boolean
+  /** Why the server refuses to let this connection in again; undefined: it does not, or is not there. */
+  readonly denied?: Denied | undefined
   /** Settles when the connection is closed for good. */
   readonly closed: Promise<Error | undefined>
 

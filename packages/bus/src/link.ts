@@ -1,6 +1,7 @@
 import type { NatsConnection, PublishOptions, Status, Subscription } from '@nats-io/transport-node'
 import { createInbox, errors } from '@nats-io/transport-node'
 import type { Arrived } from './arrived.js'
+import type { Denied } from './bus.js'
 import { Gathering } from './gathering.js'
 import { asClientHeaders } from './headers.js'
 import { type ClientParser, Inbound } from './inbound.js'
@@ -69,6 +70,9 @@ export class Link {
   readonly #heard = new Map<number, (message: Arrived) => void>()
   readonly #gathering = new Gathering()
   #connected = true
+  /** Why the server ended the last connection, and why it lets in no other. */
+  #ended: Exclude<Denied, 'refused'> | undefined
+  #denied: Denied | undefined
   #subscriptions = 0
 
   constructor(nc: NatsConnection, inboxPrefix: string, report: (error: unknown) => void) {
@@ -82,6 +86,11 @@ export class Link {
 
   get connected(): boolean {
     return this.#connected && !this.nc.isClosed()
+  }
+
+  /** Why the server refuses to let this connection in again; undefined: it does not, or is not there. */
+  get denied(): Denied | undefined {
+    return this.#denied
   }
 
   /** For tests that look for leaks. */
@@ -184,16 +193,27 @@ export class Link {
         break
       case 'reconnect':
         this.#connected = true
+        this.#ended = undefined
+        this.#denied = undefined
         this.#adopt()
         this.onReconnect.call(this.#report)
         break
       case 'error':
         if (status.error instanceof errors.PermissionViolationError && status.error.operation === 'publish') {
           this.onRefused.call(this.#report, status.error.subject)
-        }
+        } else this.#onError(status.error)
         break
       default:
     }
+  }
+
+  /** New credentials may be there by the next attempt to connect: only an attempt that the server refuses says that it lets nobody in. */
+  #onError(error: Error): void {
+    const text = error.message.toLowerCase()
+    if (text.includes('revoked')) this.#ended = 'revoked'
+    if (text.includes('expired')) this.#ended = 'expired'
+    // A busy server ends a connection with an authentication timeout.
+    if (!this.#connected && /authorization violation|revoked|expired/.test(text)) this.#denied = this.#ended ?? 'refused'
   }
 
   #disconnected(): void {

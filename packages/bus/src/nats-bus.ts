@@ -2,7 +2,7 @@ import type { Fact, Slot } from '@passover/schemas'
 import type { z } from 'zod'
 import { JetStreamApi } from './api.js'
 import { Answering, ask } from './ask.js'
-import type { AskOptions, Bus, EnsureAgent, Service, TopologyOptions } from './bus.js'
+import type { AskOptions, Bus, Denied, EnsureAgent, Service, TopologyOptions } from './bus.js'
 import type { BusContext } from './bus-context.js'
 import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './bus-deliveries.js'
 import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
@@ -92,6 +92,9 @@ export class NatsBus implements Bus {
 
   get connected(): boolean {
     return this.#link.connected
+  }
+  get denied(): Denied | undefined {
+    return this.#link.denied
   }
   get clustered(): boolean {
     return this.#link.nc.info?.cluster !== undefined

@@ -149,12 +149,19 @@ export function joinReports(process: string, reports: readonly HealthReport[]): 
 interface Connected {
   readonly connected: boolean
   readonly clockMeasured: boolean
+  /** Why the server refuses its credentials; undefined: it does not. */
+  readonly denied?: 'revoked' | 'expired' | 'refused' | undefined
 }
 
 /** What every connected process needs: the server, and its time. Who only asks and works is slower without the time, and no more. */
 export function watchConnection(health: Health, bus: Connected, clock: HealthCheck['weight'] = 'needed'): void {
-  health.watch('connection', 'needed', () => unless(bus.connected ? undefined : 'the server cannot be reached; connecting again'))
+  health.watch('connection', 'needed', () => unless(bus.connected ? undefined : unconnected(bus)))
   health.watch('clock', clock, () => unless(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'))
+}
+
+function unconnected({ denied }: Connected): string {
+  if (denied === undefined) return 'the server cannot be reached; connecting again'
+  return `the server refuses its credentials${denied === 'refused' ? '' : `, which ${denied === 'revoked' ? 'were revoked' : 'have expired'}`}`
 }
 
 /** A server that refuses every write: what is running cannot return. */

@@ -66,7 +66,10 @@ describe('resolveSettings', () => {
     const isolated = { ...around, project, access }
     expect(resolveSettings({ agent: 'alice' }, isolated)).toMatchObject({ credentials: { creds_file: '/work/.passover/alice' }, tls })
     expect(() => resolveSettings({ agent: 'scout' }, isolated)).toThrow(
-      expect.objectContaining({ code: 'E013', message: expect.stringContaining('passover auth add agent scout') }),
+      expect.objectContaining({
+        code: 'E013',
+        message: expect.stringMatching(/^agent scout was not added: .* passover auth add agent scout$/),
+      }),
     )
     expect(resolveSettings({ agent: 'scout', credentials: { token: 't' } }, isolated)).toMatchObject({ credentials: { token: 't' }, tls })
   })

@@ -186,12 +186,14 @@ function signIn(
   const named = namedAccess(options, around, credentials)
   const isolated = project && around.access?.(project.folder, agent)
   if (!project || named.credentials || isolated?.credentials) return { ...isolated, ...named }
-  if (isolated)
-    throw new PassOverError(
-      'E013',
-      `${agent} has no credentials here: this installation lets in only agents that were added. Run: passover auth add agent ${agent}`,
-      { mend: `passover auth add agent ${agent}` },
-    )
+  if (isolated) {
+    const mend = `passover auth add agent ${agent}`
+    const why =
+      isolated.revoked_at === undefined
+        ? `agent ${agent} was not added: this installation lets in only agents that have credentials. Run: ${mend}`
+        : `credentials of agent ${agent} were revoked. To let it in again, run: ${mend}`
+    throw new PassOverError('E013', why, { mend })
+  }
   const { user, password: pass } = project.file
   return user ? { ...named, credentials: { user, pass } } : named
 }

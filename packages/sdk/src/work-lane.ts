@@ -3,6 +3,7 @@ import type { Slot } from '@passover/schemas'
 
 /** A pull that waits for so long was taken. */
 const TAKEN_MS = 300
+const SURELY_GONE = 2
 
 /** One slot's work: what was asked for, and what came. */
 export interface Lane {
@@ -16,13 +17,15 @@ export interface Lane {
   backlog: boolean
   /** No pull before this (monotonic ms). */
   not_before: number
+  /** Pulls in a row that found no consumer. */
+  gone: number
   /** Why its last pull got nothing, and when the pull that waits now was made (monotonic ms). */
   trouble: string | undefined
   pulled_at: number
 }
 
 export function openLane(source: WorkSource): Lane {
-  return { source, held: [], outstanding: 0, pulls: 0, backlog: false, not_before: 0, trouble: undefined, pulled_at: 0 }
+  return { source, held: [], outstanding: 0, pulls: 0, backlog: false, not_before: 0, gone: 0, trouble: undefined, pulled_at: 0 }
 }
 
 export function hasBacklog({ backlog, pulls, not_before }: Lane, now: number): boolean {
@@ -39,8 +42,12 @@ export function troubleOf({ trouble, pulls, pulled_at }: Lane, now: number): str
   return pulls > 0 && now - pulled_at > TAKEN_MS ? undefined : trouble
 }
 
-/** What a pull that ended so says of the lane. */
-export function endTrouble(end: PullEnd, slot: Slot): string | undefined {
+/**
+ * What a pull that ended so says of the lane. One that finds no consumer proves little: just after a connection is made, the server may not
+ * have its account's imports yet and answers the same. The next one, a second later, proves it.
+ */
+export function endTrouble(end: PullEnd, slot: Slot, gone: number): string | undefined {
+  if (end === 'gone' && gone < SURELY_GONE) return undefined
   if (end === 'gone') return `its consumer of ${slot} work is gone; the dispatcher makes it anew`
   return end === 'failed' ? `no ${slot} work can be taken now` : undefined
 }

@@ -159,8 +159,14 @@ describe('WorkPull', () => {
     expect(gone).toEqual(['high'])
     await clock.advance(500)
     expect(sources.high.pulls).toHaveLength(1)
+    // An account whose imports the server has not loaded yet looks the same.
+    expect(pull.trouble).toBeUndefined()
     await clock.advance(600)
     expect(sources.high.pulls).toHaveLength(2)
+    expect(pull.trouble).toContain('consumer of high work is gone')
+    sources.high.gone = false
+    for (let round = 0; round < 15; round++) await clock.advance(100)
+    expect(pull.trouble).toBeUndefined()
   })
 
   it('asks for nothing more once it is stopped, and starts what it holds', async () => {

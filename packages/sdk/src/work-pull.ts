@@ -192,7 +192,8 @@ export class WorkPull {
     const lane = this.#lanes[slot]
     if (end === 'full') lane.backlog = lane.pulls === 0
     else lane.backlog = false
-    lane.trouble = endTrouble(end, slot)
+    lane.gone = end === 'gone' ? lane.gone + 1 : 0
+    lane.trouble = endTrouble(end, slot, lane.gone)
     if (end === 'gone') this.#options.gone(slot)
     const wait = WAIT_AFTER[end]
     if (wait > 0) lane.not_before = this.#options.clock.monotonic() + wait

@@ -1,3 +1,4 @@
+import type { Bus } from '@passover/bus'
 import { Health, type HealthChange, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Deps } from './deps.js'
@@ -13,12 +14,21 @@ interface Watched {
   trouble: () => string | undefined
 }
 
+const DENIED: Record<NonNullable<Bus['denied']>, (agent: string) => string> = {
+  revoked: (agent) => `credentials of agent ${agent} were revoked. To let it in again: passover auth add agent ${agent}`,
+  expired: (agent) => `credentials of agent ${agent} have expired. Renew them: passover auth rotate ${agent}`,
+  refused: (agent) =>
+    `the server refuses the credentials of agent ${agent}: they were revoked or rotated, or belong to another installation`,
+}
+
 /** How a worker is, and what it tells of that: it waits for work, lost the server, found it again. */
 export class WorkerHealth {
   readonly #watched: Watched
   readonly #health: Health
   readonly #registered: Registered
   #lost = false
+  /** Told that the server lets it in no more. */
+  #denied = false
 
   constructor(watched: Watched) {
     const { deps, presence, trouble } = watched
@@ -48,7 +58,12 @@ export class WorkerHealth {
 
   /** Looks whether the server is there; a change is told once. */
   noticeServer(): void {
-    const { connected } = this.#watched.deps.bus
+    const { connected, denied, identity } = this.#watched.deps.bus
+    if (connected) this.#denied = false
+    else if (this.#lost && denied !== undefined && !this.#denied) {
+      this.#denied = true
+      this.#tell('health', `works no more: ${DENIED[denied](identity)}`)
+    }
     if (connected !== this.#lost) return
     this.#lost = !connected
     this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')

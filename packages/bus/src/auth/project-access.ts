@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Credentials, TlsFiles } from '../credentials.js'
 import type { Principal } from '../permissions.js'
@@ -14,6 +14,8 @@ export interface ProjectAccess {
   /** Absent: the principal was not given any. */
   credentials?: Credentials
   tls?: TlsFiles
+  /** It has no credentials because they were revoked then (ms). */
+  revoked_at?: number
 }
 
 /** Folder with the keys and credentials of a project's installation. */
@@ -31,9 +33,22 @@ export function projectAccess(project: string, who: AccessFor): ProjectAccess | 
   if (!existsSync(join(auth, 'keys.json'))) return undefined
   const file = credentialsPath(auth, who)
   const authority = authorityPath(auth)
-  return {
-    ...(existsSync(file) ? { credentials: { creds_file: file } } : {}),
-    ...(existsSync(authority) ? { tls: { ca: authority } } : {}),
+  const tls = existsSync(authority) ? { tls: { ca: authority } } : {}
+  if (existsSync(file)) return { credentials: { creds_file: file }, ...tls }
+  const revoked_at = revokedAt(auth, who)
+  return { ...tls, ...(revoked_at === undefined ? {} : { revoked_at }) }
+}
+
+/** When the credentials of a principal were revoked; undefined where they were not, or the records cannot be read. */
+function revokedAt(auth: string, { role, name }: AccessFor): number | undefined {
+  try {
+    const { principals } = JSON.parse(readFileSync(join(auth, 'keys.json'), 'utf8')) as {
+      principals: { role: string; name: string; revoked_at?: unknown }[]
+    }
+    const found = principals.find((one) => one.name === name && fileName(one.role as Principal['role'], name) === fileName(role, name))
+    return typeof found?.revoked_at === 'number' ? found.revoked_at : undefined
+  } catch {
+    return undefined
   }
 }
 
