@@ -133,6 +133,7 @@ export const passRecord = open({
   application: open({
     at: time,
     by: text(LIMITS.short),
+    unverified: z.literal(true).optional(),
     modifications: record(text(LIMITS.word), z.enum(['applied', 'undone']), LIMITS.artifacts),
   }).optional(),
   /** What a person did about its dead letter. */
@@ -142,10 +143,11 @@ export const passRecord = open({
     time,
     requeued_as: passId.optional(),
     reason: text(LIMITS.line).optional(),
+    unverified: z.literal(true).optional(),
   }).optional(),
-  /** Steps that the fold calls impossible. */
   /** Why its output_schema was not applied to its output, which may not fit it. */
   output_unchecked: text(LIMITS.line).optional(),
+  /** Steps that the fold calls impossible. */
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
 })
 export type PassRecord = z.infer<typeof passRecord>

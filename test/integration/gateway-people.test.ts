@@ -46,6 +46,7 @@ describe('people at the HTTP API', () => {
     expect(await ann.passes.approve(id, { digest: shown.due?.digest ?? '', reason: 'seen' })).toMatchObject({
       decided: true,
       by: 'ann',
+      unverified: true,
       item: 'dispatch',
     })
     expect(await ann.passes.get(id, { wait_s: 20 })).toMatchObject({ output: { status: 'completed' } })
@@ -98,7 +99,11 @@ describe('people at the HTTP API', () => {
       },
       { what: 'it is cancelled' },
     )
-    expect(cancelled).toEqual({ id, cancelled: true, status: 'cancelled' })
+    expect(cancelled).toMatchObject({ id, cancelled: true, status: 'cancelled' })
+    // No person cancelled it, whose name could be unverified.
+    expect(cancelled).not.toHaveProperty('unverified')
+    const other = await alice.passes.create({ ...request, override: { hold_before_dispatch: true } })
+    expect(await client('ann').passes.cancel(other.id)).toMatchObject({ id: other.id, by: 'ann', unverified: true })
     await expect(alice.passes.cancel(first.id)).rejects.toMatchObject({ code: 'E043', context: { status: 409 } })
     await expect(alice.passes.create({ ...request, subagent: 'nobody' }, { wait_s: 20 })).rejects.toMatchObject({
       code: 'E001',
@@ -131,8 +136,14 @@ describe('people at the HTTP API', () => {
     expect(await ann.dlq.show(bad.id)).toMatchObject({ letter: { id: bad.id, state: 'open' }, text: 'no request' })
     await expect(ann.dlq.requeue(bad.id)).rejects.toMatchObject({ code: 'E005' })
     await expect(client('ann~read').dlq.drop(bad.id)).rejects.toMatchObject({ code: 'E013' })
-    expect(await ann.dlq.drop(bad.id, { reason: 'mended' })).toMatchObject({ id: bad.id, action: 'drop', done: true, by: 'ann' })
-    expect(await client('bob').dlq.drop(bad.id)).toMatchObject({ done: false, by: 'ann' })
+    expect(await ann.dlq.drop(bad.id, { reason: 'mended' })).toMatchObject({
+      id: bad.id,
+      action: 'drop',
+      done: true,
+      by: 'ann',
+      unverified: true,
+    })
+    expect(await client('bob').dlq.drop(bad.id)).toMatchObject({ done: false, by: 'ann', unverified: true })
   })
 
   it('are limited: in rate, in size, in headers, and by where they come from', async () => {

@@ -72,6 +72,21 @@ describe('auditRecord', () => {
     })
   })
 
+  it('says of what somebody did about it whether the name was checked, and of its own originator nothing', () => {
+    const settled = { ...event('settled', 20, { v: 1, action: 'drop' }), sender: 'maria' }
+    const applied = (by: string) => {
+      const body = { v: 1, applied_by: by, applied_at: T0, applied: ['a'], rejected: [], digests: ['d'] }
+      return { ...event('applied', 21, body), sender: by }
+    }
+    const pass = history({ events: [settled, applied('maria')] })
+    expect(auditRecord(pass, RULES)).toMatchObject({ settlement: { by: 'maria' }, application: { by: 'maria' } })
+    expect(auditRecord(pass, RULES).settlement).not.toHaveProperty('unverified')
+    const told = auditRecord(pass, { ...RULES, names: 'unverified' })
+    expect(told).toMatchObject({ settlement: { by: 'maria', unverified: true }, application: { by: 'maria', unverified: true } })
+    const own = auditRecord(history({ events: [applied(KEY.originator)] }), { ...RULES, names: 'unverified' })
+    expect(own.application).not.toHaveProperty('unverified')
+  })
+
   it('tells a refusal without a control frame', () => {
     const asked = request({
       parent: { ...KEY, originator: 'root', return_id: 'r', proof: 4 },

@@ -40,12 +40,21 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
         told.expired === undefined
           ? awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions })
           : undefined,
-      application: applicationOf(pass).record,
-      settlement: settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
+      application: marked(applicationOf(pass).record, pass, rules.names),
+      settlement: marked(
+        settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
+        pass,
+        rules.names,
+      ),
     }),
     ...(told.output ? present({ output_unchecked: pass.schema_unchecked }) : {}),
     ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
   }
+}
+
+/** What somebody did, with whether their name was checked; an originator that acts is no person. */
+function marked<Done extends { by: string }>(done: Done | undefined, { key }: PassHistory, names: JournalRules['names']): Done | undefined {
+  return done && names && done.by !== key.originator ? { ...done, unverified: true as const } : done
 }
 
 /** What the messages say together. A stored return that is not acceptable reads as E021 or E013. */

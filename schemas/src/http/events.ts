@@ -28,6 +28,8 @@ export const feedEvent = z.object({
   subagent: z.string().optional(),
   id: z.string().optional(),
   by: z.string().optional(),
+  /** The installation does not check names: `by` is the name that a process claimed for a person. */
+  unverified: z.literal(true).optional(),
   attempt: z.int().optional(),
   detail: z.string().optional(),
 })

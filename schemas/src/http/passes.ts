@@ -74,7 +74,10 @@ export const shownPass = z.object({
 export type ShownPass = z.infer<typeof shownPass>
 
 export const cancelPass = z.strictObject({ ...reasoned, ...parties })
-export const cancelledPass = z.object({ id: z.string(), cancelled: z.boolean(), status: z.string() })
+/** Who acted: the name, and whether this installation can vouch for it. */
+export const actedBy = { by: z.string().optional(), unverified: z.literal(true).optional() }
+
+export const cancelledPass = z.object({ id: z.string(), cancelled: z.boolean(), status: z.string(), ...actedBy })
 export type CancelledPass = z.infer<typeof cancelledPass>
 
 export const decidePass = z.strictObject({
@@ -100,7 +103,9 @@ export const decidedPass = z.object({
   id: z.string(),
   item: z.string(),
   decided: z.boolean(),
-  by: z.string().optional(),
+  ...actedBy,
+  /** By a person who takes part in the pass, as the only person of a local server. */
+  self: z.literal('local').optional(),
   verdict: z.string().optional(),
   digest: z.string().optional(),
   /** When somebody else decided. */

@@ -86,6 +86,7 @@ export const settledLetter = z.object({
   /** False: it was settled before, by whom the answer says. */
   done: z.boolean(),
   by: z.string(),
+  unverified: z.literal(true).optional(),
   requeued_as: z.string().optional(),
   status: z.string().optional(),
 })

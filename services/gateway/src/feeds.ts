@@ -2,7 +2,7 @@ import type { Bus } from '@passover/bus'
 import { printableJson } from '@passover/core'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
-import { happeningOf } from '@passover/sdk/people'
+import { askNames, happeningOf, type Names } from '@passover/sdk/people'
 import type { Caller } from './caller.js'
 import { FeedSight } from './feed-sight.js'
 import { HttpProblem, problemFor } from './problem.js'
@@ -102,6 +102,7 @@ async function begin(options: FeedOptions, beginning: Beginning): Promise<() => 
   const { bus, caller, wanted } = options
   const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
   const sight = new FeedSight(bus, caller)
+  const seen = { subjects: bus.subjects, names: await askNames(bus) }
   const start = Math.min(after, last)
   let position = start
   // Nobody awaits these: a reader that is too slow for one must not end the process.
@@ -117,9 +118,9 @@ async function begin(options: FeedOptions, beginning: Beginning): Promise<() => 
   }
   const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
     if (writer.closed) return
-    const happening = happeningOf(stored, fact, bus)
+    const happening = happeningOf(stored, fact, seen)
     if (happening && isWanted(happening, wanted) && (await sight.sees(happening)))
-      await tell(block('passover', stored.sequence, await whole(bus, happening, fact)))
+      await tell(block('passover', stored.sequence, await whole({ bus, names: seen.names }, happening, fact)))
     position = stored.sequence
   })
   const heartbeat = setInterval(() => {
@@ -152,9 +153,9 @@ function block(event: string, id: number, data: object): string {
 }
 
 /** With what only its body tells; it is read for who sees the event alone. */
-async function whole(bus: Bus, happening: FeedEvent, fact: Fact): Promise<FeedEvent> {
+async function whole({ bus, names }: { bus: Bus; names: Names | undefined }, happening: FeedEvent, fact: Fact): Promise<FeedEvent> {
   const stored = TOLD_BY_BODY.has(happening.kind) ? await bus.journal.message(happening.sequence) : undefined
-  return (stored && happeningOf(stored, fact, bus)) ?? happening
+  return (stored && happeningOf(stored, fact, { subjects: bus.subjects, names })) ?? happening
 }
 
 function isWanted(event: FeedEvent, { id, originating_agent, subagent }: EventsParameters): boolean {

@@ -8,6 +8,7 @@ import {
   type WorkControl,
   type WorkOutput,
 } from '@passover/schemas'
+import { nameMarks } from '../people/words.js'
 
 /** What may be applied of a return, and who said so. */
 export type Allowed = { ok: true; taken: NumberedModification[]; by: string | undefined } | { ok: false; error: PassOverError }
@@ -56,14 +57,17 @@ export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
   if (never) return { ok: false, error: never }
   if (decision?.verdict === 'deny') {
     const reason = decision.reason ? `: ${decision.reason}` : ''
-    return no(`${decision.person} denied the application${reason}`, { approval: 'denied', person: decision.person })
+    return no(`${decision.person}${nameMarks(decision)} denied the application${reason}`, { approval: 'denied', person: decision.person })
   }
   if (!decision && control?.policy.require_user_approval !== false) return no('nobody approved the application of this output')
   const taken = decision ? takenModifications(all, decision) : [...all]
   const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
   if (unknown.length > 0) return { ok: false, error: new PassOverError('E005', `there is no modification ${unknown.join(', ')}`, { only }) }
   const beyond = only?.filter((number) => !taken.some((one) => one.number === number)) ?? []
-  if (beyond.length > 0) return no(`${decision?.person} did not approve modification ${beyond.join(', ')}`, { person: decision?.person })
+  if (beyond.length > 0)
+    return no(`${decision?.person}${nameMarks({ ...decision })} did not approve modification ${beyond.join(', ')}`, {
+      person: decision?.person,
+    })
   return { ok: true, taken: only ? taken.filter(({ number }) => only.includes(number)) : taken, by: decision?.person }
 }
 

@@ -7,6 +7,7 @@ import { decide, type Standing } from './decide.js'
 import { type DueDecided, faster, nothingDue } from './decided-before.js'
 import { choiceOf, reviewed, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
 import { Failure, usage } from './failure.js'
+import { askNames } from './names.js'
 import { count, nameMarks } from './words.js'
 
 export interface DueOptions {
@@ -55,7 +56,10 @@ export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecid
   const counts = (standing: Standing) => decisionCounts(bus, pass, { item: due.item, standing })
   const { key, traceparent } = pass
   const decided = await decide(bus, { key, item: due.item, digest: due.digest, verdict, reason, modifications, traceparent }, counts)
-  if (decided.kind === 'lost') return faster(bus, pass, { item: due.item, verdict, only, standing: decided.standing })
+  if (decided.kind === 'lost') {
+    const standing = { ...decided.standing, ...(await askNames(bus)) }
+    return faster(bus, pass, { item: due.item, verdict, only, standing })
+  }
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }
 

@@ -29,6 +29,14 @@ describe('a decision that came too late', () => {
     expect(faster(bus, pass, { ...took('taken', 'rejected'), only: [2] }).exit).toBe(1)
   })
 
+  it('says where nobody checked the name of who was faster', () => {
+    const before = { ...took('taken'), standing: { ...took('taken').standing, unverified: true as const } }
+    expect(faster(bus, pass, before)).toMatchObject({
+      sentence: expect.stringMatching(/^maria \(unverified\) was faster/),
+      document: { by: 'maria', unverified: true },
+    })
+  })
+
   it('is one`s own where it was: nobody was faster', () => {
     const own = { ...bus, identity: 'maria' } as Bus
     expect(faster(own, pass, took('taken')).sentence).toMatch(/^maria decided before: approved, with 1 of 1 change taken, 4 s/)

@@ -2,7 +2,7 @@ import type { Bus } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import type { AnsweredDecision, AnsweredPass, InboxItem } from '@passover/schemas'
 import { Failure } from './failure.js'
-import { ago, count } from './words.js'
+import { ago, count, nameMarks } from './words.js'
 
 /** What became of it: the document for --json, the sentence for people, the exit code. */
 export interface DueDecided {
@@ -49,7 +49,7 @@ interface Before {
   item: string
   verdict: string
   only?: readonly number[] | undefined
-  standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason' | 'modifications'> & { verdict: string }
+  standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason' | 'modifications' | 'self' | 'unverified'> & { verdict: string }
 }
 
 /** Somebody else decided; the same answer is as good as one's own, but not the same yes to other changes. */
@@ -59,10 +59,21 @@ export function faster(bus: Bus, pass: AnsweredPass, before: Before): DueDecided
   const done = standing.verdict === 'approve' ? `approved${takenOf(standing)}` : 'denied'
   const reason = standing.reason ? ` ("${oneLine(standing.reason)}")` : ''
   const { id } = pass.row
-  const document = { id, item, decided: false, by: standing.person, verdict: standing.verdict, at: standing.time, status: pass.status }
+  const { self, unverified } = standing
+  const marks = { ...(self && { self }), ...(unverified && { unverified }) }
+  const document = {
+    id,
+    item,
+    decided: false,
+    by: standing.person,
+    ...marks,
+    verdict: standing.verdict,
+    at: standing.time,
+    status: pass.status,
+  }
   return {
     document: standing.modifications ? { ...document, modifications: standing.modifications } : document,
-    sentence: `${standing.person} ${standing.person === bus.identity ? 'decided before' : 'was faster'}: ${done} ${ago(standing.time, bus.now())}${reason}.`,
+    sentence: `${standing.person}${nameMarks(marks)} ${standing.person === bus.identity ? 'decided before' : 'was faster'}: ${done} ${ago(standing.time, bus.now())}${reason}.`,
     exit: same ? 0 : standing.verdict === 'deny' ? 6 : 1,
   }
 }

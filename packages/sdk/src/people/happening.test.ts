@@ -43,6 +43,18 @@ describe('what happens', () => {
     expect(happening({ type: 'decision', key, item: 'apply', person: 'bob', ...at })).toMatchObject({ detail: 'apply ?' })
   })
 
+  it('marks the name that a process claimed for a person, where the installation checks none', () => {
+    const unverified = { ...bus, names: { unverified: true as const } }
+    const of = (fact: Fact, stored = message('x')) => happeningOf(stored, fact, unverified)?.unverified
+    const event = (kind: 'cancel' | 'applied' | 'settled' | 'progress', sender: string) => of({ type: 'event', kind, key, sender, ...at })
+    expect(of({ type: 'decision', key, item: 'dispatch', person: 'bob', ...at, verdict: 'approve' })).toBe(true)
+    expect([event('cancel', 'bob'), event('settled', 'bob'), event('applied', 'bob')]).toEqual([true, true, true])
+    expect([of({ type: 'other', ...at }, message('agent.bob')), of({ type: 'other', ...at }, message('policy.bob'))]).toEqual([true, true])
+    // No person, or one that the server checked.
+    expect([event('cancel', 'alice'), event('cancel', 'passover'), event('progress', 'audit')]).toEqual([undefined, undefined, undefined])
+    expect(happening({ type: 'decision', key, item: 'dispatch', person: 'bob', ...at })).not.toHaveProperty('unverified')
+  })
+
   it('carries the text of an event on one line', () => {
     const event = (body: unknown) => happening({ type: 'event', kind: 'progress', key, sender: 'audit', ...at }, message('x', body))
     expect(event({ message: 'half\nway' })).toMatchObject({ kind: 'progress', detail: 'half way' })

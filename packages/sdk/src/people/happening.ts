@@ -1,6 +1,7 @@
 import { type Bus, decode, type Stored } from '@passover/bus'
 import { oneLine } from '@passover/core'
-import type { Fact, Notice, PassKey } from '@passover/schemas'
+import { type Fact, type Notice, type PassKey, SYSTEM } from '@passover/schemas'
+import type { Names } from './names.js'
 
 /** One thing that happened, as `watch` prints it. */
 export interface Happening {
@@ -12,14 +13,38 @@ export interface Happening {
   subagent?: string
   id?: string
   by?: string
+  /** `by` is the name that a process claimed for a person: the installation checks none. */
+  unverified?: true
   attempt?: number
   detail?: string
   /** Of kind `notification`: what a webhook gets, too. */
   notice?: Notice
 }
 
-/** What a stored message means to a person; undefined for what is no event of a pass (acknowledgments and the like). */
-export function happeningOf(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects'>): Happening | undefined {
+/** Kinds that a person publishes; of the second set, an originator may too. */
+const OF_PERSON: ReadonlySet<string> = new Set(['decision', 'policy', 'agent', 'settled'])
+const OF_PERSON_OR_ORIGINATOR: ReadonlySet<string> = new Set(['cancel', 'applied'])
+
+/**
+ * What a stored message means to a person; undefined for what is no event of a pass (acknowledgments and the like).
+ *
+ * @param names - how far the installation vouches for the names of people, as {@link askNames} tells it
+ */
+export function happeningOf(
+  stored: Stored,
+  fact: Fact,
+  { subjects, names }: Pick<Bus, 'subjects'> & { names?: Names | undefined },
+): Happening | undefined {
+  const happening = readHappening(stored, fact, { subjects })
+  return happening && names?.unverified && isByPerson(happening) ? { ...happening, unverified: true } : happening
+}
+
+function isByPerson({ kind, by, originator }: Happening): boolean {
+  if (by === undefined || by === SYSTEM) return false
+  return OF_PERSON.has(kind) || (OF_PERSON_OR_ORIGINATOR.has(kind) && by !== originator)
+}
+
+function readHappening(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects'>): Happening | undefined {
   const base = { sequence: stored.sequence, time: stored.time }
   const of = (key: PassKey) => ({ ...base, originator: key.originator, subagent: key.subagent, id: key.id })
   switch (fact.type) {

@@ -2,9 +2,10 @@ import { type Bus, believedAgents, type PolicyDraft, PolicyStore } from '@passov
 import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
 import { Failure } from './failure.js'
+import { askNames, type Names } from './names.js'
 import { schemaFaults } from './output-schema.js'
 import { invalidPolicy, isMissing } from './policy-faults.js'
-import { ago, dateTime } from './words.js'
+import { ago, dateTime, nameMarks } from './words.js'
 
 /** What is in force: version 0 is the system's defaults. */
 export interface InForce {
@@ -81,16 +82,16 @@ export function lenient<F extends PolicyFault>(faults: F[], allowMissing: boolea
 export async function publish({ store, bus }: PolicySession, draft: PolicyDraft, keptIn?: string): Promise<PolicyVersion> {
   const outcome = await store.publish(draft)
   if (outcome.kind === 'published') return outcome.value
-  if (outcome.kind === 'lost') throw wasFaster(outcome.value, { now: bus.now(), base: draft.base, keptIn })
+  if (outcome.kind === 'lost') throw wasFaster(outcome.value, { now: bus.now(), base: draft.base, keptIn, names: await askNames(bus) })
   throw new Failure('E013', `the policy was not published: ${outcome.description}`, { hint: 'nothing was changed' })
 }
 
 export function wasFaster(
   winner: PolicyVersion | undefined,
-  { now, base, keptIn }: { now: number; base: number; keptIn?: string | undefined },
+  { now, base, keptIn, names }: { now: number; base: number; keptIn?: string | undefined; names?: Names | undefined },
 ): Failure {
   const who = winner
-    ? `${winner.by} was faster: version ${winner.version} came ${ago(winner.time, now)} (${dateTime(winner.time)})${winner.reason ? `, "${winner.reason}"` : ''}`
+    ? `${winner.by}${nameMarks({ ...names })} was faster: version ${winner.version} came ${ago(winner.time, now)} (${dateTime(winner.time)})${winner.reason ? `, "${winner.reason}"` : ''}`
     : 'the policy was reset'
   const kept = keptIn ? ` What you wrote is still in ${keptIn}.` : ''
   const hint = `passover policy diff ${base}${winner ? ` ${winner.version}` : ''} shows what changed; then try again`

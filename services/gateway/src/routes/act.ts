@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass, InboxItem } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
-import { decideDue, isOpen, publishCancel, type ShownReturn, shownDigest, untilEnded } from '@passover/sdk/people'
+import { askNames, decideDue, isOpen, type Names, publishCancel, type ShownReturn, shownDigest, untilEnded } from '@passover/sdk/people'
 import { requireOriginator } from '../auth/access.js'
 import { namedPass } from '../named-pass.js'
 import { HttpProblem, problemFor } from '../problem.js'
@@ -27,14 +27,18 @@ export const cancelAPass = route({
       requireOriginator(caller, pass.key)
       if (!isOpen(pass.row)) return ended(pass)
       await publishCancel(bus, pass, body.reason)
-      const now = await untilEnded(bus, pass)
-      return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status } } : ended(now)
+      const [now, names] = await Promise.all([untilEnded(bus, pass), askNames(bus)])
+      // An agent that cancels a pass of its own is no person.
+      const by: By = { by: bus.identity, ...(caller.kind === 'person' && names) }
+      return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status, ...by } } : ended(now, by)
     })
   },
 })
 
-function ended({ row, status }: AnsweredPass): Reply {
-  if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status } }
+type By = Names & { by?: string }
+
+function ended({ row, status }: AnsweredPass, by: By = {}): Reply {
+  if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status, ...by } }
   const hint = 'what has ended stays as it ended'
   throw new HttpProblem(problemFor(409, { code: 'E043', detail: `${row.id} has ended before: ${status}`, hint }))
 }

@@ -119,6 +119,6 @@ function leased({ bus, release }: { bus: Bus; release: () => void }): Bus {
 function settled({ document, sentence, exit }: Done, { action, by }: { action: 'requeue' | 'drop'; by: string }): Reply {
   if (exit !== 0) throw new HttpProblem(problemFor(exit === 4 ? 422 : 409, { code: 'E031', detail: sentence, details: document }))
   const done = document[action === 'requeue' ? 'requeued' : 'dropped'] === true
-  const { id, requeued_as, status } = document
-  return { status: 200, body: { id, action, done, by: document.by ?? by, requeued_as, status } }
+  const { id, requeued_as, status, unverified } = document
+  return { status: 200, body: { id, action, done, by: document.by ?? by, unverified, requeued_as, status } }
 }
