@@ -1,8 +1,9 @@
 import { ERRORS, exitCode } from '@passover/core'
+import { EXIT_CODES } from 'passover'
 import { page } from './page.mjs'
 
 /**
- * Writes infra/errors.md: what each error code says, as packages/core/src/errors.ts has it.
+ * Writes infra/errors.md: what each error code says, as packages/core/src/errors.ts has it, and the exit codes of packages/cli/src/failure.ts.
  * Needs a build.
  */
 
@@ -26,6 +27,12 @@ with another number of \`passover --help\`. There \`code\` may also be \`INTERNA
 | code | name | what happened | what to do | again | HTTP | exit |
 | --- | --- | --- | --- | --- | --- | --- |
 ${ROWS.join('\n')}
+
+## Exit codes of \`passover\`
+
+| exit | meaning |
+| --- | --- |
+${EXIT_CODES.map(([code, what]) => `| ${code} | ${what} |`).join('\n')}
 `
 
 page('errors', PAGE)

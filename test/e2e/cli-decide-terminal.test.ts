@@ -47,6 +47,19 @@ describe.skipIf(!hasTerminal())('passover approve at a terminal', () => {
     expect(await decisions(id)).toMatchObject([{ item: 'dispatch', verdict: 'approve', person: 'maria' }])
   })
 
+  it('is not answered by what was typed before the question, and suggests no', async () => {
+    const id = await held()
+    await using asked = approve(id)
+    asked.child.stdin?.write('wyy')
+    // The terminal echoes it: it was there before the question.
+    await asked.printed('wyy')
+    expect(asked.stdout).not.toContain(QUESTION)
+    await asked.printed(QUESTION)
+    asked.child.stdin?.write('\r')
+    expect((await asked.ended).code).toBe(1)
+    expect(await decisions(id)).toEqual([])
+  })
+
   it('escapes what an agent wrote before it asks', async () => {
     // No argument of a command can contain NUL.
     const text = HOSTILE.replaceAll('\0', '')

@@ -1,6 +1,6 @@
 import { showProposals } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
-import { oneLine, renderReview, visible } from 'passover'
+import { agreed, Finished, oneLine, renderReview, visible } from 'passover'
 import type { Stage } from './stage.js'
 
 /** The person's word on one modification. */
@@ -38,11 +38,9 @@ export async function choose(stage: Stage, modifications: FileModificationArtifa
 }
 
 async function ask(modification: FileModificationArtifact): Promise<boolean> {
-  const { confirm, isCancel } = await import('@clack/prompts')
-  const answer = await confirm({
-    message: `Apply this change to ${visible(modification.path)}?`,
-    initialValue: defaultChoice(modification),
-  })
-  if (isCancel(answer)) throw new Left()
-  return answer
+  try {
+    return await agreed(`Apply this change to ${visible(modification.path)}?`)
+  } catch (error) {
+    throw error instanceof Finished ? new Left() : error
+  }
 }

@@ -25,7 +25,7 @@ interface Asked {
  */
 export function confirmDecision({ terminal, person }: Context, asked: Asked) {
   return async (due: InboxItem, returned: ShownReturn | undefined): Promise<boolean> => {
-    const { verdict, digest, yes } = asked
+    const { digest, yes } = asked
     const shown = shownDigest(due, returned)
     if (digest !== undefined && digest !== shown) throw otherDigest(due, shown)
     const review = returned?.review
@@ -40,8 +40,7 @@ export function confirmDecision({ terminal, person }: Context, asked: Asked) {
     }
     if (scripted) return true
     if (!terminal.interactive) throw undecided(due, shown, asked)
-    const doubtful = review?.files.some(({ warnings }) => warnings.length > 0) ?? false
-    return agreed(questionOf(due, returned, asked), verdict === 'approve' && !doubtful ? 'yes' : 'no')
+    return agreed(questionOf(due, returned, asked))
   }
 }
 

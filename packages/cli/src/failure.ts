@@ -33,18 +33,20 @@ export class Finished extends Error {
 /** Exit code of who was left with Ctrl-C. */
 export const INTERRUPTED = 130
 
-/** DESIGN §5, as `--help` shows it. */
-export const EXIT_CODES_HELP = `
-Exit codes:
-  0    done
-  1    ran and failed
-  2    usage: the command line or a setting is wrong
-  3    not found
-  4    refused by chain or policy
-  5    cannot reach the server
-  6    approval denied or expired
-  124  waited too long
-  130  interrupted`
+/** Every exit code of the command line (DESIGN §5). `--help` and infra/errors.md show this table. */
+export const EXIT_CODES: readonly (readonly [number, string])[] = [
+  [0, 'done'],
+  [1, 'ran and failed'],
+  [2, 'usage: the command line or a setting is wrong'],
+  [3, 'not found'],
+  [4, 'refused by chain or policy'],
+  [5, 'cannot reach the server'],
+  [6, 'approval denied or expired'],
+  [124, 'waited too long'],
+  [130, 'interrupted'],
+]
+
+export const EXIT_CODES_HELP = `\nExit codes:\n${EXIT_CODES.map(([code, what]) => `  ${String(code).padEnd(5)}${what}`).join('\n')}`
 
 interface Coded {
   code: ErrorCode

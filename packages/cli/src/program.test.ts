@@ -1,5 +1,8 @@
+import { exitCode } from '@passover/core'
+import { ERROR_CODES } from '@passover/schemas'
 import { type Command, CommanderError } from 'commander'
 import { describe, expect, it } from 'vitest'
+import { EXIT_CODES, EXIT_CODES_HELP, INTERRUPTED } from './failure.js'
 import { buildProgram } from './program.js'
 
 function everyCommand(command: Command): Command[] {
@@ -16,6 +19,13 @@ function failure(argv: string[]): Promise<CommanderError> {
       (error: CommanderError) => error,
     )
 }
+
+it('documents each exit code that an error ends with', () => {
+  const documented = EXIT_CODES.map(([code]) => code)
+  const used = ERROR_CODES.map((code) => exitCode({ code }))
+  expect(documented).toEqual(expect.arrayContaining([0, ...used, exitCode({ code: 'E013', details: { approval: 'denied' } }), INTERRUPTED]))
+  for (const [code, what] of EXIT_CODES) expect(EXIT_CODES_HELP).toMatch(new RegExp(`^  ${code} +${what}$`, 'm'))
+})
 
 describe('the command tree', () => {
   const program = buildProgram()

@@ -53,6 +53,10 @@ describe('PassOverError', () => {
     const error = new PassOverError('E014', 'full', { retry_after_ms: 5 })
     expect(error).toMatchObject({ name: 'PassOverError', code: 'E014', message: 'full', recoverable: true, context: { retry_after_ms: 5 } })
     expect(error.suggestedAction).toBe(ERRORS.E014.action)
+    // Who refused it may know better.
+    const mend = 'let it begin passes: passover agents add bob'
+    expect(new PassOverError('E013', 'no', { mend }).suggestedAction).toBe('Let it begin passes: passover agents add bob.')
+    expect(new PassOverError('E013', 'no', { mend: 5 }).suggestedAction).toBe(ERRORS.E013.action)
     expect(new PassOverError('E014', 'spent', { recoverable: false }).recoverable).toBe(false)
     expect(new PassOverError('E013', 'no', { recoverable: true }).recoverable).toBe(false)
     expect(error.toWire()).toEqual({ code: 'E014', message: 'full', details: { retry_after_ms: 5 } })

@@ -1,5 +1,5 @@
 import { type ErrorCode, LIMITS, type PassError } from '@passover/schemas'
-import { cut } from './text/index.js'
+import { cut, oneLine } from './text/index.js'
 
 /** What every reader of an error code needs to know of it. */
 export interface ErrorRow {
@@ -89,7 +89,7 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E013: {
     name: 'PERMISSION_DENIED',
     recoverable: false,
-    action: 'Ask for the right in the policy, or for approval.',
+    action: 'Ask a person for what the message says is missing: a right, an approval or credentials. Until then the answer stays the same.',
     sentence: 'This is not allowed, or was not approved.',
     http: 403,
     exit: 4,
@@ -129,7 +129,7 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E030: {
     name: 'CONFIG_INVALID',
     recoverable: false,
-    action: 'Correct the file at the path that the message names; the last good policy stays in force.',
+    action: 'Correct the file or setting that the message names; of a policy the last good version stays in force.',
     sentence: 'Configuration error. Contact your administrator.',
     http: 422,
     exit: 2,
@@ -145,7 +145,8 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E040: {
     name: 'UNREACHABLE',
     recoverable: true,
-    action: 'Start a server with `passover up`, or check NATS_URL; `passover doctor` tells more.',
+    action:
+      'Run `passover doctor`: it names what is missing, the server or one of the services. `passover up` starts all of them on your own machine.',
     sentence: 'The server cannot be reached, or nobody takes requests.',
     http: 503,
     exit: 5,
@@ -153,7 +154,7 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E041: {
     name: 'NOT_FOUND',
     recoverable: false,
-    action: 'Check the name or id with `passover list`.',
+    action: 'Check the name or id: `passover list` shows passes, `passover agents` shows agents.',
     sentence: 'There is no such pass, agent or version.',
     http: 404,
     exit: 3,
@@ -161,7 +162,7 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E042: {
     name: 'USAGE',
     recoverable: false,
-    action: 'See --help of the command.',
+    action: 'Correct what the message names; --help of the command explains it.',
     sentence: 'The command cannot be understood as typed.',
     http: 400,
     exit: 2,
@@ -190,6 +191,7 @@ export class PassOverError extends Error {
   /** Facts for programs: chain, sizes, field, retry_after_ms, attempts … */
   readonly context?: Record<string, unknown>
   readonly recoverable: boolean
+  /** What to do about it: as who refused it says (`context.mend`), else as the table has it for the code. */
   readonly suggestedAction: string
 
   constructor(code: ErrorCode, message: string, context?: Record<string, unknown>) {
@@ -197,7 +199,7 @@ export class PassOverError extends Error {
     this.code = code
     if (context) this.context = context
     this.recoverable = isRecoverable({ code, details: context })
-    this.suggestedAction = ERRORS[code].action
+    this.suggestedAction = suggestionIn(context) ?? ERRORS[code].action
   }
 
   /** How it travels in a terminal return and prints with --json. */
@@ -208,6 +210,16 @@ export class PassOverError extends Error {
   static from(wire: PassError): PassOverError {
     return new PassOverError(wire.code, wire.message, wire.details)
   }
+}
+
+const SUGGESTION_LENGTH = 300
+
+/** What whoever refused it knows better than the table, as a sentence. */
+function suggestionIn(context: Record<string, unknown> | undefined): string | undefined {
+  const { mend } = context ?? {}
+  if (typeof mend !== 'string' || mend === '') return undefined
+  const line = oneLine(mend, SUGGESTION_LENGTH)
+  return `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?…]$/.test(line) ? '' : '.'}`
 }
 
 /** An error as a value. Its message is made to fit: what a thrown error says may be of any length and form. */
