@@ -93,6 +93,12 @@ function announce({ source, from, servers }: Settings): void {
   say(`passover: using ${servers.join(', ')} (${from})`)
 }
 
+/** Nothing named a server: the project that was meant may be in another directory. */
+function elsewhere({ agent, directory, source }: Settings): string {
+  if (source !== 'default') return ''
+  return ` (There is no project in ${directory} or above it in its repository; of one elsewhere: connect('${agent}', { directory: '<its path>' }).)`
+}
+
 async function open(settings: Settings) {
   const { agent, servers, credentials, tls, prefix } = settings
   try {
@@ -105,7 +111,7 @@ async function open(settings: Settings) {
     })
   } catch (error) {
     if (!(error instanceof BusUnreachable)) throw error
-    throw new PassOverError('E040', `${error.message}. ${error.hint}`, {
+    throw new PassOverError('E040', `${error.message}. ${error.hint}${elsewhere(settings)}`, {
       servers,
       from: settings.from,
       ...(error.refused ? { mend: error.hint } : {}),

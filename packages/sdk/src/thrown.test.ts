@@ -61,6 +61,25 @@ describe('describeThrown', () => {
     expect(JSON.stringify(described)).not.toContain('s3cret')
   })
 
+  it('names files without the folders of the machine', () => {
+    const frames = [
+      'Error: /etc/x is missing',
+      '    at work (file:///home/bob/agents/greeter.mjs:3:4)',
+      '    at async /home/bob smith/a.js:5:6',
+      '    at C:\\Users\\bob\\a.js:7:8',
+      '    at eval (eval at run (/srv/b.js:1:2), <anonymous>:1:1)',
+      '    at node:internal/process/task_queues:95:5',
+    ]
+    expect(describeThrown(Object.assign(new Error('x'), { stack: frames.join('\n') })).stack?.split('\n')).toEqual([
+      frames[0],
+      '    at work (greeter.mjs:3:4)',
+      '    at async a.js:5:6',
+      '    at a.js:7:8',
+      '    at eval (eval at run (b.js:1:2), <anonymous>:1:1)',
+      frames[5],
+    ])
+  })
+
   it('is bounded, however much was thrown', () => {
     const many = new AggregateError(Array.from({ length: 1_000 }, () => new Error('m'.repeat(100_000))))
     const described = describeThrown(Object.assign(many, { stack: 's'.repeat(100_000), name: 'n'.repeat(10_000) }))

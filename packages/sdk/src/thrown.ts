@@ -6,7 +6,7 @@ export interface Thrown {
   /** Says what was thrown and what caused it. Never empty. */
   message: string
   name: string
-  /** The end of its stack. */
+  /** The end of its stack, with files by their names alone: it goes to the originator, and paths are the worker's own. */
   stack?: string
   /** Its own code, such as `ECONNREFUSED` or 429. */
   error_code?: string | number
@@ -24,6 +24,7 @@ const MESSAGE = 8_192
 const CAUSE_TEXT = 500
 const NAME = 200
 const STACK_END = 2_000
+const STACK_READ = 32_000
 const MOST_CAUSES = 10
 const CAUSES_IN_MESSAGE = 3
 const SHOWN = { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxArrayLength: 20, maxStringLength: 1_000, customInspect: false } as const
@@ -40,10 +41,19 @@ export function describeThrown(thrown: unknown): Thrown {
   const error_code = codeOf(thrown)
   const stack = stackOf(thrown)
   const described: Thrown = { message: wellFormed(cut(messageWith(thrown, causes), MESSAGE)), name }
-  if (stack !== undefined) described.stack = wellFormed(cutStart(stack, STACK_END))
+  if (stack !== undefined) described.stack = wellFormed(cutStart(withoutFolders(cutStart(stack, STACK_READ)), STACK_END))
   if (error_code !== undefined) described.error_code = error_code
   if (causes.length > 0) described.causes = causes
   return described
+}
+
+/** Where a frame of a stack names a file by its path: after `at`, or in parentheses. */
+const PLACE = /(^[ \t]+at (?:async )?|\()((?:file:\/\/)?(?:\/|[A-Za-z]:[\\/]).*)$/
+
+function withoutFolders(stack: string): string {
+  return stack.replace(/^[ \t]+at .*$/gm, (frame) =>
+    frame.replace(PLACE, (_, lead: string, place: string) => lead + place.replace(/^.*[\\/]/, '')),
+  )
 }
 
 /** The stack of an error; undefined where it has none that can be read. */

@@ -64,15 +64,23 @@ export function showTaken(taken: readonly NumberedModification[], plan: Plan, op
       : some.map((one) => ({ ...proposedEffect(one), path }))
   })
   const contradicting = new Set(seen.items.flatMap(({ verdict, path }) => (verdict === 'conflict' ? [path] : [])))
-  return showFiles(effects, options).map((file) => (contradicting.has(file.path) ? inconsistent(file) : file))
+  const never = new Map(
+    [...plan.items, ...seen.items].flatMap((item) => (item.verdict === 'refused' ? [[item.path, item.why] as const] : [])),
+  )
+  return showFiles(effects, options).map((file) => {
+    const why = never.get(file.path)
+    if (why !== undefined) return inconsistent(file, `this file is never written: ${why}`)
+    return contradicting.has(file.path) ? inconsistent(file) : file
+  })
 }
 
 function effectOn(path: string, { effects }: Plan): Plan['effects'][number] | undefined {
   return effects.find((effect) => effect.path === path)
 }
 
-function inconsistent(file: ShownFile): ShownFile {
-  const message = 'the changes of this file do not follow one another, so that they are never applied together'
+const NOT_TOGETHER = 'the changes of this file do not follow one another, so that they are never applied together'
+
+function inconsistent(file: ShownFile, message = NOT_TOGETHER): ShownFile {
   return { ...file, warnings: [...file.warnings, { kind: 'inconsistent', message }] }
 }
 

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { askAgents } from './ask.js'
-import { totalLoad } from './load.js'
+import { openQueued, totalLoad } from './load.js'
 import { readPresence } from './presence.js'
 
 /** One line of `passover agents`. */
@@ -32,7 +32,7 @@ export interface AgentLine {
 export async function readAgents(bus: Bus): Promise<AgentLine[]> {
   const [rows, presence] = await Promise.all([askAgents(bus), readPresence(bus)])
   return Promise.all(
-    rows.map(async ({ agent, waiting, originated }) => {
+    rows.map(async ({ agent, open, waiting, originated }) => {
       const load = agent.roles.subagent ? await totalLoad(bus, agent.name) : { idle: 0, queued: 0, running: 0 }
       const parts = await bus.partsUsage(agent.name)
       return {
@@ -43,7 +43,7 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
         busy: presence.get(agent.name)?.running ?? 0,
         places: presence.get(agent.name)?.places ?? 0,
         idle_workers: load.idle,
-        queued: load.queued,
+        queued: openQueued(load, open),
         running: load.running,
         waiting,
         originated,

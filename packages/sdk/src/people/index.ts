@@ -17,7 +17,7 @@ export { type ShownReturn, verifyStored } from './decided-return.js'
 export { Failure } from './failure.js'
 export { type Happening, happeningOf } from './happening.js'
 export { askLetters, everyLetter, findLetter, type LetterFilter } from './letters.js'
-export { totalLoad } from './load.js'
+export { openQueued, totalLoad } from './load.js'
 export { askNames, type Names } from './names.js'
 export { requireCompiling, schemaFaults } from './output-schema.js'
 export {

@@ -7,6 +7,16 @@ export interface Load {
   running: number
 }
 
+/**
+ * How many open passes wait in a subagent's queue. The queue also has work of passes that ended while they waited, until a worker comes and
+ * puts it aside.
+ *
+ * @param open - passes that the audit knows as admitted and not ended
+ */
+export function openQueued({ queued, running }: Pick<Load, 'queued' | 'running'>, open: number): number {
+  return Math.min(queued, Math.max(0, open - running))
+}
+
 /** What waits for a subagent's workers, over its three priorities. */
 export async function totalLoad(bus: Bus, subagent: string): Promise<Load> {
   const slots = await bus.workload(subagent)
