@@ -6,6 +6,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const source = { resolve: { conditions: ['source'] }, ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } } }
 const common = {
   environment: 'node' as const,
+  // What commands print must not depend on whether npm started the tests.
+  env: { npm_command: '' },
   root,
   server: { deps: { inline: [/@passover\//, /packages\//, /services\//, /schemas\//] } },
 }

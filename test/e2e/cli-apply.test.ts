@@ -60,7 +60,10 @@ describe('passover apply', () => {
     expect(dry.stdout).not.toContain('\u001b[')
     expect((await show(id, cwd)).decisions).toEqual([])
     const done = await run(['apply', id, '--only', '1,3', '--yes', '--as', 'maria'], { cwd })
-    expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/✓ a[\s\S]*✓ c[\s\S]*b rejected[\s\S]*approved by maria/) })
+    expect(done).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/✓ a[\s\S]*✓ c[\s\S]*b rejected[\s\S]*approved by maria \(unverified\)/),
+    })
     expect(['a', 'b', 'c'].map((name) => readFileSync(join(cwd, name), 'utf8'))).toEqual(['ONE\n', 'two\n', 'THREE\n'])
     const shown = (await show(id, cwd)) as unknown as {
       decisions: object[]
@@ -104,7 +107,7 @@ describe('passover apply', () => {
     expect(await run(['approve', id, '--item', 'apply', '--digest', digest, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     // A person who approved has been asked already.
     const again = await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })
-    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('maria decided before: approved') })
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('maria (unverified) decided before: approved') })
     expect(await run(['apply', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\n')
   })
@@ -290,7 +293,10 @@ describe('passover undo', () => {
     expect(shown.record.entry.applied).toBe(false)
     expect(shown.timeline.at(-1)).toMatchObject({ kind: 'applied', detail: '2 undone' })
     const again = await run(['undo', id, '--as', 'maria'], { cwd })
-    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/was undone already, by bob at \d{4}-.*: nothing is left/) })
+    expect(again).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/was undone already, by bob \(unverified\) .* ago: nothing is left/),
+    })
     expect((await json(['undo', id, '--dry-run'], { cwd })).document).toMatchObject({ id, undone: [], undone_by: 'bob' })
   })
 })

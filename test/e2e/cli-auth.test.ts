@@ -47,7 +47,12 @@ describe('passover auth, and up --isolated', () => {
 
   it('names the command for an agent and for a person without credentials', async () => {
     const agent = await json(['request', '--from', 'alice', '--to', 'greeter', '--objective', 'x'], { cwd })
-    expect(agent).toMatchObject({ code: 4, document: { error: { code: 'E013', hint: 'passover auth add agent alice' } } })
+    expect(agent).toMatchObject({
+      code: 4,
+      document: {
+        error: { code: 'E013', message: expect.stringContaining('agent alice was not added'), hint: 'passover auth add agent alice' },
+      },
+    })
     const person = await json(['list', '--as', 'ann'], { cwd })
     expect(person).toMatchObject({ code: 4, document: { error: { code: 'E013', hint: 'passover auth add person ann' } } })
   })
@@ -72,7 +77,7 @@ describe('passover auth, and up --isolated', () => {
   })
 
   it('rotates: the worker reconnects with the new credentials by itself, the old ones are refused', async () => {
-    await using _greeter = await greeter()
+    await using greeting = await greeter()
     const old = join(cwd, 'old.creds')
     copyFileSync(credentials('greeter'), old)
     const { document } = await auth('rotate', 'greeter')
@@ -82,14 +87,31 @@ describe('passover auth, and up --isolated', () => {
     expect(list.find(({ name }) => name === 'greeter')?.public_key).toBe(document.public_key)
     const refused = await run(['auth', 'check', 'greeter', '--credentials', old], { cwd })
     expect(refused).toMatchObject({ code: 5, stderr: expect.stringMatching(/authorization/i) })
+    // A connection that was just made finds no consumer for a moment: that is no alarm, nor is being cut off while new credentials are there.
+    expect(greeting.stderr).not.toMatch(/is gone|revoked/)
   })
 
   it('revokes: the worker is cut off at once and gets no work, and its credentials are refused from then on', async () => {
-    await using _greeter = await greeter()
+    await using greeting = await greeter()
     const kept = join(cwd, 'kept.creds')
     copyFileSync(credentials('greeter'), kept)
     expect(await auth('revoke', 'greeter')).toMatchObject({ code: 0, document: { name: 'greeter', server_told: true } })
+    const told = 'credentials of agent greeter were revoked'
+    await until('the worker says why it gets no work', () => greeting.stderr.includes(`greeter works no more: ${told}`))
+    expect(greeting.stderr).not.toContain('is gone')
     expect(await request('--timeout', '2s')).toMatchObject({ code: 124 })
+    // What is seen of it: that pass is over, and waits no more.
+    const { document: agents } = await json<{ name: string; queued: number; revoked_at?: number }[]>(['agents'], { cwd })
+    expect(agents).toContainEqual(expect.objectContaining({ name: 'greeter', queued: 0, revoked_at: expect.any(Number) }))
+    expect((await run(['agents'], { cwd })).stdout).toContain('greeter (revoked)')
+    expect((await run(['agents', 'show', 'greeter'], { cwd })).stdout).toMatch(/revoked +its credentials/)
+    const doctor = await run(['doctor'], { cwd })
+    expect(doctor.stdout).toContain(told)
+    expect(doctor.stdout).not.toContain('for it')
+    const work = await run(['work', 'greeter', '--', 'cat'], { cwd })
+    expect(work).toMatchObject({ code: 4, stderr: expect.stringContaining(told) })
+    await using late = example('greeter.mjs')
+    await until('a worker that starts says so, too', () => late.stderr.includes(told))
     expect(await run(['auth', 'check', 'greeter', '--credentials', kept], { cwd })).toMatchObject({ code: 5 })
     expect(await auth('rotate', 'greeter')).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
     const { document: list } = await json<Listed[]>(['auth', 'list'], { cwd })

@@ -21,7 +21,7 @@ describe('passover gateway', () => {
     expect((await run(['policy', 'history'], { cwd })).stdout).toContain('ann')
     const port = new URL(url).port
     const taken = await run(['gateway', '--port', port], { cwd })
-    expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining(`port ${port} on 127.0.0.1 is taken`) })
+    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining(`port ${port} on 127.0.0.1 is taken`) })
     expect((await run(['gateway', 'token', 'list'], { cwd })).stdout).toMatch(/person ann +read, admin/)
     expect(await run(['gateway', 'token', 'revoke', added.document.id], { cwd })).toMatchObject({ code: 0 })
     await expect(ann.agents()).rejects.toMatchObject({ code: 'E013' })

@@ -134,9 +134,12 @@ describe('the commands, from within', () => {
     expect(await here('deny', denied)).toMatchObject({ code: 0, stdout: expect.stringContaining('Denied the start') })
     expect(await here('--as', 'bob', 'approve', denied)).toMatchObject({
       code: 6,
-      stdout: expect.stringContaining('ann was faster: denied'),
+      stdout: expect.stringContaining('ann (unverified) was faster: denied'),
     })
-    expect(await here('approve', approved)).toMatchObject({ code: 0, stdout: expect.stringContaining('ann decided before: approved') })
+    expect(await here('approve', approved)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('ann (unverified) decided before: approved'),
+    })
     await until('it is with its worker', () => slow.connected)
     expect((await document('cancel', approved, '--dry-run')).value).toMatchObject({ would_cancel: [approved] })
     expect(await here('cancel', approved, '--reason', 'enough')).toMatchObject({ code: 0, stdout: expect.stringContaining('Cancelled') })

@@ -79,7 +79,7 @@ describe('inbox', () => {
     expect(await dueOf(id)).toBe('apply')
     // Carol means the release that she saw, and must not decide about the changes unseen.
     const late = await run(['approve', id, '--item', 'return', '--as', 'carol'], { cwd })
-    expect(late).toMatchObject({ code: 0, stdout: expect.stringContaining('bob was faster') })
+    expect(late).toMatchObject({ code: 0, stdout: expect.stringContaining('bob (unverified) was faster') })
     expect(await dueOf(id)).toBe('apply')
     const none = await json<{ error: { message: string } }>(['approve', id, '--only', '1,4'], { cwd })
     expect(none).toMatchObject({
@@ -96,7 +96,7 @@ describe('inbox', () => {
       { item: 'return', person: 'bob', verdict: 'approve' },
       { item: 'apply', verdict: 'approve', modifications: taken.document.modifications },
     ])
-    expect(await run(['approve', id], { cwd })).toMatchObject({ stdout: expect.stringContaining('decided before: approved') })
+    expect(await run(['approve', id], { cwd })).toMatchObject({ stdout: expect.stringContaining('(unverified) decided before: approved') })
   })
 
   it('says no to a result, which its originator then does not get, and to changes, of which none is taken', async () => {
@@ -107,7 +107,7 @@ describe('inbox', () => {
       { id: grave.id, status: 'returned', code: 'E013' },
     ])
     const again = await run(['approve', grave.id, '--as', 'carol'], { cwd })
-    expect(again).toMatchObject({ code: 6, stdout: expect.stringContaining('bob was faster: denied') })
+    expect(again).toMatchObject({ code: 6, stdout: expect.stringContaining('bob (unverified) was faster: denied') })
     const changing = await pass(['--to', 'critic', '--objective', 'plain'])
     expect(changing.item).toBe('apply')
     expect(await run(['deny', changing.id, '--as', 'bob'], { cwd })).toMatchObject({ stdout: expect.stringContaining('none is applied') })
@@ -121,6 +121,6 @@ describe('inbox', () => {
     const counted = decisions.filter((one) => !('counts' in one) || one.counts !== false)
     expect(counted).toHaveLength(1)
     const loser = ended[counted[0]?.person === 'bob' ? 1 : 0]
-    expect(loser?.stdout).toContain(`${counted[0]?.person} was faster`)
+    expect(loser?.stdout).toContain(`${counted[0]?.person} (unverified) was faster`)
   })
 })

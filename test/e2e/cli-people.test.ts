@@ -52,7 +52,7 @@ describe('approve and deny', () => {
     const { decisions } = await shown(id)
     expect(decisions).toHaveLength(1)
     const loser = decisions[0]?.person === 'bob' ? carol : bob
-    expect(loser.stdout).toContain(`${decisions[0]?.person} was faster`)
+    expect(loser.stdout).toContain(`${decisions[0]?.person} (unverified) was faster`)
     expect(loser.code).toBe(decisions[0]?.verdict === 'deny' ? 6 : 1)
     expect(await run(['approve', id, '--as', 'dave'], { cwd })).toMatchObject({ stdout: expect.stringContaining('was faster') })
   })

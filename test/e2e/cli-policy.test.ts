@@ -166,6 +166,9 @@ describe('what may not be published', () => {
       stderr: expect.stringMatching(/did you mean audit\?[\s\S]*--allow-missing/),
     })
     expect(await passover('disable', 'alice', 'later', '--reason', 'x', '--allow-missing')).toMatchObject({ code: 0 })
+    writeFileSync(join(cwd, 'later.json'), JSON.stringify({ pairs: { 'alice->later': { timeout_ms: 5_000 } } }))
+    expect(await passover('check', 'later.json')).toMatchObject({ code: 2 })
+    expect(await passover('check', 'later.json', '--allow-missing')).toMatchObject({ code: 0, stdout: expect.stringContaining('1 pair,') })
     expect(await passover('enable', 'alice', 'later')).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('- $.pairs["alice->later"]'),
@@ -191,7 +194,7 @@ describe('what may not be published', () => {
     ])
     expect(both.map(({ code }) => code).sort()).toEqual([0, 1])
     const loser = both.find(({ code }) => code === 1)
-    expect(loser?.stderr).toMatch(/(maria|jonas) was faster: version \d+ came/)
+    expect(loser?.stderr).toMatch(/(maria|jonas) \(unverified\) was faster: version \d+ came/)
     expect(loser?.stderr).toContain('.json')
     expect(readFileSync(a, 'utf8') + readFileSync(b, 'utf8')).toContain('7002')
   })

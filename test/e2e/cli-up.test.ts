@@ -104,13 +104,18 @@ describe('passover up', () => {
       const address = blocker.address()
       const port = typeof address === 'object' && address ? address.port : 0
       const refused = await run(['up', '--port', String(port)], { cwd: folder.path })
-      expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 1, stdout: '' })
+      expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 2, stdout: '' })
       expect(refused.stderr).toContain(`port ${port} on 127.0.0.1 is taken`)
       writeServerFile(join(folder.path, '.passover'), { url: `nats://127.0.0.1:${port}`, user: 'passover', password: 'x'.repeat(32) })
       await using up = cli(['up'], { cwd: folder.path })
       await up.printed('is up')
       expect(serverFile(folder.path).url).not.toBe(`nats://127.0.0.1:${port}`)
       expect(await run(['list'], { cwd: folder.path })).toMatchObject({ code: 0 })
+      // No repository holds both: a second server starts, and says so.
+      const below = join(folder.path, 'below')
+      mkdirSync(below)
+      await using second = cli(['up'], { cwd: below })
+      await second.printed(`passover up --directory ${folder.path}`, 'stderr')
     } finally {
       blocker.close()
     }

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { natsFixture } from '../support/nats.js'
 import { startProcess } from '../support/processes.js'
 import { until } from '../support/until.js'
+import { Folder, openProject, run, serverFile } from './cli-harness.js'
 
 const START_MS = 120_000
 const main = (service: string) => new URL(`../../services/${service}/dist/main.js`, import.meta.url)
@@ -31,3 +32,14 @@ it(
   },
   2 * START_MS,
 )
+
+it('passover up writes the id window that it was told into a new stream, and refuses what is none', async () => {
+  await using project = await openProject([], { PASSOVER_ID_WINDOW_MS: '7200000' })
+  const { url, user, password: pass } = serverFile(project.cwd)
+  await using bus = await openBus({ servers: url, identity: 'ann', credentials: { user, pass } })
+  await bus.bounds()
+  expect(bus.idWindow).toBe(7_200_000)
+  using folder = new Folder()
+  const refused = await run(['up'], { cwd: folder.path, env: { PASSOVER_ID_WINDOW_MS: '2h' } })
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('PASSOVER_ID_WINDOW_MS does not take "2h"') })
+})

@@ -79,6 +79,7 @@ describe.each([
     await both('agents', 'add', 'builder')
     await both('agents', 'set', 'builder', '--description', 'builds')
     await both('agents', 'show', 'builder')
+    await both('agents')
     await names('agents', 'remove', 'builder')
     await passover('agents', 'add', 'builder')
     await names('agents', 'remove', 'builder', '--json')
@@ -105,6 +106,7 @@ describe.each([
     await names('audit', 'tail', '--custody', '--since', '1h', '--count', '1', '--json')
     await names('cancel', id)
     await both('show', id)
+    await names('watch', '--all', id, '--count', '3')
     await names('cancel', await held(), '--json')
 
     await sayCustody(person, { kind: 'erase', session: 'none', reason: 'r' })

@@ -54,7 +54,7 @@ function fileRecord(name: string, { path, record }: NonNullable<AgentChange['fil
   const said = (record as { name?: unknown }).name
   if (said !== undefined && said !== name) throw usage(`${path} is about ${String(said)}, not ${name}`)
   // The record does not include what `agents show --json` adds.
-  const { workers: _, unverified: __, ...rest } = record as Base
+  const { workers: _, unverified: __, revoked_at: ___, ...rest } = record as Base
   return rest
 }
 

@@ -1,24 +1,28 @@
 import type { AgentLine } from '@passover/sdk/people'
+import { type Names, personText } from './output/names.js'
 import { renderTable } from './render/table.js'
 import type { Terminal } from './terminal.js'
 
-export function renderAgents(agents: AgentLine[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
-  return renderTable<AgentLine>(
+/** An agent, and what this installation and this machine know about who it is. */
+export type ShownAgent = AgentLine & Names & { revoked_at?: number | undefined }
+
+export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
+  return renderTable<ShownAgent>(
     [
-      { head: 'NAME', cell: ({ name }) => name },
+      { head: 'NAME', cell: ({ name, revoked_at }) => (revoked_at === undefined ? name : `${name} (revoked)`) },
       { head: 'SUBAGENT', cell: ({ subagent }) => (subagent ? 'yes' : 'no') },
-      { head: 'ORIGINATES', cell: ({ originates }) => originates.replaceAll('_', ' ') },
+      { head: 'ORIGINATES', cell: ({ originates }) => originates.replaceAll('_', ' '), optional: true },
       { head: 'UP', cell: ({ up, subagent }) => (subagent ? String(up) : '') },
       { head: 'BUSY', cell: ({ busy, places }) => (places > 0 ? `${busy}/${places}` : '') },
-      { head: 'IDLE', cell: ({ idle_workers }) => String(idle_workers) },
+      { head: 'IDLE', cell: ({ idle_workers }) => String(idle_workers), optional: true },
       { head: 'QUEUED', cell: ({ queued }) => String(queued) },
       { head: 'RUNNING', cell: ({ running }) => String(running) },
-      { head: 'HELD', cell: ({ waiting }) => String(waiting) },
-      { head: 'ASKED FOR', cell: ({ originated }) => String(originated) },
-      { head: 'RETURNS', cell: ({ durable_returns }) => (durable_returns ? 'wait' : '') },
-      { head: 'PARTS', cell: partsText },
-      { head: 'DESCRIPTION', cell: ({ description }) => description, shrinks: true },
-      { head: 'BY', cell: ({ registered_by }) => registered_by },
+      { head: 'HELD', cell: ({ waiting }) => String(waiting), optional: true },
+      { head: 'ASKED FOR', cell: ({ originated }) => String(originated), optional: true },
+      { head: 'RETURNS', cell: ({ durable_returns }) => (durable_returns ? 'wait' : ''), optional: true },
+      { head: 'PARTS', cell: partsText, optional: true },
+      { head: 'DESCRIPTION', cell: ({ description }) => description, shrinks: true, optional: true },
+      { head: 'BY', cell: (agent) => personText(agent.registered_by, agent), optional: true },
     ],
     agents,
     terminal,

@@ -3,7 +3,7 @@ import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, unt
 import { agreed } from './agreed.js'
 import type { Context } from './context.js'
 import { namesOn, personText } from './output/names.js'
-import { count } from './text.js'
+import { count, typed } from './text.js'
 
 export interface CancelRequest extends PassRef {
   reason?: string
@@ -38,7 +38,7 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
     cancelled
       ? `Cancelled ${what} as ${personText(bus.identity, names)}.`
       : isOpen(ended.row)
-        ? `Asked for the end of ${what}; it has not ended yet. passover show ${id} tells.`
+        ? `Asked for the end of ${what}; it has not ended yet. ${typed(`passover show ${id} tells.`)}`
         : `${id} ended before: ${standing(ended.row)}.`,
   )
   return cancelled ? 0 : 1

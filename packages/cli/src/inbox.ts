@@ -2,7 +2,7 @@ import { askInbox } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { noteIfUnknown } from './doctor/audit.js'
-import { renderInbox } from './render/inbox.js'
+import { itemDocument, renderInbox } from './render/inbox.js'
 
 export interface InboxRequest {
   from?: string
@@ -16,10 +16,10 @@ export async function runInbox(context: Context, { from, mine, limit }: InboxReq
   await using bus = await connectPerson(context)
   const filter = { limit, ...(from ? { root_originator: from } : {}), ...(mine ? { approver: person } : {}) }
   const { items, more } = await askInbox(bus, filter)
-  if (terminal.mode === 'jsonl') for (const item of items) terminal.stream(item, () => undefined)
+  if (terminal.mode === 'jsonl') for (const item of items) terminal.stream(itemDocument(item), () => undefined)
   else {
     const view = { colors: terminal.colors, now: bus.now(), person }
-    terminal.show(items, () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
+    terminal.show(items.map(itemDocument), () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
   }
   if (items.length === 0) await noteIfUnknown(bus, terminal)
   if (more) terminal.note(`More than these wait: see further with --limit, or narrow with --from or --mine.`)

@@ -16,6 +16,7 @@ import {
   startServer,
   storageBytes,
   type TlsFiles,
+  TopologyError,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
 import { PRINTABLE_LOG } from '@passover/core/text'
@@ -46,6 +47,8 @@ export interface LocalOptions {
   /** Run the services on a server that is there already. */
   external?: { url: string; credentials?: Credentials } | undefined
   log_level?: string | undefined
+  /** How long ids of a new stream may be used, ms; a stream that is there keeps its own. */
+  id_window_ms?: number | undefined
   /** Where health is told, on loopback; default any free one. */
   health_port?: number | undefined
   /** What happens while it runs, in a line each. */
@@ -144,7 +147,6 @@ async function startProjectServer(
 function portTaken(port: number): CliFailure {
   return new CliFailure('E042', `port ${port} on ${HOST} is taken by another program`, {
     hint: 'choose another with --port, or leave it out for a free one',
-    exit: 1,
   })
 }
 
@@ -176,7 +178,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     })
     opened.unshift(bus)
     buses.push(bus)
-    if (role === 'dispatcher') await bus.ensureTopology({ storage_bytes: storageBytes(process.env) })
+    if (role === 'dispatcher') await bus.ensureTopology({ id_window_ms: options.id_window_ms, storage_bytes: storageBytes(process.env) })
     if (role === 'audit') await bus.ensureTopology()
     return bus
   }
@@ -230,6 +232,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     })
   } catch (error) {
     for (const part of opened) await part[Symbol.asyncDispose]()
+    if (error instanceof TopologyError) throw new CliFailure('E030', error.message)
     if (error instanceof StreamLost) throw new CliFailure('E040', error.message, { hint: error.hint })
     throw error
   }

@@ -1,5 +1,5 @@
 import type { CommanderError } from 'commander'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { missingCommand } from './no-command.js'
 import { buildProgram } from './program.js'
 
@@ -17,6 +17,31 @@ describe('a line without a command to run', () => {
 
   it('says which of them is not known', async () => {
     expect(await missing('help', 'bogus', '--json')).toBe("unknown command 'bogus'")
+  })
+
+  it('is no request for help where it names a command that does not exist', async () => {
+    const ended = (...argv: string[]) =>
+      buildProgram()
+        .parseAsync(argv, { from: 'user' })
+        .catch((error: CommanderError) => error)
+    for (const argv of [
+      ['shwo', '--help'],
+      ['--json', 'shwo', '-h'],
+      ['policy', 'chekc', '--help'],
+      ['agents', 'ad', '--help'],
+    ])
+      expect(await ended(...argv), argv.join(' ')).toMatchObject({ code: 'commander.unknownCommand', exitCode: 1 })
+    const print = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+    for (const argv of [
+      ['--help'],
+      ['show', '--help'],
+      ['policy', '--help'],
+      ['policy', 'check', '-h'],
+      ['show', 'x', '--help'],
+      ['help', 'policy'],
+    ])
+      expect(await ended(...argv), argv.join(' ')).toMatchObject({ exitCode: 0 })
+    expect(print.mock.calls.length).toBeGreaterThanOrEqual(6)
   })
 
   it('is another fault than one that commander names', async () => {

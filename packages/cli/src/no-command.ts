@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import type { AddHelpTextContext, Command } from 'commander'
 
 /** Commander's word for a line that names no command to run; where it ends with help, this is an error all the same. */
 const NO_COMMAND = 'commander.help'
@@ -16,4 +16,13 @@ export function missingCommand(error: { code: string }, program: Command): strin
   }
   const name = command === program ? program.name() : `${program.name()} ${words.join(' ')}`
   return `${name} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
+}
+
+/** Commander answers `passover shwo --help` with the help of the last command that it knows: before it does, this throws its own error. */
+export function refuseUnknown({ command, error }: AddHelpTextContext): string {
+  const [word] = command.args
+  const known = (name: string) =>
+    name === 'help' || command.commands.some((child) => child.name() === name || child.aliases().includes(name))
+  if (error || command.commands.length === 0 || word === undefined || word.startsWith('-') || known(word)) return ''
+  return (command as Command & { unknownCommand(): never }).unknownCommand()
 }

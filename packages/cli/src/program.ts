@@ -23,7 +23,9 @@ import { verifyCommand } from './commands/verify.js'
 import { watchCommand } from './commands/watch.js'
 import { workCommand } from './commands/work.js'
 import { EXIT_CODES_HELP } from './failure.js'
+import { refuseUnknown } from './no-command.js'
 import { write } from './output/writer.js'
+import { typed } from './text.js'
 import { VERSION } from './version.js'
 
 /** The command tree. */
@@ -72,13 +74,13 @@ export function buildProgram(): Command {
     program.addCommand(command)
   }
   prepare(program)
-  return program.addHelpText('after', EXIT_CODES_HELP)
+  return program.addHelpText('beforeAll', refuseUnknown).addHelpText('after', EXIT_CODES_HELP)
 }
 
 /** Errors are thrown, never printed or exited on by commander itself. */
 function prepare(command: Command): void {
   command.exitOverride()
-  command.configureOutput({ writeOut: (text) => write('stdout', text), writeErr: () => {}, outputError: () => {} })
+  command.configureOutput({ writeOut: (text) => write('stdout', typed(text)), writeErr: () => {}, outputError: () => {} })
   command.configureHelp({ showGlobalOptions: true })
   for (const child of command.commands) prepare(child)
 }

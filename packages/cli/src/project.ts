@@ -1,8 +1,11 @@
+import { realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import {
   type Distrust,
   folderFault,
   NoSealingKey,
   ownFolder,
+  PROJECT_FOLDER,
   readSealed,
   type ServerFile,
   searchProject,
@@ -15,6 +18,22 @@ export type { ServerFile }
 /** The nearest `.passover` folder from `from` upward, within its repository, whose server file is trusted. */
 export function findProject(from: string): string | undefined {
   return searchProject(from).project?.folder
+}
+
+/**
+ * Finds a project of this user in a folder above that is not used from here, because the search ends at the root of a repository. It is only
+ * named to people, never read.
+ *
+ * @returns the folder that `--directory` takes
+ */
+export function projectAbove(from: string): string | undefined {
+  const own = process.getuid?.()
+  for (let at = realpathSync(from); dirname(at) !== at; at = dirname(at)) {
+    const folder = join(dirname(at), PROJECT_FOLDER)
+    const stats = statSync(join(folder, 'server.json'), { throwIfNoEntry: false })
+    if (stats?.isFile() && (own === undefined || stats.uid === own)) return dirname(at)
+  }
+  return undefined
 }
 
 /** Whether a process that holds the project has not written yet all that it serves: what one before it left says nothing of this one. */

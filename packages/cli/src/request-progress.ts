@@ -67,6 +67,7 @@ function workedOn(pass: AnsweredPass): string | undefined {
 export function waitingText(to: string, load: { idle: number; running: number; queued: number; workers: number }): string {
   const { idle, running, queued, workers } = load
   if (workers === 0) return noWorkersText(to)
+  if (queued > 0 && idle === 0 && running === 0) return `Queued: no worker on \`${to}\` takes work at the moment (${queued} waiting)`
   if (queued > 0 && idle === 0) return `Queued: every worker on \`${to}\` is busy (${running} running, ${queued} waiting)`
   return `A worker of \`${to}\` has it.`
 }

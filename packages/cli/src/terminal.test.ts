@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { buildProgram } from './program.js'
 import { waitingText } from './request-progress.js'
 import { mayAsk, wantsColor } from './terminal.js'
 import { typed } from './text.js'
@@ -30,8 +31,17 @@ describe('commands in hints', () => {
     expect(typed(hint, { npm_command: 'exec' })).toBe(
       'start one: `npx passover work echo -- cat`; see npx passover show 0abc, not .passover/ nor passover.log',
     )
-    for (const command of ['apply', 'verify', 'evidence', 'replay'])
-      expect(typed(`passover ${command} x`, { npm_command: 'exec' })).toBe(`npx passover ${command} x`)
+    for (const command of buildProgram().commands)
+      expect(typed(`passover ${command.name()} x`, { npm_command: 'exec' })).toBe(`npx passover ${command.name()} x`)
+    // A hint that went through it once stays as it is.
+    expect(typed('npx passover up', { npm_command: 'exec' })).toBe('npx passover up')
+  })
+
+  it('name the command as it can be found: not bare where it is only in node_modules', () => {
+    const bin = '/project/node_modules/.bin'
+    expect(typed('passover up', { PATH: '/usr/bin' }, `${bin}/passover`)).toBe('npx passover up')
+    expect(typed('passover up', { PATH: `/usr/bin:${bin}` }, `${bin}/passover`)).toBe('passover up')
+    expect(typed('passover up', { PATH: '/usr/bin' }, '/usr/local/bin/passover')).toBe('passover up')
   })
 })
 
@@ -40,6 +50,9 @@ describe('waiting work', () => {
     expect(waitingText('audit', { idle: 0, running: 0, queued: 1, workers: 0 })).toContain('Queued: 0 workers on `audit`, start one with')
     expect(waitingText('audit', { idle: 0, running: 3, queued: 1, workers: 1 })).toContain(
       'every worker on `audit` is busy (3 running, 1 waiting)',
+    )
+    expect(waitingText('audit', { idle: 0, running: 0, queued: 2, workers: 1 })).toBe(
+      'Queued: no worker on `audit` takes work at the moment (2 waiting)',
     )
     expect(waitingText('audit', { idle: 1, running: 1, queued: 0, workers: 2 })).toBe('A worker of `audit` has it.')
   })

@@ -1,3 +1,5 @@
+import { basename, delimiter, dirname } from 'node:path'
+
 export { cut, cutStart, oneLine, shellWord, visible, visibleLines } from '@passover/core/text'
 export { count, sizeText } from '@passover/sdk/words'
 
@@ -12,9 +14,18 @@ export function indentRest(text: string, by = '    '): string {
 }
 
 const COMMANDS =
-  /(^|[^\w/-])passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|help)\b)/g
+  /(^|[^\w/-])(?<!npx )passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|config|chaos|completion|help|--help)\b)/g
 
-/** Commands in a hint as they can be typed there: through npx where the command was started by it. */
-export function typed(text: string, env: NodeJS.ProcessEnv): string {
-  return env.npm_command === 'exec' ? text.replace(COMMANDS, '$1npx passover ') : text
+/**
+ * Returns a text whose commands can be typed as they stand: `npx passover …` where npm started this process, or where its command is in a
+ * project's `node_modules/.bin`, which shells do not search; else `passover …`. Every hint goes through here.
+ */
+export function typed(text: string, env: NodeJS.ProcessEnv = process.env, started = process.argv[1] ?? ''): string {
+  return isByNpx(env, started) ? text.replace(COMMANDS, '$1npx passover ') : text
+}
+
+function isByNpx({ npm_command, PATH = '' }: NodeJS.ProcessEnv, started: string): boolean {
+  if (npm_command) return true
+  const folder = dirname(started)
+  return basename(folder) === '.bin' && !PATH.split(delimiter).includes(folder)
 }

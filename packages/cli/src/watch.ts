@@ -7,11 +7,12 @@ import type { Context } from './context.js'
 import { clock } from './duration.js'
 import { usage } from './failure.js'
 import { rulesOf } from './id-window.js'
+import { namesOn } from './output/names.js'
 import { readerGone } from './output/reader-gone.js'
 import { ring } from './output/writer.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
-import { count, cut, oneLine } from './text.js'
+import { count, cut, oneLine, typed } from './text.js'
 
 export interface WatchRequest {
   id?: string
@@ -35,10 +36,11 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   const { terminal } = context
   const shown = new Shown(context, request)
   const rules = await rulesOf(bus)
+  const names = await namesOn(bus, context)
   const { last } = await bus.bounds()
   const from = request.all ? 1 : last + 1
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
-    const happening = happeningOf(stored, fact, bus)
+    const happening = happeningOf(stored, fact, { subjects: bus.subjects, names })
     if (!happening || !wanted(happening, request)) return
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
     if (!(await import('@passover/notifier')).mayBeTold(fact)) return
@@ -117,7 +119,7 @@ export function sayNotice(notice: Notice): string {
       return: `waits for its release${notice.why ? ` (${notice.why})` : ''}`,
       apply: 'has changes that wait for a person',
     }[notice.item]
-    return `${what}: passover approve ${id} --item ${notice.item}`
+    return `${what}: ${typed(`passover approve ${id} --item ${notice.item}`)}`
   }
   const { outcome, code, summary, findings, changes, issues } = notice
   const counts = [
@@ -138,7 +140,7 @@ function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {
 }
 
 function line(happening: Happening, dim: (text: string) => string): string {
-  const { time, kind, originator, subagent, id } = happening
+  const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = happening
   const who = originator && subagent ? `${originator} → ${subagent}` : ''
-  return `${dim(clock(time))}  ${kind.padEnd(11)} ${who}  ${id ?? ''}  ${sayEntry({ kind, by: happening.by ?? '', attempt: happening.attempt, detail: happening.detail })}`
+  return `${dim(clock(time))}  ${kind.padEnd(11)} ${who}  ${id ?? ''}  ${sayEntry({ kind, by, attempt, detail, unverified })}`
 }

@@ -21,6 +21,7 @@ import {
   showTaken,
 } from '@passover/sdk'
 import { findPass, type PassRef, readResult, refuseOwn } from '@passover/sdk/people'
+import { nameMarks } from '@passover/sdk/words'
 import { agreed } from '../agreed.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderApplied, renderInterrupted, renderPlan, renderSettled } from '../render/apply.js'
@@ -86,7 +87,10 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
   const done = { ...applied, settled: [...settled, ...newSettled(settled, applied.settled)] }
   terminal.show({ ...document, decision: brief(decision), ...done }, () =>
-    renderApplied({ ...applied, settled: newSettled(settled, applied.settled) }, { ...view, id: ready.pass.row.id }),
+    renderApplied(
+      { ...applied, settled: newSettled(settled, applied.settled) },
+      { ...view, id: ready.pass.row.id, by: `${applied_by}${nameMarks(decision)}` },
+    ),
   )
   return exitOf(applied)
 }

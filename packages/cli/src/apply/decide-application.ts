@@ -1,7 +1,8 @@
 import type { Bus } from '@passover/bus'
 import type { ModificationChoice } from '@passover/core'
 import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/schemas'
-import { askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/sdk/people'
+import { askNames, askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/sdk/people'
+import { nameMarks } from '@passover/sdk/words'
 import { ago } from '../duration.js'
 import { CliFailure } from '../failure.js'
 
@@ -20,7 +21,7 @@ export async function decideApplication(bus: Bus, pass: AnsweredPass, modificati
   const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest, traceparent: pass.traceparent }
   const counts = async (standing: Standing) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
   const decided = await decide(bus, { ...verdict, modifications }, counts)
-  if (decided.kind === 'lost') throw faster(bus, pass, decided.standing)
+  if (decided.kind === 'lost') throw faster(bus, pass, { ...decided.standing, ...(await askNames(bus)) })
   const decision = await counted(bus, pass, decided.sequence)
   if (decision?.sequence === decided.sequence) return decision
   if (decision) throw faster(bus, pass, decision)
@@ -50,11 +51,14 @@ async function counted(bus: Bus, { key }: AnsweredPass, sequence: number): Promi
   }
 }
 
-function faster(bus: Bus, { row }: AnsweredPass, { person, verdict, time }: { person: string; verdict: string; time: number }): CliFailure {
+type Faster = Pick<AnsweredDecision, 'person' | 'time' | 'self' | 'unverified'> & { verdict: string }
+
+function faster(bus: Bus, { row }: AnsweredPass, standing: Faster): CliFailure {
+  const { person, verdict, time } = standing
   const did = verdict === 'deny' ? 'denied' : 'approved'
   return new CliFailure(
     'E013',
-    `${person} ${person === bus.identity ? 'decided before' : 'was faster'}: ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`,
+    `${person}${nameMarks(standing)} ${person === bus.identity ? 'decided before' : 'was faster'}: ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`,
     {
       hint: verdict === 'deny' ? `passover show ${row.id} tells why` : `passover apply ${row.id} applies what ${person} took`,
       exit: verdict === 'deny' ? 6 : 1,

@@ -2,8 +2,11 @@ import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { visible } from '@passover/core/text'
 import { appliedSets, interruptedSets, undoApplied } from '@passover/sdk'
+import { askNames } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
+import { ago } from '../duration.js'
 import { CliFailure } from '../failure.js'
+import { personText } from '../output/names.js'
 import { renderInterrupted, renderUndone } from '../render/apply.js'
 import type { Terminal } from '../terminal.js'
 import { count, shellWord } from '../text.js'
@@ -28,9 +31,11 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
       const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${shellWord(given.id)} tells more`
       throw new CliFailure('E041', error.message, { hint })
     }
+    const names = (await askNames(bus)) ?? {}
+    const by = personText(String(undone_by), names)
     terminal.show(
-      { id, directory, undone: [], conflicts: [], undone_by, undone_at },
-      () => `${error.message}: nothing is left to put back.`,
+      { id, directory, undone: [], conflicts: [], undone_by, undone_at, ...names },
+      () => `${id} was undone already, by ${by} ${ago(Number(undone_at), bus.now())}: nothing is left to put back.`,
     )
     return 0
   }

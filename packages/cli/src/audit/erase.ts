@@ -8,7 +8,7 @@ import { dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
 import { personText } from '../output/names.js'
 import { renderTable } from '../render/table.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 import type { EraseFlags } from './erase-command.js'
 
 type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
@@ -75,7 +75,9 @@ function told({ terminal }: Context, erasure: CustodyErasure | undefined, previe
     if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
     if (erasure.state === 'done')
       return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}, asked for by ${personText(erasure.by, erasure)}.\n${NOT_REACHED}`
-    return `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message, or it failed and is tried again (passover doctor says why). See: passover audit erase`
+    return typed(
+      `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message, or it failed and is tried again (passover doctor says why). See: passover audit erase`,
+    )
   })
   return erasure.state === 'refused' ? 1 : 0
 }

@@ -8,6 +8,7 @@ import { CliFailure, usage } from '../failure.js'
 import { namesOn, personText } from '../output/names.js'
 import { scopeText } from '../render/custody.js'
 import { renderTable } from '../render/table.js'
+import { typed } from '../text.js'
 import type { HoldFlags } from './hold-command.js'
 
 /** Holds a session or a pass. */
@@ -19,7 +20,7 @@ export async function runHold(context: Context, flags: HoldFlags): Promise<numbe
   context.terminal.show(
     { hold, scope, reason: flags.reason, by: bus.identity, ...names },
     () =>
-      `Held ${scopeText(scope)} as ${personText(bus.identity, names)}: hold ${hold}.\nIt stays until: passover audit hold remove ${hold}`,
+      `Held ${scopeText(scope)} as ${personText(bus.identity, names)}: hold ${hold}.\n${typed(`It stays until: passover audit hold remove ${hold}`)}`,
   )
   return 0
 }

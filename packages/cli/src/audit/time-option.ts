@@ -10,10 +10,16 @@ export function parseTime(flag: string, now: () => number = Date.now): (text: st
     if (ago !== undefined) return Math.max(0, now() - ago)
     // A date alone would be read as UTC.
     const date = DATE.test(text) ? Date.parse(text.length === 10 ? `${text}T00:00` : text.replace(' ', 'T')) : Number.NaN
-    if (!Number.isFinite(date) || date < 0)
+    if (!Number.isFinite(date) || date < 0 || !isInCalendar(text))
       throw new InvalidArgumentError(
         `${flag} takes how long ago (2h, 30m, 7d), or a date: 2026-11-28, 2026-11-28T14:30, 2026-11-28T14:30:05Z.`,
       )
     return date
   }
+}
+
+/** Whether the day exists: the parser takes 2026-02-30 for 2 March. */
+function isInCalendar(text: string): boolean {
+  const day = text.slice(0, 10)
+  return new Date(`${day}T00:00Z`).toISOString().startsWith(day)
 }

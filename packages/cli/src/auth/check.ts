@@ -5,7 +5,7 @@ import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { serversOf } from '../settings.js'
 import type { Terminal } from '../terminal.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 import { accessTo } from './discover.js'
 
 export interface CheckOptions {
@@ -73,15 +73,15 @@ function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<T
   const lines = [
     ...possible.map(({ probe, text }) => `${colors.red('✗')} ${probe}: ${text}`),
     ...untested.map(({ probe, text }) => `${colors.yellow('!')} ${probe}: not tried, ${text}`),
-    `${colors.green('✓')} ${count(of('refused').length, 'other attempt')} refused`,
+    `${colors.green('✓')} the server refused ${possible.length + untested.length === 0 ? `all ${count(of('refused').length, 'attempt')}` : `the other ${count(of('refused').length, 'attempt')}`}`,
     ...(stored.length > 0 ? [`  left behind, and replaced by the next check: ${stored.join(', ')}`] : []),
     '',
   ]
   if (level === 'open') {
-    return [colors.red(`${agent} may do everything: this server has no permissions.`), FIX].join('\n')
+    return [colors.red(`${agent} may do everything: this server has no permissions.`), typed(FIX)].join('\n')
   }
   if (possible.length > 0)
-    return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), FIX].join('\n')
+    return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), typed(FIX)].join('\n')
   if (untested.length > 0)
     return [...lines, `Nothing was possible, but ${count(untested.length, 'attempt')} could not be judged.`].join('\n')
   return [...lines, colors.green(`Nothing of what was tried is possible for ${agent}.`)].join('\n')

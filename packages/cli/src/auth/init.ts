@@ -6,6 +6,7 @@ import { createInstallation, operatorSettings } from '@passover/bus/auth'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { makeProject } from '../project.js'
+import { typed } from '../text.js'
 import { AuthFolder } from './auth-folder.js'
 import { addPrincipal } from './issuing.js'
 import { writePrivate } from './private-file.js'
@@ -79,8 +80,8 @@ export async function runInit(context: Context, options: TlsOptions): Promise<nu
       ...(tls?.ca ? [`  Clients check the server by ${auth.authority} (PASSOVER_CA elsewhere).`] : []),
       '',
       'Next:',
-      '  passover up --isolated          run it here',
-      '  passover auth add agent alice   credentials for an agent',
+      typed('  passover up --isolated          run it here'),
+      typed('  passover auth add agent alice   credentials for an agent'),
       `  or include ${config} in the configuration of a nats-server of your own`,
     ].join('\n'),
   )

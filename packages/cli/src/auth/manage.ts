@@ -89,13 +89,13 @@ export async function runList(context: Context): Promise<number> {
       [
         { head: 'NAME', cell: ({ name }) => name },
         { head: 'ROLE', cell: ({ role }) => role },
-        { head: 'ISSUED', cell: ({ issued_at }) => ago(issued_at, now) },
+        { head: 'ISSUED', cell: ({ issued_at }) => ago(issued_at, now), optional: true },
         {
           head: 'EXPIRES',
           cell: ({ expires_at }) => (expires_at === undefined ? 'never' : expires_at <= now ? 'expired' : dateTime(expires_at)),
         },
         { head: 'STATE', cell: ({ revoked_at }) => (revoked_at === undefined ? 'active' : `revoked ${ago(revoked_at, now)}`) },
-        { head: 'KEY', cell: ({ public_key }) => public_key, shrinks: true },
+        { head: 'KEY', cell: ({ public_key }) => public_key, shrinks: true, optional: true },
       ],
       lines,
       context.terminal,

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander'
 import type { AgentChange } from '../agents-record.js'
 import { action, type Context } from '../context.js'
 import { durationOption, nameOption, repeated, wholeNumber } from '../options.js'
+import { typed } from '../text.js'
 
 const MANY = 1_000_000_000
 const MOST_MEMORY_MB = 16_777_216
@@ -113,7 +114,7 @@ function changedText(
   const done = `${before ? 'Changed' : 'Registered'} ${name} as ${by}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
   const unsaid = originates === undefined && roles.originates === 'within_a_pass' && before?.roles.originates !== 'within_a_pass'
   if (!unsaid) return done
-  return `${done}\n  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`
+  return `${done}\n${typed(`  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`)}`
 }
 
 async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {

@@ -3,7 +3,7 @@ import { agreed } from '../agreed.js'
 import { action, type Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { nameOption } from '../options.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 
 interface RemoveOptions {
   dryRun?: true
@@ -58,7 +58,7 @@ function stillUp(name: string, up: number): string[] {
   const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still up and will get no passes`
   return [
     `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (one that starts anew registers ${name} again where registration is open),`,
-    `  or take it back: passover agents add ${name}`,
+    typed(`  or take it back: passover agents add ${name}`),
   ]
 }
 

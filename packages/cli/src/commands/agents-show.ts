@@ -14,18 +14,23 @@ export function showAgentCommand(): Command {
 async function show(context: Context, _options: object, name: string): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { readAgent } = await import('../agents-write.js')
-  const { readPresence } = await import('@passover/sdk/people')
+  const { askAgents, openQueued, readPresence, totalLoad } = await import('@passover/sdk/people')
+  const { revokedAgents } = await import('../auth/discover.js')
   const { namesOn } = await import('../output/names.js')
   const { renderAgent } = await import('../render/agent.js')
   await using bus = await connectPerson(context)
-  const [record, presence, load, names] = await Promise.all([
+  const [record, presence, load, rows, names] = await Promise.all([
     readAgent(bus, name),
     readPresence(bus, name),
-    bus.workload(name),
+    totalLoad(bus, name),
+    askAgents(bus),
     namesOn(bus, context),
   ])
   const { instances: up = 0, running: busy = 0, places = 0 } = presence.get(name) ?? {}
-  const workers = { up, busy, places, queued: load.reduce((sum, { queued }) => sum + queued, 0) }
-  context.terminal.show({ ...record, ...names, workers }, () => renderAgent({ ...record, ...names }, workers, context.terminal))
+  const open = rows.find(({ agent }) => agent.name === name)?.open ?? 0
+  const workers = { up, busy, places, queued: openQueued(load, open) }
+  const revoked_at = revokedAgents(context.server()).get(name)
+  const shown = { ...record, ...names, ...(revoked_at === undefined ? {} : { revoked_at }) }
+  context.terminal.show({ ...shown, workers }, () => renderAgent(shown, workers, context.terminal))
   return 0
 }

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { action, type Context } from '../context.js'
 import { usage } from '../failure.js'
+import { typed } from '../text.js'
 import { addCommand, setCommand } from './agents-change.js'
 import { promptCommand } from './agents-prompt.js'
 import { removeCommand } from './agents-remove.js'
@@ -29,10 +30,14 @@ async function list(context: Context): Promise<number> {
   const { connectPerson } = await import('../client.js')
   const { readAgents } = await import('@passover/sdk/people')
   const { renderAgents } = await import('../agents.js')
+  const { revokedAgents } = await import('../auth/discover.js')
+  const { namesOn } = await import('../output/names.js')
   await using bus = await connectPerson(context)
-  const agents = await readAgents(bus)
+  const [lines, names] = await Promise.all([readAgents(bus), namesOn(bus, context)])
+  const revoked = revokedAgents(context.server())
+  const agents = lines.map((line) => ({ ...line, ...names, ...(revoked.has(line.name) && { revoked_at: revoked.get(line.name) }) }))
   context.terminal.show(agents, () =>
-    agents.length === 0 ? 'No agents. Start one: passover work <name> -- <command>' : renderAgents(agents, context.terminal),
+    agents.length === 0 ? typed('No agents. Start one: passover work <name> -- <command>') : renderAgents(agents, context.terminal),
   )
   return 0
 }

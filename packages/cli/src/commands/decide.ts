@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { action, type Context } from '../context.js'
 import { CliFailure } from '../failure.js'
+import { typed } from '../text.js'
 
 interface DecideOptions {
   from?: string
@@ -69,6 +70,6 @@ async function run(context: Context, given: DecideOptions & { verdict: 'approve'
   const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole } = given
   const confirm = confirmDecision(context, { verdict, only, yes, digest, now: () => bus.now() })
   const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, confirm })
-  context.terminal.show(decided.document, () => decided.sentence)
+  context.terminal.show(decided.document, () => typed(decided.sentence))
   return decided.exit
 }

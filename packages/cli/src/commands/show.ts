@@ -20,17 +20,29 @@ export function showCommand(): Command {
         const { connectPerson } = await import('../client.js')
         const { findPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/sdk/people')
         const { renderPass } = await import('../render/timeline.js')
+        const { itemDocument } = await import('../render/inbox.js')
         const { warningsIn } = await import('../render/result.js')
         await using bus = await connectPerson(context)
         const pass = await findPass(bus, { id, ...options }, { history: true, due: true })
         const result = await readResult(bus, pass)
         const workers = waitsForWorker(pass.row) ? await workersFor(bus, pass.row.subagent) : undefined
-        const { row, key, return: _return, history, below, ...rest } = { ...pass, decisions: allDecisions(pass) }
+        const {
+          row,
+          key,
+          return: _return,
+          history,
+          below,
+          digest: request_digest,
+          due,
+          ...rest
+        } = { ...pass, decisions: allDecisions(pass) }
         context.terminal.show(
           {
             ...row,
             key,
             ...rest,
+            ...(request_digest === undefined ? {} : { request_digest }),
+            ...(due ? { due: itemDocument(due) } : {}),
             timeline: history ?? [],
             below: below ?? [],
             ...(workers === undefined ? {} : { workers }),

@@ -6,8 +6,11 @@ import type { Local } from '../local-parts.js'
 import { wholeNumber } from '../options.js'
 import { resolvePerson, type ServerSetting } from '../settings.js'
 import { type StopSignals, stopSignals } from '../signals.js'
-import { typed } from '../text.js'
+import { shellWord, typed } from '../text.js'
 import { TLS, TLS_CA, TLS_CERT, TLS_KEY } from './auth.js'
+
+/** No service takes a shorter one. */
+const LEAST_WINDOW_MS = 1_000
 
 interface UpOptions {
   port?: number
@@ -119,6 +122,7 @@ async function looksUp({ directory }: Context): Promise<boolean> {
 
 async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
   const { startLocal } = await import('../local.js')
+  const { projectAbove } = await import('../project.js')
   const { settlePolicy } = await import('../policy/at-start.js')
   const { askedPort } = await import('../health.js')
   const { dirname } = await import('node:path')
@@ -129,6 +133,11 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   const external = await externalServer(context)
   if (external && options.isolated)
     throw usage('--isolated is for a server of the project’s own', 'passover auth init makes the keys for another server')
+  const above = project || external || context.flags.directory ? undefined : projectAbove(context.directory)
+  if (above && context.terminal.mode === 'human')
+    context.terminal.note(
+      `Starting a project of its own in ${context.directory}. The one in ${above} is another, since no repository holds both; to use that: passover up --directory ${shellWord(above)}`,
+    )
   const tls = options.tls || options.tlsCert || options.tlsKey || options.tlsCa
   if (tls && !options.isolated) throw usage('--tls goes with --isolated', 'passover up --isolated --tls')
   if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
@@ -144,6 +153,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
     more_to_come: options.http === undefined ? undefined : true,
     external,
     log_level: options.log,
+    id_window_ms: idWindowOf(context),
     people: peopleOf(context),
     webhook: await webhookOf(context),
     beforeRequests,
@@ -168,6 +178,15 @@ async function webhookOf({ env }: Context) {
       'PASSOVER_WEBHOOK_URL is an http(s) address, PASSOVER_WEBHOOK_SECRET has at least 16 characters',
     )
   }
+}
+
+/** As the dispatcher's process reads it. */
+function idWindowOf({ env }: Context): number | undefined {
+  const text = env.PASSOVER_ID_WINDOW_MS
+  if (!text) return undefined
+  const window = Number(text)
+  if (Number.isSafeInteger(window) && window >= LEAST_WINDOW_MS) return window
+  throw usage(`PASSOVER_ID_WINDOW_MS does not take "${text}"`, 'it takes a whole number of milliseconds, 1000 or more: 3600000 is an hour')
 }
 
 /** Whoever runs it, and whom PASSOVER_PEOPLE names. */

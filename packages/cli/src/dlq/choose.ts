@@ -4,7 +4,7 @@ import { type Done, everyLetter, findLetter, refOf } from '@passover/sdk/people'
 import { agreed } from '../agreed.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 
 export interface Choice {
   ids: string[]
@@ -72,7 +72,7 @@ async function attempt({ id }: DeadLetter, run: () => Promise<Done>): Promise<Do
 function tell({ terminal }: Context, done: Done[]): number {
   if (terminal.mode === 'jsonl') for (const { document } of done) terminal.stream(document, () => undefined)
   else {
-    const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => sentence).join('\n'))
+    const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => typed(sentence)).join('\n'))
     terminal.show(
       done.map(({ document }) => document),
       human,

@@ -1,17 +1,18 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
-import { askAgents } from '@passover/sdk/people'
+import { askAgents, openQueued, totalLoad } from '@passover/sdk/people'
 import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/project'
-import { accessTo } from '../auth/discover.js'
+import { accessTo, revokedAgents } from '../auth/discover.js'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
+import { dateTime } from '../duration.js'
 import { CliFailure } from '../failure.js'
 import { readServerFile } from '../project.js'
 import { Sandbox } from '../sandbox/sandbox.js'
 import type { ServerSetting } from '../settings.js'
 import type { Terminal } from '../terminal.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 import { checkAudit } from './audit.js'
 import { broken, type Check, look, ok } from './check.js'
 import { checkDurability } from './durability.js'
@@ -34,12 +35,17 @@ export interface DoctorFlags {
 /** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
 export async function runDoctor(context: Context, { monitor, gateway }: DoctorFlags): Promise<number> {
   const { project, ignored } = searchProject(context.directory)
-  const checks = [checkNode(process.versions.node), ...checkIgnored(ignored)]
-  if (project || ignored.length === 0) checks.push(...checkProject(project && projectFacts(project.folder), context.directory))
+  const found = [checkNode(process.versions.node), ...checkIgnored(ignored)]
+  if (project || ignored.length === 0) found.push(...checkProject(project && projectFacts(project.folder), context.directory))
   const sandbox = await Sandbox.detect({ directory: context.directory, env: context.env, writable: [] })
-  checks.push(...checkSandbox(sandbox))
-  const reached = await checkConnection(context, { checks, monitor })
-  checks.push(...(await checkGateway(gateway, Date.now())))
+  found.push(...checkSandbox(sandbox))
+  const reached = await checkConnection(context, { checks: found, monitor })
+  found.push(...(await checkGateway(gateway, Date.now())))
+  const checks = found.map(({ text, mend, ...check }) => ({
+    ...check,
+    text: typed(text),
+    ...(mend === undefined ? {} : { mend: typed(mend) }),
+  }))
   const failed = checks.filter(({ state }) => state === 'broken').length
   context.terminal.show({ ok: failed === 0, checks, sandbox: sandbox.guarantees }, () => renderChecks(checks, context.terminal))
   return reached ? (failed > 0 ? 1 : 0) : 5
@@ -101,7 +107,7 @@ async function lookInside(
   checks.push(...checkLimits(inspection, settings), ...checkDomain(inspection), ...checkClocks(inspection.clocks))
   checks.push(...checkStores(inspection, settings))
   checks.push(...(await checkAudit(bus)), await checkDispatcher(bus))
-  checks.push(...(await checkAgents(bus, inspection.consumers)))
+  checks.push(...(await checkAgents(bus, inspection.consumers, revokedAgents(server))))
   const stores = new Set(inspection.buckets.map(({ name }) => name))
   if (inspection.stream && stores.has('agents') && stores.has('policy')) checks.push(...(await checkTrust(bus)))
 }
@@ -122,30 +128,28 @@ async function checkDispatcher(bus: Bus): Promise<Check> {
 }
 
 /** Each registered subagent has its three work consumers; work without a worker is pointed at. */
-async function checkAgents(bus: Bus, consumers: string[]): Promise<Check[]> {
+async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<string, number>): Promise<Check[]> {
   const agents = await askAgents(bus).catch((error: unknown) => {
     if (error instanceof CliFailure) return []
     throw error
   })
   const checks: Check[] = []
-  for (const { agent } of agents.filter(({ agent }) => agent.roles.subagent)) {
+  for (const { agent, open } of agents.filter(({ agent }) => agent.roles.subagent)) {
     const { name } = agent
     const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((slot) => consumer === `work_${name}_${slot}`))
     if (own.length < 3)
       checks.push(
         broken('agents', `${name} has ${own.length} of its 3 work consumers`, 'the dispatcher makes them within seconds; passover up'),
       )
-    const load = await bus.workload(name)
-    const queued = load.reduce((sum, slot) => sum + slot.queued, 0)
-    const served = load.some((slot) => slot.idle > 0 || slot.running > 0)
-    if (queued > 0 && !served)
-      checks.push(
-        look(
-          'agents',
-          `${count(queued, 'pass waits', 'passes wait')} for ${name}, which has no worker`,
-          `passover work ${name} -- <command>`,
-        ),
-      )
+    const load = await totalLoad(bus, name)
+    const queued = openQueued(load, open)
+    const waiting = count(queued, 'pass waits', 'passes wait')
+    const revoked_at = revoked.get(name)
+    if (revoked_at !== undefined) {
+      const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: nobody can work as it${queued > 0 ? `, and ${waiting} for it` : ''}`
+      checks.push(look('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
+    } else if (queued > 0 && load.idle === 0 && load.running === 0)
+      checks.push(look('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))
   }
   if (checks.length === 0) checks.push(ok('agents', count(agents.length, 'registered agent')))
   return checks

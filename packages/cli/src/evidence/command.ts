@@ -6,7 +6,7 @@ import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { fileWhy } from '../file-text.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 import { type LookAtPart, partsOf } from '../verify/parts.js'
 import { entryText, type Verdict } from '../verify/run.js'
 import { type EvidenceBundle, fromBundled, leftOutText } from './bundle.js'
@@ -47,12 +47,12 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
   }
   terminal.show(told, () =>
     [
-      `Wrote ${file}: ${told.entries} entries about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${told.segments} archived segments`}.`,
+      `Wrote ${file}: ${count(told.entries, 'entry', 'entries')} about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${count(told.segments, 'archived segment')}`}.`,
       ...(told.parts > 0 ? [`With the bytes of ${count(told.parts, 'large part')}.`] : []),
       ...evidence.left_out.map(leftOutText),
       `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
       ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
-      'Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>',
+      typed('Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>'),
     ].join('\n'),
   )
   return verdict.ok ? 0 : 1

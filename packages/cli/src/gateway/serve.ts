@@ -130,7 +130,7 @@ export function failureOf(error: unknown): unknown {
     return new CliFailure('E030', error.message, { hint: 'another file: --tokens or PASSOVER_GATEWAY_TOKENS' })
   }
   if (error instanceof PortTaken) {
-    return new CliFailure('E042', error.message, { hint: 'choose another with --port (of passover up: --http)', exit: 1 })
+    return new CliFailure('E042', error.message, { hint: 'choose another with --port (of passover up: --http)' })
   }
   if (!(error instanceof NeedsTokens)) return error
   return new CliFailure('E030', `other machines could reach ${error.message}, and no token is needed yet`, {

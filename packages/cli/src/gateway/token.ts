@@ -3,6 +3,7 @@ import type { Context } from '../context.js'
 import { ago, dateTime } from '../duration.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderTable } from '../render/table.js'
+import { typed } from '../text.js'
 import { failureOf, tokensPath } from './serve.js'
 
 export interface TokenOptions {
@@ -46,7 +47,7 @@ export async function listTokens(context: Context, { tokens }: TokenOptions): Pr
   const { terminal } = context
   const all = await told(new TokenFile(tokensPath(context, tokens)).list())
   const now = Date.now()
-  terminal.show(all, () => (all.length === 0 ? 'No tokens. Make one: passover gateway token add' : table(all, now, terminal)))
+  terminal.show(all, () => (all.length === 0 ? typed('No tokens. Make one: passover gateway token add') : table(all, now, terminal)))
   return 0
 }
 

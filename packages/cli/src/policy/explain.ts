@@ -4,6 +4,7 @@ import { inForce, invalidPolicy, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { usage } from '../failure.js'
 import { renderTable } from '../render/table.js'
+import { typed } from '../text.js'
 import { findPolicyFile } from './find.js'
 import { readPolicyFile } from './read.js'
 import { openPolicy } from './session.js'
@@ -55,8 +56,8 @@ export async function runExplain(context: Context, options: ExplainOptions, from
     () => {
       const head = [`${from} -> ${to} under ${policy_name}, ${source.name}`]
       if (registered === false)
-        head.push(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`)
-      if (originates !== undefined && originates !== 'always') head.push(ORIGINATES[originates](from))
+        head.push(typed(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`))
+      if (originates !== undefined && originates !== 'always') head.push(typed(ORIGINATES[originates](from)))
       return [...head, '', table(rows, terminal)].join('\n')
     },
   )

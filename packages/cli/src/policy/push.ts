@@ -1,3 +1,4 @@
+import type { PassOverPreferences } from '@passover/schemas'
 import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
@@ -40,7 +41,8 @@ export async function runCheck(context: Context, options: CheckOptions, path: st
   const read = await checkPolicyFile(file, agents)
   const faults = lenient(read.faults, options.allowMissing === true)
   if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
-  const { pairs = {}, subagents = {} } = read.document ?? {}
+  // Of a file whose only errors are excused there is no document.
+  const { pairs = {}, subagents = {} } = (read.document ?? read.value ?? {}) as PassOverPreferences
   const numbers = `${count(Object.keys(pairs).length, 'pair')}, ${count(Object.keys(subagents).length, 'subagent')}`
   const document = { file: file.path, valid: true, warnings: faults.map(jsonFault), agents_checked: agents !== undefined }
   terminal.show(document, () => [`${terminal.colors.green('✓')} ${file.shown} is valid: ${numbers}`, ...faults.map(faultText)].join('\n'))
@@ -72,7 +74,12 @@ export async function runPush(context: Context, options: PushOptions, path: stri
   const warnings = await gate(document, { what: file.shown, agents: session.agents, allowMissing: options.allowMissing === true })
   const live = await inForce(session)
   if (options.base !== undefined && options.base !== live.version) {
-    throw wasFaster(live.value, { now: session.bus.now(), base: options.base, keptIn: file.shown })
+    throw wasFaster(live.value, {
+      now: session.bus.now(),
+      base: options.base,
+      keptIn: file.shown,
+      names: await namesOn(session.bus, context),
+    })
   }
   if (sameDocument(document, live.document)) return unchanged(context, live.version, file)
   const changes = differences(live.document, document)

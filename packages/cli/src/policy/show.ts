@@ -3,6 +3,7 @@ import type { Context } from '../context.js'
 import { ago } from '../duration.js'
 import { namesOn, personText } from '../output/names.js'
 import { renderTable } from '../render/table.js'
+import { typed } from '../text.js'
 import { differences, inShort, inWords } from './differences.js'
 import { requiredFile } from './push.js'
 import { readPolicyFile } from './read.js'
@@ -76,7 +77,7 @@ export async function runHistory(context: Context, { limit }: { limit: number })
   const now = session.bus.now()
   terminal.show(rows, () =>
     rows.length === 0
-      ? 'No policy was published: the defaults hold. Publish one: passover policy push'
+      ? typed('No policy was published: the defaults hold. Publish one: passover policy push')
       : renderTable<(typeof rows)[number]>(
           [
             { head: 'VERSION', cell: (row) => `${row.version}${row.in_force ? ' *' : ''}` },

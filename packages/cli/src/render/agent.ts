@@ -12,7 +12,11 @@ export interface AgentWorkers {
 }
 
 /** What `agents show` prints. */
-export function renderAgent(record: AgentRecord & Names, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
+export function renderAgent(
+  record: AgentRecord & Names & { revoked_at?: number },
+  workers: AgentWorkers,
+  { colors }: Pick<Terminal, 'colors'>,
+): string {
   const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
   const { up, busy, places, queued } = workers
   const facts: [string, string | undefined][] = [
@@ -22,6 +26,7 @@ export function renderAgent(record: AgentRecord & Names, workers: AgentWorkers, 
     ['returns', record.durable_returns ? 'wait for it while it is away' : undefined],
     ['skills', skills.length > 0 ? skills.join(', ') : undefined],
     ['workers', roles.subagent ? `${up} up, ${busy} of ${places} places busy, ${queued} queued` : undefined],
+    ['revoked', record.revoked_at === undefined ? undefined : `its credentials, ${dateTime(record.revoked_at)}: nobody can work as it`],
     ['by', `${personText(registered_by, record)}, ${dateTime(updated_at)}`],
   ]
   const lines = facts.filter(([, value]) => value !== undefined).map(([label, value]) => `  ${label.padEnd(10)} ${oneLine(value ?? '')}`)

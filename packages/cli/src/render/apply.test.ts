@@ -112,12 +112,13 @@ describe('what was done', () => {
     recorded: true,
     settled: [],
   }
-  const say = (applied: Partial<Applied>) => renderApplied({ ...nothing, ...applied }, { colors, all, id: 'the-pass' })
+  const say = (applied: Partial<Applied>) =>
+    renderApplied({ ...nothing, ...applied }, { colors, all, id: 'the-pass', by: 'maria (unverified)' })
 
   it('names each file, who approved and how it is put back', () => {
     const text = say({ applied: ['one'], already: ['two'], rejected: ['four'], recorded: false })
     expect(text).toMatch(/✓ one[\s\S]*= two was so already[\s\S]*– four rejected/)
-    expect(text).toContain('Applied 1 change, approved by ann. Put back: passover undo the-pass')
+    expect(text).toContain('Applied 1 change, approved by maria (unverified). Put back: passover undo the-pass')
     expect(text).toContain('The record could not be stored yet')
     expect(say({})).toBe('There is nothing to do.')
   })
@@ -134,7 +135,7 @@ describe('what was done', () => {
     expect(text).toContain('saw it:')
     expect(text).toContain('✗ four refused: the path is absolute')
     expect(text).toContain('– three was left out with them')
-    expect(text).toMatch(/Nothing was applied\.$/)
+    expect(text).toMatch(/Nothing was applied\. See what stands where now: passover apply the-pass --dry-run$/)
   })
 
   it('tells what a killed process had left', () => {

@@ -4,7 +4,7 @@ import { visible } from '@passover/core/text'
 import type { ShownFile } from '@passover/schemas'
 import type { Applied, Interrupted, NotApplied, Plan, Planned, Sides, Undone } from '@passover/sdk'
 import type { Terminal } from '../terminal.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 import { renderFile } from './diff.js'
 
 interface View {
@@ -35,9 +35,24 @@ export function renderPlan({ plan: { items }, files }: Planning, view: View & { 
   if (stopped > 0) {
     const rest = items.length > stopped ? '; the others are applied with --only' : ''
     blocks.push(colors.red(`${count(stopped, 'change')} in the way, so nothing was written: a set is applied whole or not at all${rest}.`))
+    blocks.push(nextOfConflicts(items))
   }
   if (digest !== undefined) blocks.push(colors.dim(`Digest of these changes: ${digest}`))
   return blocks.join('\n\n')
+}
+
+/** What a person does about changes that cannot be written. */
+function nextOfConflicts(items: readonly Planned[]): string {
+  const conflict = items.some(({ verdict }) => verdict === 'conflict')
+  const refused = items.some(({ verdict }) => verdict === 'refused')
+  return [
+    ...(conflict
+      ? [
+          'Next: put the file back as the subagent saw it (the - lines) and apply again, make the change by hand, or pass the work over again.',
+        ]
+      : []),
+    ...(refused ? ['What is refused is never written here: pass the work over again, and say in the objective what may be changed.'] : []),
+  ].join('\n')
 }
 
 /** Renders what an approval takes, as the subagent saw the files: for a person who is not where they are. */
@@ -103,7 +118,7 @@ function saySettled({ id, kind, outcome, restored = [], left = [] }: Applied['se
 }
 
 /** What was done. */
-export function renderApplied(applied: Applied, view: View & { id: string }): string {
+export function renderApplied(applied: Applied, view: View & { id: string; by: string }): string {
   const { colors } = view
   const lines = [
     ...renderSettled(applied.settled, colors),
@@ -112,7 +127,7 @@ export function renderApplied(applied: Applied, view: View & { id: string }): st
     ...applied.conflicts.map((conflict) => renderConflict(conflict, colors)),
     ...applied.held_back.map((path) => `${colors.dim('–')} ${visible(path)} was left out with them`),
     ...applied.rejected.map((path) => `${colors.dim('–')} ${visible(path)} rejected`),
-    sentenceOf(applied, view.id),
+    sentenceOf(applied, view),
   ]
   if (!applied.recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
   return lines.join('\n')
@@ -123,10 +138,10 @@ function renderConflict({ path, kind, why, sides }: NotApplied, colors: Terminal
   return sides ? `${title}\n${renderMeanwhile(path, sides, colors)}` : title
 }
 
-function sentenceOf({ applied, conflicts, applied_by }: Applied, id: string): string {
-  if (conflicts.length > 0) return 'Nothing was applied.'
+function sentenceOf({ applied, conflicts }: Applied, { id, by }: { id: string; by: string }): string {
+  if (conflicts.length > 0) return typed(`Nothing was applied. See what stands where now: passover apply ${id} --dry-run`)
   if (applied.length === 0) return 'There is nothing to do.'
-  return `Applied ${count(applied.length, 'change')}, approved by ${applied_by}. Put back: passover undo ${id}`
+  return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${typed(`Put back: passover undo ${id}`)}`
 }
 
 /** What was put back. */
@@ -136,7 +151,8 @@ export function renderUndone({ undone, conflicts, recorded, settled }: Undone, c
     ...undone.map((path) => `${colors.green('✓')} ${visible(path)} is as it was`),
     ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${visible(path)}: ${visible(why)}`),
   ]
-  if (conflicts.length > 0) lines.push('Files without ✓ stay as they are.')
+  if (conflicts.length > 0)
+    lines.push('Files without ✓ stay as they are. Next: take back what was changed in them since, and undo again; or change them by hand.')
   if (!recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
   return lines.join('\n')
 }

@@ -2,7 +2,7 @@ import type { DeadLetter, DeadLetterDetail, TimelineEntry } from '@passover/sche
 import { ago, dateTime } from '../duration.js'
 import { personText } from '../output/names.js'
 import type { Terminal } from '../terminal.js'
-import { count, cut, cutStart, indent, indentRest, oneLine, visibleLines } from '../text.js'
+import { count, cut, cutStart, indent, indentRest, oneLine, typed, visibleLines } from '../text.js'
 import { type Column, renderTable } from './table.js'
 import { renderTimeline } from './timeline.js'
 
@@ -19,10 +19,10 @@ export function renderLetters(letters: DeadLetter[], now: number, terminal: Pick
       cell: stateOf,
       color: ({ state }) => (state === 'open' || state === 'pending' ? terminal.colors.red : terminal.colors.dim),
     },
-    { head: 'CAUSE', cell: ({ code, message }) => `${code} ${message}`, shrinks: true },
+    { head: 'CAUSE', cell: ({ code, message }) => `${code} ${message}`, shrinks: true, optional: true },
     { head: 'FROM', cell: ({ originator }) => originator },
     { head: 'TO', cell: ({ subagent }) => subagent },
-    { head: 'ATTEMPTS', cell: ({ attempts, deliveries }) => String(attempts ?? deliveries ?? '') },
+    { head: 'ATTEMPTS', cell: ({ attempts, deliveries }) => String(attempts ?? deliveries ?? ''), optional: true },
     { head: 'DIED', cell: ({ time }) => ago(time, now) },
   ]
   return renderTable(columns, letters, terminal)
@@ -55,7 +55,7 @@ export function renderLetter({ letter, error, data }: DeadLetterDetail, { colors
   if (stderr) sections.push(`${bold('The end of stderr')}\n${indent(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
   if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${indent(shownBytes(data))}`)
   const next = nextOf(letter)
-  if (next) sections.push(next)
+  if (next) sections.push(typed(next))
   return sections.join('\n\n')
 }
 

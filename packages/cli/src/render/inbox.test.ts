@@ -1,7 +1,7 @@
 import type { InboxItem } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import { commandsOf, renderInbox, renderItem } from './inbox.js'
+import { commandsOf, itemDocument, renderInbox, renderItem } from './inbox.js'
 
 const colors = picocolors.createColors(false)
 const view = { colors, now: 60_000, person: 'ann' }
@@ -53,7 +53,7 @@ describe('an item of the inbox', () => {
   it('shows what a start asks for, where it stands in its chain, and when it expires', () => {
     const text = renderItem(held, view)
     expect(text).toContain('start of the work  held-pass-1  alice → scout → audit')
-    expect(text).toMatch(/waits since .* ago, expires in 1 ?m/)
+    expect(text).toMatch(/waiting for \d+(\.\d)? \w+, expires in 1 ?m/)
     expect(text).toContain('objective look at it')
     expect(text).toContain('e (2 KiB) and 4 more')
     expect(text).toContain('3 MiB in all')
@@ -78,6 +78,14 @@ describe('an item of the inbox', () => {
     expect(text).toContain('2. b.ts  create  +2 -1')
     expect(text).toContain('… and 4 more')
     expect(text).toContain('approvers: ann, bob')
+  })
+
+  it('has as digest what --digest takes, and of changes none: what shows their diffs tells it', () => {
+    expect(renderItem(held, view)).toMatch(/digest {4}abc/)
+    expect(renderItem(proposed, view)).not.toContain('digest')
+    expect(itemDocument(held)).toEqual(held)
+    expect(itemDocument(proposed)).toMatchObject({ item: 'apply', return_digest: proposed.digest })
+    expect(itemDocument(proposed)).not.toHaveProperty('digest')
   })
 
   it('says where a result is told that is too large, and why one is held', () => {

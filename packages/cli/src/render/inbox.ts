@@ -1,8 +1,8 @@
 import { decidesOwn, takesPart } from '@passover/core'
 import { type InboxItem, keyText, type ShownModification } from '@passover/schemas'
-import { ago, dateTime, duration } from '../duration.js'
+import { dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, indent, oneLine, sizeText, visible } from '../text.js'
+import { count, indent, oneLine, sizeText, typed, visible } from '../text.js'
 
 interface View extends Pick<Terminal, 'colors'> {
   now: number
@@ -35,11 +35,26 @@ export function renderInbox(items: readonly InboxItem[], view: View): string {
   return groups.join('\n\n')
 }
 
+/**
+ * What `--digest` of approve and deny takes for an item. Of changes only what shows their diffs tells it: nobody approves by it what they did
+ * not see.
+ */
+export function digestOf({ item, digest }: Pick<InboxItem, 'item' | 'digest'>): string | undefined {
+  return item === 'apply' ? undefined : digest
+}
+
+/** An item for --json: `digest` is what `--digest` takes; of changes there is `return_digest`, the stored output that they are of. */
+export function itemDocument<Item extends Pick<InboxItem, 'item' | 'digest'>>(item: Item): object {
+  if (item.item !== 'apply') return item
+  const { digest, ...rest } = item
+  return { ...rest, return_digest: digest }
+}
+
 /** One item: what, since when and until when, what there is to see, and what to type. */
 export function renderItem(item: InboxItem, view: View): string {
   const { colors, now } = view
   const title = `${colors.yellow(ABOUT[item.item])}  ${oneLine(item.id)}  ${item.chain.map((name) => oneLine(name)).join(' → ')}`
-  const times = `waits since ${ago(item.since, now)}, expires in ${duration(item.expires_at - now)} (${dateTime(item.expires_at)})`
+  const times = `waiting for ${duration(Math.max(0, now - item.since))}, expires in ${duration(item.expires_at - now)} (${dateTime(item.expires_at)})`
   const facts: [string, string | undefined][] = [
     ['reason', item.reason],
     ...(item.item === 'dispatch' ? askedLines(item, view) : returnedLines(item, view)),
@@ -47,11 +62,11 @@ export function renderItem(item: InboxItem, view: View): string {
       'policy',
       `${item.policy.name} v${item.policy.version}${item.approvers ? `; approvers: ${item.approvers.join(', ') || 'nobody'}` : ''}`,
     ],
-    ['digest', item.digest],
+    ['digest', digestOf(item)],
   ]
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(value)}`]))
   const changes = view.whole && item.item === 'apply' ? [] : changeLines(item, view)
-  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, `  ${commandsOf(item, view)}`].join('\n')
+  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, `  ${typed(commandsOf(item, view))}`].join('\n')
 }
 
 function askedLines({ asked }: InboxItem, { whole }: View): [string, string | undefined][] {
@@ -67,7 +82,7 @@ function askedLines({ asked }: InboxItem, { whole }: View): [string, string | un
 }
 
 function returnedLines({ returned, why }: InboxItem, { whole }: View): [string, string | undefined][] {
-  if (!returned) return [['result', 'too large to be told here; passover show tells it']]
+  if (!returned) return [['result', typed('too large to be told here; passover show tells it')]]
   const { status, decision, summary, findings } = returned
   const counts = [
     findings.error > 0 ? count(findings.error, 'error') : '',

@@ -38,6 +38,15 @@ describe('the table of passes', () => {
     expect(text).toContain('…')
   })
 
+  it('leaves columns out on a terminal of 60 columns, and says which; where that is not enough each row is a block', () => {
+    const wide = renderRows([{ ...row, reason: 'r'.repeat(200), subagent: 'audit' }], 5_000, { colors, columns: 80 })
+    for (const line of wide.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80)
+    expect(wide).toMatch(/Too narrow for .*TOOK.*; --json has all\.$/)
+    const block = renderRows([{ ...row, originator: 'a'.repeat(40) }], 5_000, { colors, columns: 60 })
+    expect(block).toContain(`ID        ${row.id}\nSTATUS    `)
+    for (const line of block.split('\n')) expect(line.length, line).toBeLessThanOrEqual(60)
+  })
+
   it('says of what ended how, and of what is open that it lasts', () => {
     expect(standing({ status: 'refused', code: 'E003' })).toBe('refused E003')
     expect(standing({ status: 'returned', output_status: 'failed' })).toBe('returned (failed)')
@@ -91,6 +100,18 @@ describe('one pass', () => {
     expect(text).toContain('newcomer tried to approve the start: does not count (takes part in the pass)')
     expect(sayEntry({ ...decision, counts: true })).toBe('newcomer approves the start')
     expect(sayEntry(decision)).toBe('newcomer decides: dispatch approve')
+  })
+
+  it('calls an undo by its name, and the digest of the request so', () => {
+    const undo = { sequence: 5, time: 2_600, kind: 'applied', by: 'maria', detail: '1 undone', unverified: true as const }
+    const text = renderPass({ ...pass, digest: 'abc', history: [undo] }, undefined, {
+      colors,
+      columns: undefined,
+      person: 'maria',
+      now: 5_000,
+    })
+    expect(text).toMatch(/undone {6}maria \(unverified\) put back what was applied/)
+    expect(text).toContain('request digest abc')
   })
 
   it('shows the stack of what threw, and what was no output, bounded', () => {

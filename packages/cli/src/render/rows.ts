@@ -20,13 +20,13 @@ export function renderRows(rows: PassRow[], now: number, terminal: Pick<Terminal
   const columns: Column<PassRow>[] = [
     { head: 'ID', cell: (row) => row.id },
     { head: 'STATUS', cell: standing, color: (row) => colorOf(row, terminal.colors) },
-    { head: 'SEND', cell: (row) => row.send ?? '' },
+    { head: 'SEND', cell: (row) => row.send ?? '', optional: true },
     { head: 'FROM', cell: (row) => row.originator },
     { head: 'TO', cell: (row) => row.subagent },
-    { head: 'REASON', cell: (row) => row.reason ?? '', shrinks: true },
-    { head: 'PRIORITY', cell: (row) => row.priority ?? '' },
+    { head: 'REASON', cell: (row) => row.reason ?? '', shrinks: true, optional: true },
+    { head: 'PRIORITY', cell: (row) => row.priority ?? '', optional: true },
     { head: 'ASKED', cell: (row) => ago(row.created_at, now) },
-    { head: 'TOOK', cell: (row) => (isOpen(row) ? `${duration(lasted(row, now))}…` : duration(lasted(row, now))) },
+    { head: 'TOOK', cell: (row) => (isOpen(row) ? `${duration(lasted(row, now))}…` : duration(lasted(row, now))), optional: true },
   ]
   return renderTable(columns, rows, terminal)
 }

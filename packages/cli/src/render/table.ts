@@ -7,15 +7,34 @@ export interface Column<Row> {
   cell(row: Row): string
   /** The column that gives way when the terminal is narrow. */
   shrinks?: true
+  /** Left out, the last such column first, where a terminal is too narrow for all. */
+  optional?: true
   color?(row: Row): (text: string) => string
 }
 
 const GAP = 2
 const NARROWEST = 12
 
-/** Rows under plain headings, no frame: as readable in a log as on a terminal. */
+/**
+ * Rows under plain headings, no frame: as readable in a log as on a terminal. On a terminal that is too narrow for them optional columns are
+ * left out, which a last line says; where that is not enough each row becomes a block of lines.
+ */
 export function renderTable<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
-  const cells = rows.map((row) => columns.map((column) => oneLine(column.cell(row))))
+  const left = columns.slice()
+  const gone: string[] = []
+  while (terminal.columns !== undefined && leastWidth(left, rows) > terminal.columns) {
+    const at = left.findLastIndex(({ optional }) => optional)
+    if (at < 0) return renderBlocks(columns, rows, terminal)
+    gone.unshift(...left.splice(at, 1).map(({ head }) => head))
+  }
+  const text = renderColumns(left, rows, terminal)
+  return gone.length === 0
+    ? text
+    : `${text}\n${terminal.colors.dim(oneLine(`Too narrow for ${gone.join(', ')}; --json has all.`, terminal.columns))}`
+}
+
+function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
+  const cells = cellsOf(columns, rows)
   const widths = fit(columns, cells, terminal.columns)
   const table = new Table({
     head: columns.map((column) => terminal.colors.bold(column.head)),
@@ -32,15 +51,46 @@ export function renderTable<Row>(columns: Column<Row>[], rows: Row[], terminal: 
     .join('\n')
 }
 
+/** Each row as lines of heading and value; empty cells are left out. */
+function renderBlocks<Row>(columns: Column<Row>[], rows: Row[], { colors, columns: width }: Pick<Terminal, 'colors' | 'columns'>): string {
+  const label = Math.max(...columns.map(({ head }) => head.length)) + GAP
+  const room = width === undefined ? undefined : Math.max(NARROWEST, width - label)
+  const blocks = cellsOf(columns, rows).map((row, number) =>
+    row
+      .flatMap((text, index) => {
+        const column = columns[index]
+        if (column === undefined || text === '') return []
+        return [`${colors.bold(column.head.padEnd(label))}${paint(column, rows[number])(oneLine(text, column.shrinks && room))}`]
+      })
+      .join('\n'),
+  )
+  return blocks.join('\n\n')
+}
+
+function cellsOf<Row>(columns: Column<Row>[], rows: Row[]): string[][] {
+  return rows.map((row) => columns.map((column) => oneLine(column.cell(row))))
+}
+
+/** With what shrinks as narrow as it may be. */
+function leastWidth<Row>(columns: Column<Row>[], rows: Row[]): number {
+  const widths = naturalWidths(columns, cellsOf(columns, rows))
+  const least = widths.map((width, index) => (columns[index]?.shrinks ? Math.min(width, NARROWEST) : width) + GAP)
+  return least.reduce((sum, width) => sum + width, -GAP)
+}
+
+function naturalWidths<Row>(columns: Column<Row>[], cells: string[][]): number[] {
+  return columns.map((column, index) => Math.max(column.head.length, ...cells.map((row) => row[index]?.length ?? 0)))
+}
+
 function paint<Row>(column: Column<Row> | undefined, row: Row | undefined): (text: string) => string {
   return (row !== undefined && column?.color?.(row)) || ((text) => text)
 }
 
 /** Widths in characters; only shrinking columns are cut, and only on a terminal. */
 function fit<Row>(columns: Column<Row>[], cells: string[][], width: number | undefined): number[] {
-  const natural = columns.map((column, index) => Math.max(column.head.length, ...cells.map((row) => row[index]?.length ?? 0)))
+  const natural = naturalWidths(columns, cells)
   if (width === undefined) return natural
-  let excess = natural.reduce((sum, w) => sum + w + GAP, 0) - width
+  let excess = natural.reduce((sum, w) => sum + w + GAP, -GAP) - width
   return natural.map((wanted, index) => {
     if (!columns[index]?.shrinks || excess <= 0) return wanted
     const kept = Math.max(NARROWEST, wanted - excess)

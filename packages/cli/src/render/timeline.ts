@@ -47,7 +47,7 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
       isOpen(row) && pass.deadline !== undefined ? `${dateTime(pass.deadline)} (in ${duration(pass.deadline - now)})` : undefined,
     ],
     ['send', row.send],
-    ['digest', pass.digest],
+    ['request digest', pass.due?.digest === pass.digest ? undefined : pass.digest],
     ['unchecked', textOf(pass.record?.output_unchecked)],
   ]
   return facts.filter(([, value]) => value !== undefined).map(([name, value]) => `  ${name.padEnd(10)} ${oneLine(value ?? '')}`)
@@ -85,10 +85,15 @@ export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Termin
       const before = entries[index - 1]
       const since = before ? `+${duration(entry.time - before.time)}` : ''
       const text = sayEntry(entry)
-      const line = `  ${colors.dim(clock(entry.time))}  ${since.padStart(9)}  ${entry.kind.padEnd(11)} ${text}`
+      const line = `  ${colors.dim(clock(entry.time))}  ${since.padStart(9)}  ${(isUndo(entry) ? 'undone' : entry.kind).padEnd(11)} ${text}`
       return entry.ignored ? `${line}  ${colors.red(`ignored: ${oneLine(entry.ignored)}`)}` : line
     })
     .join('\n')
+}
+
+/** An undo is stored as an application that says so. */
+function isUndo({ kind, detail }: Pick<TimelineEntry, 'kind' | 'detail'>): boolean {
+  return kind === 'applied' && detail?.endsWith(' undone') === true
 }
 
 const SAID: Record<string, (entry: TimelineEntry) => string> = {
@@ -100,7 +105,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
   decision: sayDecision,
   started: ({ by }) => `${by} works on it`,
   progress: ({ by }) => `${by} reports`,
-  applied: ({ by, detail }) => (detail?.endsWith(' undone') ? `${by} put back what was applied` : `${by} applied the result`),
+  applied: (entry) => (isUndo(entry) ? `${entry.by} put back what was applied` : `${entry.by} applied the result`),
   cancel: ({ by }) => `${by} cancels`,
   late: ({ by }) => `${by} returns too late; kept, not delivered`,
   dead_letter: () => 'kept as a dead letter',

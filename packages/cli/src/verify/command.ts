@@ -113,10 +113,11 @@ export function verdictText(verdict: Verdict): string {
   if (!ok) lines.push(`✗ ${entryText(first as BadEntry)}`)
   else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
   if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
-  if (faults > 1) lines.push(`  ${faults} entries are bad in all:`, ...shown.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
+  if (faults > 1)
+    lines.push(`  ${count(faults, 'entry is', 'entries are')} bad in all:`, ...shown.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
   if (remarks > untrusted) {
     lines.push(
-      `! ${count(remarks - untrusted, 'entry')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
+      `! ${count(remarks - untrusted, 'entry', 'entries')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
     )
     const others = remarked.filter(({ rule }) => rule !== 'trust')
     lines.push(...others.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
@@ -153,22 +154,28 @@ function untoldText({ segments, untold = 0 }: NonNullable<Verdict['removed']>): 
 }
 
 function countLines({ counts, segments, parts }: Verdict): string[] {
-  const rows: [string, number][] = [
-    ['segments held against manifest, index and chain', segments],
-    ['entries', counts.messages],
-    ['erased entries (their digests are kept)', counts.erased],
-    ['passes', counts.passes],
-    ['steps folded', counts.steps],
-    ['terminal returns', counts.returns],
-    ['requests', counts.requests],
-    ['request digests recomputed', counts.digests],
-    ['decisions of policy recomputed', counts.recomputed],
-    ['decisions taken as recorded (rates, time, approvals)', counts.as_recorded],
-    ['versions of the policy', counts.policies],
-    ['approvals and applications', counts.decisions],
-    ['large parts read again and held against their hashes', parts?.whole ?? 0],
-    ['large parts that are gone, as old as they had to be kept or of entries that left meanwhile', parts?.gone ?? 0],
-    ['large parts that are not to be had here', parts?.elsewhere ?? 0],
+  const rows: [number, string, string?][] = [
+    [segments, 'segment held against manifest, index and chain', 'segments held against manifest, index and chain'],
+    [counts.messages, 'entry', 'entries'],
+    [counts.erased, 'erased entry (its digest is kept)', 'erased entries (their digests are kept)'],
+    [counts.passes, 'pass', 'passes'],
+    [counts.steps, 'step folded', 'steps folded'],
+    [counts.returns, 'terminal return'],
+    [counts.requests, 'request'],
+    [counts.digests, 'request digest recomputed', 'request digests recomputed'],
+    [counts.recomputed, 'decision of policy recomputed', 'decisions of policy recomputed'],
+    [counts.as_recorded, 'decision taken as recorded (rates, time, approvals)', 'decisions taken as recorded (rates, time, approvals)'],
+    [counts.policies, 'version of the policy', 'versions of the policy'],
+    [counts.decisions, 'approval or application', 'approvals and applications'],
+    [parts?.whole ?? 0, 'large part read again and held against its hash', 'large parts read again and held against their hashes'],
+    [
+      parts?.gone ?? 0,
+      'large part that is gone, as old as it had to be kept or of an entry that left meanwhile',
+      'large parts that are gone, as old as they had to be kept or of entries that left meanwhile',
+    ],
+    [parts?.elsewhere ?? 0, 'large part that is not to be had here', 'large parts that are not to be had here'],
   ]
-  return rows.filter(([, number]) => number > 0).map(([what, number]) => `  ${String(number).padStart(9)}  ${what}`)
+  return rows
+    .filter(([number]) => number > 0)
+    .map(([number, one, many = `${one}s`]) => `  ${String(number).padStart(9)}  ${number === 1 ? one : many}`)
 }
