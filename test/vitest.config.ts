@@ -4,10 +4,11 @@ import { defineConfig } from 'vitest/config'
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** Unit tests run the sources, which vitest transforms. */
 const source = { resolve: { conditions: ['source'] }, ssr: { resolve: { conditions: ['source'], externalConditions: ['source'] } } }
+/** What commands print must not depend on whether npm started the tests. */
+const env = { npm_command: '' }
 const common = {
   environment: 'node' as const,
-  // What commands print must not depend on whether npm started the tests.
-  env: { npm_command: '' },
+  env,
   root,
   server: { deps: { inline: [/@passover\//, /packages\//, /services\//, /schemas\//] } },
 }
@@ -28,6 +29,7 @@ const RESTORED = { restoreMocks: true, unstubEnvs: true, unstubGlobals: true }
 const built = { resolve: { alias: [{ find: /^(\.\.\/.*(?:packages|services)\/[^/]+)\/src\//, replacement: '$1/dist/' }] } }
 const real = {
   environment: 'node' as const,
+  env,
   root,
   server: { deps: { external: [/\/dist\//] } },
   setupFiles: ['test/support/setup/coverage.ts'],
