@@ -23,6 +23,12 @@ const flag = z.boolean()
 const timeout = z.int().positive().max(LIMITS.timeout_ms)
 const depth = z.int().positive().max(LIMITS.chain)
 const many = z.int().positive().max(1_000_000_000)
+const perSession = (what: string) =>
+  many
+    .optional()
+    .describe(
+      `The loop breaker: refuses a ${what} with E014 where its session had so many passes already. Counted are all passes without a parent that their originator asked for in the session, to whichever subagent; of a child, all that its originator asked for within the tree of the same root. Where no session was named, only children are counted. Default 1,000.`,
+    )
 const tools = list(filled(LIMITS.word), LIMITS.tools)
 const person = filled(LIMITS.short)
 const remark = text(LIMITS.line)
@@ -73,7 +79,7 @@ export const agentPairPreference = strict({
   ...held,
   ...rightsOf,
   ...rates,
-  max_passes_per_session: many.optional(),
+  max_passes_per_session: perSession('pass of this pair'),
   budget: budget.optional(),
   allow_widening: list(widenable, widenable.options.length).optional(),
   approvers: list(person, LIMITS.approvers).optional(),
@@ -113,7 +119,7 @@ export const policyDefaults = strict({
   ...leases,
   max_timeout_ms: timeout.optional(),
   return_deadline_ms: z.int().positive().max(LIMITS.approval_ms).optional(),
-  max_passes_per_session: many.optional(),
+  max_passes_per_session: perSession('pass'),
   budget: budget.optional(),
   approvers: list(person, LIMITS.approvers).optional(),
 })

@@ -49,6 +49,8 @@ export const requestEnvelope = message(
     parts,
     /** `work_context.session_id`, so that admission need not decode the context part. */
     session_id: text(LIMITS.short).optional(),
+    /** The caller named no session: `session_id` is the connection's own. */
+    unnamed_session: z.literal(true).optional(),
   }),
 )
 export type RequestEnvelope = z.infer<typeof requestEnvelope>
@@ -102,8 +104,10 @@ export const workControl = z.object({
   retry_of: passId.optional(),
   user_id: text(LIMITS.short).optional(),
   session_id: text(LIMITS.short),
-  /** The session that it counts for by max_passes_per_session, its root's, where that is another one. */
+  /** The session that a child belongs to, its root's, where that is another one. */
   counted_session: text(LIMITS.short).optional(),
+  /** The caller named no session: nothing counts for `session_id`. */
+  unnamed_session: z.literal(true).optional(),
   /** Size of the context that travels, all parts together. */
   context_bytes: z.int().min(0),
   /** The form the originator spoke; it is answered in kind. */

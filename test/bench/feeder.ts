@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setPriority } from 'node:os'
 import { type Bus, encode, type Following, openBus, splitContext } from '@passover/bus'
-import { admit, completeOutput, packControl, packOutput, packSequences, requestDigest, sessionToken } from '@passover/core'
+import { admit, completeOutput, countToken, packControl, packOutput, packSequences, requestDigest } from '@passover/core'
 import {
   type AgentRecord,
   HEADER,
@@ -121,7 +121,7 @@ class Feeder {
       [HEADER.digest]: digest,
       [HEADER.request]: String(sequence),
       [HEADER.requestedAt]: String(time),
-      [HEADER.session]: sessionToken(control),
+      [HEADER.session]: countToken(control) ?? '',
       [HEADER.timeout]: String(control.timeout_ms),
     }
     const data = encode({ v: 1, control: packControl(control, 'work'), parts })

@@ -21,8 +21,8 @@ async function finish(world: World, key: { originator: string; subagent: string;
 }
 
 describe('the loop breaker', () => {
-  test('an agent that passes on to others for ever ends with E014, at exactly its limit', async () => {
-    const limit = 40
+  test('ends an agent that passes on for ever at exactly its limit, and leaves its delegator the session', async () => {
+    const limit = 12
     await using agents = await AgentWorld.start({
       dispatchers: [policy({ defaults: { max_passes_per_session: limit } }), policy({ defaults: { max_passes_per_session: limit } })],
     })
@@ -32,34 +32,67 @@ describe('the loop breaker', () => {
     let made = 0
     await scout.onPass(() => ({ status: 'completed', artifacts: [] }))
     await audit.onPass(async (pass) => {
-      // Each child claims a session of its own: it counts for its root's all the same.
+      // Each child claims a session of its own: all count for the tree all the same.
       for (;;) {
         const session_id = `made-up-${made}`
         await pass.passOver({ subagent: 'scout', reason: 'again', work_context: { objective: 'and again', session_id } })
         made += 1
       }
     })
-    const output = alice.passOver({ subagent: 'audit', reason: 'loop', work_context: { objective: 'loop' }, timeout_ms: 60_000 })
+    const session_id = 'named'
+    const output = alice.passOver({
+      subagent: 'audit',
+      reason: 'loop',
+      work_context: { objective: 'loop', session_id },
+      timeout_ms: 60_000,
+    })
     const error = await output.result().then(
       () => undefined,
       (cause: Error) => cause,
     )
     expect(error).toMatchObject({ code: 'E011' })
-    expect(error?.message).toMatch(new RegExp(`The session had ${limit} passes already`))
-    expect(made).toBe(limit - 1)
-    // The next one of the session is refused as well, another session is not.
-    const more = (session_id: string) =>
-      alice.passOver({ subagent: 'scout', reason: 'more', work_context: { objective: 'more', session_id } }).result()
-    await expect(more('session-of-test')).rejects.toMatchObject({
+    expect(error?.message).toMatch(new RegExp(`audit asked for ${limit} passes within pass \\S+ already`))
+    expect(made).toBe(limit)
+    const more = (context: object) => alice.passOver({ subagent: 'scout', reason: 'more', work_context: { objective: 'more', ...context } })
+    const one = async (context: object) => (await more(context).result()).status
+    // The children took nothing from the session of alice: `limit - 1` more, and no other.
+    for (let n = 1; n < limit; n++) expect(await one({ session_id })).toBe('completed')
+    await expect(one({ session_id })).rejects.toMatchObject({
       code: 'E014',
       recoverable: false,
       context: { field: 'max_passes_per_session', scope: 'session', limit, count: limit, mend: expect.stringContaining('another session') },
     })
     // Nobody waits for what never comes.
-    const spent = { subagent: 'scout', reason: 'more', work_context: { objective: 'more', session_id: 'session-of-test' } }
+    const spent = { subagent: 'scout', reason: 'more', work_context: { objective: 'more', session_id } }
     const unbearable = { retry_delay_ms: 3_600_000 }
     await expect(alice.passOverWithRetry(spent, unbearable)).rejects.toMatchObject({ code: 'E014' })
-    expect((await more('another')).status).toBe('completed')
+    expect(await one({ session_id: 'another' })).toBe('completed')
+  })
+
+  test('does not count the passes of a connection for which nobody named a session', async () => {
+    const limit = 3
+    await using agents = await AgentWorld.start({ dispatchers: [policy({ defaults: { max_passes_per_session: limit } })] })
+    const alice = await agents.agent('alice', undefined, undefined, '')
+    const audit = await agents.agent('audit')
+    const scout = await agents.agent('scout')
+    await scout.onPass(() => ({ status: 'completed', artifacts: [] }))
+    const codes: (string | undefined)[] = []
+    await audit.onPass(async (pass) => {
+      const below = { subagent: 'scout', reason: 'below', work_context: { objective: 'below' } }
+      for (let n = 0; n <= limit; n++) {
+        const told = pass.passOver(below).result()
+        codes.push(await told.then(() => 'completed').catch((error: { code?: string }) => error.code))
+      }
+      return { status: 'completed', artifacts: [] }
+    })
+    for (let n = 0; n < 2 * limit; n++) {
+      const output = alice.passOver({ subagent: 'scout', reason: 'on', work_context: { objective: 'on' } })
+      expect((await output.result()).status).toBe('completed')
+    }
+    // Each tree is counted by itself.
+    for (let n = 0; n < 2; n++) await alice.passOver({ subagent: 'audit', reason: 'tree', work_context: { objective: 'tree' } }).result()
+    const tree = [...Array.from({ length: limit }, () => 'completed'), 'E014']
+    expect(codes).toEqual([...tree, ...tree])
   })
 })
 

@@ -46,7 +46,13 @@ export class AgentWorld implements AsyncDisposable {
     return running
   }
 
-  async agent(name: string, faults?: Faults, servers: string | string[] = this.world.nats.servers): Promise<Agent> {
+  /** `session_id`: of its connection; `''`: none was named. */
+  async agent(
+    name: string,
+    faults?: Faults,
+    servers: string | string[] = this.world.nats.servers,
+    session_id = 'session-of-test',
+  ): Promise<Agent> {
     const bus = await openBus({ servers, identity: name, onError: () => undefined })
     const deps = {
       bus,
@@ -57,7 +63,7 @@ export class AgentWorld implements AsyncDisposable {
       tracing: await openTracing({ env: {}, service: name, say: () => undefined }),
       ...(faults && { faults }),
     }
-    const agent = createAgent(deps, { directory: '/project', session_id: 'session-of-test' })
+    const agent = createAgent(deps, { directory: '/project', session_id: session_id || undefined })
     this.buses.set(agent, bus)
     this.#opened.unshift(agent)
     return agent

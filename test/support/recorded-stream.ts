@@ -1,6 +1,6 @@
 import type { ArchivedEvent } from '@passover/archive'
 import { readHeaders, splitContext } from '@passover/bus'
-import { admit, approveHeld, completeOutput, modificationsIn, packControl, packOutput, requestDigest, sessionToken } from '@passover/core'
+import { admit, approveHeld, completeOutput, countToken, modificationsIn, packControl, packOutput, requestDigest } from '@passover/core'
 import {
   type AgentRecord,
   type HandlerResult,
@@ -221,11 +221,12 @@ export class RecordedStream extends EventLog {
   }
 
   private stepHeaders(control: WorkControl): Record<string, string> {
+    const counted = countToken(control)
     return {
       [HEADER.digest]: control.digest,
       [HEADER.request]: String(control.request_sequence),
       [HEADER.requestedAt]: String(control.requested_at),
-      [HEADER.session]: sessionToken(control),
+      ...(counted === undefined ? {} : { [HEADER.session]: counted }),
       ...(control.parent ? { [HEADER.parent]: keyText(control.parent) } : {}),
       ...(control.proof === undefined ? {} : { [HEADER.proof]: String(control.proof) }),
     }

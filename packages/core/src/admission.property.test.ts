@@ -7,6 +7,7 @@ import { agent, control, part, RULES, request, step, T0, timedId, WINDOW } from 
 import { admit } from './admit.js'
 import type { AdmitInput, ParentPass } from './admit-input.js'
 import { foldJournal } from './lifecycle.js'
+import { countToken } from './sessions.js'
 
 const NOW = T0 + 2 * WINDOW
 const PARENT_ID = 'the-id-of-the-parent'
@@ -86,7 +87,8 @@ const cases: fc.Arbitrary<NaiveCase> = fc.record({
   budget: seldom(budget),
   priority: optional(fc.constantFrom('low', 'medium', 'high')),
   sizes: fc.constantFrom({ context: 100, messages: 200, 'file:a.ts': 300 }, { context: 600 }, { context: 10, 'file:a.ts': 591 }),
-  counts: fc.record({ pair: counted, subagent: counted, session: fc.integer({ min: 0, max: 9 }) }),
+  unnamed_session: seldom(fc.constant(true as const)),
+  counts: fc.record({ pair: counted, subagent: counted, session: fc.integer({ min: 0, max: 9 }), tree: fc.integer({ min: 0, max: 9 }) }),
 })
 
 /** The same case as the product is given it. */
@@ -109,6 +111,8 @@ function inputOf(one: NaiveCase): AdmitInput {
     subagents: { ...(said.subagent && { [to]: said.subagent }), other: { can_receive_passes: false } },
   } as PassOverPreferences
   const defaults = said.registry && { defaults: said.registry }
+  const root = { originator: asked.originating_agent_id, subagent: to, id: asked.id }
+  const session = countToken({ root, originating_agent_id: from, session_id: 's' })
   return {
     request: asked,
     subject: one.forged ? { originator: 'mallory', subagent: to } : { originator: from, subagent: to },
@@ -118,6 +122,7 @@ function inputOf(one: NaiveCase): AdmitInput {
     parts: Object.entries(one.sizes).map(([name, size]) => part(name, size)),
     digest: 'd'.repeat(64),
     session_id: 's',
+    unnamed_session: one.unnamed_session,
     reply_type: 'msgpack',
     agents: {
       originator: one.originates && agent(from, { originates: one.originates }),
@@ -134,7 +139,10 @@ function inputOf(one: NaiveCase): AdmitInput {
         const count = one.counts[scope][field === 'max_active' ? 'active' : 'minute']
         return count >= most ? { count } : undefined
       },
-      session: (_, most) => (one.counts.session >= most ? { count: one.counts.session } : undefined),
+      session(token, most) {
+        const count = token === session ? one.counts.session : one.counts.tree
+        return count >= most ? { count } : undefined
+      },
     },
   }
 }

@@ -15,6 +15,8 @@ export interface AdmitInput {
   parts: readonly Pick<Part, 'name' | 'hash' | 'size'>[]
   digest: string
   session_id: string
+  /** The caller named no session. */
+  unnamed_session?: true | undefined
   reply_type: 'msgpack' | 'json'
   agents: {
     originator?: AgentRecord | undefined

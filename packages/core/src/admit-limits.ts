@@ -6,6 +6,7 @@ import type { RateScope } from './tally.js'
 
 const FIELDS = ['max_passes_per_minute', 'max_active'] as const
 const ANOTHER_SESSION = 'pass it over in another session, or raise max_passes_per_session'
+const FEWER = 'ask for fewer passes within one, or raise max_passes_per_session'
 const SCOPES = ['pair', 'subagent'] as const
 
 /** What a pass is counted by. */
@@ -14,8 +15,10 @@ export interface Limited {
   limits: Limits | undefined
   policy: EffectivePolicy
   key: PassKey
-  /** Short name of the session that it counts for. */
-  session: () => string
+  /** Of a child: the root of its tree. */
+  root: PassKey | undefined
+  /** Short name of the count that it is added to; undefined: it counts for nothing. */
+  counted: () => string | undefined
   now: number
 }
 
@@ -23,7 +26,7 @@ export interface Limited {
  * E014 where a rate, a number or the session's limit is reached, of the pair or of all passes to the subagent: both bind. The
  * count stands in the error, so that the decision can be told again. `later`: it cannot be told yet.
  */
-export function limitFault({ counts, limits, policy, key, session, now }: Limited): PassError | 'later' | undefined {
+export function limitFault({ counts, limits, policy, key, root, counted, now }: Limited): PassError | 'later' | undefined {
   if (!counts) return undefined
   if (limits) {
     if (!counts.ready) return 'later'
@@ -36,12 +39,16 @@ export function limitFault({ counts, limits, policy, key, session, now }: Limite
     }
   }
   const limit = policy.max_passes_per_session
-  const reached = counts.session(session(), limit)
+  const token = counted()
+  const reached = token === undefined ? undefined : counts.session(token, limit)
   if (!reached) return undefined
-  const message = `The session had ${reached.count} passes already; at most ${limit} may be made in one (max_passes_per_session)`
-  const details = { field: 'max_passes_per_session', scope: 'session', limit, count: reached.count }
+  const { count } = reached
+  const message = root
+    ? `${key.originator} asked for ${count} passes within pass ${root.id} already; at most ${limit} may be made in one tree (max_passes_per_session)`
+    : `The session had ${count} passes already; at most ${limit} may be made in one (max_passes_per_session)`
+  const details = { field: 'max_passes_per_session', scope: root ? 'tree' : 'session', limit, count }
   // Waiting never helps: a session that goes on keeps its count.
-  return passError('E014', message, { ...details, recoverable: false, mend: ANOTHER_SESSION })
+  return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
 }
 
 function rateError(key: PassKey, at: { scope: RateScope; field: RateField; limit: number }, reached: Reached): PassError {

@@ -12,7 +12,7 @@ import { resolvePolicy } from './policy.js'
 import { basePolicy, type ResolvedPolicy } from './policy-base.js'
 import { present } from './present.js'
 import { rightsOf } from './rights.js'
-import { countedSession, sessionToken } from './sessions.js'
+import { countedSession, countToken } from './sessions.js'
 
 const DEFAULT_SLOT: Slot = 'medium'
 
@@ -50,9 +50,17 @@ export function admit(input: AdmitInput): Admission {
   if (denied) return refuse(underPolicy(denied, input, resolved.value))
   const root = parent?.root ?? keyOf(input)
   const counted_session = countedSession(parent, input.session_id)
-  const session = () => sessionToken({ root, session_id: input.session_id, counted_session })
   const { limits } = resolved.value
-  const limited = limitFault({ counts: input.counts, limits, policy: effective, key: keyOf(input), session, now: input.now })
+  const counted = () => countToken({ ...input, originating_agent_id: originator, root, parent: input.request.parent })
+  const limited = limitFault({
+    counts: input.counts,
+    limits,
+    policy: effective,
+    key: keyOf(input),
+    root: parent && root,
+    counted,
+    now: input.now,
+  })
   if (limited) return limited === 'later' ? { kind: 'later' } : refuse(underPolicy(limited, input, resolved.value))
   const control = controlOf(input, {
     bound,
@@ -172,6 +180,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
       trace_id: input.trace_id ?? request.trace_id ?? parent?.trace_id,
       budget: budget.granted,
       counted_session: decided.counted_session,
+      unnamed_session: input.unnamed_session,
       local_person: localPerson(input, parent),
     }),
     ...parentFields(input, bound),

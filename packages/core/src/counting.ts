@@ -27,7 +27,7 @@ export interface PassCounts {
 
 interface Ticket {
   key: PassKey
-  session: string
+  session: string | undefined
 }
 
 /** The fold that counts. `ready`: it has read everything that was stored when it began. */
@@ -60,18 +60,18 @@ export class Counting {
   }
 
   /** A pass is let through: it counts from now on. */
-  take(key: PassKey, session: string): void {
+  take(key: PassKey, session: string | undefined): void {
     const text = keyText(key)
     this.#drop(text)
     this.#tickets.set(text, { key, session })
-    this.#sessions.set(session, this.#ofSession(session) + 1)
+    if (session !== undefined) this.#sessions.set(session, this.#ofSession(session) + 1)
   }
 
   /** Its step is stored. The fold will read it, where there is one. */
   stored(key: PassKey, time: number): void {
     if (this.#folded()) return
     const ticket = this.#drop(keyText(key))
-    if (ticket) this.#own.add(ticket.session, time)
+    if (ticket?.session !== undefined) this.#own.add(ticket.session, time)
   }
 
   /** It was not let through after all, or another one's step began it. */
@@ -133,7 +133,7 @@ export class Counting {
 
   #drop(text: string): Ticket | undefined {
     const ticket = this.#tickets.take(text)
-    if (!ticket) return undefined
+    if (ticket?.session === undefined) return ticket
     const left = this.#ofSession(ticket.session) - 1
     if (left > 0) this.#sessions.set(ticket.session, left)
     else this.#sessions.delete(ticket.session)

@@ -1,4 +1,4 @@
-import { sha256, type WorkControl } from '@passover/schemas'
+import { keyText, sha256, type WorkControl } from '@passover/schemas'
 
 /** Sessions of one generation; when there are more, the quietest are forgotten sooner. */
 const MOST = 200_000
@@ -55,23 +55,20 @@ export class Sessions {
   }
 }
 
-/** What tells which session a pass counts for. */
-export interface SessionOf {
-  root: WorkControl['root']
-  session_id: string
-  counted_session?: string | undefined
-}
+/** What tells which count a pass is added to. */
+export type Counted = Pick<WorkControl, 'root' | 'originating_agent_id' | 'session_id' | 'parent' | 'unnamed_session'>
 
 const known = new Map<string, string>()
 
 /**
- * The session that a pass counts for, as a short name that fits a header: the root's of its tree, whatever a child claims
- * (I3), and apart for each originator of a root, so that no agent uses up another's. A root without one is a session of its own.
+ * Returns the short name, fit for a header, of the count that a pass is added to. A pass without a parent counts for the session that its
+ * originator named; where none was named, it counts for nothing. A child counts for what its originator asks for within the root's tree,
+ * whatever session it claims (I3). So only an agent's own passes add to a count that limits it.
  */
-export function sessionToken({ root, session_id, counted_session }: SessionOf): string {
-  const session = counted_session ?? session_id
-  if (session === '') return short(`pass ${root.originator} ${root.subagent} ${root.id}`)
-  const name = `${root.originator} ${session}`
+export function countToken({ root, originating_agent_id, session_id, parent, unnamed_session }: Counted): string | undefined {
+  if (parent) return short(`tree ${originating_agent_id} ${keyText(root)}`)
+  if (unnamed_session || session_id === '') return undefined
+  const name = `${originating_agent_id} ${session_id}`
   const found = known.get(name)
   if (found !== undefined) return found
   if (known.size >= TOKENS_KEPT) known.clear()
@@ -84,8 +81,22 @@ function short(text: string): string {
   return sha256(text).slice(0, TOKEN_LENGTH)
 }
 
-/** A child counts for its root's session; named only where it claims another one. */
+/** The session that a child belongs to is its root's; named only where the child claims another one. */
 export function countedSession(parent: WorkControl | undefined, claimed: string): string | undefined {
   const counted = parent && (parent.counted_session ?? parent.session_id)
   return counted === claimed ? undefined : counted
+}
+
+/** The session that a pass belongs to, for holds and erasures: the name that the originator of its root gave it, whatever a child claims. */
+export function sessionOf({
+  root,
+  session_id,
+  counted_session,
+}: Pick<WorkControl, 'root' | 'session_id' | 'counted_session'>): SessionName {
+  return { originator: root.originator, session: counted_session ?? session_id }
+}
+
+export interface SessionName {
+  originator: string
+  session: string
 }

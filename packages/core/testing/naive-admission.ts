@@ -45,7 +45,8 @@ export interface NaiveCase {
   budget?: Budget | undefined
   priority?: RequestControl['priority'] | undefined
   sizes: Record<string, number>
-  counts: { pair: Counted; subagent: Counted; session: number }
+  unnamed_session: true | undefined
+  counts: { pair: Counted; subagent: Counted; session: number; tree: number }
 }
 
 /** `E013 auto_apply`, `E014 pair.max_active`: a code and, where a field is at fault, which. */
@@ -132,8 +133,8 @@ function budgetOf({ budget, parent }: NaiveCase, ofPolicy: Budget | undefined): 
   return least
 }
 
-/** The pair's limits count its passes, the subagent's (its entry's, else its record's) all passes to it. */
-function limitFaults({ counts, policy }: NaiveCase, session_limit: number): string[] {
+/** The pair's limits count its passes, the subagent's (its entry's, else its record's) all passes to it; the session's its roots, or a tree's children. */
+function limitFaults({ counts, policy, parent, unnamed_session }: NaiveCase, session_limit: number): string[] {
   const faults: string[] = []
   for (const [field, count] of [['max_passes_per_minute', 'minute'] as const, ['max_active', 'active'] as const]) {
     const pair = policy.pair?.[field] as number | undefined
@@ -141,7 +142,8 @@ function limitFaults({ counts, policy }: NaiveCase, session_limit: number): stri
     if (pair !== undefined && counts.pair[count] >= pair) faults.push(`E014 pair.${field}`)
     if (subagent !== undefined && counts.subagent[count] >= subagent) faults.push(`E014 subagent.${field}`)
   }
-  if (counts.session >= session_limit) faults.push('E014 session.max_passes_per_session')
+  if (parent && counts.tree >= session_limit) faults.push('E014 tree.max_passes_per_session')
+  if (!parent && !unnamed_session && counts.session >= session_limit) faults.push('E014 session.max_passes_per_session')
   return faults
 }
 

@@ -11,6 +11,8 @@ export interface Draft {
   key: PassKey
   request: RequestControl
   session_id: string
+  /** Neither the caller, nor the connection, nor a pass that is worked on names it. */
+  unnamed_session: boolean
   parts: Part[]
   /** Only where the id was given: the stream may know it already. */
   digest: string | undefined
@@ -26,7 +28,8 @@ export function draft(origin: Origin, options: PassOverOptions, about: { id: str
 function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
   if (options.signal?.aborted === true) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
-  const { session_id = ownSession(origin, options.id), directory } = about.scope?.context() ?? origin
+  const { session_id: named, directory } = about.scope?.context() ?? origin
+  const session_id = named ?? ownSession(origin, options.id)
   const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
   const { control: request, context } = buildRequest(options, filling)
   const { parts } = splitContext(context)
@@ -35,6 +38,7 @@ function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: str
     key,
     request,
     session_id: context.session_id,
+    unnamed_session: named === undefined && context.session_id === session_id,
     parts,
     digest: options.id === undefined ? undefined : requestDigest(request, parts),
     traceparent: undefined,

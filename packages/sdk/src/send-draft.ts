@@ -29,6 +29,7 @@ async function sendSlowly(origin: Origin, drafted: Draft): Promise<number> {
 function requestMessage(origin: Origin, drafted: Draft, parts: Part[]): Outgoing {
   const { request, session_id } = drafted
   const body: RequestEnvelope = { v: WIRE_VERSION, request, parts, session_id }
+  if (drafted.unnamed_session) body.unnamed_session = true
   const headers: Record<string, string> = { [HEADER.id]: drafted.key.id }
   if (request.timeout_ms !== undefined) headers[HEADER.timeout] = String(request.timeout_ms)
   if (drafted.traceparent !== undefined) headers[HEADER.traceparent] = drafted.traceparent

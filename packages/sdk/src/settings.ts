@@ -38,7 +38,10 @@ export interface ConnectOptions {
    * @defaultValue What the user's own `config.json` says of the directory (`auto_apply`), else false. Server and policy cannot turn it on.
    */
   auto_apply?: boolean | undefined
-  /** Session that contexts name when they don't say one (default: made anew for this connection). */
+  /**
+   * Session that contexts name when they don't say one. Its passes count for `max_passes_per_session`.
+   * @defaultValue PASSOVER_SESSION, else a session of this connection, whose passes without a parent are not counted.
+   */
   session_id?: string | undefined
   /** Told of each return that policy wants told (see Agent.onReturn). */
   notify?: ReturnListener | undefined

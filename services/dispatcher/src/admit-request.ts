@@ -1,5 +1,5 @@
 import type { Advanced, Outcome, Outgoing, Plan, Verdict } from '@passover/bus'
-import { type Admission, foldJournal, type JournalState, passError, sessionToken } from '@passover/core'
+import { type Admission, countToken, foldJournal, type JournalState, passError } from '@passover/core'
 import { idTime, type PassError, type Step } from '@passover/schemas'
 import type { Context } from './context.js'
 import { inDecisionSpan, noteDecision } from './decision-trace.js'
@@ -72,7 +72,7 @@ function advance(context: Context, begin: Begin, decide: Begin['decide'], known:
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
     const admission = decide(context.deps.clock.now())
     if (admission.kind === 'later') return { done: { by: 'nobody' } }
-    if (admission.kind !== 'refuse') context.counting.take(begin.key, sessionToken(admission.control))
+    if (admission.kind !== 'refuse') context.counting.take(begin.key, countToken(admission.control))
     return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
   }
   /** Somebody filled the journal up before it began: it ends as refused, guarded on what only the system may write. */

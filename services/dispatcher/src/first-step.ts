@@ -1,5 +1,5 @@
 import { encode, intern, type Outgoing, type Subjects } from '@passover/bus'
-import { packControl, sessionToken } from '@passover/core'
+import { countToken, packControl } from '@passover/core'
 import {
   HEADER,
   type HeldEnvelope,
@@ -96,8 +96,9 @@ function admitted(place: Place, control: WorkControl, traceparent: string | unde
     [HEADER.request]: String(control.request_sequence),
     [HEADER.requestedAt]: String(control.requested_at),
     [HEADER.nonce]: place.nonce,
-    [HEADER.session]: sessionToken(control),
   }
+  const counted = countToken(control)
+  if (counted !== undefined) headers[HEADER.session] = counted
   if (control.parent) headers[HEADER.parent] = keyText(control.parent)
   if (control.proof !== undefined) headers[HEADER.proof] = String(control.proof)
   if (control.retry_of !== undefined) headers[HEADER.retryOf] = control.retry_of

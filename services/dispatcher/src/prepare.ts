@@ -63,7 +63,7 @@ async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
 
 function beginOf(context: Context, { delivery, parties, reading, span, full }: Asked, { agents, parent }: Ground): Begin {
   const { deps, options, counting } = context
-  const { request, digest, session_id, reply_type } = reading
+  const { request, digest, session_id, unnamed_session, reply_type } = reading
   const traceparent = reading.traceparent ?? span?.traceparent
   const { originator, subagent } = parties
   const policy = context.policy.current()
@@ -76,6 +76,7 @@ function beginOf(context: Context, { delivery, parties, reading, span, full }: A
     parts: reading.parts,
     digest,
     session_id,
+    unnamed_session,
     reply_type,
     agents: { originator: agents.originator, subagent: agents.subagent, open: options.registration === 'open' },
     parent,

@@ -31,6 +31,7 @@ export interface ReadRequest {
   parts: Part[]
   digest: string
   session_id: string
+  unnamed_session?: true
   reply_type: 'msgpack' | 'json'
   traceparent?: string
 }
@@ -69,6 +70,7 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
     const traceparent = soundTraceparent(raw.headers.get(HEADER.traceparent))
     const { request, parts, session_id } = form
     const value: ReadRequest = { request, parts, session_id, digest, reply_type }
+    if (form.unnamed_session) value.unnamed_session = true
     if (traceparent !== undefined) value.traceparent = traceparent
     return { ok: true, value }
   } catch (error) {
@@ -77,7 +79,9 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
 }
 
 /** `cut_here`: the parts were made here, with their hashes, of a context that came whole. */
-type Form = { request: RequestControl; parts: Part[]; session_id: string; cut_here: boolean } | { issues: string[] }
+type Form =
+  | { request: RequestControl; parts: Part[]; session_id: string; unnamed_session?: true | undefined; cut_here: boolean }
+  | { issues: string[] }
 
 function readForm(body: unknown): Form {
   if (isBody(body) && 'v' in body && 'request' in body) return readEnvelope(body)
@@ -90,8 +94,8 @@ function readForm(body: unknown): Form {
 function readEnvelope(body: unknown): Form {
   const parsed = requestEnvelope.safeParse(body)
   if (!parsed.success) return { issues: issuesOf(parsed.error) }
-  const { request, parts, session_id } = parsed.data
-  return { request, parts, session_id: session_id ?? sessionOf(parts), cut_here: false }
+  const { request, parts, session_id, unnamed_session } = parsed.data
+  return { request, parts, session_id: session_id ?? sessionOf(parts), unnamed_session, cut_here: false }
 }
 
 function disagreement(

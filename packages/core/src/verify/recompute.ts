@@ -23,7 +23,7 @@ export interface Decidable {
 /** Decides about a recorded request anew. What a limit counted, and what a budget had left, is taken as recorded: nothing of either binds here. */
 export function decideAgain(given: Decidable): Admission {
   const { fact, reading, policy, agents, parent, id_window_ms, now, return_id, counts } = given
-  const { request, parts, digest, session_id, reply_type } = reading
+  const { request, parts, digest, session_id, unnamed_session, reply_type } = reading
   return admit({
     request,
     subject: { originator: fact.originator, subagent: fact.subagent },
@@ -33,6 +33,7 @@ export function decideAgain(given: Decidable): Admission {
     parts,
     digest,
     session_id,
+    unnamed_session,
     reply_type,
     agents: { ...agents, open: true },
     parent,

@@ -14,7 +14,17 @@ import type { JournalState } from '../lifecycle.js'
 
 /** A stored request as admission reads it, or that it is none. */
 export type RequestReading =
-  | { ok: true; value: { request: RequestControl; parts: Part[]; digest: string; session_id: string; reply_type: 'msgpack' | 'json' } }
+  | {
+      ok: true
+      value: {
+        request: RequestControl
+        parts: Part[]
+        digest: string
+        session_id: string
+        unnamed_session?: true | undefined
+        reply_type: 'msgpack' | 'json'
+      }
+    }
   | { ok: false; error: { code: string; message: string } }
 
 /** A stored message with what the rules may want to know of it; bodies are decoded only when they are asked for. */
