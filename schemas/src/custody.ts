@@ -53,7 +53,8 @@ export type SegmentRun = z.infer<typeof segmentRun>
 const said = [
   z.object({ v, kind: z.literal('hold'), scope: custodyScope, reason: why }),
   z.object({ v, kind: z.literal('release'), hold: sequence, reason: why.optional() }),
-  z.object({ v, kind: z.literal('erase'), session, reason: why }),
+  /** `originator`: of the root passes, whose session it is; absent: the only one that has a session of this name. */
+  z.object({ v, kind: z.literal('erase'), session, originator: agentName.optional(), reason: why }),
 ] as const
 /** Said by the audit. */
 const done = [
@@ -87,6 +88,7 @@ export type CustodyHold = z.infer<typeof custodyHold>
 export const custodyErasure = z.object({
   erase: sequence,
   session: z.string(),
+  originator: agentName.optional(),
   reason: z.string(),
   by: z.string(),
   unverified: z.literal(true).optional(),
@@ -100,7 +102,9 @@ export const custodyErasure = z.object({
 export type CustodyErasure = z.infer<typeof custodyErasure>
 
 /** `custody`: what is held, and what was erased; and with a session, what its erasure would do. */
-export const custodyQuestions = [z.object({ op: z.literal('custody'), session: session.optional() })] as const
+export const custodyQuestions = [
+  z.object({ op: z.literal('custody'), session: session.optional(), originator: agentName.optional() }),
+] as const
 
 const refusal = z.object({ ok: z.literal(false), error: passError })
 export const custodyAnswer = z.union([
@@ -108,9 +112,17 @@ export const custodyAnswer = z.union([
     ok: z.literal(true),
     holds: z.array(custodyHold),
     erasures: z.array(custodyErasure),
-    /** Passes that have an end, and those that have none; segments that are written anew, entries, and parts that lie apart. */
+    /** Who has a session of this name: where there are several and none was named, the rest is nothing. Passes that have an end, and those that have none; segments that are written anew, entries, and parts that lie apart. */
     preview: z
-      .object({ passes: z.int(), open: z.array(z.string()), held: z.array(sequence), segments: z.int(), entries: z.int(), parts: z.int() })
+      .object({
+        originators: z.array(agentName).default([]),
+        passes: z.int(),
+        open: z.array(z.string()),
+        held: z.array(sequence),
+        segments: z.int(),
+        entries: z.int(),
+        parts: z.int(),
+      })
       .optional(),
   }),
   refusal,

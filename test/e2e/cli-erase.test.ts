@@ -13,6 +13,8 @@ beforeAll(async () => {
   for (const [n, session_id] of ['other', 'gone', 'gone'].entries()) {
     await new Story(fixture.bus, `custody-id-000${n}`, { session_id }).whole()
   }
+  for (const originator of ['alice', 'bob'])
+    await new Story(fixture.bus, `custody-id-${originator}`, { originator, session_id: 'shared' }).whole()
   const open = new Story(fixture.bus, 'custody-id-0009', { session_id: 'busy' })
   await open.request()
   await open.work()
@@ -46,6 +48,15 @@ describe('passover audit erase', () => {
       code: 2,
       stderr: expect.stringContaining('session busy has 1 pass not done with: custody-id-0009 (it has no end yet)'),
     })
+    const shared = ['audit', 'erase', '--session', 'shared', '--reason', 'r']
+    expect(await run([...shared, '--yes'], at())).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/alice, bob have a session named shared[\s\S]*--originator <agent>/),
+    })
+    expect(await run([...shared, '--originator', 'bob'], at())).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('that would erase 1 pass (3 messages)'),
+    })
     expect(await run(['audit', 'erase', '--session', 'none', '--reason', 'r', '--yes'], at())).toMatchObject({ code: 3 })
     const done = await run(['audit', 'erase', '--session', 'gone', '--reason', 'asked for', '--yes'], at())
     // On a busy machine it may be done after the command has stopped waiting for it.
@@ -53,7 +64,9 @@ describe('passover audit erase', () => {
     if (done.stdout.startsWith('Erased')) expect(done.stdout).toContain('Not reached: exports')
     const erasures = async () => (await json<CustodyErasure[]>(['audit', 'erase'], at())).document
     await until('it is done', async () => (await erasures()).every(({ state }) => state !== 'pending'))
-    expect(await erasures()).toMatchObject([{ session: 'gone', state: 'done', passes: 2, entries: 6, reason: 'asked for' }])
+    expect(await erasures()).toMatchObject([
+      { session: 'gone', originator: 'alice', state: 'done', passes: 2, entries: 6, reason: 'asked for' },
+    ])
     expect((await run(['audit', 'erase'], at())).stdout).toMatch(/ERASURE\s+SESSION\s+STATE/)
     expect(await run(['show', 'custody-id-0001'], at())).toMatchObject({ code: 3, stderr: expect.stringContaining('was erased on') })
     const verified = await run(['verify', '--id-window', '1s'], at())

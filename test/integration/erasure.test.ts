@@ -6,7 +6,7 @@ import { verifyLive } from 'passover'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
 import { Erasable, MARKER, storedAnywhere, storedFiles, storeOf, told } from '../support/erasing.js'
-import { Story } from '../support/story.js'
+import { Story, type StoryOptions } from '../support/story.js'
 import { fillTo } from '../support/stream.js'
 import { until } from '../support/until.js'
 
@@ -49,7 +49,7 @@ describe('audit: erasure', () => {
     await audit.settled()
     const { preview } = await to.custody('gone')
     // Of what is not sealed yet no segment is there to be written anew.
-    expect(preview).toEqual({ passes: 5, open: [], held: [], segments: 1, entries: 3 + 2 + 4 + 3 + 3, parts: 2 })
+    expect(preview).toEqual({ originators: ['alice'], passes: 5, open: [], held: [], segments: 1, entries: 3 + 2 + 4 + 3 + 3, parts: 2 })
     const before = await fixture.recordBytes()
     expect((await storedAnywhere(fixture, MARKER)).length).toBeGreaterThan(5)
     expect((await told(bus, { session_id: 'gone', text: MARKER })).length).toBeGreaterThan(5)
@@ -127,6 +127,84 @@ describe('audit: erasure', () => {
     })
     const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
     expect(verdict.shown.filter(({ rule }) => rule !== 'digest')).toEqual([])
+  }, 120_000)
+
+  it('takes a session together with its originator, and lets no agent postpone that', async () => {
+    await fixture.register('mallory', 'scout')
+    await start()
+    const root = await to.secret('shared')
+    const below = (id: string, more: StoryOptions) =>
+      new Story(bus, id, { originator: 'audit', subagent: 'scout', parent: root.key, reason: MARKER, ...more })
+    // It claims another session than its root's.
+    const child = await below('child-of-shared', { session_id: 'claimed', counted_session: 'shared' }).whole()
+    const refused = below('refused-child', { session_id: 'shared' })
+    await refused.request()
+    await refused.ends({ code: 'E004', message: 'no' })
+    const theirs = new Story(bus, 'of-mallory', { originator: 'mallory', session_id: 'shared' })
+    await theirs.request()
+    await theirs.work()
+    const unnamed = await to.says({ kind: 'erase', session: 'shared', reason: 'r' })
+    expect(await to.ended(unnamed)).toMatchObject({ state: 'refused', why: expect.stringContaining('alice, mallory have a session') })
+    expect((await to.custody('shared')).preview).toMatchObject({ originators: ['alice', 'mallory'], passes: 0 })
+    expect((await to.custody('shared', 'alice')).preview).toMatchObject({ passes: 3, open: [] })
+    expect((await to.custody('shared', 'mallory')).preview).toMatchObject({ passes: 1, open: [expect.stringContaining('of-mallory')] })
+
+    let ended = false
+    // Faster than two windows pass: what the agents of the session store must not put the erasure off.
+    const disturb = async () => {
+      while (!ended) {
+        for (const kind of ['progress', 'late', 'started'] as const) await root.event(kind, 'audit', { message: MARKER })
+        await root.event('applied', 'alice', { applied: [MARKER], rejected: [] })
+        await child.request()
+        await refused.request()
+        await to.custody()
+      }
+    }
+    const disturbed = disturb()
+    const erase = await to.says({ kind: 'erase', session: 'shared', originator: 'alice', reason: 'asked for' })
+    const erasure = await to.ended(erase).finally(() => {
+      ended = true
+    })
+    await disturbed
+    expect(erasure).toMatchObject({ state: 'done', passes: 3, originator: 'alice' })
+    const answer = passAnswer.parse(await bus.ask({ op: 'pass', ...root.key }))
+    expect(answer).toMatchObject({ ok: false, error: { code: 'E041', message: expect.stringContaining('was erased on') } })
+    for (const { key } of [root, child, refused]) expect(await bus.journal.newest(bus.subjects.journal(key))).toBeUndefined()
+    expect([...(await fixture.records()).keys()].filter((key) => key.includes('child-of-shared'))).toEqual([])
+    expect(passAnswer.parse(await bus.ask({ op: 'pass', ...theirs.key })).ok).toBe(true)
+    await theirs.returns()
+    // What was stored after the tombstones leaves by itself; requests that came then are refused, as the dispatcher does.
+    for (const [id, session_id] of [
+      ['child-of-shared', 'claimed'],
+      ['refused-child', 'shared'],
+    ] as const) {
+      const again = below(id, { session_id })
+      await again.request()
+      await again.ends({ code: 'E013', message: 'its parent is not open' })
+    }
+    await fillTo(bus, SEGMENT_SIZE)
+    const left = async () => {
+      const places = (await storedAnywhere(fixture, root.key.id, child.key.id, refused.key.id)).filter((place) =>
+        place.startsWith('PASSOVER '),
+      )
+      return places.length === 0
+    }
+    await until(left, { what: 'nothing of the session is in the stream', deadline_ms: 60_000 })
+    const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
+    expect(verdict.shown.filter(({ rule }) => rule !== 'digest')).toEqual([])
+  }, 120_000)
+
+  it('keeps an ended pass in the stream for no event that an agent stores later', async () => {
+    await start()
+    const pass = await to.story('over').whole()
+    await fillTo(bus, SEGMENT_SIZE)
+    // In the segment that is open, which nobody seals.
+    const late = await pass.event('progress', 'audit', { message: 'still here' })
+    const isGone = async () => (await bus.journal.newest(bus.subjects.journal(pass.key))) === undefined
+    await until(isGone, { what: 'the pass has left the stream', deadline_ms: 30_000 })
+    expect(await bus.journal.message(late)).toBeDefined()
+    await fillTo(bus, 2 * SEGMENT_SIZE)
+    await until(async () => (await bus.journal.message(late)) === undefined, { what: 'the event has left it', deadline_ms: 30_000 })
   }, 120_000)
 
   it('a hold that is stored before the first tombstone is heard', async () => {

@@ -74,8 +74,9 @@ export class Erasable {
     return outcome.sequence
   }
 
-  async custody(session?: string) {
-    const answer = custodyAnswer.parse(await this.bus.ask({ op: 'custody', ...(session ? { session } : {}) }, { timeout_ms: 10_000 }))
+  async custody(session?: string, originator?: string) {
+    const about = { ...(session ? { session } : {}), ...(originator ? { originator } : {}) }
+    const answer = custodyAnswer.parse(await this.bus.ask({ op: 'custody', ...about }, { timeout_ms: 10_000 }))
     if (!answer.ok) throw new Error(answer.error.message)
     return answer
   }

@@ -17,6 +17,8 @@ export interface StoryOptions {
   originator?: string
   subagent?: string
   session_id?: string
+  /** Its root's, where that is another one. */
+  counted_session?: string
   reason?: string
   timeout_ms?: number
   policy?: Partial<EffectivePolicy>
@@ -56,6 +58,7 @@ export class Story {
 
   async request(): Promise<number> {
     const { originator, subagent, id } = this.key
+    const { parent } = this.#options
     const request = {
       ...minimalControl,
       id,
@@ -63,6 +66,7 @@ export class Story {
       subagent_id: subagent,
       reason: this.#reason,
       priority: 'medium',
+      ...(parent ? { parent: { ...parent, return_id: `return-${parent.id}`, proof: 1 } } : {}),
     }
     const parts = this.#options.parts ?? splitContext({ ...context, session_id: this.session }).parts
     const sequence = await this.#store({
@@ -196,6 +200,7 @@ export class Story {
       max_attempts: 3,
       lease_ms: 5_000,
       session_id: this.session,
+      ...(this.#options.counted_session === undefined ? {} : { counted_session: this.#options.counted_session }),
       context_bytes: 100,
       reply_type: 'msgpack',
     }

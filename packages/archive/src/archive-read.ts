@@ -85,6 +85,19 @@ export class Archive {
     return found
   }
 
+  /** Sequences of a pass that the indexes of segments after k name. Throws SegmentDamaged where an index may say more. */
+  async sequencesAfter(key: PassKey, k: number): Promise<number[]> {
+    const found: number[] = []
+    for (const later of await this.segmentsOf(key.id)) {
+      if (later <= k) continue
+      const { passes, damage } = await this.index(later)
+      const pass = passes.get(keyText(key))
+      if (pass) found.push(...pass.sequences)
+      else if (damage) throw damage
+    }
+    return found
+  }
+
   /** Passes with this id, those of the newest segment that speaks of it. A damaged index says nothing. */
   async keysOf(id: string): Promise<PassKey[]> {
     const found = new Map<string, PassKey>()

@@ -62,8 +62,19 @@ export class Custody {
       case 'release':
         return this.held.delete(body.hold)
       case 'erase': {
-        const { session, reason } = body
-        this.erased.set(sequence, { erase: sequence, session, reason, by, time, state: 'pending', passes: 0, entries: 0, parts: 0 })
+        const { session, originator, reason } = body
+        this.erased.set(sequence, {
+          erase: sequence,
+          session,
+          ...(originator && { originator }),
+          reason,
+          by,
+          time,
+          state: 'pending',
+          passes: 0,
+          entries: 0,
+          parts: 0,
+        })
         return true
       }
       default:

@@ -21,9 +21,9 @@ export async function answerCustody(
   const marked = <T extends object>(all: readonly T[]) =>
     all.map((one) => ({ ...one, ...(deps.rules.names && { unverified: true as const }) }))
   const [holds, erasures] = [marked(current.holds), marked(current.erasures)]
-  const { session } = asked
+  const { session, originator } = asked
   if (session === undefined) return { ok: true, holds, erasures }
-  const passes = await sessionPasses(deps.sessions, session)
+  const { passes, originators } = await sessionPasses(deps.sessions, { session, originator })
   const frames = passes.flatMap((pass) => pass.frames)
   const open = passes.flatMap(({ key, open }) => (open === undefined ? [] : [`${key.id} (${open})`]))
   const held = [...new Set(passes.flatMap((pass) => pass.held))]
@@ -31,6 +31,6 @@ export async function answerCustody(
   const { segments } = await deps.sessions.archive.finder.segments()
   const sealed = new Set(segments.map(({ k }) => k))
   const rewritten = segmentsOf(frames).filter((k) => sealed.has(k)).length
-  const preview = { passes: passes.length, open, held, segments: rewritten, entries: frames.length, parts }
+  const preview = { originators, passes: passes.length, open, held, segments: rewritten, entries: frames.length, parts }
   return { ok: true, holds, erasures, preview }
 }

@@ -167,7 +167,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
       from: fromOf(deps.beginOf(key)),
       ...(request === undefined ? {} : { request }),
     })
-    if (loaded.messages.length === 0) continue
+    if (loaded.messages.length === 0 || isErased(deps, loaded)) continue
     const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
     // Before a person approved it, a held pass's context is not its subagent's to see.
@@ -181,6 +181,11 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   // That there is no such pass may be said only by who could have found it.
   if (await deps.archive.findsAll()) return none
   return refuse('E040', `No pass ${asked.id} is known so far: what is archived of long ago is still being read, ask again in a moment`)
+}
+
+/** Events that an agent stored after the erasure tell nothing of a pass. */
+function isErased({ custody }: AnswerDeps, { memory: { key, journal, request } }: Loaded): boolean {
+  return journal.state === 'none' && !request && custody.custody.erasureOf(sha256(key.id)) !== undefined
 }
 
 /** Its id alone tells that it was erased. */

@@ -1,6 +1,6 @@
 import { EARLIER_MS, type ManifestEntry } from '@passover/archive'
 import { readHeaders, type Stored, Subjects } from '@passover/bus'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './delete-segment.js'
 
 function message(sequence: number, time: number, subject = 'acknowledged.alice', said = ''): Stored {
@@ -10,23 +10,47 @@ function message(sequence: number, time: number, subject = 'acknowledged.alice',
 
 const clock = { monotonic: () => 0 }
 
+interface Given {
+  /** Server ms. */
+  now?: number
+  /** Later messages of the pass, as the indexes name them. */
+  younger?: number[]
+  /** What is in the archive besides the segment. */
+  older?: Stored[]
+}
+
 /** Goes through a segment of which the stream has what it has; gives what was deleted, in that order. */
-async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], stored: Stored[]): Promise<number[]> {
+async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], stored: Stored[], given: Given = {}): Promise<number[]> {
+  const { now = 1_000_000, younger = [], older = [] } = given
   const deleted: number[] = []
   const journal = {
     message: async (sequence: number) => stored.find((one) => one.sequence === sequence),
     // A replica that lags.
     last: async () => undefined,
     history: async () => stored,
-    newest: async (subject: string) => stored.findLast((one) => one.subject === subject),
+    newest: async (subject: string) => stored.findLast((one) => matches(one.subject, subject)),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
-  const bus = { subjects: new Subjects(), journal, now: () => 1_000_000 }
+  const follow = async ({ filters, from }: { filters: string[]; from: number }, on: (one: Stored) => void) => {
+    for (const one of stored) if (one.sequence >= from && filters.some((filter) => matches(one.subject, filter))) on(one)
+    return { caughtUp: Promise.resolve(), closed: new Promise(() => undefined), [Symbol.asyncDispose]: async () => undefined }
+  }
+  const bus = { subjects: new Subjects(), journal, follow, now: () => now }
   const [agents, isHeld] = [new Map(), async () => false]
-  const archive = { sequencesOf: async () => archived.map(({ sequence }) => sequence), messages: async () => [] }
-  const deps = { bus, clock, agents, isHeld, archive, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
-  await new SegmentDeleter(deps).run({ entry: entry as ManifestEntry, messages: archived }, () => false)
+  const all = [...older, ...archived]
+  const archive = {
+    sequencesOf: async () => all.map(({ sequence }) => sequence),
+    sequencesAfter: async () => younger,
+    messages: async (sequences: number[]) => older.filter(({ sequence }) => sequences.includes(sequence)),
+  }
+  const deps = { bus, clock, agents, isHeld, archive, unsealedOf: () => [], rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  await new SegmentDeleter(deps).run({ entry: entry as ManifestEntry, messages: archived }, () => younger.length > 0)
   return deleted
+}
+
+function matches(subject: string, filter: string): boolean {
+  const pattern = filter.replaceAll('.', '\\.').replaceAll('*', '[^.]+').replace(/>$/, '.+')
+  return new RegExp(`^${pattern}$`).test(subject)
 }
 
 async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
@@ -69,6 +93,37 @@ it('takes along what is older than the request, of a segment that it did not rea
   expect(await deletedFrom({ k: 3, first_time: 400 }, [asked, ended], [cancel, asked, ended])).toEqual([5, 1, 6])
   // What was asked for so much later can have nothing older.
   expect(await deletedFrom({ k: 3, first_time: 400 - EARLIER_MS }, [asked, ended], [cancel, asked, ended])).toEqual([5, 6])
+})
+
+describe('what is stored of a pass after its end', () => {
+  const key = 'alice.audit.given-id-1'
+  const guard = `Nats-Expected-Last-Subject-Sequence: 0\r\nNats-Expected-Last-Subject-Sequence-Subject: *.${key}.*\r\n`
+  const asked = message(1, 100, 'request.audit.alice', 'Passover-Id: given-id-1\r\n')
+  const ended = message(2, 200, `return.${key}.passover`, `${guard}Passover-Request: 1\r\nPassover-Code: E003\r\n`)
+  const pass = [asked, ended]
+  const told = message(5_000, 300, `event.${key}.progress.audit`)
+
+  it('does not keep it where it is an event of an agent, which stays until it is archived', async () => {
+    expect(await deletedFrom({ k: 0 }, pass, [...pass, told], { younger: [5_000] })).toEqual([1, 2])
+  })
+
+  it('leaves with its own segment, whether the pass is gone or was never there', async () => {
+    // Nobody can tell whether a request is gone without asking for it.
+    expect(await deletedFrom({ k: 1 }, [told], [told], { younger: [9_000], older: pass })).toEqual([1, 5_000])
+    const more = message(9_000, 400, `event.${key}.progress.audit`)
+    expect(await deletedFrom({ k: 1 }, [told], [told, more], { younger: [9_000] })).toEqual([5_000])
+  })
+
+  it('keeps it where it is a request, which could begin it anew, for eight windows', async () => {
+    const again = message(5_000, 300, 'request.audit.alice', 'Passover-Id: given-id-1\r\n')
+    const at = (now: number) => deletedFrom({ k: 0 }, pass, [...pass, again], { younger: [5_000], now })
+    expect(await at(8_200)).toEqual([])
+    expect(await at(8_201)).toEqual([1, 2])
+  })
+
+  it('keeps what may go on in a later segment', async () => {
+    expect(await deletedFrom({ k: 0 }, [asked], [...pass, told], { younger: [2] })).toEqual([])
+  })
 })
 
 // Fails where reads are as many as deletions: those may be some thousand, and the server works off one after the other.

@@ -1,7 +1,7 @@
-import { type Archive, segmentOf } from '@passover/archive'
+import { type Archive, segmentOf, segmentRange } from '@passover/archive'
 import { type Bus, decode, type Stored } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
-import { type PassKey, SYSTEM } from '@passover/schemas'
+import { type Fact, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import { AtMost } from './at-most.js'
 import { DeletionPace } from './deletion-pace.js'
@@ -17,6 +17,8 @@ export interface DeletionDeps extends StandingDeps {
   bus: Bus
   archive: Archive
   clock: Pick<Clock, 'after' | 'monotonic'>
+  /** Sequences of a pass that are in no sealed segment yet. */
+  unsealedOf: (key: PassKey) => readonly number[]
 }
 
 /** Whether something is stored of a pass that is younger than segment k. */
@@ -35,6 +37,8 @@ const LEAVING_BYTES = 1_024
 const FACT_BYTES = 200
 /** Passes that are read at once, however many deletions may be under way: a read costs memory, and the server more than a deletion. */
 const READS = 16
+/** Id windows for which an ended pass stays that its originator asks for again and again. */
+const ASKED_WINDOWS = 8
 
 /** Deletes from the stream what one archived segment holds of passes that are done with (DESIGN §2 rule 4, Retention). */
 export class SegmentDeleter {
@@ -122,14 +126,24 @@ export class SegmentDeleter {
   private async settle(found: Leaving, { k, isYounger, crowded = false }: Settling): Promise<WaitingPass | 'later' | undefined> {
     const { key } = found.memory
     this.goesOn()
-    if (isYounger(key, k)) return 'later'
+    const isYoungerThere = isYounger(key, k)
+    if (isYoungerThere && !mayHaveEnded(found)) return 'later'
     const leaving = found.whole ? found : merged(found, await this.read(key))
-    if (segmentOf(youngestOf(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
+    if (segmentOf(lastThatCounts(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
+    if (isYoungerThere && (await this.isAskedAgain(leaving, k))) return 'later'
     const deps = crowded ? { ...this.deps, dead_letters_ms: 0 } : this.deps
     const standing = await standingOf(leaving.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
     if (standing.may === 'wait') return waitingOf(key, standing)
-    await this.deletePass(found.whole ? leaving : await this.completed(leaving))
+    // What is younger is not archived yet, or goes with its own segment.
+    const { last } = segmentRange(k)
+    if (found.whole) await this.deletePass(leaving, ({ sequence }) => sequence <= last)
+    else {
+      // A pass that left with an earlier segment is known from the archive: of that, the stream has only what was stored since.
+      const there = (await this.hasJournal(key)) ? undefined : await this.inStream(key, 1)
+      const isThere = ({ sequence, type }: Fact) => type === 'request' || there?.has(sequence) !== false
+      await this.deletePass(await this.completed(leaving), (fact) => fact.sequence <= last && isThere(fact))
+    }
     return undefined
   }
 
@@ -184,9 +198,40 @@ export class SegmentDeleter {
     })
   }
 
-  private async deletePass({ memory, facts }: Leaving): Promise<void> {
+  private async hasJournal(key: PassKey): Promise<boolean> {
+    const { journal, subjects } = this.deps.bus
+    return await this.reads.do(async () => (await journal.newest(subjects.journal(key))) !== undefined)
+  }
+
+  /**
+   * Whether a request for the pass is younger than segment k: it could begin the pass anew (rule 4). Requests have no subject of their pass; all else
+   * has, and postpones nothing. An originator that asks again and again keeps an ended pass for some windows only.
+   */
+  private async isAskedAgain({ memory: { key, journal } }: Leaving, k: number): Promise<boolean> {
+    const { bus, archive, rules, unsealedOf } = this.deps
+    if (journal.state === 'done' && journal.return.time + ASKED_WINDOWS * rules.id_window_ms < bus.now()) return false
+    const from = segmentRange(k).last + 1
+    const younger = [...(await archive.sequencesAfter(key, k)), ...unsealedOf(key).filter((sequence) => sequence >= from)]
+    const there = await this.inStream(key, from)
+    return younger.some((sequence) => !there.has(sequence))
+  }
+
+  /** What the stream holds of a pass from a sequence on, but for requests: they have no subject of their pass. */
+  private inStream(key: PassKey, from: number): Promise<ReadonlySet<number>> {
+    const { bus } = this.deps
+    const filters = [bus.subjects.journal(key), bus.subjects.events(key), bus.subjects.decisions(key)]
+    return this.reads.do(async () => {
+      this.goesOn()
+      const found = new Set<number>()
+      await using reader = await bus.follow({ filters, headers_only: true, from }, ({ sequence }) => void found.add(sequence))
+      await Promise.race([reader.caughtUp, reader.closed])
+      return found
+    })
+  }
+
+  private async deletePass({ memory, facts }: Leaving, goes: (fact: Fact) => boolean): Promise<void> {
     const { key } = memory
-    const all = [...facts.values()]
+    const all = [...facts.values()].filter(goes)
     const named = new Set(all.flatMap((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? []) : [])))
     const requests: number[] = []
     for (const sequence of named) if (!facts.has(sequence) && (await this.isRequestOf(key, sequence))) requests.push(sequence)
@@ -212,9 +257,18 @@ export class SegmentDeleter {
   }
 }
 
-function youngestOf({ facts }: Leaving): number {
+/** Whether it may have ended with what was read of it: else what is younger decides, and nothing needs to be read. */
+function mayHaveEnded({ memory: { journal }, facts }: Leaving): boolean {
+  if (journal.state !== 'none') return journal.state === 'done'
+  for (const { type } of facts.values()) if (type !== 'request') return true
+  return false
+}
+
+/** Sequence of its return; of what has no journal, that of its youngest request. */
+function lastThatCounts({ memory: { journal }, facts }: Leaving): number {
+  if (journal.state === 'done') return journal.return.sequence
   let youngest = 0
-  for (const sequence of facts.keys()) youngest = Math.max(youngest, sequence)
+  for (const [sequence, { type }] of facts) if (journal.state !== 'none' || type === 'request') youngest = Math.max(youngest, sequence)
   return youngest
 }
 

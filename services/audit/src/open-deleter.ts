@@ -24,6 +24,7 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
     isHeld: (pass) => isHeld(custody.custody, { bus, archive, rules, unsealedOf: (key) => archiver.unsealedOf(key) }, pass),
     rules,
     unsealed: () => archiver.unsealed(),
+    unsealedOf: (key) => archiver.unsealedOf(key),
     read: () => readBy(parts),
     holder: makeInstance(random),
     lease_ms,

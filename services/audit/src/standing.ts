@@ -38,10 +38,15 @@ export async function standingOf(memory: PassMemory, now: number, deps: Standing
   const { key, noted } = memory
   const held = await deps.isHeld({
     key,
-    session: framed && controlOf(framed)?.session_id,
+    session: framed && sessionNamed(controlOf(framed)),
     sequences: noted.map(({ fact }) => fact.sequence),
   })
   return held ? { may: 'wait', why: 'hold', due: now + HELD_AGAIN_MS } : standing
+}
+
+/** Undefined where the pass claims another session than its root's: the pass is read then, for both count. */
+function sessionNamed(control: ReturnType<typeof controlOf>): string | undefined {
+  return control?.counted_session === undefined ? control?.session_id : undefined
 }
 
 async function standingUnheld(memory: PassMemory, now: number, deps: StandingDeps): Promise<Standing> {

@@ -3,6 +3,7 @@ import { action } from '../context.js'
 
 export interface EraseFlags {
   session?: string
+  originator?: string
   reason?: string
   yes?: true
 }
@@ -13,11 +14,12 @@ export function registerErase(group: Command): void {
     .command('erase')
     .description('erase what is stored of a session, everywhere; a tombstone says who, when and why, and the chain stays whole')
     .option('--session <id>', 'the session; without one: what was erased so far')
+    .option('--originator <agent>', 'whose session it is, where several agents have one of this name')
     .option('--reason <text>', 'why; it stands in the stream')
     .option('--yes', 'do not ask')
     .addHelpText(
       'after',
-      '\nMessages, segments of the archive, records, and large parts that nothing else refers to. Passes that are open, or held, refuse it. What was taken elsewhere is not\nreached: exports, saved archives, evidence bundles, what agents keep. A pass can leave the stream two id windows after its last message: until then the erasure waits.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
+      '\nA session is that of the agent that began it: its passes, and all below them. What other agents asked for under the same name is not touched.\nMessages, segments of the archive, records, and large parts that nothing else refers to. Passes that are open, or held, refuse it. What was taken elsewhere is not\nreached: exports, saved archives, evidence bundles, what agents keep. A pass can leave the stream two id windows after its last message: until then the erasure waits.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
     )
     .action(
       action<EraseFlags, []>(async (context, flags) => {

@@ -16,26 +16,35 @@ type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
 /** How long the command waits for what may be done at once. */
 const WAIT_MS = 20_000
 const LOOK_MS = 300
+const MOST_NAMED = 10
 const NOT_REACHED = 'Not reached: exports, saved archives and evidence bundles that were taken, and what agents keep.'
 
 /** Erases a session, or says what was erased. Failures: E041 nothing is stored of it; E042 passes are open, or held. */
-export async function runErase(context: Context, { session, reason, yes }: EraseFlags): Promise<number> {
+export async function runErase(context: Context, { session, originator, reason, yes }: EraseFlags): Promise<number> {
   await using bus = await connectPerson(context)
   if (session === undefined) return await showErasures(context, bus)
   if (reason === undefined) throw usage('say why: --reason "…"')
-  const { preview } = await askCustody(bus, session)
+  const { preview } = await askCustody(bus, { session, ...(originator !== undefined && { originator }) })
   if (!preview) throw new CliFailure('E040', 'the audit does not say what it would do', { hint: 'try again' })
-  refuse(session, preview)
+  refuse({ session, originator }, preview)
   if (!yes) {
     if (!context.terminal.interactive) throw usage(`that would erase ${previewText(preview)}`, 'do it with --yes')
     context.terminal.note(NOT_REACHED)
-    if (!(await agreed(`Erase ${previewText(preview)} of session ${session}, for good?`))) return 1
+    if (!(await agreed(`Erase ${previewText(preview)} of session ${session}${whoseText(originator ?? preview.originators[0])}, for good?`)))
+      return 1
   }
-  const erase = await sayCustody(bus, { kind: 'erase', session, reason })
+  const [only] = preview.originators
+  const erase = await sayCustody(bus, { kind: 'erase', session, originator: originator ?? only, reason })
   return told(context, await ended(bus, erase), preview)
 }
 
-function refuse(session: string, { passes, open, held }: Preview): void {
+function refuse({ session, originator }: { session: string; originator: string | undefined }, preview: Preview): void {
+  const { originators, passes, open, held } = preview
+  if (originator === undefined && originators.length > 1) {
+    const names =
+      originators.length > MOST_NAMED ? [...originators.slice(0, MOST_NAMED), `${originators.length - MOST_NAMED} more`] : originators
+    throw usage(`${names.join(', ')} have a session named ${session}`, 'name the agent whose session is to be erased: --originator <agent>')
+  }
   if (held.length > 0) {
     const holds = held.map((hold) => `hold ${hold}`).join(', ')
     throw usage(`session ${session} is held (${holds}): it cannot be erased`, `passover audit hold remove ${held[0]}`)
@@ -48,7 +57,14 @@ function refuse(session: string, { passes, open, held }: Preview): void {
       'let them end, cancel them, or settle what waits: passover show <id>',
     )
   }
-  if (passes === 0) throw new CliFailure('E041', `nothing is stored of session ${session}`, { hint: 'see: passover list --session <id>' })
+  if (passes === 0)
+    throw new CliFailure('E041', `nothing is stored of session ${session}${whoseText(originator)}`, {
+      hint: 'see: passover list --session <id>',
+    })
+}
+
+function whoseText(originator: string | undefined): string {
+  return originator === undefined ? '' : ` of ${originator}`
 }
 
 function previewText({ passes, entries, segments, parts }: Preview): string {
@@ -95,6 +111,7 @@ function erasuresText(erasures: CustodyErasure[], terminal: Context['terminal'])
       { head: 'ERASURE', cell: ({ erase }) => String(erase) },
       { head: 'SESSION', cell: ({ session }) => session, shrinks: true },
       { head: 'STATE', cell: ({ state, why }) => (why === undefined ? state : `${state}: ${why}`), shrinks: true },
+      { head: 'ORIGINATOR', cell: ({ originator }) => originator ?? '' },
       { head: 'PASSES', cell: ({ passes }) => String(passes) },
       { head: 'BY', cell: (erasure) => personText(erasure.by, erasure) },
       { head: 'WHEN', cell: ({ time }) => dateTime(time) },

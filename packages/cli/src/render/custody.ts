@@ -10,7 +10,7 @@ export function sayCustodyBody(body: CustodyBody): string {
     case 'release':
       return `releases hold ${body.hold}${body.reason === undefined ? '' : `: ${oneLine(body.reason)}`}`
     case 'erase':
-      return `asks for session ${oneLine(body.session)} to be erased: ${oneLine(body.reason)}`
+      return `asks for session ${oneLine(body.session)}${body.originator === undefined ? '' : ` of ${oneLine(body.originator)}`} to be erased: ${oneLine(body.reason)}`
     case 'erased':
       return `erases ${count(body.passes.length, 'pass', 'passes')} (erasure ${body.erase})`
     case 'refused':

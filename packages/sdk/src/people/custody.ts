@@ -7,8 +7,8 @@ type Said = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
 export type CustodySays = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never
 
 /** What is held and what was erased; with a session, what erasing it would do. Failure E013: not for this asker. */
-export function askCustody(bus: Bus, session?: string): Promise<Extract<CustodyAnswer, { ok: true }>> {
-  return ask(bus, { op: 'custody', ...(session === undefined ? {} : { session }) }, custodyAnswer)
+export function askCustody(bus: Bus, about: { session?: string; originator?: string } = {}): Promise<Extract<CustodyAnswer, { ok: true }>> {
+  return ask(bus, { op: 'custody', ...about }, custodyAnswer)
 }
 
 /**

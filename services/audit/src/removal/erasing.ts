@@ -12,7 +12,7 @@ import { type PartsDeps, removeParts } from './parts-left.js'
 import { noneStandsRemoved } from './removed-standing.js'
 import { type RewriteDeps, rewriteSegment } from './rewrite.js'
 import { type Said, say } from './say.js'
-import { type SessionDeps, type SessionPass, sessionPasses } from './session-passes.js'
+import { type SessionDeps, type SessionFound, type SessionPass, sessionPasses } from './session-passes.js'
 import { batches, idsIn, inPasses } from './tombstones.js'
 
 export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
@@ -23,6 +23,8 @@ export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
 }
 
 const AT_ONCE = 16
+/** Originators that a refusal names. */
+const MOST_NAMED = 10
 /** One that must wait is looked at again after this at the latest. */
 const WAIT_MS = 300_000
 /** One that failed, after this, and each time after twice as long: all indexes of the archive are looked through for it. */
@@ -89,10 +91,11 @@ export class Erasing {
     this.again.delete(erase)
     await noneStandsRemoved(this.deps.manifest, this.deps.objects)
     const before = await this.tombstones(erase)
-    const passes = await this.unnamed(erasure, before)
-    const refusal = before.length === 0 ? this.refusal(erasure, passes) : undefined
+    const found = await this.found(erasure)
+    const passes = without(found.passes, before)
+    const refusal = before.length === 0 ? this.refusal(erasure, found) : undefined
     if (refusal !== undefined) return void (await this.say({ kind: 'refused', erase, why: refusal }, position))
-    const wait = passes.reduce((latest, { youngest }) => Math.max(latest, youngest), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
+    const wait = passes.reduce((latest, { settled }) => Math.max(latest, settled), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
       // A journal that left earlier could be begun anew by who asks again (rule 4).
       this.again.set(erase, { at: clock.monotonic() + Math.min(wait, WAIT_MS) })
@@ -104,7 +107,8 @@ export class Erasing {
       if (after === undefined) return
     }
     const stones = await this.tombstones(erase)
-    const parts = await this.replace(erasure, stones)
+    const sessions = new Set([erasure.session, '', ...found.passes.flatMap(({ claimed }) => claimed ?? [])])
+    const parts = await this.replace(sessions, stones)
     await this.leaveNoPieces(erase)
     const now = await watch.current()
     if (isEnded(erasure)) return
@@ -127,19 +131,17 @@ export class Erasing {
     return found
   }
 
-  /** The session's passes that began before it was asked for, and that no tombstone stands for. */
-  private async unnamed({ erase, session }: CustodyErasure, stones: readonly ErasedPass[]): Promise<SessionPass[]> {
-    const named = new Set(entriesOf(stones).map(({ sequence }) => sequence))
-    const passes = await sessionPasses(this.deps, session)
-    return passes.flatMap((pass) => {
-      const frames = pass.frames.filter(([sequence]) => !named.has(sequence))
-      const begins = pass.frames.reduce((first, [sequence]) => Math.min(first, sequence), Number.POSITIVE_INFINITY)
-      return begins < erase && frames.length > 0 ? [{ ...pass, frames }] : []
-    })
+  /** The session's passes that began before it was asked for. */
+  private found({ erase, session, originator }: CustodyErasure): Promise<SessionFound> {
+    return sessionPasses(this.deps, { session, originator, before: erase })
   }
 
-  private refusal({ by }: CustodyErasure, passes: readonly SessionPass[]): string | undefined {
+  private refusal({ by, originator }: CustodyErasure, { passes, originators }: SessionFound): string | undefined {
     if (this.deps.agents.has(by)) return `${by} is an agent`
+    if (originator === undefined && originators.length > 1) {
+      const more = originators.length > MOST_NAMED ? ` and ${originators.length - MOST_NAMED} others` : ''
+      return `${originators.slice(0, MOST_NAMED).join(', ')}${more} have a session of this name: name the originator`
+    }
     const [hold] = passes.flatMap(({ held }) => held)
     if (hold !== undefined) return `hold ${hold} stands`
     const open = passes.filter((pass) => pass.open !== undefined)
@@ -148,18 +150,20 @@ export class Erasing {
   }
 
   /** Everywhere. Gives how many parts went. */
-  private async replace({ session }: CustodyErasure, stones: readonly ErasedPass[]): Promise<number> {
+  private async replace(sessions: ReadonlySet<string>, stones: readonly ErasedPass[]): Promise<number> {
     const { manifest, objects } = this.deps
     const digests = new Map<number, string>()
     for (const { sequence, digest } of entriesOf(stones)) digests.set(sequence, Buffer.from(digest).toString('latin1'))
     const segments = [...new Set([...digests.keys()].map(segmentOf))].sort((a, b) => a - b)
+    // First, while the passes still say the sessions that they claim: whoever begins this anew reads no more of what is erased.
+    await this.eraseRecords(sessions, digests)
     await this.rewrite(segments, digests)
     await eachOf(
       inPasses(stones),
       () => AT_ONCE,
       (sequences) => this.deleteMessages(sequences, digests),
     )
-    await this.eraseRecords(session, digests)
+    await this.eraseRecords(sessions, digests)
     // One that was open before may have been sealed meanwhile; one that is being sealed may not know of the tombstones.
     const open = await this.rewrite(segments, digests)
     const { last } = await this.deps.bus.bounds()
@@ -202,11 +206,11 @@ export class Erasing {
     }
   }
 
-  private async eraseRecords(session: string, digests: ReadonlyMap<number, string>): Promise<void> {
+  private async eraseRecords(sessions: ReadonlySet<string>, digests: ReadonlyMap<number, string>): Promise<void> {
     const { table, log } = this.deps
     let kept = 0
     // What was refused may have a record that does not know its session.
-    for (const session_id of [session, '']) {
+    for (const session_id of sessions) {
       for await (const { key, value } of table.entries(recordFilter({ session_id }))) {
         if (digests.has(value.sequences.last) && !(await table.erase(key))) kept++
       }
@@ -223,6 +227,15 @@ export class Erasing {
 /** Ms after which one is looked at again that failed so often. */
 export function pauseAfter(times: number): number {
   return Math.min(WAIT_MS, AGAIN_MS * 2 ** (times - 1))
+}
+
+/** What no tombstone stands for yet. */
+function without(passes: readonly SessionPass[], stones: readonly ErasedPass[]): SessionPass[] {
+  const named = new Set(entriesOf(stones).map(({ sequence }) => sequence))
+  return passes.flatMap((pass) => {
+    const frames = pass.frames.filter(([sequence]) => !named.has(sequence))
+    return frames.length > 0 ? [{ ...pass, frames }] : []
+  })
 }
 
 /** By what was said since it was looked at. */

@@ -17,5 +17,5 @@ export async function isHeld(custody: Custody, deps: IdDeps, { key, session, seq
   if (session !== undefined || !custody.needsSessions) return false
   const uses = await usesOfId(deps, key)
   const own = uses.filter(({ messages }) => messages.some(({ stored }) => sequences.includes(stored.sequence)))
-  return own.some((use) => custody.stays(key, use.session))
+  return own.some(({ session, claimed }) => custody.stays(key, session) || custody.stays(key, claimed))
 }

@@ -1,6 +1,6 @@
 import { encodeFrame, eventOf, type IndexedPass, partsNamed, segmentOf } from '@passover/archive'
 import type { Stored, Table } from '@passover/bus'
-import { type ErasedFrame, keyText, type PassKey, type PassRecord } from '@passover/schemas'
+import { type ErasedFrame, type Fact, keyText, type PassKey, type PassRecord } from '@passover/schemas'
 import { recordFilter } from '../records.js'
 import { deletionOrder } from '../retention.js'
 import { type StandingDeps, standingOf } from '../standing.js'
@@ -22,17 +22,39 @@ export interface SessionPass {
   /** In the order in which they leave the stream (rule 4). */
   frames: ErasedFrame[]
   parts: string[]
-  /** Server ms of its youngest message. */
-  youngest: number
+  /** Server ms of its end, or of the last request that could begin it anew. What agents store besides postpones nothing. */
+  settled: number
   /** Why it cannot be erased yet; undefined: it is done with. */
   open: string | undefined
   held: number[]
+  /** The session that its record stands under. */
+  claimed: string | undefined
+}
+
+/** A session is named by its originator: others may use the same name for theirs. */
+export interface SessionAsked {
+  session: string
+  /** Undefined: the only one that has a session of this name. */
+  originator?: string | undefined
+  /** What began later does not count. */
+  before?: number | undefined
+}
+
+export interface SessionFound {
+  /** None where several have a session of this name and none of them was named. */
+  passes: SessionPass[]
+  /** Who has a session of this name. */
+  originators: string[]
 }
 
 const AT_ONCE = 16
 
-/** Every pass of a session that stream and archive know. Throws where not all indexes were read yet, or the reader lags. */
-export async function sessionPasses(deps: SessionDeps, session: string): Promise<SessionPass[]> {
+/**
+ * Finds the passes of a session that stream and archive know: those whose root its originator asked for under this name, and what was refused
+ * within them. Throws where not all indexes were read yet, or the reader lags.
+ */
+export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Promise<SessionFound> {
+  const { session, before = Number.POSITIVE_INFINITY } = asked
   await deps.untilRead((await deps.bus.bounds()).last)
   const found = new Map<string, PassKey>()
   const unsaid = new Map<string, PassKey>()
@@ -50,12 +72,15 @@ export async function sessionPasses(deps: SessionDeps, session: string): Promise
   await withoutSaid(deps, unsaid)
   // One that waits for its first step may have an id that another pass had before.
   for (const { key, session_id } of deps.unsealedRows()) if (session_id === undefined) refused.set(keyText(key), key)
-  const passes: Found[] = []
-  const asked = new Map([...unsaid, ...refused, ...found])
-  for (const keys of inBatches([...asked.values()])) {
-    passes.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, session)))).flat())
+  const all: Found[] = []
+  for (const keys of inBatches([...new Map([...unsaid, ...refused, ...found]).values()])) {
+    all.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, session)))).flat())
   }
-  return eachOnce(passes)
+  const began = eachOnce(all.filter(({ begins }) => begins < before))
+  const owned = ownedOf(began)
+  const originators = [...new Set(owned.map(({ owner }) => owner))].sort()
+  const originator = asked.originator ?? (originators.length === 1 ? originators[0] : undefined)
+  return { passes: owned.flatMap(({ owner, pass }) => (owner === originator ? [pass] : [])), originators }
 }
 
 /** What the indexes say, and what they will say of what is not sealed yet. */
@@ -74,51 +99,93 @@ async function withoutSaid(deps: SessionDeps, unsaid: Map<string, PassKey>): Pro
   }
 }
 
-function* inBatches(keys: readonly PassKey[]): Generator<PassKey[]> {
-  for (let at = 0; at < keys.length; at += AT_ONCE) yield keys.slice(at, at + AT_ONCE)
+function* inBatches<T>(items: readonly T[]): Generator<T[]> {
+  for (let at = 0; at < items.length; at += AT_ONCE) yield items.slice(at, at + AT_ONCE)
 }
 
 /** The passes of this session that had an id: none, one, or several where it was used again. */
 async function passesOf(deps: SessionDeps, key: PassKey, session: string): Promise<Found[]> {
   const uses = (await usesOfId(deps, key)).filter((use) => use.session === session)
-  return await Promise.all(uses.map(async (use) => ({ use, pass: await passOf(deps, session, use) })))
+  return await Promise.all(
+    uses.map(async (use) => {
+      const { originator, parent, asks, messages } = use
+      const begins = messages.reduce((first, { stored }) => Math.min(first, stored.sequence), Number.POSITIVE_INFINITY)
+      const ended = settledAt(use, ({ type }) => type === 'step')
+      return { originator, parent, asks, begins, ended, admitted: isAdmitted(use), pass: await passOf(deps, session, use) }
+    }),
+  )
 }
 
-interface Found {
-  use: Use
+/** A pass, and what tells whose it is. Its messages are not kept: a session may have many passes. */
+interface Found extends Pick<Use, 'originator' | 'parent' | 'asks'> {
   pass: SessionPass
+  /** Its first sequence. */
+  begins: number
+  /** Server ms of its end. */
+  ended: number
+  admitted: boolean
 }
 
 /** A request that was refused since another had its id, or as malformed, is found under both names: it goes with its answer. */
-function eachOnce(found: readonly Found[]): SessionPass[] {
-  const alone = ({ use }: Found) => use.asks !== undefined
+function eachOnce(found: readonly Found[]): Found[] {
+  const alone = ({ asks }: Found) => asks !== undefined
   const seen = new Set<number>()
-  const passes: SessionPass[] = []
-  for (const { pass } of [...found.filter((one) => !alone(one)), ...found.filter(alone)]) {
-    const frames = pass.frames.filter(([sequence]) => !seen.has(sequence))
+  const once: Found[] = []
+  for (const one of [...found.filter((each) => !alone(each)), ...found.filter(alone)]) {
+    const frames = one.pass.frames.filter(([sequence]) => !seen.has(sequence))
     for (const [sequence] of frames) seen.add(sequence)
-    if (frames.length > 0) passes.push({ ...pass, frames })
+    if (frames.length > 0) once.push({ ...one, pass: { ...one.pass, frames } })
   }
-  return passes
+  return once
+}
+
+/**
+ * Whose session each pass is of. What was refused within a pass has no control frame: it is of that pass's session, where its originator worked
+ * on that pass. A request that still waits is not: its parent has ended before a session is erased, so it can only be refused, and its originator
+ * could store one after the other. For the same reason a child that is asked for again postpones nothing.
+ */
+function ownedOf(found: readonly Found[]): { owner: string; pass: SessionPass }[] {
+  const owners = new Map(found.flatMap((one) => (one.admitted ? [[keyText(one.pass.key), one.originator] as const] : [])))
+  return found.map(({ admitted, parent, originator, asks, pass, ended }) => {
+    const isOfParent = parent !== undefined && !admitted && asks !== 'waits' && parent.subagent === pass.key.originator
+    const within = isOfParent ? owners.get(keyText(parent)) : undefined
+    const isChild = within !== undefined || (admitted && parent !== undefined)
+    return { owner: within ?? originator, pass: isChild ? { ...pass, settled: ended } : pass }
+  })
+}
+
+function isAdmitted({ memory }: Use): boolean {
+  return (memory.step('work') ?? memory.step('held')) !== undefined
 }
 
 async function passOf(deps: SessionDeps, session: string, use: Use): Promise<SessionPass> {
-  const { memory, messages } = use
+  const { memory, messages, claimed } = use
   const { key } = memory
   const stored = new Map(messages.map((message) => [message.stored.sequence, message.stored]))
   const order = deletionOrder(
     messages.map(({ fact }) => fact),
     deps.rules,
   )
+  const names = new Set([session, claimed])
   return {
     key,
     frames: order.flatMap((sequence) => frameOf(stored.get(sequence))),
     parts: [...new Set([...stored.values()].flatMap(partsNamed))],
-    // Of one that a worker made endless there are more than a call takes arguments.
-    youngest: messages.reduce((youngest, { stored: { time } }) => Math.max(youngest, time), 0),
+    settled: settledAt(use, ({ type }) => type === 'step' || type === 'request'),
     open: await whyOpen(deps, use),
-    held: deps.holdsOn(key, session),
+    held: [...new Set([...names].flatMap((name) => deps.holdsOn(key, name)))],
+    claimed,
   }
+}
+
+/** Server ms of the youngest of some messages. Steps after the end count for nothing. */
+function settledAt({ memory, messages }: Use, counts: (fact: Fact) => boolean): number {
+  const { journal } = memory
+  const end = journal.state === 'done' ? journal.return.sequence : Number.POSITIVE_INFINITY
+  // Of one that a worker made endless there are more than a call takes arguments.
+  return messages.reduce((latest, { fact, stored }) => {
+    return counts(fact) && (fact.type !== 'step' || fact.sequence <= end) ? Math.max(latest, stored.time) : latest
+  }, 0)
 }
 
 function frameOf(stored: Stored | undefined): ErasedFrame[] {

@@ -1,7 +1,8 @@
 import { isFirst } from '@passover/archive'
-import { firstStepIsLate, type JournalRules, requestNamed } from '@passover/core'
-import type { PassKey, Step } from '@passover/schemas'
+import { firstStepIsLate, type JournalRules, requestNamed, sessionOf } from '@passover/core'
+import { keyText, type PassKey, type Step } from '@passover/schemas'
 import { describe } from '../describe.js'
+import { controlOf } from '../history.js'
 import { isExpired, type Loaded, rememberAll } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 
@@ -10,11 +11,17 @@ export type Message = Loaded['messages'][number]
 /** One of the passes that had an id, or requests that asked for it and got none. */
 export interface Use {
   memory: PassMemory
-  /** As its steps say it, or the request that they name. */
+  /** As its steps say it, or the request that they name: of a child its root's, whatever it claims. */
   session: string | undefined
+  /** Whose session it is: the originator's of its root, as far as its steps say it. Of what was refused, its own. */
+  originator: string
+  /** The session that it claims; its record stands under that. */
+  claimed: string | undefined
+  /** The pass within which it was asked for. */
+  parent: PassKey | undefined
   messages: Message[]
   /** Requests alone: they wait for their answer, or another's step was it (the id was taken, or its pass told already). */
-  asks?: 'waits' | 'answered'
+  asks?: 'waits' | 'answered' | undefined
 }
 
 interface Life {
@@ -45,32 +52,34 @@ export function usesOf({ key, messages, waiting }: OfId, rules: JournalRules): U
   const uses: Use[] = []
   for (const { expired, messages: own } of lives) {
     const memory = rememberAll({ key, asked: undefined }, inOrder(own), rules)
-    const session = sessionOf(memory, rules) ?? (expired ? uses.at(-1)?.session : undefined)
-    uses.push({ memory, session, messages: own })
+    const owned = ownedBy(memory, rules)
+    const before = expired && owned.session === undefined ? uses.at(-1) : undefined
+    uses.push({ memory, ...owned, ...(before && { session: before.session, claimed: before.claimed }), messages: own })
   }
   const alone: Use[] = []
   for (const request of requests) {
     const { sequence } = request.stored
     const memory = rememberAll({ key, asked: sequence }, [request], rules)
-    const session = sessionOf(memory, rules)
+    const owned = ownedBy(memory, rules)
     const asks = waiting.has(sequence) ? 'waits' : 'answered'
     const at = Math.max(
       0,
       lives.findLastIndex(({ from }) => from <= sequence),
     )
-    const own = asks === 'waits' ? undefined : askedFor({ uses, at, session })
-    const use = own ?? alone.find((one) => one.session === session && one.asks === asks)
+    const own = asks === 'waits' ? undefined : askedFor({ uses, at, claimed: owned.claimed })
+    const isLike = (one: Use) => one.claimed === owned.claimed && one.asks === asks && isSame(one.parent, owned.parent)
+    const use = own ?? alone.find(isLike)
     if (use) use.messages.push(request)
-    else alone.push({ memory, session, messages: [request], asks })
+    else alone.push({ memory, ...owned, messages: [request], asks })
   }
   for (const other of others) spokenAlone(alone, other)?.messages.push(other)
   return [...uses, ...alone].map((use) => ({ ...use, messages: inOrder(use.messages) }))
 }
 
 /** A request that no step names says by itself whose it is; one that does not is of the pass that it was stored in the time of. */
-function askedFor({ uses, at, session }: { uses: readonly Use[]; at: number; session: string | undefined }): Use | undefined {
-  if (session === undefined) return uses[at]
-  return [...uses.slice(at), ...uses.slice(0, at).reverse()].find((use) => use.session === session)
+function askedFor({ uses, at, claimed }: { uses: readonly Use[]; at: number; claimed: string | undefined }): Use | undefined {
+  if (claimed === undefined) return uses[at]
+  return [...uses.slice(at), ...uses.slice(0, at).reverse()].find((use) => use.claimed === claimed)
 }
 
 interface Lives {
@@ -130,10 +139,19 @@ function spokenAlone(alone: readonly Use[], { stored }: Message): Use | undefine
   return alone.findLast(({ messages }) => messages.some((one) => one.stored.sequence <= stored.sequence)) ?? alone[0]
 }
 
-function sessionOf(memory: PassMemory, rules: JournalRules): string | undefined {
+function ownedBy(memory: PassMemory, rules: JournalRules): Pick<Use, 'session' | 'originator' | 'claimed' | 'parent'> {
+  const { originator } = memory.key
+  const framed = memory.step('work') ?? memory.step('held')
+  const control = framed && controlOf(framed)
+  if (control) return { ...sessionOf(control), claimed: control.session_id, parent: control.parent }
   // Nothing but impossible steps.
-  if (memory.journal.state === 'none' && !memory.request) return undefined
-  return describe(memory, rules).record.session_id
+  if (memory.journal.state === 'none' && !memory.request) return { session: undefined, originator, claimed: undefined, parent: undefined }
+  const { session_id, parent } = describe(memory, rules).record
+  return { session: session_id, originator, claimed: session_id, parent }
+}
+
+function isSame(one: PassKey | undefined, other: PassKey | undefined): boolean {
+  return one === other || (one !== undefined && other !== undefined && keyText(one) === keyText(other))
 }
 
 function inOrder(messages: readonly Message[]): Message[] {
