@@ -49,9 +49,20 @@ export class Evidence {
       return
     }
     const now = world.now
-    const young = this.#messagesOf(book).find(({ time }) => time >= now - 2 * plan.id_window_ms && time < now - DELETION_MS)
+    const young = this.#messagesOf(book).find((one) => {
+      return one.time >= now - 2 * plan.id_window_ms && one.time < now - DELETION_MS && this.#postpones(one, book)
+    })
     if (young) checks.blame('P4', 'deleted_young', `${told}, and ${young.subject} (${young.sequence}) is ${now - young.time} ms old`)
     if (this.#isAwaited(book)) checks.blame('P4', 'deleted_undelivered', `${told}, and nobody has the return of ${book.key}`)
+  }
+
+  /** What agents store after the end keeps nothing; a request does, for eight windows. */
+  #postpones({ subject, sequence }: Kept, { ended }: Book): boolean {
+    const { plan, world } = this.#simulation
+    if (!ended || sequence <= ended.kept.sequence) return true
+    const tokens = subject.split('.')
+    if (tokens[0] === 'request') return world.now <= ended.kept.time + 8 * plan.id_window_ms
+    return tokens[0] === 'held' || tokens[0] === 'work' || (tokens[0] === 'return' && tokens[4] === 'passover')
   }
 
   /** How the audit stands at the end, where nothing was wrong with it for a while. */

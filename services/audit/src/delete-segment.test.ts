@@ -1,5 +1,6 @@
 import { EARLIER_MS, type ManifestEntry } from '@passover/archive'
 import { readHeaders, type Stored, Subjects } from '@passover/bus'
+import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './delete-segment.js'
 
@@ -31,11 +32,13 @@ async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], st
     newest: async (subject: string) => stored.findLast((one) => matches(one.subject, subject)),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
-  const follow = async ({ filters, from }: { filters: string[]; from: number }, on: (one: Stored) => void) => {
-    for (const one of stored) if (one.sequence >= from && filters.some((filter) => matches(one.subject, filter))) on(one)
+  const subjects = new Subjects()
+  const follow = async ({ filters, from }: { filters: string[]; from: number }, on: (one: Stored, fact: Fact) => void) => {
+    for (const one of stored)
+      if (one.sequence >= from && filters.some((filter) => matches(one.subject, filter))) on(one, subjects.toFact(one))
     return { caughtUp: Promise.resolve(), closed: new Promise(() => undefined), [Symbol.asyncDispose]: async () => undefined }
   }
-  const bus = { subjects: new Subjects(), journal, follow, now: () => now }
+  const bus = { subjects, journal, follow, now: () => now }
   const [agents, isHeld] = [new Map(), async () => false]
   const all = [...older, ...archived]
   const archive = {
@@ -119,6 +122,13 @@ describe('what is stored of a pass after its end', () => {
     const at = (now: number) => deletedFrom({ k: 0 }, pass, [...pass, again], { younger: [5_000], now })
     expect(await at(8_200)).toEqual([])
     expect(await at(8_201)).toEqual([1, 2])
+  })
+
+  it('keeps it where it is a step of the dispatcher, which could begin a pass once the journal is gone; not where it is an agent’s', async () => {
+    const younger = (subject: string) => deletedFrom({ k: 0 }, pass, [...pass, message(5_000, 300, subject)], { younger: [5_000] })
+    expect(await younger(`work.${key}.medium`)).toEqual([])
+    expect(await younger(`fence.${key}.audit`)).toEqual([1, 2])
+    expect(await younger(`return.${key}.audit`)).toEqual([1, 2])
   })
 
   it('keeps what may go on in a later segment', async () => {

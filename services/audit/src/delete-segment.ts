@@ -130,7 +130,7 @@ export class SegmentDeleter {
     if (isYoungerThere && !mayHaveEnded(found)) return 'later'
     const leaving = found.whole ? found : merged(found, await this.read(key))
     if (segmentOf(lastThatCounts(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
-    if (isYoungerThere && (await this.isAskedAgain(leaving, k))) return 'later'
+    if (isYoungerThere && (await this.mayBeginAnew(leaving, k))) return 'later'
     const deps = crowded ? { ...this.deps, dead_letters_ms: 0 } : this.deps
     const standing = await standingOf(leaving.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
@@ -204,26 +204,30 @@ export class SegmentDeleter {
   }
 
   /**
-   * Whether a request for the pass is younger than segment k: it could begin the pass anew (rule 4). Requests have no subject of their pass; all else
-   * has, and postpones nothing. An originator that asks again and again keeps an ended pass for some windows only.
+   * Whether something younger than segment k could begin the pass anew (rule 4): a request, which has no subject of its pass, or a step of the
+   * dispatcher that does not count now. All else that agents store postpones nothing, and an originator that asks again and again keeps an ended
+   * pass for some windows only.
    */
-  private async isAskedAgain({ memory: { key, journal } }: Leaving, k: number): Promise<boolean> {
+  private async mayBeginAnew({ memory: { key, journal } }: Leaving, k: number): Promise<boolean> {
     const { bus, archive, rules, unsealedOf } = this.deps
-    if (journal.state === 'done' && journal.return.time + ASKED_WINDOWS * rules.id_window_ms < bus.now()) return false
+    const isAskedFor = journal.state !== 'done' || journal.return.time + ASKED_WINDOWS * rules.id_window_ms >= bus.now()
     const from = segmentRange(k).last + 1
     const younger = [...(await archive.sequencesAfter(key, k)), ...unsealedOf(key).filter((sequence) => sequence >= from)]
     const there = await this.inStream(key, from)
-    return younger.some((sequence) => !there.has(sequence))
+    return younger.some((sequence) => there.get(sequence) ?? isAskedFor)
   }
 
-  /** What the stream holds of a pass from a sequence on, but for requests: they have no subject of their pass. */
-  private inStream(key: PassKey, from: number): Promise<ReadonlySet<number>> {
+  /** What the stream holds of a pass from a sequence on but for requests, and whether each could begin the pass. */
+  private inStream(key: PassKey, from: number): Promise<ReadonlyMap<number, boolean>> {
     const { bus } = this.deps
     const filters = [bus.subjects.journal(key), bus.subjects.events(key), bus.subjects.decisions(key)]
     return this.reads.do(async () => {
       this.goesOn()
-      const found = new Set<number>()
-      await using reader = await bus.follow({ filters, headers_only: true, from }, ({ sequence }) => void found.add(sequence))
+      const found = new Map<number, boolean>()
+      await using reader = await bus.follow(
+        { filters, headers_only: true, from },
+        (_stored, fact) => void found.set(fact.sequence, mayBegin(fact)),
+      )
       await Promise.race([reader.caughtUp, reader.closed])
       return found
     })
@@ -264,11 +268,19 @@ function mayHaveEnded({ memory: { journal }, facts }: Leaving): boolean {
   return false
 }
 
-/** Sequence of its return; of what has no journal, that of its youngest request. */
+/** Only the dispatcher's: an agent's step alone is no journal. */
+function mayBegin(fact: Fact): boolean {
+  return fact.type === 'step' && (fact.kind === 'held' || fact.kind === 'work' || fact.by === SYSTEM)
+}
+
+/** Sequence of its return, or of a step that the dispatcher stored later; of what has no journal, that of its youngest request. */
 function lastThatCounts({ memory: { journal }, facts }: Leaving): number {
-  if (journal.state === 'done') return journal.return.sequence
-  let youngest = 0
-  for (const [sequence, { type }] of facts) if (journal.state !== 'none' || type === 'request') youngest = Math.max(youngest, sequence)
+  let youngest = journal.state === 'done' ? journal.return.sequence : 0
+  for (const [sequence, fact] of facts) {
+    const counts =
+      journal.state === 'held' || journal.state === 'open' || mayBegin(fact) || (journal.state === 'none' && fact.type === 'request')
+    if (counts) youngest = Math.max(youngest, sequence)
+  }
   return youngest
 }
 
