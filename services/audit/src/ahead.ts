@@ -3,7 +3,7 @@ import { keyText } from '@passover/schemas'
 import { LastSegments } from './last-segments.js'
 
 /**
- * Which passes that began earlier are spoken of in later segments: a pass goes only with the segment that holds its youngest message. Read
+ * Which passes that began earlier are spoken of in later segments: a pass goes only with the segment that holds the last message that counts. Read
  * from the indexes of all sealed segments after the deleter's own; a pass that lives within one segment costs nothing.
  */
 export class Ahead {
