@@ -115,9 +115,7 @@ describe('audit: retention', () => {
     await bus.publish({ subject: bus.subjects.request(subagent, originator), data })
     const { last } = await bus.bounds()
     await doneTo(audit, 1)
-    expect(await left(asked, cancelled, fromShell)).toEqual(
-      [...asked.sequences, cancel, ...fromShell.sequences].sort((a, b) => a - b),
-    )
+    expect(await left(asked, cancelled, fromShell)).toEqual([...asked.sequences, cancel, ...fromShell.sequences].sort((a, b) => a - b))
     await fillTo(bus, 2 * SEGMENT_SIZE)
     await doneTo(audit, 2)
     expect(await left(asked, cancelled, fromShell)).toEqual([])
