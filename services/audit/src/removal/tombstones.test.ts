@@ -7,7 +7,15 @@ const digest = new Uint8Array(32)
 
 function pass(id: string, sequences: number[]): SessionPass {
   const key = { originator: 'alice', subagent: 'audit', id }
-  return { key, frames: sequences.map((sequence) => [sequence, sequence, digest]), parts: [], youngest: 1, open: undefined, held: [] }
+  return {
+    key,
+    frames: sequences.map((sequence) => [sequence, sequence, digest]),
+    parts: [],
+    settled: 1,
+    open: undefined,
+    held: [],
+    claimed: undefined,
+  }
 }
 
 // Fails where each tombstone's part of a pass is deleted by itself: its return may then leave the stream before its work.
