@@ -277,7 +277,9 @@ export function capKeys<T extends z.ZodType>(schema: T, max: number): T {
   schema._zod.run = (payload, context) => {
     const found = keysFault(payload.value, max)
     if (!found) return run(payload, context)
-    payload.issues.push({ code: 'custom', message: found.why, path: found.path, input: payload.value, inst: schema, continue: false })
+    const { why: message, path } = found
+    const about = { message, path, input: payload.value, inst: schema, continue: false }
+    payload.issues.push(path.length > 0 ? { code: 'custom', ...about } : { code: 'too_big', origin: 'object', maximum: max, ...about })
     return payload
   }
   return schema

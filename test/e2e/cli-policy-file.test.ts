@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { cli, Folder, json, run } from './cli-harness.js'
@@ -36,6 +36,45 @@ describe('passover policy check', () => {
       code: 3,
       stderr: expect.stringContaining('policy pull'),
     })
+  })
+
+  it('says what is wrong with a file that is not text, is a link to nothing, or is the second one', async () => {
+    using folder = new Folder()
+    const check = (env = {}) => run(['policy', 'check', '--offline'], { cwd: folder.path, env })
+    const path = join(folder.path, FILE)
+    mkdirSync(join(path, '..'))
+    const unreadable: [Buffer, string][] = [
+      [Buffer.from('\ufeff{}', 'utf16le'), 'it is written in UTF-16, not in UTF-8'],
+      [Buffer.from('{\n "pairs": {"al\xe9->b": {}}}', 'latin1'), 'it is not UTF-8: line 2 has the byte 0xe9'],
+    ]
+    for (const [bytes, why] of unreadable) {
+      writeFileSync(path, bytes)
+      expect(await check()).toMatchObject({ code: 2, stderr: expect.stringContaining(`${FILE} cannot be read: ${why} (E030)`) })
+    }
+    writeFileSync(path, '\ufeff{}')
+    write('{ "pass_over": {} }', join('.opencode', 'config.json'), folder.path)
+    expect(await check()).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('Ignored .opencode/config.json: its pass_over is not used'),
+    })
+    rmSync(path)
+    symlinkSync('nowhere.json', path)
+    expect(await check()).toMatchObject({ code: 0, stderr: expect.stringContaining('is a symbolic link that leads nowhere') })
+    expect(await check({ PASSOVER_CONFIG: path })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('(PASSOVER_CONFIG) is a link to nowhere.json, which does not exist'),
+    })
+  })
+
+  it('tells a document with thousands of faults in short', async () => {
+    using folder = new Folder()
+    const pairs = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`a${at}=>b`, {}]))
+    write(JSON.stringify({ pairs }, null, 1), FILE, folder.path)
+    const { code, stderr } = await run(['policy', 'check', '--offline'], { cwd: folder.path })
+    expect(code).toBe(2)
+    expect(stderr).toContain('has 5000 faults')
+    expect(stderr).toContain(`${FILE}:52:3  $.pairs["a49=>b"]`)
+    expect(stderr).toContain('and 4950 more')
   })
 
   it('compiles every output_schema, and says where it stands beside what else is wrong', async () => {

@@ -23,7 +23,7 @@ const KINDS: Record<string, string> = {
   object: 'an object',
   record: 'an object',
 }
-const UNITS: Record<string, string> = { string: ' characters', array: ' entries', set: ' entries' }
+const UNITS: Record<string, string> = { string: ' characters', array: ' entries', set: ' entries', object: ' entries' }
 
 /** What may stand there, in words. */
 export function expectedOf(issue: Issue): string {

@@ -114,3 +114,45 @@ describe('E031 by its form, with both places', () => {
     for (const { path } of told[0]?.places.slice(0, 1) ?? []) expect(told[0]?.message).toContain(path)
   })
 })
+
+describe('a value that no field can have', () => {
+  it.each<[string, string, string, RegExp]>([
+    ['1e300', '{"defaults":{"timeout_ms":1e300}}', '$.defaults.timeout_ms', /is 1e\+300, expected at most 86400000/],
+    [
+      '1e999',
+      '{"defaults":{"max_passes_per_session":1e999}}',
+      '$.defaults.max_passes_per_session',
+      /is a number above 1e308, expected at most 1000000000/,
+    ],
+    ['-1e999', '{"defaults":{"lease_ms":-1e999}}', '$.defaults.lease_ms', /is a number below -1e308, expected at least 100/],
+    [
+      '1e300 without a bound of its own',
+      '{"defaults":{"budget":{"tokens":1e300}}}',
+      '$.defaults.budget.tokens',
+      /expected at most 9007199254740991/,
+    ],
+    ['__proto__', '{"__proto__":{"defaults":{}}}', '$.__proto__', /^\$\.__proto__: this name is not allowed$/],
+    ['__proto__ as a pair', '{"pairs":{"__proto__":{}}}', '$.pairs.__proto__', /this name is not allowed/],
+    [
+      '__proto__ in a schema',
+      '{"subagents":{"a":{"output_schema":{"x":{"__proto__":1}}}}}',
+      '$.subagents.a.output_schema.x.__proto__',
+      /not allowed/,
+    ],
+    [
+      'a name that no agent has, in an entry for another',
+      '{"subagents":{"a":{"subagent_id":"c d"}}}',
+      '$.subagents.a.subagent_id',
+      /expected "a"/,
+    ],
+  ])('is named once: %s', (_, text, path, message) => {
+    expect(faults(JSON.parse(text))).toEqual([expect.objectContaining({ path, message: expect.stringMatching(message) })])
+  })
+
+  it('is counted where there are too many', () => {
+    const pairs = Object.fromEntries(Array.from({ length: 10_001 }, (_, at) => [`a${at}->b`, {}]))
+    expect(faults({ pairs })).toEqual([
+      expect.objectContaining({ path: '$.pairs', message: '$.pairs is an object with 10001 entries, expected at most 10000 entries' }),
+    ])
+  })
+})

@@ -3,6 +3,7 @@ import {
   auditPreference,
   budget,
   type PassOverPreferences,
+  PROTO,
   parsePairKey,
   passOverPreferences,
   policyDefaults,
@@ -36,9 +37,33 @@ export type ReadPolicy = { ok: true; document: PassOverPreferences } | { ok: fal
 export function readPolicy(value: unknown): ReadPolicy {
   const parsed = passOverPreferences.safeParse(value)
   if (parsed.success) return { ok: true, document: parsed.data }
-  const faults = [...keyFaults(value), ...nameFaults(value), ...parsed.error.issues.flatMap((issue) => faultsOf(issue, value))]
+  const issues = boundedIssues(parsed.error.issues, value)
+  const faults = [...keyFaults(value), ...nameFaults(value), ...issues.flatMap((issue) => faultsOf(issue, value))]
   const seen = new Set<string>()
-  return { ok: false, faults: faults.filter(({ path, found }) => !seen.has(`${path} ${found}`) && seen.add(`${path} ${found}`)) }
+  return { ok: false, faults: faults.filter(({ path }) => !seen.has(path) && seen.add(path)) }
+}
+
+/**
+ * Of a number that no integer can be (1e300, 1e999) the schema says only that; the bound of its field is what the schema says of the largest
+ * integer there.
+ */
+function boundedIssues(issues: Issue[], value: unknown): Issue[] {
+  if (!issues.some((issue) => isBeyond(valueAt(value, issue.path as Segment[])))) return issues
+  const { error } = passOverPreferences.safeParse(withinIntegers(value))
+  const byPath = new Map(error?.issues.map((issue) => [pathText(issue.path as Segment[]), issue]))
+  return issues.map(
+    (issue) => (isBeyond(valueAt(value, issue.path as Segment[])) && byPath.get(pathText(issue.path as Segment[]))) || issue,
+  )
+}
+
+function isBeyond(value: unknown): value is number {
+  return typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER
+}
+
+function withinIntegers(value: unknown): unknown {
+  if (isBeyond(value)) return Math.sign(value) * Number.MAX_SAFE_INTEGER
+  if (Array.isArray(value)) return value.map(withinIntegers)
+  return isBody(value) ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withinIntegers(member)])) : value
 }
 
 type Issue = Extract<ReturnType<typeof passOverPreferences.safeParse>, { success: false }>['error']['issues'][number]
@@ -48,6 +73,7 @@ function faultsOf(issue: Issue, value: unknown): PolicyFault[] {
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey([...at, key], value))
   const level = levelOf(at)
   const name = at.at(-1)
+  if (name === PROTO) return [protoFault(at, value)]
   if (issue.code === 'too_big' && level && (name === 'approval_expires_ms' || name === 'timeout_ms' || name === 'max_timeout_ms')) {
     const bound = placeOf(undefined, Number(issue.maximum))
     return [fault({ code: 'E031', at, value, expected: `at most ${issue.maximum}, the bound of the system`, other: bound })]
@@ -55,6 +81,13 @@ function faultsOf(issue: Issue, value: unknown): PolicyFault[] {
   const found = valueAt(value, at)
   const suggestion = rewritten(found, name) ?? ('values' in issue ? nearest(found, issue.values as unknown[]) : undefined)
   return [fault({ code: 'E030', at, value, expected: expectedOf(issue), suggestion: suggestion && `did you mean ${suggestion}?` })]
+}
+
+function protoFault(at: Segment[], value: unknown): PolicyFault {
+  const place = placeOf(at, valueAt(value, at))
+  const { path } = place
+  const message = `${path}: this name is not allowed`
+  return { code: 'E030', severity: 'error', message, path, places: [place], found: shown(place.value), expected: 'another name' }
 }
 
 interface Found {
@@ -77,8 +110,12 @@ function fault({ code, at, value, expected, suggestion, other }: Found): PolicyF
 }
 
 const LONGEST = 80
+const ENTRIES_SHOWN = 100
 
 export function shown(value: unknown): string {
+  // JSON would say null.
+  if (typeof value === 'number' && !Number.isFinite(value)) return value < 0 ? 'a number below -1e308' : 'a number above 1e308'
+  if (isBody(value) && Object.keys(value).length > ENTRIES_SHOWN) return `an object with ${Object.keys(value).length} entries`
   const text = JSON.stringify(value) ?? 'nothing'
   return cut(text, LONGEST)
 }
@@ -139,7 +176,7 @@ function keysAt(at: Segment[]): string[] {
 function keyFaults(value: unknown): PolicyFault[] {
   const pairs = isBody(value) && isBody(value.pairs) ? value.pairs : {}
   const expected = '"originator->subagent", two names without spaces'
-  const wrong = Object.keys(pairs).filter((key) => !parsePairKey(key))
+  const wrong = Object.keys(pairs).filter((key) => key !== PROTO && !parsePairKey(key))
   return wrong.map((key) => {
     const place = placeOf(['pairs', key], pairs[key])
     const mended = key.replace(/\s+/g, '').replace(/^([^-=>]+)(?:=>|-->|→|>|:|,)([^-=>]+)$/, '$1->$2')

@@ -6,6 +6,7 @@ import type { PassOverPreferences } from '@passover/schemas'
 import { type FaultInFile, faultText, gate, inForce, invalidPolicy, lenient, publish, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
+import { textOf } from '../file-text.js'
 import { namesOn, personText } from '../output/names.js'
 import { count } from '../text.js'
 import { differences, inWords } from './differences.js'
@@ -68,7 +69,10 @@ interface Editing {
 async function edited({ terminal, env }: Context, { editor, path, session, before, allowMissing }: Editing): Promise<PassOverPreferences> {
   for (let round = 0, saved = ''; ; round++) {
     openEditor(editor, path, env)
-    const text = readFileSync(path, 'utf8')
+    const decoded = textOf(readFileSync(path))
+    if (decoded.kind === 'no text')
+      throw new CliFailure('E030', `what the editor saved cannot be read: ${decoded.why}`, { hint: 'save it as UTF-8' })
+    const { text } = decoded
     const { document, faults } = await problems({ text, path, session, before, allowMissing })
     if (document) return document
     const errors = faults.filter(({ severity }) => severity === 'error')

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { join, relative, resolve } from 'node:path'
+import { existsSync, lstatSync, readlinkSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
 import { filesUpward, ignoredText } from '@passover/sdk/project'
 import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { CliFailure } from '../failure.js'
+import { fileWhy, readUpTo, textOf } from '../file-text.js'
 
 /** Where a project's policy stands, in a file of its own or under a key of a bigger one. */
 export interface PolicyFile {
@@ -40,16 +41,34 @@ export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Nam
   const named = path ?? env.PASSOVER_CONFIG
   if (named && mayBeNew && !existsSync(resolve(directory, named))) return undefined
   if (named) return readNamed(resolve(directory, named), { directory, by: path ? 'it' : 'PASSOVER_CONFIG' })
+  let found: PolicyFile | undefined
   for (const { path: own, fault } of filesUpward(directory, [OWN, SHARED])) {
+    // Of the folder in which it is found, the other file is looked at, too. Further up there may be those of other projects.
+    if (found && dirname(found.path) !== dirname(own)) break
     if (fault) {
       terminal?.note(ignoredText({ path: own, ...fault }))
       continue
     }
+    if (found) {
+      const second = peek(own, directory)
+      if (second) terminal?.note(`Ignored ${second.shown}: its ${KEY} is not used, since there is ${found.shown}. Remove one of them`)
+      break
+    }
     const file = read(own, directory)
     // The shared file is other people's configuration, which need not be ours at all.
-    if (own.endsWith(OWN) || file.within.length > 0) return file
+    if (own.endsWith(OWN) || file.within.length > 0) found = file
   }
-  return undefined
+  return found
+}
+
+/** The other file where it has a policy, too. One that cannot be read is nobody's concern here. */
+function peek(path: string, directory: string): PolicyFile | undefined {
+  try {
+    const file = read(path, directory)
+    return file.within.length > 0 ? file : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Where the file would be that a project does not have yet. */
@@ -59,6 +78,12 @@ export function newPolicyFile({ directory, path, env }: Named): string {
 
 function readNamed(path: string, { directory, by }: { directory: string; by: string }): PolicyFile {
   if (!existsSync(path)) {
+    if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) {
+      const to = readlinkSync(path)
+      throw new CliFailure('E041', `${path}${by === 'it' ? '' : ` (${by})`} is a link to ${to}, which does not exist`, {
+        hint: 'correct or remove the link',
+      })
+    }
     const hint = 'give the path of a policy file, or leave it out to look for .opencode/pass-over.json upward'
     throw new CliFailure('E041', `there is no file ${path}${by === 'it' ? '' : ` (${by})`}`, { hint })
   }
@@ -69,13 +94,25 @@ function read(path: string, directory: string): PolicyFile {
   const near = relative(resolve(directory), path)
   const shown = near !== '' && near.length < path.length ? near : path
   try {
-    if (!statSync(path).isFile()) throw new Error('it is no file')
-    const text = readFileSync(path, 'utf8').replace(/^\uFEFF/, '')
+    const bytes = readUpTo(path, MOST_BYTES)
+    if (bytes.kind === 'not a file') throw unreadable(shown, 'it is not a file')
+    if (bytes.kind === 'too large') throw unreadable(shown, `it has more than ${MOST_BYTES} bytes`)
+    const decoded = textOf(bytes.bytes)
+    if (decoded.kind === 'no text') throw unreadable(shown, decoded.why, 'save it as UTF-8')
+    const { text } = decoded
     return { path, shown, text, within: holdsKey(text) ? [KEY] : [] }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new CliFailure('E030', `${shown} cannot be read: ${why}`, { hint: 'make it a readable file' })
+    const why = fileWhy(error)
+    if (why === undefined) throw error
+    throw unreadable(shown, why)
   }
+}
+
+/** Far above what a policy may have, and small enough to be read. */
+const MOST_BYTES = 64 * 1024 * 1024
+
+function unreadable(shown: string, why: string, hint = 'make it a readable file'): CliFailure {
+  return new CliFailure('E030', `${shown} cannot be read: ${why}`, { hint })
 }
 
 function holdsKey(text: string): boolean {

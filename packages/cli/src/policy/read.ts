@@ -80,8 +80,25 @@ function positionIn(text: string, node: Node | undefined): Position | undefined 
 }
 
 function position(text: string, offset: number): Position {
-  const before = text.slice(0, offset).split('\n')
-  return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 }
+  const ends = lineEnds(text)
+  let line = 0
+  for (let step = 2 ** Math.ceil(Math.log2(ends.length + 1)); step >= 1; step /= 2) {
+    const end = ends[line + step - 1]
+    if (end !== undefined && end < offset) line += step
+  }
+  return { line: line + 1, column: offset - (line === 0 ? -1 : (ends[line - 1] ?? -1)) }
+}
+
+let counted: { text: string; ends: number[] } | undefined
+
+/** Offsets of the line feeds of a text. Kept for the last one: a document with thousands of faults asks for each. */
+function lineEnds(text: string): number[] {
+  if (counted?.text !== text) {
+    const ends: number[] = []
+    for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) ends.push(at)
+    counted = { text, ends }
+  }
+  return counted.ends
 }
 
 const SYNTAX: Record<string, string> = {

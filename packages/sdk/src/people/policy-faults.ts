@@ -18,9 +18,15 @@ export function invalidPolicy(what: string, faults: FaultInFile[]): Failure {
   return new Failure(code, `${what} has ${count(errors.length, 'fault')}`, {
     hint: `nothing was changed; ${errors.every(isMissing) ? LATER : 'mend it'} and try again`,
     faults: faults.map(jsonFault),
-    lines: faults.map(faultText),
+    lines: [
+      ...faults.slice(0, FAULTS_SHOWN).map(faultText),
+      ...(faults.length > FAULTS_SHOWN ? [`  and ${faults.length - FAULTS_SHOWN} more`] : []),
+    ],
   })
 }
+
+/** Nobody reads more at once; --json has them all. */
+const FAULTS_SHOWN = 50
 
 /** Nothing is wrong with the document itself: a project's policy is often written before its agents are there. */
 const LATER = 'register who is missing, or say that they come later (--allow-missing),'

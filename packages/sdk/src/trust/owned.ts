@@ -1,4 +1,4 @@
-import { lstatSync, type Stats } from 'node:fs'
+import { existsSync, lstatSync, type Stats } from 'node:fs'
 import { dirname } from 'node:path'
 
 /** Why a file is not trusted, and what to do about it. */
@@ -36,7 +36,10 @@ function faultOf(path: string, { isFile, strict }: { isFile: boolean; strict: bo
   } catch (error) {
     return { why: `${path} cannot be read (${(error as NodeJS.ErrnoException).code})`, hint: 'run the command as the owner of the project' }
   }
-  if (stats.isSymbolicLink()) return { why: `${path} is a symbolic link`, hint: `replace ${path} with what it points to` }
+  if (stats.isSymbolicLink()) {
+    if (existsSync(path)) return { why: `${path} is a symbolic link`, hint: `replace ${path} with what it points to` }
+    return { why: `${path} is a symbolic link that leads nowhere`, hint: `remove ${path}` }
+  }
   if (!(isFile ? stats.isFile() : stats.isDirectory()))
     return { why: `${path} is not a ${isFile ? 'regular file' : 'directory'}`, hint: `remove ${path}` }
   if (!isTrustedOwner(stats.uid))
