@@ -69,6 +69,7 @@ export { permissionTable } from './permission-table.js'
 export type { Principal } from './permissions.js'
 export { grantsFor, permissionsFor, userOf, usersFor } from './permissions.js'
 export { type PolicyDraft, type PolicyOutcome, type PolicyStand, PolicyStore } from './policy-store.js'
+export { QuestionLimits } from './quotas/question-limits.js'
 export { type Listed, Roster } from './roster.js'
 export { partToken } from './seal.js'
 export type {

@@ -1,4 +1,4 @@
-import type { Bus, Consumption } from '@passover/bus'
+import { type Bus, type Consumption, QuestionLimits } from '@passover/bus'
 import { type CheckSchema, isBody, passError } from '@passover/core'
 import {
   type AcknowledgedAnswer,
@@ -41,7 +41,6 @@ import { dueOf } from './inbox-item.js'
 import { type LoadDeps, type Loaded, loadPass } from './load.js'
 import type { PassMemory } from './pass-memory.js'
 import type { Query } from './query.js'
-import { QuestionLimits } from './question-limits.js'
 import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
 

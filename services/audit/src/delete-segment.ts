@@ -3,7 +3,7 @@ import { type Bus, decode, type Stored } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
-import { AtMost } from './at-most.js'
+import pLimit from 'p-limit'
 import { DeletionPace } from './deletion-pace.js'
 import { inTurns } from './in-turns.js'
 import { addTo, isBetween, type Leaving, sortContents } from './leaving.js'
@@ -53,7 +53,7 @@ export class SegmentDeleter {
   passes = 0
   /** Passes at a time; of one pass, one message after the other (rule 4). */
   readonly pace = new DeletionPace()
-  private readonly reads = new AtMost(READS)
+  private readonly reads = pLimit(READS)
   /** Server ms since which it has read every segment. */
   private since: number | undefined
   private stopped = false
@@ -149,7 +149,7 @@ export class SegmentDeleter {
 
   /** What stream and archive have of a pass that this process did not read from its beginning. */
   private async read(key: PassKey): Promise<Leaving> {
-    const { memory, messages } = await this.reads.do(() => {
+    const { memory, messages } = await this.reads(() => {
       this.goesOn()
       return loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
     })
@@ -191,7 +191,7 @@ export class SegmentDeleter {
   private async isAnsweredApart(key: PassKey, sequence: number): Promise<boolean> {
     const { journal, subjects } = this.deps.bus
     const answer = subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM)
-    return this.reads.do(async () => {
+    return this.reads(async () => {
       this.goesOn()
       // That there is none only the leader can say.
       return (await journal.newest(answer)) !== undefined
@@ -200,7 +200,7 @@ export class SegmentDeleter {
 
   private async hasJournal(key: PassKey): Promise<boolean> {
     const { journal, subjects } = this.deps.bus
-    return await this.reads.do(async () => (await journal.newest(subjects.journal(key))) !== undefined)
+    return await this.reads(async () => (await journal.newest(subjects.journal(key))) !== undefined)
   }
 
   /**
@@ -221,7 +221,7 @@ export class SegmentDeleter {
   private inStream(key: PassKey, from: number): Promise<ReadonlyMap<number, boolean>> {
     const { bus } = this.deps
     const filters = [bus.subjects.journal(key), bus.subjects.events(key), bus.subjects.decisions(key)]
-    return this.reads.do(async () => {
+    return this.reads(async () => {
       this.goesOn()
       const found = new Map<number, boolean>()
       await using reader = await bus.follow(

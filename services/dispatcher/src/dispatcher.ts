@@ -1,4 +1,4 @@
-import { type Consumption, StoreWatch, waitForTime } from '@passover/bus'
+import { type Consumption, QuestionLimits, StoreWatch, waitForTime } from '@passover/bus'
 import { Counting, Health, healthLog } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import { startAdmission } from './admission.js'
@@ -54,7 +54,10 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
   water.start()
-  const answering = await deps.bus.answer((name, question) => register(context, consumers, { name, question }), 'register')
+  const questions = new QuestionLimits()
+  // An agent over its limit gets no answer, and asks again.
+  const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
+  const answering = await deps.bus.answer(answer, 'register')
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
   const stores = await watchStores(context, health)
   const onRestored = (what: string) => health.did('admission', what)
