@@ -16,6 +16,8 @@ export interface Weather {
   store_ms?: number
 }
 
+const APART_MS = 1e-6
+
 /** A publish that the server may have heard of. `held_up`: it is stored later than its publisher waits. */
 type Fate = 'arrives' | 'lost' | 'unanswered' | 'held_up'
 
@@ -146,7 +148,8 @@ export class Line {
     // Whatever is late holds up all that is behind it, unless other servers carry that.
     if (clustered && way !== 'reader') return at
     const last = way === 'up' ? this.#last_up : this.#last_down
-    const ordered = Math.max(at, last)
+    // Strictly later: timers are set by the time that is left, which rounding could turn around.
+    const ordered = Math.max(at, last + APART_MS)
     if (way === 'up') this.#last_up = ordered
     else this.#last_down = ordered
     return ordered
