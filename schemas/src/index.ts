@@ -239,6 +239,8 @@ export {
   DEFAULT_PAGE,
   type DecisionFilter,
   decisionFilter,
+  type IndexAnswer,
+  indexAnswer,
   MAX_PAGE,
   type PassFilter,
   type PassQuery,

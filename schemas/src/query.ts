@@ -90,8 +90,27 @@ export const statsAnswer = z.union([
 ])
 export type StatsAnswer = z.infer<typeof statsAnswer>
 
+/**
+ * To `{ op: 'index' }`: how many records were compared with the audit's index, how many lines of it differ, and how many of these were mended;
+ * `shown` names some. `complete` false: the index is still being filled after a start, and nothing was compared.
+ */
+export const indexAnswer = z.union([
+  z.object({
+    ok: z.literal(true),
+    complete: z.boolean(),
+    records: z.int(),
+    wrong: z.int(),
+    mended: z.int(),
+    shown: z.array(z.object({ pass: z.string().optional(), what: z.string() })),
+  }),
+  z.object({ ok: z.literal(false), error: passError }),
+])
+export type IndexAnswer = z.infer<typeof indexAnswer>
+
 /** What is asked about recorded passes; an agent is told about its own. Statistics take no text and no cursor. */
 export const queryQuestions = [
   passQuery.extend({ op: z.literal('query') }),
   passQuery.omit({ text: true, limit: true, cursor: true }).extend({ op: z.literal('stats') }),
+  /** Compares the audit's index with the records; `mend`: lines that differ become what the records say. For people alone. */
+  z.object({ op: z.literal('index'), mend: z.literal(true).optional() }),
 ] as const

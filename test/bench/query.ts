@@ -38,8 +38,8 @@ async function template(): Promise<Json> {
   await until(
     async () => {
       await table.read(({ data }) => {
-        const decoded = decode(data)
-        if (decoded.ok) raw.push(decoded.value as Json)
+        const decoded = data && decode(data)
+        if (decoded?.ok) raw.push(decoded.value as Json)
       })
       return raw.length > 0
     },

@@ -1,5 +1,5 @@
 import { PASSES_BUCKET, storedRecord } from '@passover/audit'
-import type { PassRecord } from '@passover/schemas'
+import type { PassRecord, PassRow } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { Records } from '../../services/audit/src/records.js'
@@ -15,10 +15,11 @@ test('of two records of a pass that are on their way while the leader is alone, 
   const bus = await busOn({ ...nats, servers: [leader.url] })
   const table = await bus.table(PASSES_BUCKET, storedRecord)
   const said: string[] = []
-  const records = new Records(table, clockOf(bus), pino({}, { write: (line) => void said.push(line) }))
+  const standing = { wrote: () => undefined, found: () => undefined }
+  const records = new Records(table, standing, clockOf(bus), pino({}, { write: (line) => void said.push(line) }))
   const followers = nats.nodes.filter((node) => node !== leader)
   await Promise.all(followers.map((node) => node.pause()))
-  const written = [records.write({ key: 'k' }, recordOf(9)), records.write({ key: 'k' }, recordOf(4))]
+  const written = [9, 4].map((last) => records.write({ key: 'k' }, { stored: recordOf(last), row: {} as PassRow }))
   await until(() => said.length > 0, { what: 'the second one waits', deadline_ms: 10_000 }).finally(() =>
     Promise.all(followers.map((node) => node.resume())),
   )

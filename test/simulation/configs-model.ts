@@ -72,6 +72,29 @@ export const BESIDES: Record<string, Change> = {
     ]
     return { clustered: false, passes: own, faults: troubles(own.slice(0, 3), die) }
   },
+  /**
+   * The audit is killed again and again while passes are held, cancelled and run out of time. It reads its passes again in several pieces, and its
+   * records of before stand in the bucket already.
+   */
+  audit_killed: ({ passes }, dice) => {
+    const own = many(passes, 14).map((pass, n): PassPlan => {
+      const one = { ...plain(pass, dice), at: dice.between(300, 14_000), ms: dice.between(200, 7_000) }
+      const cancel = n % 3 === 0 ? { cancel: dice.between(500, 6_000) } : {}
+      const hold = n % 3 === 1 ? { hold: decision(dice) } : {}
+      const ends =
+        n % 4 === 2 ? { does: dice.pick(['hangs', 'stubborn', 'half'] as const), timeout_ms: 4_500, release: decision(dice) } : {}
+      return { ...one, ...cancel, ...hold, ...ends }
+    })
+    const keepers = dice.pick([1, 2])
+    const hurt = (n: number): FaultPlan => {
+      const about = { at: 2_000 * (n + 1) + dice.between(0, 2_500), who: dice.hits(0.5) && keepers > 1 ? 'keeper-1' : 'keeper' }
+      if (dice.hits(0.6)) return { kind: 'die', ...about, n: dice.whole(0, 25), back_ms: 500 }
+      return { kind: 'stop', ...about, ms: dice.between(500, 5_000) }
+    }
+    const faults = Array.from({ length: 8 }, (_, n) => hurt(n)).sort((one, other) => one.at - other.at)
+    const segment = dice.hits(0.6) ? dice.pick([8, 16]) : undefined
+    return { clustered: dice.hits(0.3), deletes: false, keepers, segment, passes: own, faults, calm_at: 20_000, until: 50_000 }
+  },
   /** The policy changes, its author dies between telling the stream and the bucket, and passes go on being asked for. */
   policy: ({ passes }, dice) => {
     const own = many(passes, 16).map((pass, n) => ({ ...plain(pass, dice), at: 500 + 1_500 * n, ms: 100 }))

@@ -65,11 +65,17 @@ export class Evidence {
     return tokens[0] === 'held' || tokens[0] === 'work' || (tokens[0] === 'return' && tokens[4] === 'passover')
   }
 
+  /** Server time up to which the audit has had time to do everything; −∞ when something was wrong with it until now. */
+  get until(): number {
+    const { world, audit_troubled_until, troubled_until } = this.#simulation
+    const calm = Math.max(audit_troubled_until, troubled_until) + AUDIT_MS
+    return world.time > calm ? world.now - AUDIT_MS : Number.NEGATIVE_INFINITY
+  }
+
   /** How the audit stands at the end, where nothing was wrong with it for a while. */
   conclude(): void {
-    const { checks, server, plan, world, audit_troubled_until, troubled_until } = this.#simulation
-    const calm = Math.max(audit_troubled_until, troubled_until) + AUDIT_MS
-    const until = world.time > calm ? world.now - AUDIT_MS : Number.NEGATIVE_INFINITY
+    const { checks, server, plan } = this.#simulation
+    const { until } = this
     if (plan.segment !== undefined) {
       for (const { kind, text } of archiveIn(server).wrong({ messages: plan.segment, until })) checks.blame('P4', kind, text)
     }

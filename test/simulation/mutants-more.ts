@@ -60,6 +60,14 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     find: 'if (standing && !supersedes(record, standing))',
     put: 'if (standing)',
   },
+  index_unread: {
+    seed: 6,
+    config: 'audit_killed',
+    breaks: 'P4',
+    file: 'services/audit/dist/records.js',
+    find: 'this.standing.found(found.data, found.revision);',
+    put: 'this.standing.wrote(record, found.revision);',
+  },
   record_of_before: {
     config: 'deleted_untimed',
     breaks: 'P4',

@@ -55,6 +55,8 @@ export interface Plan {
   /** Whether agents may ask for the stream's time. */
   dispatchers: number
   workers: number
+  /** Replicas of the audit (1). */
+  keepers?: number
   id_window_ms: number
   /** After which nothing goes wrong any more, and the end. */
   calm_at: number
@@ -141,9 +143,14 @@ export function optionsOf(pass: PassPlan) {
 }
 
 /** Every process that a plan runs. */
-export function rolesOf({ dispatchers, workers }: Pick<Plan, 'dispatchers' | 'workers'>): string[] {
+export function rolesOf({ dispatchers, workers, keepers = 1 }: Pick<Plan, 'dispatchers' | 'workers' | 'keepers'>): string[] {
   const many = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}-${n}`)
-  return [...many('dispatcher', dispatchers), 'keeper', 'alice', 'bob', ...SUBAGENTS.flatMap((name) => many(name, workers))]
+  const replicas = many('keeper', keepers).slice(1)
+  return [...many('dispatcher', dispatchers), 'keeper', ...replicas, 'alice', 'bob', ...SUBAGENTS.flatMap((name) => many(name, workers))]
+}
+
+export function isKeeper(role: string): boolean {
+  return role.startsWith('keeper')
 }
 
 export function isDispatcher(role: string): boolean {

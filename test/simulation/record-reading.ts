@@ -4,7 +4,7 @@ import type { SimServer } from './sim-server.js'
 import { APPROVAL_MS, CLOCK_MS } from './told.js'
 
 /** What record and brief form of it say under the same names (decision 42). */
-interface Recorded {
+export interface Recorded {
   key: { originator: string; subagent: string; id: string }
   v: 1 | 2
   status: string
@@ -59,7 +59,7 @@ export function wrongRecord(record: Recorded | undefined, book: Book): string | 
 }
 
 /** What the record has to say for an error. */
-function codeOf(book: Book, { error }: Recorded): string | undefined {
+export function codeOf(book: Book, { error }: Recorded): string | undefined {
   const { ended } = book
   if (!ended || ended.kept.by === 'evil') return error?.code
   if (!isHalf(book)) return ended.code
@@ -70,7 +70,7 @@ function codeOf(book: Book, { error }: Recorded): string | undefined {
   return verdict === 'approve' ? error?.code : 'E013'
 }
 
-function statusesOf({ ended, work }: Book): string[] {
+export function statusesOf({ ended, work }: Book): string[] {
   const bySystem = ended?.by === 'passover' ? BY_CODE[ended.code ?? ''] : undefined
   if (bySystem) return bySystem
   return work === 0 ? ['refused'] : ['returned', 'awaiting_release', 'processed', 'expired']

@@ -9,6 +9,7 @@ import {
   type Table,
   TableError,
   type TableExtent,
+  type TableReadOptions,
 } from '@passover/bus'
 import type { z } from 'zod'
 import type { SimBus } from './sim-bus.js'
@@ -96,9 +97,9 @@ export class SimTableClient<T> implements Table<T> {
     return []
   }
 
-  async read(onEntry: Parameters<Table<T>['read']>[0]): Promise<void> {
+  async read(onEntry: Parameters<Table<T>['read']>[0], { from = 1, signal }: TableReadOptions = {}): Promise<void> {
     const rows = this.#must(await this.#bus.line.request(() => [...this.#table.rows.values()], TIMEOUT_MS))
-    for (const { key, data, revision } of rows) if (data) await onEntry({ key, data, revision })
+    for (const { key, data, revision } of rows) if (revision >= from && !signal?.aborted) await onEntry({ key, data, revision })
   }
 
   async extent(): Promise<TableExtent> {

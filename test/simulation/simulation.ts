@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto'
 import { Subjects } from '@passover/bus'
 import type { PassHandle } from '@passover/sdk'
 import { dispatcher, evil, keeper, originator, person, reaper, worker } from './actors.js'
+import { judgeAnswers } from './answers.js'
 import { type Book, stepIn } from './books.js'
 import { Checks } from './checks.js'
 import { Evidence } from './evidence.js'
 import { beginFaults } from './faults.js'
-import { isDispatcher, type PassPlan, type Plan, rolesOf } from './plan.js'
+import { isDispatcher, isKeeper, type PassPlan, type Plan, rolesOf } from './plan.js'
 import { Policies } from './policies.js'
 import { SimBus } from './sim-bus.js'
 import { Line, type Weather } from './sim-line.js'
@@ -96,7 +97,10 @@ export class Simulation {
     await this.world.run(this.plan.until)
     this.timely.touch()
     this.timely.look()
+    const { until } = this.evidence
     this.evidence.conclude()
+    this.world.onStep = () => undefined
+    await judgeAnswers(this, until)
     const begun = [...this.checks.books.values()].filter(({ state }) => state !== 'none').length
     const { seed } = this.plan
     return { seed, digest: this.#digest(), steps: this.world.steps, passes: begun, violations: this.checks.violations, tally: this.tally }
@@ -111,7 +115,7 @@ export class Simulation {
   /** One of the processes that answer for something is in trouble for so long. */
   troubleOf(who: string, ms: number): void {
     if (isDispatcher(who)) this.trouble(ms)
-    if (who === 'keeper') this.audit_troubled_until = Math.max(this.audit_troubled_until, this.world.time + ms)
+    if (isKeeper(who)) this.audit_troubled_until = Math.max(this.audit_troubled_until, this.world.time + ms)
   }
 
   count(what: string): void {
@@ -230,7 +234,7 @@ export class Simulation {
 
 function roleOf(name: string): Role {
   if (isDispatcher(name)) return dispatcher
-  if (name === 'keeper') return keeper
+  if (isKeeper(name)) return keeper
   return name === 'alice' || name === 'bob' ? originator : worker
 }
 

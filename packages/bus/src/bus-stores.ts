@@ -28,6 +28,21 @@ export interface TableExtent {
   first_time?: number
 }
 
+/** An entry, or the mark of a deleted key, as it stands in the bucket. */
+export interface TableBytes {
+  key: string
+  data: Uint8Array | undefined
+  revision: number
+}
+
+export interface TableReadOptions {
+  /** The lowest revision that is handed on. */
+  from?: number
+  /** Only entries whose key matches. */
+  filter?: string
+  signal?: AbortSignal
+}
+
 /** What an object is made of: all of it, or pieces of any size. */
 export type ObjectData = Uint8Array | readonly Uint8Array[] | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
@@ -60,14 +75,10 @@ export interface Table<T> {
   /** Keys whose value the server wrote on a client's behalf. Every other reader skips such a value. */
   bounced(): Promise<{ key: string; revision: number }[]>
   /**
-   * Hands on every entry (`filter`: whose key matches) as its bytes, in the order of writing and without keeping them: for who reads a large
-   * bucket. Ends early when `signal` says so.
+   * Hands on every entry as its bytes, in the order of writing and without keeping them, for a reader of a large bucket. Without `data` the entry
+   * is the mark of a deleted key. Ends early when `signal` says so. Throws BusReadError when it was closed before the end.
    */
-  read(
-    onEntry: (entry: { key: string; data: Uint8Array; revision: number }) => void | Promise<void>,
-    signal?: AbortSignal,
-    filter?: string,
-  ): Promise<void>
+  read(onEntry: (entry: TableBytes) => void | Promise<void>, options?: TableReadOptions): Promise<void>
   /** Lowest and highest revision there, how many entries there are and may be (undefined: any number), and when the oldest was written (ms). */
   extent(): Promise<TableExtent>
   /** Calls back for every present entry, then for each change (value undefined: deleted). Survives reconnects. `ready` settles after the present ones. */

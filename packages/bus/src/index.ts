@@ -20,7 +20,7 @@ export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } fr
 export type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'
 export type { Guard, HeaderName, MessageHeaders, Outcome, Outgoing, Stored } from './bus-messages.js'
 export type { AccountLimits, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
-export type { Entry, ObjectData, ObjectStore, PartStore, Table, TableExtent } from './bus-stores.js'
+export type { Entry, ObjectData, ObjectStore, PartStore, Table, TableBytes, TableExtent, TableReadOptions } from './bus-stores.js'
 export { ClockKeeper } from './clock-keeper.js'
 export type { BodyType, CodecError, Decoded } from './codec.js'
 export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec.js'

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { API_ERROR, type JetStreamApi } from './api.js'
 import type { Outcome, Stored } from './bus-messages.js'
-import type { Entry, Table, TableExtent } from './bus-stores.js'
+import type { Entry, Table, TableExtent, TableReadOptions } from './bus-stores.js'
 import { decode, encode } from './codec.js'
 import { BusReadError } from './errors.js'
 import type { Link } from './link.js'
@@ -136,14 +136,17 @@ export class KvTable<T> implements Table<T> {
     return found
   }
 
-  async read(onEntry: Parameters<Table<T>['read']>[0], signal?: AbortSignal, filter = '>'): Promise<void> {
-    const hand = (stored: Stored) =>
-      signal?.aborted || isDeleted(stored) || this.#isBounced(stored)
-        ? undefined
-        : onEntry({ key: stored.subject.slice(this.#base.length), data: stored.data, revision: stored.sequence })
-    await using reader = await this.#reader(filter, 1, hand)
-    const stopped = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
-    await Promise.race([reader.caughtUp, reader.closed, ...(signal ? [stopped] : [])])
+  async read(onEntry: Parameters<Table<T>['read']>[0], { from = 1, filter = '>', signal }: TableReadOptions = {}): Promise<void> {
+    const hand = (stored: Stored) => {
+      if (signal?.aborted || this.#isBounced(stored)) return undefined
+      const data = isDeleted(stored) ? undefined : stored.data
+      return onEntry({ key: stored.subject.slice(this.#base.length), data, revision: stored.sequence })
+    }
+    await using reader = await this.#reader(filter, from, hand)
+    const stopped = new Promise<'stopped'>((resolve) => signal?.addEventListener('abort', () => resolve('stopped'), { once: true }))
+    const ended = await Promise.race([reader.caughtUp.then(() => 'whole'), reader.closed.then(() => 'closed'), stopped])
+    if (ended === 'closed' && !signal?.aborted)
+      throw new BusReadError(`${this.#context.bucket}: the reader was closed before the end of the bucket`, 'closed')
   }
 
   async extent(): Promise<TableExtent> {

@@ -1,5 +1,8 @@
+import type { Bus } from '@passover/bus'
 import { passError } from '@passover/core'
-import { DEFAULT_PAGE, type QueryAnswer, type Question, type StatsAnswer } from '@passover/schemas'
+import { DEFAULT_PAGE, type IndexAnswer, type QueryAnswer, type Question, type StatsAnswer } from '@passover/schemas'
+import type { Acknowledged } from './acknowledged.js'
+import type { Comparing } from './search/comparing.js'
 import type { Indexing } from './search/indexing.js'
 import type { PassIndex } from './search/pass-index.js'
 import type { PassSearch } from './search/pass-search.js'
@@ -8,8 +11,13 @@ import { statsOf } from './search/stats.js'
 export interface QueryAnswerDeps {
   search: PassSearch
   index: PassIndex
+  comparing: Comparing
+  acknowledged: Pick<Acknowledged, 'has'>
   indexing: Pick<Indexing, 'complete'>
   seesAll: (name: string) => boolean
+  bus: Bus
+  /** Settles when everything up to there was read; rejects when that takes too long. */
+  untilRead: (sequence: number) => Promise<void>
 }
 
 /** Who is not known for a person is told about its own passes only (I6). E005: a cursor that no page gave. */
@@ -21,7 +29,21 @@ export async function answerQuery(deps: QueryAnswerDeps, asker: string, asked: E
 
 export async function answerStats(deps: QueryAnswerDeps, asker: string, asked: Extract<Question, { op: 'stats' }>): Promise<StatsAnswer> {
   const { op: _, ...filter } = asked
-  return { ok: true, ...(await statsOf(deps.index, { ...filter, ...own(deps, asker) })), complete: deps.indexing.complete }
+  const stats = await statsOf(deps.index, { ...filter, ...own(deps, asker) }, deps.acknowledged)
+  return { ok: true, ...stats, complete: deps.indexing.complete }
+}
+
+/** Whether the index is what the records say. E013: for people alone. */
+export async function answerIndex(
+  deps: QueryAnswerDeps,
+  asker: string,
+  { mend }: Extract<Question, { op: 'index' }>,
+): Promise<IndexAnswer> {
+  if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people have the index compared') }
+  if (!deps.indexing.complete) return { ok: true, complete: false, records: 0, wrong: 0, mended: 0, shown: [] }
+  // A replica may have written records of what this process has not read yet.
+  await deps.untilRead((await deps.bus.bounds()).last)
+  return { ok: true, complete: true, ...(await deps.comparing.run(mend === true)) }
 }
 
 function own({ seesAll }: QueryAnswerDeps, asker: string): { party?: string } {

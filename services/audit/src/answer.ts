@@ -11,6 +11,7 @@ import {
   type ErrorCode,
   HEADER,
   type InboxAnswer,
+  type IndexAnswer,
   issueTexts,
   type ListAnswer,
   type PassAnswer,
@@ -32,7 +33,7 @@ import type { Acknowledged } from './acknowledged.js'
 import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerInbox } from './answer-inbox.js'
-import { answerQuery, answerStats, type QueryAnswerDeps } from './answer-query.js'
+import { answerIndex, answerQuery, answerStats, type QueryAnswerDeps } from './answer-query.js'
 import type { DeadLetters } from './dead-letters.js'
 import { describeChecked } from './describe.js'
 import { controlOf } from './history.js'
@@ -75,6 +76,7 @@ export type Answer =
   | DeadLetterAnswer
   | QueryAnswer
   | StatsAnswer
+  | IndexAnswer
   | CustodyAnswer
 
 const DEFAULT_LIMIT = 50
@@ -140,6 +142,8 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
       return await answerQuery(deps, asker, data)
     case 'stats':
       return await answerStats(deps, asker, data)
+    case 'index':
+      return await answerIndex(deps, asker, data)
     case 'custody':
       return await answerCustody(deps, asker, data)
   }

@@ -45,11 +45,11 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const { bus, clock, log, random } = deps
   const { table, manifest, objects, archive, agents, logging, start, inbox } = stores
   const rules = rulesOf(options)
-  const records = new Records(table, clock, log)
   const rows = new Rows()
   const ended = new EndedPasses()
   const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE())
   const indexing = new Indexing({ table, index, clock, log })
+  const records = new Records(table, indexing, clock, log)
   const violations = new Violations(bus, clock, log)
   const acknowledged = new Acknowledged(stores.chunks, clock, log)
   const outputs = deps.schemas
@@ -62,7 +62,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key, tellsMore),
-    onLoaded: (loaded) => keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options }, loaded),
+    onLoaded: (loaded) => keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, logging, options }, loaded),
   })
   const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
   const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
@@ -71,7 +71,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, indexing, isAgent },
+    { log, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent },
     { writes: () => logging.on, open_ms, request_ms, ended_bytes },
   )
   const needed = () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1)
@@ -113,13 +113,13 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey, such: (record: 
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
 async function keepLoaded(
-  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'indexing' | 'logging' | 'options'> & {
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'logging' | 'options'> & {
     table: Table<PassRecord>
   },
   loaded: Loaded,
 ): Promise<boolean> {
   const { memory } = loaded
-  const { table, records, rows, violations, schemas, inbox, undelivered, indexing, logging, options } = parts
+  const { table, records, rows, violations, schemas, inbox, undelivered, logging, options } = parts
   violations.reportLoaded(loaded)
   // Nothing but impossible steps is no pass, and must not stand where one stood.
   if (memory.journal.state === 'none' && !memory.request) return true
@@ -131,7 +131,5 @@ async function keepLoaded(
   if (!logging.on && !(await hasRecord(table, memory.key, isKept))) return true
   const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
   const stored = briefOf(memory)?.stored ?? record
-  const written = await records.write(slot, stored)
-  if (written && slot.revision !== undefined) indexing.note(stored, row, slot.revision)
-  return written
+  return await records.write(slot, { stored, row })
 }

@@ -10,7 +10,6 @@ import type { PassMemory } from './pass-memory.js'
 import { type Records, recordKey, type Slot } from './records.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
-import type { Indexing } from './search/indexing.js'
 
 export interface KeeperDeps {
   log: Logger
@@ -20,7 +19,6 @@ export interface KeeperDeps {
   ended: EndedPasses
   schemas: SchemaChecks
   inbox: Inbox
-  indexing: Pick<Indexing, 'note'>
 }
 
 /** A pass in memory, and how far its record is written. */
@@ -84,10 +82,7 @@ export class Keeper {
     tracked.slot = slot
     tracked.writing = 'yes'
     this.unwritten.add(tracked)
-    this.deps.records.send(slot, stored, (written) => {
-      if (written && slot.revision !== undefined) this.deps.indexing.note(stored, row, slot.revision)
-      this.onWritten(tracked, written)
-    })
+    this.deps.records.send(slot, { stored, row }, (written) => this.onWritten(tracked, written))
   }
 
   /** Its record says what its output_schema says: that is asked first. */

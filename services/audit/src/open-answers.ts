@@ -7,6 +7,7 @@ import { type AuditOptions, rulesOf } from './options.js'
 import type { AuditDeps, Parts } from './parts.js'
 import { Query } from './query.js'
 import { sessionDeps } from './removal/removal.js'
+import { Comparing } from './search/comparing.js'
 import { OlderPasses } from './search/older.js'
 import { PassSearch } from './search/pass-search.js'
 import { beginOf } from './search/pending.js'
@@ -32,6 +33,7 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
     custody: parts.custody,
     sessions: sessionDeps(parts, archive),
     index,
+    comparing: new Comparing({ table, index, clock, log }),
     indexing,
     acknowledged,
     untilRead: (sequence) => untilRead(parts, sequence),

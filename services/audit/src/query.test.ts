@@ -16,6 +16,7 @@ function indexOf(keys: PassKey[]): PassIndex {
     created_at: 1,
     first: 1,
     ended_at: 2,
+    returned: 2,
   }
   for (const [at, key] of keys.entries()) index.put({ ...more, key, revision: at + 1 }, 'old')
   return index

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { encode, type Table, TableError } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { PassKey, PassRecord } from '@passover/schemas'
+import type { PassKey, PassRecord, PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { recordIn, type StoredRecord } from './brief.js'
 import { MAX_TRIES, mayPass } from './failures.js'
@@ -44,6 +44,12 @@ export function recordFilter(key: {
   return `*.${session}.${key.originator ?? '*'}.${key.subagent ?? '*'}.${key.id ?? '*'}`
 }
 
+/** The pass whose record stands under a key; undefined: it is no such key. */
+export function passOf(key: string): PassKey | undefined {
+  const [, , originator, subagent, id, ...more] = key.split('.')
+  return originator && subagent && id && more.length === 0 ? { originator, subagent, id } : undefined
+}
+
 function sessionToken(session_id: string | undefined): string {
   if (!session_id) return '-'
   return SAFE_SESSION.test(session_id) ? session_id : `x${createHash('sha256').update(session_id).digest('hex').slice(0, 32)}`
@@ -57,10 +63,23 @@ export interface Slot {
   sequence?: number | undefined
 }
 
+/** A record as it is to be stored, and its line of `list`. */
+export interface Recorded {
+  stored: StoredRecord
+  row: PassRow
+}
+
+/** Learns what stands in the bucket, from every write of this process and from every record that it found there instead. */
+export interface Standing {
+  wrote(record: Recorded, revision: number): void
+  /** Another process wrote these bytes. */
+  found(data: Uint8Array, revision: number): void
+}
+
 /** A record under way: what is to be written where, and whom to tell. */
 interface Writing {
   slot: Slot
-  record: StoredRecord
+  record: Recorded
   tries: number
   done: (written: boolean) => void
 }
@@ -77,17 +96,18 @@ export class Records {
 
   constructor(
     private readonly table: Table<PassRecord>,
+    private readonly standing: Standing,
     private readonly clock: Clock,
     private readonly log: Logger,
   ) {}
 
   /** Settles when a record at least as new stands; false when the process ended before. */
-  write(slot: Slot, record: StoredRecord): Promise<boolean> {
+  write(slot: Slot, record: Recorded): Promise<boolean> {
     return new Promise((resolve) => this.send(slot, record, resolve))
   }
 
   /** The same without a promise: it is done for every pass. `done` is called exactly once, perhaps before this returns. */
-  send(slot: Slot, record: StoredRecord, done: (written: boolean) => void): void {
+  send(slot: Slot, record: Recorded, done: (written: boolean) => void): void {
     this.inFlight++
     this.attempt({ slot, record, tries: 0, done })
   }
@@ -118,12 +138,12 @@ export class Records {
 
   private attempt(writing: Writing): void {
     const { slot, record } = writing
-    if (slot.sequence !== undefined && slot.sequence >= record.sequences.last) {
+    if (slot.sequence !== undefined && slot.sequence >= record.stored.sequences.last) {
       this.end(writing, true)
       return
     }
     try {
-      this.table.send(slot.key, encode(record), slot.revision ?? 0, (outcome) => {
+      this.table.send(slot.key, encode(record.stored), slot.revision ?? 0, (outcome) => {
         if (outcome.kind === 'stored') this.onStored(writing, outcome.sequence)
         else if (outcome.kind === 'lost') void this.onLost(writing)
         else this.onFailed(writing, new TableError(`${slot.key} was not written: ${outcome.kind}`, outcome))
@@ -137,7 +157,8 @@ export class Records {
     const { slot, record } = writing
     this.writes++
     slot.revision = revision
-    slot.sequence = record.sequences.last
+    slot.sequence = record.stored.sequences.last
+    this.standing.wrote(record, revision)
     this.end(writing, true)
   }
 
@@ -151,7 +172,9 @@ export class Records {
       const standing = found?.data && recordIn(found.data)
       slot.revision = found?.revision
       slot.sequence = standing?.sequences.last
-      if (standing && !supersedes(record, standing)) return this.end(writing, true)
+      // Not what was to be written: another process may know more, or have written the same messages otherwise.
+      if (standing && found) this.standing.found(found.data as Uint8Array, found.revision)
+      if (standing && !supersedes(record.stored, standing)) return this.end(writing, true)
       // What was faster is on its way yet, or the replica that was asked is behind: it may know more.
       if (slot.revision === over) throw new TableError(`${slot.key} was not written: what was faster is not found yet`, { kind: 'lost' })
       this.attempt(writing)

@@ -108,6 +108,7 @@ export class RunningAudit {
     this.every(LOOK_MS, () => void opened.deleter?.look())
     this.every(LOOK_MS, () => opened.removal?.look())
     this.every(LOOK_MS, () => parts.indexing.follow(opened.finder))
+    this.every(LOOK_MS, () => parts.indexing.catchUp())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
       this.caughtUp = true

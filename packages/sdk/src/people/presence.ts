@@ -1,4 +1,4 @@
-import { type Bus, decode } from '@passover/bus'
+import { type Bus, decode, type TableBytes } from '@passover/bus'
 import { type PassRow, PRESENCE_MAX_AGE_MS, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import { totalLoad } from './load.js'
 
@@ -24,10 +24,10 @@ export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMa
     const { last } = await table.extent()
     const found = new PresenceFound({ last, now: () => bus.now(), only: agent })
     const enough = new AbortController()
-    const take = (entry: EntryBytes): void => {
-      if (!found.take(entry)) enough.abort()
+    const take = ({ data, ...entry }: TableBytes): void => {
+      if (data && !found.take({ ...entry, data })) enough.abort()
     }
-    await table.read(take, enough.signal, agent === undefined ? '>' : `${agent}.*`)
+    await table.read(take, { signal: enough.signal, ...(agent === undefined ? {} : { filter: `${agent}.*` }) })
     return found.up()
   } catch {
     return new Map()

@@ -15,9 +15,10 @@ export const COLUMNS = [
   'status',
   'ended',
   'code',
+  'returned',
 ] as const satisfies readonly (keyof Block)[]
 
-/** What is known of so many passes, a column each: 47 bytes a pass. */
+/** What is known of so many passes, a column each: 55 bytes a pass. */
 export class Block {
   /** Revision of the record in the bucket; 0: no entry (any more). */
   readonly revision = new Float64Array(BLOCK_SIZE)
@@ -36,6 +37,8 @@ export class Block {
   readonly status = new Uint8Array(BLOCK_SIZE)
   readonly ended = new Uint8Array(BLOCK_SIZE)
   readonly code = new Uint8Array(BLOCK_SIZE)
+  /** Sequence of its return; 0: it has none. */
+  readonly returned = new Float64Array(BLOCK_SIZE)
   /** Places taken, and those of them that hold an entry. */
   used = 0
   live = 0

@@ -5,7 +5,8 @@ import { decidedWord } from './index-filter.js'
 import type { Indexed } from './pass-index.js'
 import { firstSequence } from './position.js'
 
-const UNDELIVERED = 'E022'
+/** The code of a return that was not acknowledged in time. */
+export const UNDELIVERED = 'E022'
 
 /** What the index keeps of a record that stands in the bucket with that revision. */
 export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow }, revision: number): Indexed {
@@ -20,6 +21,7 @@ export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow 
     created_at: row.created_at,
     first: firstSequence(stored.sequences),
     ended_at: row.ended_at,
+    returned: row.return_sequence,
     revision,
   }
 }

@@ -1,36 +1,39 @@
 import type { IdFinder } from '@passover/archive'
 import type { Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { PassRecord, PassRow } from '@passover/schemas'
+import type { PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
-import type { StoredRecord } from '../brief.js'
+import { passOf, type Recorded, recordFilter, recordKey, type Standing } from '../records.js'
 import { indexedBytes, indexedOf } from './indexed.js'
+import { paced } from './paced.js'
 import type { PassIndex } from './pass-index.js'
+import { Revisions } from './revisions.js'
 
-/** Records read between two looks at the time, and how long at once: the reader of the stream comes first. */
-const READ_AT_ONCE = 128
-const MOST_AT_ONCE_MS = 4
 /** Records written between two looks at what fell out of the bucket. */
 const WRITES_A_TRIM = 8_192
 /** A bucket with so few places left may have lost its oldest. */
-const PLACES_LEFT = 1_024
+export const PLACES_LEFT = 1_024
 const AGAIN_MS = 5_000
 const MOST_AGAIN_MS = 60_000
 
 export interface IndexingDeps {
-  table: Pick<Table<PassRecord>, 'read' | 'extent'>
+  table: Pick<Table<PassRecord>, 'read' | 'extent' | 'entries' | 'bytesOf'>
   index: PassIndex
   clock: Clock
   log: Logger
 }
 
 /** Keeps the index as the bucket is: what stands there at the start is read in the background, what is written is noted as it is written. */
-export class Indexing {
+export class Indexing implements Standing {
   /** Everything that stood in the bucket at the start was read. */
   complete = false
   /** Passes that were asked for before that (ms) may have fallen out of the bucket. */
   horizon = Number.NEGATIVE_INFINITY
   private readonly stop_ = new AbortController()
+  private readonly revisions = new Revisions()
+  /** The gap that there was when it was looked last: what is only under way has closed it by the next look. */
+  private gap: number | undefined
+  private catching: Promise<void> | undefined
   private written = 0
   private trimming: Promise<void> | undefined
   private following: Promise<void> | undefined
@@ -80,24 +83,20 @@ export class Indexing {
   async fill(): Promise<boolean> {
     const { table, index, clock, log } = this.deps
     const begun = clock.monotonic()
-    let since = begun
-    let read = 0
+    const { signal } = this.stop_
     try {
-      await this.look()
-      await table.read(({ data, revision }) => {
-        const entry = indexedBytes(data, revision)
-        if (entry) index.put(entry, 'old')
-        if (++read % READ_AT_ONCE !== 0) return undefined
-        const spent = clock.monotonic() - since
-        if (spent < MOST_AT_ONCE_MS) return undefined
-        return new Promise<void>((done) => {
-          clock.after(spent, () => {
-            since = clock.monotonic()
-            done()
-          })
-        })
-      }, this.stop_.signal)
-      this.complete = !this.stop_.signal.aborted
+      const { last } = await this.look()
+      const pace = paced(clock)
+      await table.read(
+        ({ data, revision }) => {
+          const entry = data && indexedBytes(data, revision)
+          if (entry) index.put(entry, 'old')
+          return pace()
+        },
+        { signal },
+      )
+      this.complete = !signal.aborted
+      if (this.complete) this.revisions.reach(last)
       log.info({ passes: index.size, ms: Math.round(clock.monotonic() - begun) }, 'index of passes is ready')
     } catch (error) {
       log.warn({ err: error }, 'index of passes not read: queries tell only what is new')
@@ -105,10 +104,62 @@ export class Indexing {
     return this.complete
   }
 
-  /** A record stands in the bucket with that revision. */
-  note(stored: StoredRecord, row: PassRow, revision: number): void {
-    this.deps.index.put(indexedOf({ stored, row }, revision), 'live')
+  wrote(record: Recorded, revision: number): void {
+    this.deps.index.put(indexedOf(record, revision), 'live')
+    this.revisions.see(revision)
     if (++this.written % WRITES_A_TRIM === 0) this.trimming ??= this.trim().finally(() => (this.trimming = undefined))
+  }
+
+  found(data: Uint8Array, revision: number): void {
+    const entry = indexedBytes(data, revision)
+    if (entry) this.deps.index.put(entry, 'live')
+    this.revisions.see(revision)
+  }
+
+  /**
+   * Reads what other processes wrote between the records of this one: a replica's, or a rebuild's. Called once a second; costs nothing where this
+   * process writes alone.
+   */
+  catchUp(): void {
+    const { gap } = this
+    this.gap = this.revisions.gapBelow
+    if (!this.complete || gap === undefined || this.revisions.reached >= gap || this.stop_.signal.aborted) return
+    this.catching ??= this.readGap(gap)
+      .catch((error: unknown) => this.deps.log.debug({ err: error }, 'records of other processes not read yet'))
+      .finally(() => {
+        this.catching = undefined
+      })
+  }
+
+  private async readGap(until: number): Promise<void> {
+    const ended = new AbortController()
+    const signal = AbortSignal.any([ended.signal, this.stop_.signal])
+    const gone: { key: string; revision: number }[] = []
+    const pace = paced(this.deps.clock)
+    await this.deps.table.read(
+      ({ key, data, revision }) => {
+        if (revision > until) return ended.abort()
+        if (this.revisions.knows(revision)) return undefined
+        if (data) this.found(data, revision)
+        else gone.push({ key, revision })
+        return pace()
+      },
+      { from: this.revisions.reached + 1, signal },
+    )
+    if (this.stop_.signal.aborted) return
+    for (const { key, revision } of gone) await this.deleted(key, revision)
+    this.revisions.reach(until)
+  }
+
+  /** A record was deleted. Another one of the same pass may be left, which the index did not tell beside it. */
+  private async deleted(deleted: string, revision: number): Promise<void> {
+    const { index, table } = this.deps
+    const pass = passOf(deleted)
+    if (!pass || !index.remove(pass, revision, (created_at, session_id) => recordKey(pass, created_at, session_id) === deleted)) return
+    for await (const { key } of table.entries(recordFilter(pass))) {
+      const standing = await table.bytesOf(key)
+      if (standing?.data) this.found(standing.data, standing.revision)
+    }
   }
 
   stop(): void {
@@ -117,17 +168,19 @@ export class Indexing {
 
   private async trim(): Promise<void> {
     try {
-      const { first } = await this.look()
-      this.deps.index.forgetBelow(first)
+      const { first, full } = await this.look()
+      // Below the lowest revision lies also what a replica wrote over a moment ago, and what was erased.
+      if (full) this.deps.index.forgetBelow(first)
     } catch (error) {
       this.deps.log.debug({ err: error }, 'not seen what fell out of the bucket')
     }
   }
 
   /** What fell out was written before the oldest that is there, so it was asked for before that. */
-  private async look(): Promise<{ first: number }> {
-    const { first, first_time, entries, most } = await this.deps.table.extent()
-    if (most !== undefined && entries >= most - PLACES_LEFT && first_time !== undefined) this.horizon = Math.max(this.horizon, first_time)
-    return { first }
+  private async look(): Promise<{ first: number; last: number; full: boolean }> {
+    const { first, last, first_time, entries, most } = await this.deps.table.extent()
+    const full = most !== undefined && entries >= most - PLACES_LEFT
+    if (full && first_time !== undefined) this.horizon = Math.max(this.horizon, first_time)
+    return { first, last, full }
   }
 }

@@ -24,6 +24,7 @@ const entry = fc.record({
   created_at: fc.integer({ min: 0, max: 40 }),
   first: fc.integer({ min: 1, max: 10_000 }),
   ended_at: fc.constantFrom(undefined, 50),
+  returned: fc.constantFrom(undefined, 70),
 })
 const filters: fc.Arbitrary<PassFilter & { party?: string }> = fc.record(
   {
@@ -97,7 +98,14 @@ describe('index of passes', () => {
 
   it('a record that is older than the one that is known changes nothing', () => {
     const index = new PassIndex(1)
-    const one = { key: { originator: 'a', subagent: 'b', id: 'c' }, session_id: 's', ended: undefined, code: undefined, decided: '' }
+    const one = {
+      key: { originator: 'a', subagent: 'b', id: 'c' },
+      session_id: 's',
+      ended: undefined,
+      code: undefined,
+      decided: '',
+      returned: 2,
+    }
     index.put({ ...one, status: 'returned', created_at: 5, first: 1, ended_at: 6, revision: 9 }, 'live')
     index.put({ ...one, status: 'held', created_at: 5, first: 1, ended_at: undefined, revision: 3 }, 'old')
     expect(index.newest({ status: 'returned' }, undefined, 2)).toHaveLength(1)
@@ -118,6 +126,7 @@ describe('index of passes', () => {
           created_at: number,
           first: number + 1,
           ended_at: number + 3,
+          returned: number + 2,
           revision,
         },
         'live',

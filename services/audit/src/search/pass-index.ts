@@ -21,8 +21,16 @@ export interface Indexed {
   /** Sequence of its request, or first step. */
   first: number
   ended_at: number | undefined
+  /** Sequence of its return. */
+  returned: number | undefined
   /** Of the bucket's entry: the newest stands. */
   revision: number
+}
+
+/** One line of the index. */
+export interface Place {
+  block: Block
+  at: number
 }
 
 /** Where a record that may match is to be had. */
@@ -58,12 +66,16 @@ export class PassIndex {
     return this.count
   }
 
-  /** `old`: what is read from the bucket, in the order of its writing; `live`: what was just written. */
-  put(entry: Indexed, kind: 'old' | 'live'): void {
+  /**
+   * Takes what stands in the bucket; of two revisions the higher one. `old`: it is read from the bucket, in the order of its writing; `live`: it was
+   * just written; `mended`: whatever the index says of that pass is wrong.
+   */
+  put(entry: Indexed, kind: 'old' | 'live' | 'mended'): void {
     hashPass(entry.key, this.seed, this.hashed)
     const known = this.slots.find(this.hashed)
-    if (known !== undefined && (this.block(known).revision[known % BLOCK_SIZE] ?? 0) >= entry.revision) return
-    const place = known ?? this.place(kind)
+    const revision = known === undefined ? 0 : (this.block(known).revision[known % BLOCK_SIZE] ?? 0)
+    if (revision >= entry.revision && kind !== 'mended') return
+    const place = known ?? this.place(kind === 'old' ? 'old' : 'live')
     const block = this.block(place)
     const at = place % BLOCK_SIZE
     if (known === undefined) {
@@ -72,6 +84,46 @@ export class PassIndex {
       this.slots.add(this.hashed, place)
     } else this.release(block, at)
     this.write(block, at, entry)
+  }
+
+  /** Where the entry of a pass is; undefined: it has none. */
+  find(key: PassKey): Place | undefined {
+    hashPass(key, this.seed, this.hashed)
+    const place = this.slots.find(this.hashed)
+    return place === undefined ? undefined : { block: this.block(place), at: place % BLOCK_SIZE }
+  }
+
+  /** In what the entry there differs from what it should be; undefined: in nothing. */
+  differenceAt({ block, at }: Place, entry: Indexed): string | undefined {
+    const { sessions, words, decisions } = this.dictionaries
+    const facts: [string, unknown, unknown][] = [
+      ['status', words.word(block.status[at] ?? 0), entry.status],
+      ['status of its end', words.word(block.ended[at] ?? 0), entry.ended ?? ''],
+      ['code', words.word(block.code[at] ?? 0), entry.code ?? ''],
+      ['session', sessions.word(block.session[at] ?? 0), entry.session_id ?? ''],
+      ['decisions', decisions.word(block.decisions[at] ?? 0), entry.decided],
+      ['request time', block.created[at], entry.created_at],
+      ['duration', block.wall[at], Math.fround(wallOf(entry))],
+      ['first sequence', block.first[at], entry.first],
+      ['return', block.returned[at], entry.returned ?? 0],
+      ['revision', block.revision[at], entry.revision],
+    ]
+    // A word for which there was no more room is not known here.
+    const wrong = facts.find(([, is, should]) => is !== undefined && is !== should)
+    return wrong && `${wrong[0]} ${wrong[1] || '(none)'} instead of ${wrong[2] || '(none)'}`
+  }
+
+  /** Forgets the entry of a pass, if it is older than that revision and `is` says that it is the one that is meant. */
+  remove(key: PassKey, below: number, is: (created_at: number, session_id: string | undefined) => boolean): boolean {
+    hashPass(key, this.seed, this.hashed)
+    const place = this.slots.find(this.hashed)
+    if (place === undefined) return false
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    if ((block.revision[at] ?? 0) >= below) return false
+    if (!is(block.created[at] ?? 0, this.dictionaries.sessions.word(block.session[at] ?? 0))) return false
+    this.drop(place)
+    return true
   }
 
   has(key: PassKey): boolean {
@@ -123,6 +175,11 @@ export class PassIndex {
     return this.dictionaries[kind].word(number)
   }
 
+  /** Number of a word in the columns `status`, `ended` and `code`; undefined: no entry has it. */
+  numberOf(word: string): number | undefined {
+    return this.dictionaries.words.find(word)
+  }
+
   /** Forgets what is no longer in the bucket, which holds nothing below that revision; returns the newest `created_at` among it. */
   forgetBelow(revision: number): number | undefined {
     let newest: number | undefined
@@ -131,7 +188,7 @@ export class PassIndex {
         const own = block.revision[at] ?? 0
         if (own === 0 || own >= revision) continue
         newest = Math.max(newest ?? 0, block.created[at] ?? 0)
-        this.remove(number * BLOCK_SIZE + at)
+        this.drop(number * BLOCK_SIZE + at)
       }
       if (block.used === BLOCK_SIZE && block.live < FEW) this.clear(number, block)
     }
@@ -142,7 +199,17 @@ export class PassIndex {
   forgetFirst(firsts: { has(sequence: number): boolean }): void {
     for (const [number, block] of this.blocks) {
       for (let at = 0; at < block.used; at++) {
-        if (block.revision[at] !== 0 && firsts.has(block.first[at] ?? 0)) this.remove(number * BLOCK_SIZE + at)
+        if (block.revision[at] !== 0 && firsts.has(block.first[at] ?? 0)) this.drop(number * BLOCK_SIZE + at)
+      }
+    }
+  }
+
+  /** Forgets entries by their revisions: nothing stands there in the bucket. */
+  forgetRevisions(gone: ReadonlySet<number>): void {
+    for (const [number, block] of this.blocks) {
+      for (let at = 0; at < block.used; at++) {
+        const own = block.revision[at] ?? 0
+        if (own !== 0 && gone.has(own)) this.drop(number * BLOCK_SIZE + at)
       }
     }
   }
@@ -164,7 +231,7 @@ export class PassIndex {
   }
 
   private write(block: Block, at: number, entry: Indexed): void {
-    const { created_at, ended_at } = entry
+    const { created_at } = entry
     const { agents, sessions, words, decisions } = this.dictionaries
     block.originator[at] = agents.take(entry.key.originator)
     block.subagent[at] = agents.take(entry.key.subagent)
@@ -173,10 +240,11 @@ export class PassIndex {
     block.status[at] = words.take(entry.status)
     block.ended[at] = words.take(entry.ended ?? '')
     block.code[at] = words.take(entry.code ?? '')
-    block.wall[at] = ended_at === undefined ? -1 : Math.max(0, ended_at - created_at)
+    block.wall[at] = wallOf(entry)
     block.revision[at] = entry.revision
     block.created[at] = created_at
     block.first[at] = entry.first
+    block.returned[at] = entry.returned ?? 0
     if (created_at < block.oldest) block.oldest = created_at
     if (created_at > block.newest) block.newest = created_at
   }
@@ -201,7 +269,7 @@ export class PassIndex {
     return place
   }
 
-  private remove(place: number): void {
+  private drop(place: number): void {
     const block = this.block(place)
     const at = place % BLOCK_SIZE
     this.slots.remove(place)
@@ -242,4 +310,8 @@ export class PassIndex {
     const at = place % BLOCK_SIZE
     return { hash: block.hash[at] ?? 0, check: block.check[at] ?? 0 }
   }
+}
+
+function wallOf({ created_at, ended_at }: Pick<Indexed, 'created_at' | 'ended_at'>): number {
+  return ended_at === undefined ? -1 : Math.max(0, ended_at - created_at)
 }

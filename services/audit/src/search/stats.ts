@@ -1,7 +1,9 @@
 import { STATS_BY, type StatsAnswer, type StatsBy, type StatsGroup } from '@passover/schemas'
+import type { Acknowledged } from '../acknowledged.js'
 import type { Block } from './block.js'
 import { Histogram } from './histogram.js'
 import type { IndexFilter } from './index-filter.js'
+import { UNDELIVERED } from './indexed.js'
 import type { PassIndex } from './pass-index.js'
 
 export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
@@ -10,32 +12,85 @@ export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
 const MOST_GROUPS = 100
 const BLOCKS_AT_ONCE = 8
 
+/** Whether an originator has acknowledged a return. */
+type Acknowledges = Pick<Acknowledged, 'has'>
+
 /** Counts and times of what the index knows. Groups are counted first; only of the largest the times are gathered. */
-export async function statsOf(index: PassIndex, filter: IndexFilter): Promise<Stats> {
+export async function statsOf(index: PassIndex, filter: IndexFilter, acknowledged: Acknowledges): Promise<Stats> {
   const dimensions = STATS_BY.map((by) => new Dimension(by, index))
   const all = new Histogram()
   let passes = 0
-  await everyEntry(index, filter, (block, at) => {
+  const entries = new Entries(index, filter, acknowledged)
+  await entries.each((block, at, code) => {
     passes++
-    for (const dimension of dimensions) dimension.count(block, at)
+    for (const dimension of dimensions) dimension.count(block, at, code)
   })
   for (const dimension of dimensions) dimension.choose()
-  await everyEntry(index, filter, (block, at) => {
+  await entries.each((block, at, code) => {
     const wall = block.wall[at] ?? -1
     if (wall < 0) return
     all.add(wall)
-    for (const dimension of dimensions) dimension.time(block, at, wall)
+    for (const dimension of dimensions) dimension.time({ block, at, code }, wall)
   })
   const by = Object.fromEntries(dimensions.map((dimension) => [dimension.by, dimension.told()])) as Stats['by']
   return { passes, wall_ms: all.told(), by }
 }
 
-/** Others get their turn between a few blocks. */
-async function everyEntry(index: PassIndex, filter: IndexFilter, each: (block: Block, at: number) => void): Promise<void> {
-  const { blocks, matches } = index.scan(filter)
-  for (const [number, block] of blocks.entries()) {
-    for (let at = 0; at < block.used; at++) if (block.revision[at] !== 0 && matches(block, at)) each(block, at)
-    if (number % BLOCKS_AT_ONCE === BLOCKS_AT_ONCE - 1) await new Promise<void>((done) => void setImmediate(done))
+/** `code`: the number of its error code as a row would show it. */
+type Each = (block: Block, at: number, code: number) => void
+
+/** The entries that match a filter. The acknowledgments decide about some, as they do for a row: a record does not say whether its return was taken. */
+class Entries {
+  private readonly returned: number | undefined
+  private readonly undelivered: number | undefined
+  private readonly none: number
+
+  constructor(
+    private readonly index: PassIndex,
+    private readonly filter: IndexFilter,
+    private readonly acknowledged: Acknowledges,
+  ) {
+    this.returned = index.numberOf('returned')
+    this.undelivered = index.numberOf(UNDELIVERED)
+    this.none = index.numberOf('') ?? -1
+  }
+
+  /** Others get their turn between a few blocks. */
+  async each(each: Each): Promise<void> {
+    const { blocks, matches } = this.index.scan(this.filter)
+    for (const [number, block] of blocks.entries()) {
+      for (let at = 0; at < block.used; at++) {
+        if (block.revision[at] === 0 || !matches(block, at)) continue
+        if (!this.depends(block, at)) {
+          each(block, at, block.code[at] ?? 0)
+          continue
+        }
+        const known = this.isAcknowledged(block, at)
+        this.settle({ block, at, acknowledged: typeof known === 'boolean' ? known : await known }, each)
+      }
+      if (number % BLOCKS_AT_ONCE === BLOCKS_AT_ONCE - 1) await new Promise<void>((done) => void setImmediate(done))
+    }
+  }
+
+  private depends({ status, code }: Block, at: number): boolean {
+    return (this.filter.status !== undefined && status[at] === this.returned) || code[at] === this.undelivered
+  }
+
+  private isAcknowledged({ originator, returned }: Block, at: number): boolean | Promise<boolean> {
+    const name = this.index.wordOf('agents', originator[at] ?? 0)
+    const sequence = returned[at] ?? 0
+    return name !== undefined && sequence > 0 && this.acknowledged.has(name, sequence)
+  }
+
+  /** As `sentRow` has it. */
+  private settle({ block, at, acknowledged }: { block: Block; at: number; acknowledged: boolean }, each: Each): void {
+    const { status, code } = this.filter
+    const isReturned = block.status[at] === this.returned
+    const delivered = isReturned ? (acknowledged ? 'processed' : 'returned') : this.index.wordOf('words', block.status[at] ?? 0)
+    if (status !== undefined && delivered !== status && this.index.wordOf('words', block.ended[at] ?? 0) !== status) return
+    const cleared = acknowledged && block.code[at] === this.undelivered
+    if (!cleared) each(block, at, block.code[at] ?? 0)
+    else if (code === undefined) each(block, at, this.none)
   }
 }
 
@@ -49,8 +104,8 @@ class Dimension {
     private readonly index: PassIndex,
   ) {}
 
-  count(block: Block, at: number): void {
-    const group = GROUP[this.by](block, at)
+  count(block: Block, at: number, code: number): void {
+    const group = this.groupOf(block, at, code)
     this.counts.set(group, (this.counts.get(group) ?? 0) + 1)
   }
 
@@ -59,8 +114,8 @@ class Dimension {
     for (const [group] of largest) this.times.set(group, new Histogram())
   }
 
-  time(block: Block, at: number, wall: number): void {
-    this.times.get(GROUP[this.by](block, at))?.add(wall)
+  time({ block, at, code }: { block: Block; at: number; code: number }, wall: number): void {
+    this.times.get(this.groupOf(block, at, code))?.add(wall)
   }
 
   told(): { groups: StatsGroup[]; left_out: number } {
@@ -71,17 +126,20 @@ class Dimension {
     }))
     return { groups: groups.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1)), left_out: this.counts.size - groups.length }
   }
+
+  private groupOf(block: Block, at: number, code: number): number {
+    return this.by === 'code' ? code : GROUP[this.by](block, at)
+  }
 }
 
 const PAIR = 0x1_0000
 
 /** Groups as numbers. */
-const GROUP: Record<StatsBy, (block: Block, at: number) => number> = {
+const GROUP: Record<Exclude<StatsBy, 'code'>, (block: Block, at: number) => number> = {
   month: ({ created }, at) => monthNumber(created[at] ?? 0),
   session: ({ session }, at) => session[at] ?? 0,
   pair: ({ originator, subagent }, at) => (originator[at] ?? 0) * PAIR + (subagent[at] ?? 0),
   status: ({ status, ended, wall }, at) => ((wall[at] ?? -1) < 0 ? (status[at] ?? 0) : (ended[at] ?? 0)),
-  code: ({ code }, at) => code[at] ?? 0,
 }
 
 let known = { from: 0, to: 0, month: 0 }

@@ -173,7 +173,7 @@ class Rebuild {
       keys = []
     }
     await this.deps.table.read(({ key, data }) => {
-      if (this.seen.has(key)) return undefined
+      if (!data || this.seen.has(key)) return undefined
       const record = recordIn(data)
       if (!record || firstSequence(record.sequences) >= oldest) return keys.push(key) < KEYS_A_BLOCK ? undefined : keep()
       this.told.kept++
