@@ -1,4 +1,5 @@
 import { IndexesLost, rebuildRecords } from '@passover/audit'
+import { askIndex } from '@passover/sdk/people'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../client.js'
 import type { Context } from '../context.js'
@@ -36,12 +37,18 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
       },
     })
     const { passes, unchanged, rewritten, removed, kept, unlogged, indexes } = rebuilt
-    terminal.show({ source, ...rebuilt, ms: Date.now() - begun }, () =>
+    // Filters and statistics rest on what a running audit has in memory.
+    const compared = await askIndex(bus, { mend: true })
+    const index = compared?.complete ? { records: compared.records, mended: compared.mended } : undefined
+    terminal.show({ source, ...rebuilt, ...(index ? { index } : {}), ms: Date.now() - begun }, () =>
       [
         ...(indexes.length > 0 ? [`Indexes made anew from their segments: ${indexes.join(', ')}`] : []),
         `${count(passes, 'pass', 'passes')}: ${unchanged} as they should be, ${rewritten} written anew`,
         ...(removed > 0 ? [`${count(removed, 'record')} of no pass deleted`] : []),
         ...(kept > 0 ? [`${count(kept, 'record')} older than what can be read, left as they are`] : []),
+        ...(index
+          ? [`Index for filters and statistics: ${count(index.records, 'record')} compared, ${count(index.mended, 'entry')} mended`]
+          : ['The index for filters and statistics was not compared: no audit answered that is up to date']),
         ...(unlogged > 0 ? [`${count(unlogged, 'pass', 'passes')} without a record, as log_all_passes: false said`] : []),
       ].join('\n'),
     )

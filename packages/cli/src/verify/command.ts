@@ -108,7 +108,7 @@ function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags):
 
 /** The verdict for people. */
 export function verdictText(verdict: Verdict): string {
-  const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, unsaved } = verdict
+  const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, index, unsaved } = verdict
   const lines = untrusted > 0 ? untrustedLines(verdict) : []
   if (!ok) lines.push(`✗ ${entryText(first as BadEntry)}`)
   else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
@@ -127,6 +127,7 @@ export function verdictText(verdict: Verdict): string {
     lines.push(
       `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only the chain goes through them.${untoldText(verdict.removed)}`,
     )
+  if (index === 'none') lines.push('The index of passes was not compared with the records: no audit answered that is up to date.')
   if (begins)
     lines.push(`The archive begins with segment ${begins.k}: what was before it is kept no longer; its chain begins at ${begins.chain}.`)
   if (head)
@@ -153,7 +154,7 @@ function untoldText({ segments, untold = 0 }: NonNullable<Verdict['removed']>): 
   return ` Of ${untold === segments ? 'them' : `${untold} of them`} no event tells: removals were not told yet.`
 }
 
-function countLines({ counts, segments, parts }: Verdict): string[] {
+function countLines({ counts, segments, parts, index }: Verdict): string[] {
   const rows: [number, string, string?][] = [
     [segments, 'segment held against manifest, index and chain', 'segments held against manifest, index and chain'],
     [counts.messages, 'entry', 'entries'],
@@ -167,6 +168,11 @@ function countLines({ counts, segments, parts }: Verdict): string[] {
     [counts.as_recorded, 'decision taken as recorded (rates, time, approvals)', 'decisions taken as recorded (rates, time, approvals)'],
     [counts.policies, 'version of the policy', 'versions of the policy'],
     [counts.decisions, 'approval or application', 'approvals and applications'],
+    [
+      index === 'none' ? 0 : (index?.records ?? 0),
+      'record compared with the index for filters and statistics',
+      'records compared with the index for filters and statistics',
+    ],
     [parts?.whole ?? 0, 'large part read again and held against its hash', 'large parts read again and held against their hashes'],
     [
       parts?.gone ?? 0,

@@ -13,6 +13,7 @@ import {
 } from '@passover/archive'
 import { type Bus, untoldEntries, untoldText } from '@passover/bus'
 import { erasuresIn, leavingOf } from './erased-since.js'
+import { judgeIndex } from './index-of-passes.js'
 import { partsOf, savedPart } from './parts.js'
 import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
 import { hearSaid, readSpan } from './span.js'
@@ -77,9 +78,10 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   await judgeTail({ bus, judging, manifest, source, walked, saved }, span)
   for (const entry of await untoldEntries(bus))
     judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader skips it` })
+  const index = await judgeIndex(bus, judging.findings)
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })
-  return { ...verdictOf(judging, walked, options), ...(unsaved ? { unsaved } : {}) }
+  return { ...verdictOf(judging, walked, options), index, ...(unsaved ? { unsaved } : {}) }
 }
 
 /** What was erased while it was saved would stand in the folder in plain, or stand erased there and its tombstone nowhere. Why it is not saved. */

@@ -2,6 +2,7 @@ import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain, fault
 import type { Subjects } from '@passover/bus'
 import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
 import { keyText, type PassKey } from '@passover/schemas'
+import type { IndexCounts } from './index-of-passes.js'
 import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
 import { StoredRecord, subjectsOf } from './recorded.js'
 import { type ChainValue, type Visitor, type Walked, walkArchive } from './walk.js'
@@ -28,6 +29,8 @@ export interface Verdict {
   counts: VerifyCounts
   /** Of what messages name instead of holding it; absent: it was not looked for. */
   parts?: PartCounts
+  /** Records that the audit compared with its index, on which filters and statistics rest; absent: an archive has none. */
+  index?: IndexCounts
   segments: number
   head: ChainValue | undefined
   begins: Walked['begins']
@@ -252,6 +255,7 @@ function placeOf({ sequence, segment }: BadEntry): number {
 /** One bad entry in words. */
 export function entryText({ sequence, segment, pass, rule, what }: BadEntry): string {
   if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
+  if (rule === 'index') return `${pass === undefined ? '' : `pass ${pass}: `}${what}; \`passover audit rebuild\` mends it [${rule}]`
   const where = sequence === undefined ? 'the chain' : `sequence ${sequence}${pass ? ` (${pass})` : ''}`
   return `${where} ${what} [${rule}]`
 }

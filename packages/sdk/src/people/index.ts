@@ -7,7 +7,7 @@
  */
 export { type AgentLine, readAgents } from './agents.js'
 export { ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, type PassRef, severalPasses } from './ask.js'
-export { askQuery, askStats, pages } from './ask-audit.js'
+export { askIndex, askQuery, askStats, pages } from './ask-audit.js'
 export { openBelow, publishCancel, untilEnded } from './cancel.js'
 export { askCustody, type CustodySays, sayCustody } from './custody.js'
 export { type Decided, decide, type Standing } from './decide.js'
