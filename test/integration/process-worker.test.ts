@@ -197,6 +197,35 @@ describe.concurrent('worker processes that lose their lease', () => {
   })
 })
 
+describe.concurrent('a pass that kills its worker process', () => {
+  // Fails where redeliveries run beside one another (Isolation in packages/sdk/src/isolation.ts), or a delivery that began nothing counts
+  // as an attempt (deliveriesOf in packages/bus/src/topology-configs.ts).
+  test('is ended with E011 alone: what ran beside it, and what its worker held, runs by itself and completes', async () => {
+    const agent = newAgent()
+    const workers = [await here.worker(agent, 'first')]
+    // Eight run at a time; the others wait in the worker, or at the server.
+    const some = (length: number) => Array.from({ length }, () => alice.pass(agent, 'beside'))
+    const before = some(4)
+    const poison = alice.pass(agent, 'poison')
+    const others = [...before, ...some(7)]
+    await until(() => workers[0]?.said('run').length === 8, { what: 'all places are taken', deadline_ms: BOUND_MS })
+    workers[0]?.tell({ do: 'poison' })
+    for (const attempt of [1, 2, 3]) {
+      expect(await workers.at(-1)?.exited, `attempt ${attempt}`).toMatchObject({ signal: 'SIGKILL' })
+      workers.push(await here.worker(agent, `after ${attempt}`))
+    }
+    expect(await poison.outcome(), 'the poison').toMatchObject({ code: 'E011', context: { attempts: 3 } })
+    for (const other of others) expect(await other.outcome()).toMatchObject({ output: { attempt: expect.any(Number) } })
+    // What no worker had before is not isolated. It may begin beside others, but not beside these.
+    const suspects = new Set(workers[0]?.said('run').map(({ id }) => id))
+    suspects.delete((await poison.key()).id)
+    const told = workers.slice(1).flatMap((worker) => worker.events.filter(({ event, attempt }) => event === 'over' || Number(attempt) > 1))
+    told.forEach(({ event, id }, at) => {
+      if (event === 'run' && suspects.has(id)) expect(told[at + 1], `beside ${id}`).toMatchObject({ event: 'over', id })
+    })
+  })
+})
+
 describe.concurrent('worker processes that are told to end', () => {
   test('SIGTERM in mid-pass: it finishes and then ends', async () => {
     const agent = newAgent()

@@ -1,5 +1,5 @@
 import { askedIn, type Book, controlIn, emptyBook, enter, header, impossible, type StepText, stepIn } from './books.js'
-import type { Plan } from './plan.js'
+import type { PassPlan, Plan } from './plan.js'
 import type { Watcher } from './sim-server.js'
 import type { Kept } from './sim-stream.js'
 import { CLOCK_MS, type Told, wrongIn } from './told.js'
@@ -145,6 +145,16 @@ export class Checks implements Watcher {
     const early = book.deadline - kept.time
     if (step.kind === 'return' && step.by === 'passover' && code === 'E010' && book.state === 'open' && early > CLOCK_MS)
       this.blame('P2', 'early', `${told} ends it ${early} ms before its deadline`)
+    if (step.kind === 'return' && step.by === 'passover' && code === 'E011' && this.#isInnocent(book))
+      this.blame('P2', 'neighbour', `${told} says that its attempts were lost, and only other passes end processes`)
+  }
+
+  /** Nothing but a pass ends processes, and it is another one. */
+  #isInnocent(book: Book): boolean {
+    const { faults, evil, passes } = this.#plan
+    const all = (some: PassPlan[]): PassPlan[] => some.flatMap((pass) => [pass, ...all(pass.children)])
+    const pass = all(passes).find(({ name }) => name === this.#names.get(book.key))
+    return faults.length === 0 && evil.length === 0 && pass !== undefined && pass.does !== 'kills'
   }
 
   /** P3: what a pass hangs below comes from the stream. */

@@ -63,6 +63,19 @@ export const OF_THE_MODEL: Record<string, Change> = {
 
 /** What the model leaves out. */
 export const BESIDES: Record<string, Change> = {
+  /** Some end the process that runs them, and others run beside them at the same agent. */
+  poison: ({ passes }, dice) => {
+    const [one] = passes
+    const own = many(passes, 8).map((pass, n) => ({
+      ...plain(pass, dice),
+      to: one?.to ?? pass.to,
+      at: 1_000 + 3 * n,
+      ms: dice.between(100, 500),
+      timeout_ms: 60_000,
+      does: n % 4 === 1 ? ('kills' as const) : ('returns' as const),
+    }))
+    return { workers: dice.pick([1, 2]), clustered: false, passes: own, faults: [], evil: [], until: 70_000 }
+  },
   /** What comes back half done waits for a person, while the audit, which tells what was decided, dies now and then. */
   release: ({ passes }, dice) => {
     const own = many(passes, 8).map((pass) => ({ ...plain(pass, dice), does: 'half' as const, ms: 200, release: decision(dice) }))

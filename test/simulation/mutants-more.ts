@@ -7,6 +7,13 @@ const DELETER = 'services/audit/dist/deleter.js'
 
 /** Of what the audit keeps, deletes and tells (P4), and of what waits for it: the model has none of these. */
 export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
+  beside_suspects: {
+    config: 'poison',
+    breaks: 'decision 141',
+    file: 'packages/sdk/dist/isolation.js',
+    find: "const seat = { place: 'reading' };\n        this.#seats.add(seat);",
+    put: "const seat = { place: 'reading' }; return { turn: async () => true, end: () => undefined };",
+  },
   delete_open: {
     seed: 2,
     config: 'retention',

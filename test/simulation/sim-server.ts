@@ -1,4 +1,13 @@
-import { DECISIONS, DISPATCHER, type EnsureAgent, encodeHeaders, type Heard, type Outcome, type Subjects } from '@passover/bus'
+import {
+  DECISIONS,
+  DISPATCHER,
+  deliveriesOf,
+  type EnsureAgent,
+  encodeHeaders,
+  type Heard,
+  type Outcome,
+  type Subjects,
+} from '@passover/bus'
 import { SLOTS } from '@passover/schemas'
 import { type ConsumerConfig, SimConsumer } from './sim-consumer.js'
 import type { Line } from './sim-line.js'
@@ -116,7 +125,7 @@ export class SimServer {
       const filters = [this.subjects.allWork(agent, slot)]
       const name = this.subjects.workConsumer(agent, slot)
       if (how.lost === 'leave' && !this.consumers.has(name)) continue
-      this.ensureConsumer({ name, filters, ack_wait_ms: how.lease_ms, max_deliver: how.max_attempts, from: how.from ?? 1 })
+      this.ensureConsumer({ name, filters, ack_wait_ms: how.lease_ms, max_deliver: deliveriesOf(how.max_attempts), from: how.from ?? 1 })
     }
   }
 

@@ -45,6 +45,8 @@ export interface TestProcess extends AsyncDisposable {
   lines(): string[]
   /** The first line of stdout that fits, printed already or yet to come. Fails with what it printed when it ends or time is up. */
   line(pattern: RegExp, deadline_ms?: number): Promise<string>
+  /** All events said so far, in order. */
+  readonly events: readonly Said[]
   /** All events of that name said so far. */
   said(event: string): Said[]
   /** The next event of that name not yet taken by a call of this. */
@@ -90,6 +92,7 @@ class Child implements TestProcess {
   readonly exited: Promise<ProcessExit>
   readonly #child: ChildProcess
   readonly #name: string
+  readonly events: Said[] = []
   readonly #said = new Map<string, Said[]>()
   readonly #taken = new Map<string, number>()
   readonly #stdout = new Tail(KEPT)
@@ -109,6 +112,7 @@ class Child implements TestProcess {
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.add(text))
     this.#child.on('message', (message) => {
       const said = message as Said
+      this.events.push(said)
       const before = this.#said.get(said.event)
       if (before) before.push(said)
       else this.#said.set(said.event, [said])

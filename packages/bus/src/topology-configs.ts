@@ -26,6 +26,8 @@ const NOTIFIER_ACK_WAIT_MS = 30_000
 export const DISPATCHER_ACK_WAIT_MS = 5_000
 /** A listener may take its time; who is slow renews it. What a killed one held is another's after this. */
 export const RETURNS_ACK_WAIT_MS = 10_000
+/** Deliveries of work that may be lost before an attempt begins (decision 141). */
+const SPARE_DELIVERIES = 6
 /** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
 const DISPATCHER_DELIVERIES = 30
 /** `archive` is the manifest of the object bucket of that name. */
@@ -95,6 +97,14 @@ export function earlierPartsSubjects(subjects: Subjects, agent: string): string[
   return (['C', 'M'] as const).map((what) => `${subjects.earlierParts(agent, what)}.>`)
 }
 
+/**
+ * Returns how often work is delivered before the server gives it up. A delivery that is lost before its attempt begins costs no attempt, so there
+ * are more deliveries than attempts. Where only one attempt is allowed there is one delivery: whoever loses it may have begun.
+ */
+export function deliveriesOf(max_attempts: number): number {
+  return max_attempts === 1 ? 1 : max_attempts + SPARE_DELIVERIES
+}
+
 /** One of a subagent's three work consumers. */
 export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology & { agent: string }): Config {
   const { from } = agent
@@ -106,7 +116,7 @@ export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology 
     replay_policy: 'instant',
     filter_subjects: [subjects.allWork(agent.agent, slot)],
     ack_wait: agent.lease_ms * NS_PER_MS,
-    max_deliver: agent.max_attempts,
+    max_deliver: deliveriesOf(agent.max_attempts),
     max_ack_pending: 100_000,
     max_waiting: 8192,
   }

@@ -97,9 +97,13 @@ describe('decideAttempt', () => {
     expect(decide({ delivered: 2 }, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'fence', attempt: 3, guard: 7 })
   })
 
-  it('leaves a delivery whose attempts are used up, and acknowledges an ended one', () => {
-    expect(decide({ delivered: 3 }, work, fence(3, 9, 7))).toEqual({ kind: 'leave', why: 'used_up' })
-    expect(decide({ delivered: 2, max_attempts: 1 }, work)).toEqual({ kind: 'leave', why: 'used_up' })
+  it('counts no attempt for deliveries that began none', () => {
+    expect(decide({ delivered: 8 }, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
+  })
+
+  it('gives back a delivery whose attempts are used up, and acknowledges an ended one', () => {
+    expect(decide({ delivered: 3 }, work, fence(3, 9, 7))).toEqual({ kind: 'give_back' })
+    expect(decide({ delivered: 2, max_attempts: 1 }, work)).toEqual({ kind: 'give_back' })
     expect(decide({ delivered: 2 }, work, step('return', 9, 5, { attempt: 1 }))).toEqual({ kind: 'ended' })
     expect(decide({}, work, step('return', 9, 5, { by: 'passover', code: 'E043' }))).toEqual({ kind: 'ended' })
   })
@@ -108,7 +112,7 @@ describe('decideAttempt', () => {
     const unproved = { connected_at: 10_000, max_attempts: 1 }
     expect(decide(unproved, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
     expect(decide(unproved, work, fence(2, 7, 5, 'mine'))).toEqual({ kind: 'run', attempt: 2, guard: 7, proof: 7 })
-    expect(decide(unproved, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'leave', why: 'used_up' })
+    expect(decide(unproved, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'give_back' })
   })
 
   it('leaves what cannot be judged', () => {

@@ -33,7 +33,9 @@ export type AttemptDecision =
   | { kind: 'ended' }
   | { kind: 'fence'; attempt: number; guard: number }
   /** Neither run nor acknowledge. */
-  | { kind: 'leave'; why: 'lost' | 'used_up' | 'not_found' | 'unclear' | 'over' }
+  | { kind: 'leave'; why: 'lost' | 'not_found' | 'unclear' | 'over' }
+  /** Its attempts are used up: give it back at once until the server, which counts deliveries, gives it up. */
+  | { kind: 'give_back' }
 
 /** Rule 2: the first delivery of a consumer and a connection that cannot have forgotten an earlier one. */
 export function isFirst(facts: DeliveryFacts): boolean {
@@ -78,6 +80,12 @@ export function decideAttempt(facts: DeliveryFacts, view?: View): AttemptDecisio
   if (first && !mayBeGone(facts)) return { kind: 'run', attempt: 1, guard: view.last, proof: view.valid }
   // Nobody is known to have begun, but it cannot be proved: the fence makes it the only one, whatever the number.
   const unbegun = facts.delivered === 1 && !view.fence
-  if (view.attempt + 1 > facts.max_attempts && !unbegun) return { kind: 'leave', why: 'used_up' }
-  return { kind: 'fence', attempt: view.attempt + 1, guard: view.last }
+  const attempt = view.attempt + 1
+  if (attempt > facts.max_attempts && !unbegun) return { kind: 'give_back' }
+  return { kind: 'fence', attempt, guard: view.last }
+}
+
+/** Whether a process may have died of this pass: it was in another one's hands before, or an attempt at it was lost. */
+export function isSuspect(facts: DeliveryFacts, view: View): boolean {
+  return facts.delivered > 1 || view.fence !== undefined
 }

@@ -54,7 +54,15 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) 
     consumers: new ConsumerAges({ high: source, medium: source, low: source } as never, () => 0),
   } as unknown as Begin
   const delivery = { delivered: 2, sequence: 5, time: STORED_AT, headers: new Map(), consumer_sequence: 1 }
-  const delivered = { key, slot: 'medium', delivery, max_attempts: 3, timeout_ms: TIMEOUT_MS, nonce: 'mine' } as unknown as Delivered
+  const delivered = {
+    key,
+    slot: 'medium',
+    delivery,
+    max_attempts: 3,
+    timeout_ms: TIMEOUT_MS,
+    nonce: 'mine',
+    turn: async () => true,
+  } as unknown as Delivered
   return { begun: await beginAttempt(begin, delivered), looked: server.looked }
 }
 

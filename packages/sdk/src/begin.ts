@@ -1,8 +1,9 @@
 import { type Bus, type Delivery, encode, type Outgoing, type WorkSource } from '@passover/bus'
 import { firstStepIsLate, type JournalRules } from '@passover/core'
 import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
-import { type AttemptDecision, type DeliveryFacts, decideAttempt, isOver, YOUNG_MS } from './attempt.js'
+import { type AttemptDecision, type DeliveryFacts, decideAttempt, isOver, isSuspect, YOUNG_MS } from './attempt.js'
 import { type Deps, pause } from './deps.js'
+import type { Rank } from './isolation.js'
 import { isLateFirst, type ViewRules, viewJournal } from './view.js'
 
 const EMPTY = encode({ v: 1 })
@@ -26,6 +27,8 @@ export interface Delivered {
   max_attempts: number
   timeout_ms: number
   nonce: string
+  /** Waits until an attempt at a suspect may begin (Isolation); false: it is not to begin any more. */
+  turn: (rank: Rank) => Promise<boolean>
 }
 
 /** A decision that needs no further look: run, ended, or leave. */
@@ -58,7 +61,7 @@ async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> 
   const { deps } = begin
   const { key } = delivered
   await deps.faults?.at('worker:before-read', key)
-  const read = await readAll(begin, delivered)
+  const read = await readInTurn(begin, delivered)
   if (!read) return { kind: 'leave', why: 'unclear' }
   const first = decideAttempt(read.facts, viewJournal(read.steps, begin.rules))
   if (first.kind === 'fence') await deps.faults?.at('worker:before-fence', key)
@@ -73,6 +76,28 @@ async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> 
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
   return advanced.value.kind === 'run' ? unlessOver(begin, delivered, { facts: read.facts, run: advanced.value }) : advanced.value
+}
+
+interface Read {
+  facts: DeliveryFacts
+  steps: Step[]
+}
+
+/** Reads what to decide by. What may have ended another process waits for its turn first, and is then read again: others may have gone on. */
+async function readInTurn(begin: Begin, delivered: Delivered): Promise<Read | undefined> {
+  const read = await readAll(begin, delivered)
+  if (!read) return undefined
+  const view = viewJournal(read.steps, begin.rules)
+  const decision = decideAttempt(read.facts, view)
+  if (decision.kind !== 'fence' || !isSuspect(read.facts, view)) return read
+  const { stored_at, timeout_ms, now } = read.facts
+  const rank = {
+    attempt: decision.attempt,
+    last: decision.attempt >= delivered.max_attempts,
+    patience_ms: (stored_at + timeout_ms - now) / 2,
+  }
+  const admitted = await delivered.turn(rank)
+  return admitted ? readAll(begin, delivered) : undefined
 }
 
 type Running = Extract<Begun, { kind: 'run' }>
@@ -98,7 +123,7 @@ async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { 
 }
 
 /** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */
-async function readAll(begin: Begin, delivered: Delivered): Promise<{ facts: DeliveryFacts; steps: Step[] } | undefined> {
+async function readAll(begin: Begin, delivered: Delivered): Promise<Read | undefined> {
   const { bus, clock } = begin.deps
   const until = clock.monotonic() + PATIENCE_MS
   for (;;) {

@@ -1,10 +1,11 @@
 import { hostname } from 'node:os'
-import { BusUnreachable, nodeRandom, openBus, projectAccess, readTextFile, serverClock } from '@passover/bus'
+import { BusUnreachable, machineTiming, nodeRandom, openBus, projectAccess, readTextFile, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { type Agent, createAgent } from './agent.js'
 import { checkOptions, invalidOption, readable } from './check-options.js'
+import { Isolation } from './isolation.js'
 import { findProjectServer } from './project.js'
 import { say } from './say.js'
 import { type ConnectOptions, connectOptions, resolveSettings, type Settings } from './settings.js'
@@ -12,6 +13,8 @@ import { mayAutoApplyIn } from './trust/user-config.js'
 import { askForDelivery } from './waiting-returns.js'
 
 const REGISTERED_MS = 10_000
+/** What ends a process ends what all of its agents run. */
+const isolation = new Isolation(machineTiming)
 
 /**
  * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
@@ -40,6 +43,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     clock: serverClock(bus),
     random: nodeRandom,
     registered_ms: REGISTERED_MS,
+    isolation,
     tracing,
     say,
     servers: settings.servers,

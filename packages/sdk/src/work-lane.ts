@@ -15,6 +15,11 @@ export interface Lane {
   pulls: number
   /** The last pull was filled: the server probably has more. */
   backlog: boolean
+  /**
+   * Nothing has come yet, or what came last was delivered before: one at a time is asked for. What lies here while a suspect runs is lost with it.
+   * The server hands out redeliveries first, so a first delivery says that none is left.
+   */
+  careful: boolean
   /** No pull before this (monotonic ms). */
   not_before: number
   /** Pulls in a row that found no consumer. */
@@ -25,7 +30,7 @@ export interface Lane {
 }
 
 export function openLane(source: WorkSource): Lane {
-  return { source, held: [], outstanding: 0, pulls: 0, backlog: false, not_before: 0, gone: 0, trouble: undefined, pulled_at: 0 }
+  return { source, held: [], outstanding: 0, pulls: 0, backlog: false, careful: true, not_before: 0, gone: 0, trouble: undefined, pulled_at: 0 }
 }
 
 export function hasBacklog({ backlog, pulls, not_before }: Lane, now: number): boolean {

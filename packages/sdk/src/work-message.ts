@@ -1,5 +1,5 @@
 import { type Delivery, decode, decodeTrusted, HeaderIndex, type Heard } from '@passover/bus'
-import { acceptError, type FramedStep, openControl, PassOverError } from '@passover/core'
+import { acceptError, type FramedStep, oneLine, openControl, PassOverError } from '@passover/core'
 import {
   HEADER,
   type Part,
@@ -7,6 +7,7 @@ import {
   type PassKey,
   parseKey,
   type Slot,
+  WIRE_VERSION,
   type WorkControl,
   type WorkEnvelope,
 } from '@passover/schemas'
@@ -30,14 +31,20 @@ const READ = new HeaderIndex({
 })
 const { at: AT } = READ
 
-/** The body of a work step; undefined when it is not one of this pass. Only `passover` writes it, so its form is not checked. */
-export function workOf(delivery: Delivery, key: PassKey, slot: Slot): Work | undefined {
+/** The body of a work step, or why this worker cannot read it. Only `passover` writes it, so its form is not checked. */
+export function workOf(delivery: Delivery, key: PassKey, slot: Slot): Work | string {
   const headers = READ.firsts(delivery.headers)
   const envelope = decodeTrusted(delivery.data, headers[AT.content]) as Partial<WorkEnvelope> | undefined | null
-  if (!envelope) return undefined
+  if (!envelope) return 'it cannot be decoded'
   const { control: frame, parts } = envelope
+  // What a later version says may mean something else. Earlier ones stay readable.
+  const version: unknown = envelope.v
+  if (Number(version) > WIRE_VERSION)
+    return `its version is ${oneLine(String(version))}, and this worker reads versions up to ${WIRE_VERSION}`
   const control = frame?.policy && openControl(frame, framedStep(headers, key, slot))
-  return control?.id === key.id && control.subagent_id === key.subagent && Array.isArray(parts) ? { control, parts } : undefined
+  if (!control) return 'this worker does not know the policy that it is based on, as of a later version'
+  if (control.id !== key.id || control.subagent_id !== key.subagent || !Array.isArray(parts)) return 'it is not the work of its pass'
+  return { control, parts }
 }
 
 function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): FramedStep {

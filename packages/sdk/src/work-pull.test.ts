@@ -2,7 +2,7 @@ import type { Delivery, PullEnd, PullOptions, WorkSource } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { Slot } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { WorkPull } from './work-pull.js'
+import { WorkPull, type WorkPullOptions } from './work-pull.js'
 
 const settle = () => new Promise<void>((done) => setImmediate(done))
 
@@ -41,8 +41,8 @@ class FakeSource implements WorkSource {
     readonly slot: Slot,
     readonly clock: Clock,
   ) {}
-  put(count: number): void {
-    for (let n = 0; n < count; n++) this.#queue.push({ sequence: n } as Delivery)
+  put(count: number, delivered = 1): void {
+    for (let n = 0; n < count; n++) this.#queue.push({ sequence: n, delivered } as Delivery)
     this.#serve()
   }
   pull(options: PullOptions, onDelivery: (delivery: Delivery) => void): Promise<PullEnd> {
@@ -83,7 +83,7 @@ class FakeSource implements WorkSource {
   }
 }
 
-function setUp(concurrency: number) {
+function setUp(concurrency: number, more: Partial<WorkPullOptions> = {}) {
   const clock = new FakeClock()
   const sources = { high: new FakeSource('high', clock), medium: new FakeSource('medium', clock), low: new FakeSource('low', clock) }
   const started: Slot[] = []
@@ -95,6 +95,7 @@ function setUp(concurrency: number) {
     start: (_, slot) => started.push(slot),
     arrived: () => undefined,
     gone: (slot) => gone.push(slot),
+    ...more,
   })
   return { clock, sources, started, gone, pull }
 }
@@ -167,6 +168,40 @@ describe('WorkPull', () => {
     sources.high.gone = false
     for (let round = 0; round < 15; round++) await clock.advance(100)
     expect(pull.trouble).toBeUndefined()
+  })
+
+  it('asks for one at a time until something comes that was not delivered before', async () => {
+    const { clock, sources, started, pull } = setUp(8)
+    pull.begin()
+    await settle()
+    sources.low.put(3, 2)
+    sources.low.put(20)
+    for (let round = 0; round < 20; round++) await clock.advance(100)
+    const { pulls } = sources.low
+    expect(pulls.slice(0, 4).map(({ batch }) => batch)).toEqual([1, 1, 1, 1])
+    expect(pulls.some(({ batch }) => batch > 1)).toBe(true)
+    expect(started).toHaveLength(8)
+  })
+
+  it('while it is not open it starts only what was delivered before, or is exempt, and asks for nothing', async () => {
+    let open = true
+    const exempt = ({ sequence }: Delivery) => sequence === 1
+    const { clock, sources, started, pull } = setUp(8, { open: () => open, exempt })
+    pull.begin()
+    await settle()
+    open = false
+    sources.high.put(1)
+    sources.medium.put(1, 2)
+    await settle()
+    expect([started, pull.held.length]).toEqual([['medium'], 1])
+    const asked = sources.high.pulls.length
+    await clock.advance(10_000)
+    expect(sources.high.pulls).toHaveLength(asked)
+    open = true
+    pull.opened()
+    await settle()
+    expect(started).toEqual(['medium', 'high'])
+    expect(sources.high.pulls.length).toBeGreaterThan(asked)
   })
 
   it('asks for nothing more once it is stopped, and starts what it holds', async () => {

@@ -26,6 +26,10 @@ export interface WorkPullOptions {
   arrived: (delivery: Delivery, slot: Slot) => void
   /** The consumer was not there: what is known of it is out of date. */
   gone: (slot: Slot) => void
+  /** False: it waits until `opened` is called. Nothing is asked for meanwhile. */
+  open?: () => boolean
+  /** Whether a delivery may start all the same. */
+  exempt?: (delivery: Delivery) => boolean
 }
 
 /**
@@ -79,9 +83,13 @@ export class WorkPull {
   /** A place is free again. */
   finished(): void {
     this.#running -= 1
-    const slot = this.#starting.next((one) => this.#lanes[one].held.length > 0)
-    const next = slot && this.#lanes[slot].held.shift()
-    if (slot && next) this.#start(next, slot)
+    this.#startHeld()
+    this.#kick()
+  }
+
+  /** What waited may start. */
+  opened(): void {
+    this.#startHeld()
     this.#kick()
   }
 
@@ -105,9 +113,31 @@ export class WorkPull {
   #arrive(slot: Slot, delivery: Delivery): void {
     this.#options.arrived(delivery, slot)
     this.#lastActive = slot
-    if (this.#running < this.#options.concurrency) this.#start(delivery, slot)
+    this.#lanes[slot].careful = delivery.delivered > 1
+    if (this.#running < this.#options.concurrency && this.#mayStart(delivery)) this.#start(delivery, slot)
     else this.#lanes[slot].held.push(delivery)
     this.#kick()
+  }
+
+  get #isOpen(): boolean {
+    return this.#options.open?.() ?? true
+  }
+
+  #mayStart(delivery: Delivery): boolean {
+    return this.#isOpen || delivery.delivered > 1 || this.#options.exempt?.(delivery) === true
+  }
+
+  #startHeld(): void {
+    while (this.#running < this.#options.concurrency) {
+      const slot = this.#starting.next((one) => this.#lanes[one].held.some((delivery) => this.#mayStart(delivery)))
+      if (!slot) return
+      const { held } = this.#lanes[slot]
+      const [next] = held.splice(
+        held.findIndex((delivery) => this.#mayStart(delivery)),
+        1,
+      )
+      if (next) this.#start(next, slot)
+    }
   }
 
   #start(delivery: Delivery, slot: Slot): void {
@@ -126,7 +156,7 @@ export class WorkPull {
   }
 
   #refill(): void {
-    if (this.#stopped) return
+    if (this.#stopped || !this.#isOpen) return
     const now = this.#options.clock.monotonic()
     const used = this.#running + this.held.length + SLOTS.reduce((sum, slot) => sum + reservedBy(this.#lanes[slot]), 0)
     const free = this.#options.concurrency - used
@@ -149,14 +179,14 @@ export class WorkPull {
 
   #pullBacklog(free: number, now: number): void {
     const shares = this.#pulling.share(free, (slot) => hasBacklog(this.#lanes[slot], now))
-    for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, shares[slot], 0)
+    for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, this.#lanes[slot].careful ? 1 : shares[slot], 0)
   }
 
   /** Keeps a waiting pull at a slot that has, as far as we know, nothing now. */
   #park(slot: Slot, free: number, now: number): void {
     const lane = this.#lanes[slot]
     if (lane.backlog || now < lane.not_before) return
-    const wanted = slot === this.#lastActive ? Math.max(1, Math.floor(free / 2)) : 1
+    const wanted = slot === this.#lastActive && !lane.careful ? Math.max(1, Math.floor(free / 2)) : 1
     if (lane.pulls > 0 && lane.outstanding >= Math.ceil(wanted / 2)) return
     const spare = this.#options.concurrency - this.#running + SPARE - this.held.length - this.outstanding
     const batch = Math.min(wanted - lane.outstanding, spare)

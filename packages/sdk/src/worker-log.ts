@@ -8,6 +8,8 @@ import { stackOf } from './thrown.js'
 export type WorkerEvent =
   /** It begins to take work; the server is lost; it is found again; nobody can be told that it is up; how it is has changed. */
   | { kind: 'waits' | 'lost' | 'found' | 'unseen' | 'health'; text: string }
+  /** Its work cannot be read by this version, and was given back. */
+  | { kind: 'unread'; text: string; pass: PassKey; sequence: number }
   /** A pass ended with what its handler returned. Not said on stderr. */
   | { kind: 'returned'; text: string; pass: PassKey; attempt: number; status: WorkOutput['status'] }
   /** A pass ended with this error; `thrown` is what its handler threw, if that is why. */

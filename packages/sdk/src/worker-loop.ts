@@ -1,10 +1,11 @@
 import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
-import { PassOverError } from '@passover/core'
-import type { HealthReport, PassKey, Slot } from '@passover/schemas'
+import { oneLine, PassOverError } from '@passover/core'
+import { HEADER, type HealthReport, keyText, type PassKey, type Slot } from '@passover/schemas'
 import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
 import { Endings } from './endings.js'
 import { type Disposal, execute } from './execute.js'
 import { viewRules } from './id-window.js'
+import { Isolation, type Rank, type Suspect } from './isolation.js'
 import { Leases } from './lease.js'
 import { nonces } from './nonce.js'
 import type { Worker, WorkerHome } from './on-pass.js'
@@ -21,6 +22,8 @@ import type { Told } from './worker-log.js'
 
 const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
+/** What this worker cannot read is offered again after so long. */
+const UNREAD_AGAIN_MS = 1_000
 /** After a drain aborted its handlers, those that ignore it get this long. */
 const ABORT_GRACE_MS = 1_000
 
@@ -40,6 +43,10 @@ interface Active extends Listed {
   delivery: Delivery
   key: PassKey
   run?: Run
+  /** Its place does not keep others waiting any more. */
+  freed?: boolean
+  /** Its place among those that may have ended another process; undefined: it runs beside others. */
+  suspect?: Suspect
   /** What came while it was still being begun: its handler is not to run. */
   over?: 'ended' | 'drained'
 }
@@ -54,6 +61,7 @@ export class WorkerLoop implements Worker {
   readonly #nonce: () => string
   readonly #pull: WorkPull
   readonly #leases: Leases
+  readonly #isolation: Isolation
   readonly #health: WorkerHealth
   readonly #active = new Roster<Active>()
   readonly #endings = new Endings()
@@ -62,7 +70,7 @@ export class WorkerLoop implements Worker {
   #draining: Promise<void> | undefined
   #whenIdle: (() => void) | undefined
   #resolveClosed: () => void = () => undefined
-  #undo: () => void = () => undefined
+  #undos: (() => void)[] = []
 
   constructor(options: LoopOptions) {
     const { deps, self, window } = options.home
@@ -73,6 +81,7 @@ export class WorkerLoop implements Worker {
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
+    this.#isolation = deps.isolation ?? new Isolation(deps.clock)
     this.#health = new WorkerHealth({ deps, told, presence, trouble: () => this.#pull.trouble })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
@@ -87,6 +96,8 @@ export class WorkerLoop implements Worker {
       },
       start: (delivery, slot) => this.#start(delivery, slot),
       gone: (slot) => options.consumers.forget(slot),
+      open: () => !this.#isolation.closed,
+      exempt: ({ headers }) => this.#isolation.runs(headers.get(HEADER.parent) ?? ''),
     })
   }
 
@@ -101,9 +112,11 @@ export class WorkerLoop implements Worker {
   begin(hearing: Hearing): void {
     this.#hearing = hearing
     // While it was cut off, no lease was renewed.
-    this.#undo = this.#context.deps.bus.onReconnect(() => {
+    const undo = this.#context.deps.bus.onReconnect(() => {
       for (const { run } of this.#active.all()) if (run) void lookWhetherLost(this.#context, run, this.#leases)
     })
+    const runs = (pass: string) => this.#active.all().some(({ key }) => keyText(key) === pass)
+    this.#undos = [undo, this.#isolation.join({ opened: () => this.#pull.opened(), runs })]
     this.#pull.begin()
     this.#options.presence.tick(this.running)
     this.#sweepLater()
@@ -126,7 +139,7 @@ export class WorkerLoop implements Worker {
     for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
       if (active.run) endRun(active.run, heard)
-      else active.over = 'ended'
+      else this.#notBegun(active, 'ended')
     }
     for (const delivery of this.#pull.held) {
       const key = this.#keyOf(delivery)
@@ -139,20 +152,45 @@ export class WorkerLoop implements Worker {
   #start(delivery: Delivery, slot: Slot): void {
     const key = this.#keyOf(delivery)
     const envelope = key && workOf(delivery, key, slot)
-    if (!key || !envelope) {
-      // Not a work step of ours: left to the server, which gives it up as a dead letter.
+    if (!key || !envelope || typeof envelope === 'string') {
+      // No work step of ours is left to the server. One of a later version may be read by another worker. What nobody reads becomes a dead letter.
       this.#leases.release(delivery)
+      if (key && typeof envelope === 'string') this.#unread(delivery, { key, why: envelope })
       queueMicrotask(() => this.#pull.finished())
       return
     }
     const active: Active = { delivery, key, place: 0 }
     this.#active.add(active)
+    if (delivery.delivered > 1) active.suspect = this.#isolation.suspect()
+    else this.#isolation.begin()
     if (this.#endings.has(key, delivery.sequence)) active.over = 'ended'
     this.#leases.shorten(envelope.control.lease_ms)
     const { max_attempts, timeout_ms } = envelope.control
-    const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce() }
+    const turn = (rank: Rank) => this.#turn(active, rank)
+    const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
     const begun = beginAttempt(this.#begin, delivered)
     void this.#through(active, { envelope, nonce: delivered.nonce, begun })
+  }
+
+  #unread(delivery: Delivery, { key, why }: { key: PassKey; why: string }): void {
+    const { sequence } = delivery
+    const text = oneLine(`${this.subagent}: the work of ${key.id} from ${key.originator} (sequence ${sequence}) cannot be read: ${why}`)
+    this.#context.told({ kind: 'unread', text, pass: key, sequence })
+    delivery.nak(UNREAD_AGAIN_MS)
+  }
+
+  /** A first delivery may turn out to be a suspect, too: the server has forgotten that it was delivered before. */
+  #turn(active: Active, rank: Rank): Promise<boolean> {
+    if (!active.suspect) {
+      active.suspect = this.#isolation.suspect()
+      this.#isolation.end()
+    }
+    return active.suspect.turn(rank)
+  }
+
+  #notBegun(active: Active, over: 'ended' | 'drained'): void {
+    active.over ??= over
+    active.suspect?.end()
   }
 
   async #through(active: Active, work: { envelope: Work; nonce: string; begun: Begun | Promise<Begun> }): Promise<void> {
@@ -161,7 +199,7 @@ export class WorkerLoop implements Worker {
     try {
       const begun = work.begun instanceof Promise ? await work.begun : work.begun
       if (begun.kind === 'ended' || active.over === 'ended') disposal = 'ack'
-      else if (active.over === 'drained') disposal = 'hand_back'
+      else if (active.over === 'drained' || begun.kind === 'give_back') disposal = 'hand_back'
       else if (begun.kind === 'run') {
         const { key, delivery } = active
         const { envelope, nonce } = work
@@ -182,9 +220,23 @@ export class WorkerLoop implements Worker {
   }
 
   #over(active: Active): void {
-    if (!this.#active.remove(active)) return
+    if (!this.#remove(active)) return
     this.#pull.finished()
     if (this.#active.size === 0) this.#whenIdle?.()
+  }
+
+  /** False: it was removed before. */
+  #remove(active: Active): boolean {
+    if (!this.#active.remove(active)) return false
+    this.#free(active)
+    return true
+  }
+
+  #free(active: Active): void {
+    if (active.freed) return
+    active.freed = true
+    if (active.suspect) active.suspect.end()
+    else this.#isolation.end()
   }
 
   #keyOf(delivery: Delivery): PassKey | undefined {
@@ -206,8 +258,11 @@ export class WorkerLoop implements Worker {
     const { lapsed } = this.#leases.sweep(clock.monotonic())
     if (lapsed) this.#leases.doubtOnly(new Set(this.#active.all().flatMap(({ run, delivery }) => (run ? [delivery] : []))))
     const now = clock.now()
-    for (const { run } of this.#active.all()) {
+    for (const active of this.#active.all()) {
+      const { run } = active
       if (!run) continue
+      // However long its handler goes on: it changes nothing any more.
+      if (run.stop === 'ended' || run.stop === 'lost') this.#free(active)
       if (lapsed && this.#leases.isUnsure(run.delivery)) void lookWhetherLost(this.#context, run, this.#leases)
       watchRun(this.#context, run, now)
     }
@@ -220,21 +275,21 @@ export class WorkerLoop implements Worker {
     await this.#idleWithin(ms)
     for (const active of this.#active.all()) {
       if (active.run) stopRun(active.run, 'drain', new PassOverError('E043', 'the worker shuts down; the work is handed back'))
-      else active.over ??= 'drained'
+      else this.#notBegun(active, 'drained')
     }
     await this.#idleWithin(ABORT_GRACE_MS)
     for (const active of this.#active.all()) {
       this.#leases.release(active.delivery)
       // To the server it is the newer attempt that would be handed back.
       if (active.run?.stop !== 'lost') active.delivery.nak()
-      this.#active.remove(active)
+      this.#remove(active)
     }
     for (const delivery of this.#pull.held) {
       this.#leases.release(delivery)
       delivery.nak()
     }
     this.#sweeping?.[Symbol.dispose]()
-    this.#undo()
+    for (const undo of this.#undos) undo()
     await this.#hearing?.[Symbol.asyncDispose]()
     await gone
     this.#resolveClosed()

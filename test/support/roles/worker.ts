@@ -48,6 +48,17 @@ const DOES: Record<string, (pass: Pass, argument: string) => unknown> = {
     await say('child', { id: pass.id, code })
     await new Promise(() => undefined)
   },
+  /** Ends its process: in the first attempt when it is told to, later soon. */
+  poison: async (pass) => {
+    await (pass.attempt === 1 ? order('poison') : later(50))
+    process.kill(process.pid, 'SIGKILL')
+  },
+  /** Goes on in its first attempt until its process dies. Later ones take a while. */
+  beside: async (pass) => {
+    if (pass.attempt === 1) await new Promise(() => undefined)
+    await later(100)
+    await say('over', { id: pass.id })
+  },
   /** Never ends in its first attempt, whatever its signal says. */
   stubborn: (pass) => (pass.attempt === 1 ? new Promise(() => undefined) : undefined),
   /** Passes on: `pass scout echo`, `pass scout pass fixer echo`. */

@@ -43,6 +43,7 @@ export class WorkLog {
   happened(event: WorkerEvent): void {
     const { kind } = event
     if (kind === 'lost' || kind === 'found' || kind === 'health') this.#tell({ event: kind }, oneLine(event.text))
+    if (kind === 'unread') this.#tell({ event: kind, id: event.pass.id, originator: event.pass.originator }, oneLine(event.text))
     if (kind === 'returned' || kind === 'failed' || kind === 'discarded') this.#ended(event)
   }
 
