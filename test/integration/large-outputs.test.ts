@@ -3,8 +3,9 @@ import type { WorkArtifact } from '@passover/schemas'
 import type { Agent } from '@passover/sdk'
 import { findPass, readResult } from '@passover/sdk/people'
 import { collectEvidence, verifyLive } from 'passover'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
+import { until } from '../support/until.js'
 
 const RULES = { id_window_ms: 3_600_000 }
 
@@ -96,5 +97,71 @@ describe('an output larger than a message', () => {
       recoverable: false,
       message: expect.stringContaining('16777217 characters'),
     })
+  })
+})
+
+describe('while the server restarts', () => {
+  /** Stands still at a point until it is told to go on. */
+  function standAt(stand: string) {
+    let go = (): void => undefined
+    const gone = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const faults = {
+      reached: false,
+      go: () => go(),
+      async at(point: string) {
+        if (point !== stand) return
+        faults.reached = true
+        await gone
+      },
+    }
+    return faults
+  }
+  const large = { objective: 'o', files: [{ path: 'large.txt', content: 'x'.repeat(1_000_000) }] }
+
+  // Each fails with the first answer that is not got ending the pass: `isTransient` in packages/sdk/src/load-context.ts, the tries of packages/sdk/src/stow.ts.
+  it('a context is read until it is there, by the same attempt', async () => {
+    const faults = standAt('worker:before-run')
+    const reader = await world.agent('reader', faults)
+    const read: (number | undefined)[] = []
+    await using _worker = await reader.onPass((pass) => {
+      read.push(pass.context.files[0]?.content?.length)
+      return `attempt ${pass.attempt}`
+    })
+    const handle = alice.passOver({ subagent: 'reader', reason: 'r', work_context: large, timeout_ms: 60_000 })
+    await until(() => faults.reached, { what: 'it is about to read' })
+    await world.world.nats.node.kill()
+    const bus = world.buses.get(reader)
+    await until(() => bus?.connected === false, { what: 'its worker is cut off' })
+    faults.go()
+    await world.world.nats.node.restart()
+    expect((await handle).output).toBe('attempt 1')
+    expect(read).toEqual([1_000_000])
+  })
+
+  it('a large output is stored when the server is back, and the work is not done twice', async () => {
+    const author = await world.agent('author')
+    let finish = (): void => undefined
+    const finishing = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    let runs = 0
+    await using _worker = await author.onPass(async () => {
+      runs += 1
+      await finishing
+      return { artifacts: [0, 1, 2, 3, 4, 5, 6, 7].map(change) }
+    })
+    const handle = alice.passOver({ ...asking('author'), timeout_ms: 60_000 })
+    await until(() => runs === 1, { what: 'it runs' })
+    await world.world.nats.node.kill()
+    const bus = world.buses.get(author)
+    await until(() => bus?.connected === false, { what: 'its worker is cut off' })
+    const stow = bus && vi.spyOn(bus.parts, 'stow')
+    finish()
+    await until(() => stow?.mock.calls.length === 5, { what: 'it has tried more often than what is refused' })
+    await world.world.nats.node.restart()
+    expect((await handle).artifacts).toHaveLength(8)
+    expect(runs).toBe(1)
   })
 })

@@ -1,9 +1,9 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { deletePass } from '@passover/audit'
-import { openBus } from '@passover/bus'
-import { HEADER, type PassKey, SLOTS } from '@passover/schemas'
-import { createAgent, type Faults, type Pass } from '@passover/sdk'
+import { encode, openBus } from '@passover/bus'
+import { HEADER, type PassKey, SLOTS, WIRE_VERSION } from '@passover/schemas'
+import { createAgent, type Faults, type Pass, type WorkerEvent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { clockOf, random, sequenceOf } from '../support/dispatch.js'
@@ -156,6 +156,22 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
     expect(attempts).toEqual([2])
   })
 
+  // Fails where work is delivered as often as it may be attempted (deliveriesOf in packages/bus/src/topology-configs.ts).
+  test('deliveries that began nothing cost no attempt', async () => {
+    const name = newName()
+    const key = await admitted(name)
+    await using lost = world.world.slot('medium', name)
+    for (let n = 0; n < 3; n += 1) await lost.pull({ batch: 1, expires_ms: 30_000 }, (delivery) => delivery.nak())
+    const agent = await world.agent(name)
+    const attempts: number[] = []
+    await using _worker = await agent.onPass((pass: Pass) => {
+      attempts.push(pass.attempt)
+      return 'done'
+    })
+    await world.world.state(key, 'done')
+    expect(attempts).toEqual([2])
+  })
+
   test('work that is younger than both runs without a fence', async () => {
     const name = newName()
     const agent = await world.agent(name)
@@ -230,5 +246,77 @@ describe('rule 5 at the worker', () => {
     await world.world.state(await world.world.ask({ to: name }), 'done')
     expect(runs).not.toContain(late.id)
     expect(await steps(late)).toEqual(['work'])
+  })
+})
+
+describe('past the deadline a worker returns nothing but E010', () => {
+  const outputs: [string, (pass: Pass) => Promise<unknown>][] = [
+    ['what its handler returns when it is aborted', async () => 'too late'],
+    ['what it gives to pass.return()', (pass) => pass.return('too late').catch((error: { code: string }) => error.code)],
+  ]
+  // Fails without `isPastDeadline` in answerRun (packages/sdk/src/answer.ts): no timekeeper is here to be faster.
+  test.each(outputs)('%s is kept as late', async (_, give) => {
+    const name = newName()
+    const agent = await world.agent(name)
+    await using _worker = await agent.onPass(async (pass) => {
+      await new Promise((aborted) => pass.signal.addEventListener('abort', aborted))
+      return (await give(pass)) as string
+    })
+    const key = await world.world.ask({ to: name, timeout_ms: 1_000 })
+    const { error, step } = await world.world.end(key)
+    expect({ by: step.by, error }).toMatchObject({ by: name, error: { code: 'E010' } })
+    const { journal, subjects } = world.world.bus
+    const late = await until(() => journal.last(subjects.event(key, 'late', name)), { what: 'the late output' })
+    expect(await world.world.body(late.sequence)).toMatchObject({ output: { output: 'too late' } })
+  })
+})
+
+describe('work of a later version', () => {
+  // Fails without `#unread` in packages/sdk/src/worker-loop.ts.
+  test('is given back, and its worker says why it cannot read it', async () => {
+    const name = newName()
+    const agent = await world.agent(name)
+    const told: WorkerEvent[] = []
+    const runs: string[] = []
+    const handler = (pass: Pass) => {
+      runs.push(pass.id)
+      return 'done'
+    }
+    await using _worker = await agent.onPass(handler, { log: (event) => void told.push(event) })
+    const { bus } = world.world
+    const honest = await world.world.ask({ to: name })
+    await world.world.state(honest, 'done')
+    const [work] = await bus.journal.read(honest)
+    const body = (await world.world.body(work?.sequence ?? 0)) as object
+    const key = { ...honest, id: world.world.id() }
+    const newer = await bus.publish({
+      subject: bus.subjects.work(key, 'medium'),
+      headers: { [HEADER.digest]: work?.digest ?? '', [HEADER.timeout]: '30000' },
+      data: encode({ ...body, v: WIRE_VERSION + 1 }),
+      guard: { subject: bus.subjects.journal(key), sequence: 0 },
+    })
+    const sequence = sequenceOf(newer)
+    const text = `${name}: the work of ${key.id} from alice (sequence ${sequence}) cannot be read: its version is 2, and this worker reads versions up to 1`
+    const unread = () => told.filter(({ kind }) => kind === 'unread')
+    await until(() => unread().length > 1, { what: 'it is offered again' })
+    expect(unread()[0]).toEqual({ kind: 'unread', text, pass: key, sequence })
+    expect(runs).toEqual([honest.id])
+  })
+})
+
+describe('a return that only the audit can confirm', () => {
+  // Fails without `unconfirmed` in packages/sdk/src/judge-answer.ts.
+  test('is told as stored, and not as one that nobody gave', async () => {
+    const name = newName()
+    await world.world.agent(name)
+    const alice = await world.agent('alice')
+    const handle = alice.passOver({ subagent: name, reason: 'x', work_context: { objective: 'o' }, timeout_ms: 1_000 })
+    const key = { originator: 'alice', subagent: name, id: await handle.stored.then(() => handle.id) }
+    let { last } = await world.world.state(key, 'open')
+    // Of two fences an exact get shows the second one alone.
+    for (const attempt of [2, 3]) last = sequenceOf(await world.world.step('fence', key, { attempt, guard: last }))
+    const returned = sequenceOf(await world.world.step('return', key, { attempt: 3, guard: last }))
+    const message = expect.stringContaining(`is stored (sequence ${returned})`)
+    await expect(handle).rejects.toMatchObject({ code: 'E040', message, context: { returned } })
   })
 })

@@ -107,8 +107,11 @@ function show(value: unknown): string {
 export class PartError extends Error {
   override readonly name = 'PartError'
   readonly reason: 'missing' | 'differs' | 'too_large'
-  constructor(message: string, reason: 'missing' | 'differs' | 'too_large') {
+  /** Nobody answers for its bucket: there is none, or it has no leader at the moment. */
+  readonly unanswered: boolean
+  constructor(message: string, reason: 'missing' | 'differs' | 'too_large', unanswered = false) {
     super(message)
     this.reason = reason
+    this.unanswered = unanswered
   }
 }

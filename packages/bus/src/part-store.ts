@@ -2,9 +2,9 @@ import type { Part } from '@passover/schemas'
 import { sha256 } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
 import { jsonOf } from './api.js'
-import type { Outgoing } from './bus-messages.js'
+import type { Outcome, Outgoing } from './bus-messages.js'
 import type { PartStore } from './bus-stores.js'
-import { BusReadError, PartError, PartsFullError } from './errors.js'
+import { BusReadError, PartError, PartsFullError, type ReadFailure } from './errors.js'
 import type { Link } from './link.js'
 import type { LoadedPart } from './parts.js'
 import type { Publisher } from './publish.js'
@@ -19,6 +19,11 @@ const MAX_CHUNKS = 16_384
 /** Largest part that is loaded, and bytes of parts that one process loads at a time. */
 const MOST_PART_BYTES = 256 * 1024 * 1024
 const MOST_LOADING_BYTES = 128 * 1024 * 1024
+/**
+ * Bytes of parts that one process has on their way to the server. Each message must be acknowledged within the publish timeout, which begins when
+ * it is sent, so that what waits behind others must not be sent yet.
+ */
+const MOST_STORING_BYTES = 8 * 1024 * 1024
 /** Bytes of all parts of one output, where its reader allows no other number: a worker chooses what it returns. */
 const MOST_OUTPUT_BYTES = 64 * 1024 * 1024
 
@@ -43,6 +48,7 @@ export class BucketPartStore implements PartStore {
   readonly #publisher: Publisher
   readonly #subjects: Subjects
   readonly #loading = new InFlight(MOST_LOADING_BYTES)
+  readonly #storing = new InFlight(MOST_STORING_BYTES)
 
   constructor(context: { link: Link; api: JetStreamApi; publisher: Publisher; subjects: Subjects }) {
     this.#link = context.link
@@ -58,8 +64,10 @@ export class BucketPartStore implements PartStore {
   async fetch(part: Part): Promise<Uint8Array> {
     const { owner } = part
     if (!part.data && part.size > MOST_PART_BYTES) throw tooLargeToLoad(part.name, part.size, MOST_PART_BYTES)
-    const data = part.data ?? (owner === undefined ? undefined : await this.#loading.do(part.size, () => this.#load(owner, part)))
-    if (!data) throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing')
+    const found = part.data ?? (owner === undefined ? undefined : await this.#loading.do(part.size, () => this.#load(owner, part)))
+    if (!found || found === 'unanswered')
+      throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing', found !== undefined)
+    const data = found
     if (data.length !== part.size || sha256(data) !== part.hash)
       throw new PartError(`part ${part.name} is not what its hash names`, 'differs')
     return data
@@ -92,11 +100,14 @@ export class BucketPartStore implements PartStore {
     const seal = sealOf(part.hash)
     const { base, stream } = this.#place(owner, seal)
     if (!data) return part
-    if (await this.#get(stream, base.M)) return { ...rest, owner }
+    const stored = await this.#get(stream, base.M)
+    if (stored && stored !== 'unanswered') return { ...rest, owner }
     const size = Math.min(CHUNK_BYTES, this.#link.maxPayload - 4096)
     const chunks = Math.max(1, Math.ceil(data.length / size))
     await inTurns(chunks, (n) =>
-      this.#put(owner, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
+      this.#storing.do(size, () =>
+        this.#put(owner, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
+      ),
     )
     const meta: PartMeta = { size: data.length, chunks }
     await this.#put(owner, { subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
@@ -108,38 +119,51 @@ export class BucketPartStore implements PartStore {
     if (outcome.kind === 'stored') return
     if (outcome.kind === 'refused' && outcome.reason === 'full') throw new PartsFullError(owner, outcome.description)
     const why = 'description' in outcome ? outcome.description : outcome.kind
-    throw new BusReadError(`part was not stored: ${why}`, 'refused_by_server')
+    throw new BusReadError(`part was not stored: ${why}`, failureOf(outcome))
   }
 
-  async #load(owner: string, part: Part): Promise<Uint8Array | undefined> {
+  async #load(owner: string, part: Part): Promise<Found> {
     const seal = sealOf(part.hash)
     return (await this.#loadFrom(this.#place(owner, seal), seal, part)) ?? this.#loadFrom(this.#earlierPlace(owner, seal), seal, part)
   }
 
-  async #loadFrom({ base, stream }: Place, seal: Seal, part: Part): Promise<Uint8Array | undefined> {
+  async #loadFrom({ base, stream }: Place, seal: Seal, part: Part): Promise<Found> {
     const found = await this.#get(stream, base.M)
+    if (found === 'unanswered') return found
     const meta = found && (jsonOf(found) as PartMeta | undefined)
     if (!meta || meta.size !== part.size || !(meta.chunks > 0 && meta.chunks <= MAX_CHUNKS)) return undefined
     let loaded = 0
     const chunks = await inTurns(meta.chunks, async (n) => {
       // Its owner wrote how many chunks there are, and how large each is: no more is loaded than the part may have.
       const chunk = loaded > part.size ? undefined : await this.#get(stream, `${base.C}.${n}`)
-      loaded += chunk?.length ?? 0
+      loaded += chunk === 'unanswered' ? 0 : (chunk?.length ?? 0)
       return chunk
     })
-    const opened = chunks.flatMap((chunk, n) => (chunk ? [seal.apply(chunk, n)] : []))
+    if (chunks.includes('unanswered')) return 'unanswered'
+    const opened = chunks.flatMap((chunk, n) => (chunk && chunk !== 'unanswered' ? [seal.apply(chunk, n)] : []))
     return opened.length === chunks.length ? Buffer.concat(opened) : undefined
   }
 
-  async #get(stream: string, subject: string): Promise<Uint8Array | undefined> {
+  async #get(stream: string, subject: string): Promise<Found> {
     try {
       return (await this.#api.direct(stream, subject))?.data
     } catch (error) {
-      // No responders: the bucket does not exist, or this account does not import the subject.
-      if (error instanceof BusReadError && (error.reason === 'no_responders' || error.reason === 'permission')) return undefined
+      if (!(error instanceof BusReadError)) throw error
+      if (error.reason === 'permission') return undefined
+      // The bucket does not exist or has no leader, or this account does not import the subject.
+      if (error.reason === 'no_responders') return 'unanswered'
       throw error
     }
   }
+}
+
+/** Bytes, none, or nobody who could say. */
+type Found = Uint8Array | 'unanswered' | undefined
+
+function failureOf(outcome: Exclude<Outcome, { kind: 'stored' }>): ReadFailure {
+  if (outcome.kind === 'unknown') return 'timeout'
+  if (outcome.kind === 'refused' && outcome.reason === 'closed') return 'no_responders'
+  return outcome.kind === 'refused' && outcome.reason === 'permission' ? 'permission' : 'refused_by_server'
 }
 
 /**
@@ -148,7 +172,7 @@ export class BucketPartStore implements PartStore {
  * @param most - bytes that all of them may have, known before any is loaded
  * @throws PartError
  */
-export async function loadParts(store: PartStore, parts: Part[], most = MOST_OUTPUT_BYTES): Promise<LoadedPart[]> {
+export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], most = MOST_OUTPUT_BYTES): Promise<LoadedPart[]> {
   const odd = parts.find(({ size }) => !Number.isSafeInteger(size) || size < 0)
   // A sender may write anything there: with a negative size the others would seem to fit.
   if (odd) throw new PartError('the size of a part is no whole number of bytes', 'differs')

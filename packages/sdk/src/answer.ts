@@ -23,7 +23,7 @@ import {
 } from '@passover/schemas'
 import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
 import { overlarge } from './overlarge.js'
-import type { Run } from './run.js'
+import { isPastDeadline, type Run, stopAtDeadline } from './run.js'
 import { soundError } from './sound-error.js'
 import { flushProgress, hasUntold } from './tell.js'
 import { className, describeThrown } from './thrown.js'
@@ -32,9 +32,13 @@ import { WorkError } from './work-error.js'
 const FAULTS_SHOWN = 3
 const AS_FILES = 'return a shorter text, or what it says as file modifications'
 
-/** Gives back the one answer of a run; a second call gets the first one's outcome. */
-export function answerRun(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
+/**
+ * Gives back the one answer of a run; a second call gets the first one's outcome. Past the deadline that is E010, whatever was made: which of an
+ * output and the timekeeper's end is stored first would be chance.
+ */
+export function answerRun(giver: Giver, run: Run, made: Answer): Promise<GivenBack> {
   if (run.answer) return run.answer
+  const answer = isPastDeadline(giver.deps, run) ? { error: stopAtDeadline(run) } : made
   run.answered = answer
   run.answer = hasUntold(run) ? flushProgress(giver, run).then(() => giveBack(giver, run, answer)) : giveBack(giver, run, answer)
   return run.answer

@@ -1,18 +1,19 @@
-import { joinContext, type LoadedPart, loadParts } from '@passover/bus'
+import { joinContext, type LoadedPart } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import type { HandlerResult, WorkContext } from '@passover/schemas'
 import { answerRun, failureOf, outputAnswer } from './answer.js'
 import { type Answer, type GivenBack, publishLate } from './give-back.js'
+import { loadContext } from './load-context.js'
 import type { Handler } from './pass.js'
 import { PassOfRun } from './pass-of-run.js'
-import type { Run } from './run.js'
+import { isPastDeadline, type Run } from './run.js'
 import { inWorkSpan } from './run-trace.js'
 import { inScope } from './scope.js'
 import { tellEnd } from './tell-end.js'
 import type { WorkerContext } from './worker-context.js'
 
-/** What came of a handler. */
-type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' } | { kind: 'threw'; error: unknown }
+/** What came of a handler. `unread`: it did not begin, because the run was to stop before its context was loaded. */
+type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
 
 /** What to do with the delivery of a run that is over (rule 7). */
 export type Disposal = 'ack' | 'hand_back' | 'leave'
@@ -40,6 +41,8 @@ async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Pr
     await keepLate(worker, run, produced)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
+  // The connection was closed: another attempt may load it.
+  if (produced.kind === 'unread' && !isPastDeadline(worker.deps, run)) return 'leave'
   const made = answerOf(worker, run, produced)
   const answer = made instanceof Promise ? await made : made
   const given = await answerRun(worker, run, answer)
@@ -53,7 +56,7 @@ function afterAnswer(
 ): Disposal | Promise<Disposal> {
   tellEnd(worker, run, { end: given, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
   const disposal = given === 'returned' || given === 'ended' ? 'ack' : 'leave'
-  const isLate = given !== 'returned' || run.stop === 'compute_time'
+  const isLate = given !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
   return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
 }
 
@@ -76,18 +79,14 @@ function produce(worker: WorkerContext, run: Run, handler: Handler): Produced | 
 
 async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
   try {
-    const loaded = await loadParts(worker.deps.bus.parts, run.parts, contextLimit(run))
+    const loaded = await loadContext(worker.deps, run)
+    if (!loaded) return { kind: 'unread' }
+    if (run.control.policy.max_compute_time_ms !== undefined)
+      run.compute_until = worker.deps.clock.now() + run.control.policy.max_compute_time_ms
     return producedBy(await handle(worker, run, { handler, parts: () => loaded }))
   } catch (error) {
     return threw(error)
   }
-}
-
-const LEAST_CONTEXT_BYTES = 64 * 1024 * 1024
-
-/** At least what admission let through; parts say their sizes, and one that has another is not loaded. */
-function contextLimit({ control }: Run): number {
-  return Math.max(LEAST_CONTEXT_BYTES, control.policy.max_context_size_bytes)
 }
 
 function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
@@ -126,10 +125,14 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
 }
 
 function answerOf(worker: WorkerContext, run: Run, produced: Produced): Answer | Promise<Answer> {
-  if (produced.kind === 'output') return outputAnswer(worker, run, produced.given)
-  if (produced.kind === 'nothing') return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
-  if (run.stop === 'deadline') return { error: passError('E010', `the deadline of ${run.control.timeout_ms} ms passed`) }
-  return thrownAnswer(produced.error, run)
+  switch (produced.kind) {
+    case 'output':
+      return outputAnswer(worker, run, produced.given)
+    case 'threw':
+      return thrownAnswer(produced.error, run)
+    default:
+      return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
+  }
 }
 
 /** What it says in `context.raw_output` that it made is kept as a handler's own output would be. */

@@ -3,7 +3,7 @@ import { cut, PassOverError, packOutput, passError } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 import { overlarge } from './overlarge.js'
-import { endOf, type Run } from './run.js'
+import { endOf, isPastDeadline, type Run } from './run.js'
 import { eventHeaders, inReturnSpan, passTrace } from './run-trace.js'
 import { sinceBegun } from './since-begun.js'
 import { soundRaw } from './sound-error.js'
@@ -77,6 +77,8 @@ async function giveSlowly(
       (steps, tries, refused_by = 0) => {
         const judged = tries === 0 ? run.guard : judge(giver, run, steps)
         if (typeof judged === 'string') return { done: judged }
+        // By now it would race the timekeeper.
+        if (tries > 0 && 'output' in answer && isPastDeadline(deps, run)) return { done: 'gave_up' }
         // A subject that no exact get asks for may have a newer step: the server says which, where it knows.
         const sequence = tries < TRIES_BY_READ ? judged : Math.max(judged, refused_by)
         const guard = { subject: giver.deps.bus.subjects.journal(run.key), sequence }
@@ -149,7 +151,11 @@ function bodyOf(giver: Giver, run: Run, { answer, type }: { answer: Answer; type
   if ('error' in answer) return errorBody(answer, type)
   const { output, parts } = splitOutput(answer.output)
   const body = returnBody(output, run.key, type)
-  if (parts.length > 0) return stowAll(giver.deps, giver.agent, parts).then((stowed) => encode({ ...body, parts: stowed }, type))
+  if (parts.length > 0) {
+    const stopped = () => run.stop === 'ended' || run.stop === 'lost'
+    const patience = { until: run.deadline, whatever_the_connection: true, stopped } as const
+    return stowAll(giver.deps, giver.agent, { parts, patience }).then((stowed) => encode({ ...body, parts: stowed }, type))
+  }
   return encode(body, type)
 }
 

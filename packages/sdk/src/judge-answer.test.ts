@@ -36,6 +36,16 @@ describe('judgeAnswer', () => {
     expect(judgeAnswer(awaited, { kind: 'unanswered' }, early)).toEqual({ kind: 'wait' })
   })
 
+  it('says of a return that cannot be confirmed that it is stored, and not that nobody ended the pass', () => {
+    const error = {
+      code: 'E040',
+      message: expect.stringMatching(/is stored \(sequence 9\).*do not ask for the work again/),
+      context: { returned: 9 },
+    }
+    for (const asked of [{ kind: 'unanswered' }, answered({ deadline: -5_000 })] as const)
+      expect(judgeAnswer(awaited, asked, { ...late, returned: 9 })).toMatchObject({ kind: 'error', error })
+  })
+
   it('gives up what is over: E040, or E041 where nobody here asked for it', () => {
     expect(judgeAnswer(awaited, answered({ deadline: -5_000 }), late)).toMatchObject({ kind: 'error', error: { code: 'E040' } })
     expect(judgeAnswer(awaited, { kind: 'unanswered' }, late)).toMatchObject({

@@ -2,7 +2,7 @@ import type { JournalRules, PassOverError } from '@passover/core'
 import type { AnsweredPass } from '@passover/schemas'
 import type { Awaited } from './awaited.js'
 import { type Asked, isOfEarlierUse, type Look } from './look.js'
-import { notFound, reused, unreachable } from './return-errors.js'
+import { notFound, reused, unconfirmed, unreachable } from './return-errors.js'
 
 /** After a pass's end so long is waited for who ends it. */
 export const GRACE_MS = 5_000
@@ -11,12 +11,13 @@ export type Judged = Extract<Look, { kind: 'return' | 'held' | 'open' }> | { kin
 
 /**
  * What the audit's answer means for a pass that is waited for. Pure.
- * A held one waits on; one whose end is past is given up with E040, an unknown one that nobody here published with E041.
+ * A held one waits on; one whose end is past is given up with E040, an unknown one that nobody here published with E041. `at.returned`: sequence of
+ * a return in its journal that cannot be judged without the audit.
  */
 export function judgeAnswer(
   awaited: Pick<Awaited, 'key' | 'digest' | 'published' | 'give_up_at'>,
   asked: Asked,
-  at: { now: number; connected: boolean; rules: JournalRules },
+  at: { now: number; connected: boolean; rules: JournalRules; returned?: number | undefined },
 ): Judged {
   if (asked.kind === 'pass' && !isRecordOfEarlierUse(awaited, asked, at.rules)) {
     const { pass, found } = asked
@@ -29,6 +30,7 @@ export function judgeAnswer(
   }
   if (at.now < awaited.give_up_at) return { kind: 'wait' }
   if (asked.kind === 'unknown' && !awaited.published) return { kind: 'error', error: notFound(awaited.key) }
+  if (at.returned !== undefined) return { kind: 'error', error: unconfirmed(awaited.key, at.returned) }
   const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'
   return { kind: 'error', error: unreachable(why, awaited.key) }
 }

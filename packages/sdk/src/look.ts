@@ -22,21 +22,25 @@ export type Look =
   | { kind: 'held' }
   | { kind: 'open'; deadline: number }
   | { kind: 'nothing' }
-  /** Something is there that cannot be judged: ask. */
-  | { kind: 'unclear' }
+  /** Something is there that cannot be judged: ask. `returned`: sequence of a stored return, whether it counts or not. */
+  | { kind: 'unclear'; returned?: number | undefined }
 
 /** A pass that a caller waits for. `digest`: of its own request, to be compared. */
 export type Looked = Pick<Awaited, 'key' | 'digest'> & Partial<Pick<Awaited, 'published'>>
 
 /** Reads a pass's journal by exact gets (rule 6). Throws what reading throws. */
 export async function look(bus: Bus, pass: Looked, rules: ViewRules): Promise<Look> {
-  const view = viewJournal(await bus.journal.glimpse(pass.key), rules)
+  const steps = await bus.journal.glimpse(pass.key)
+  const view = viewJournal(steps, rules)
   if (pass.digest !== undefined && differs(view, pass.digest)) return { kind: 'other_request' }
   if (view.ending.kind === 'return') {
     // A replica that lags may still show the return of an earlier use of the id, which was deleted since.
     return isOfEarlierUse(pass, view.ending.step, rules) ? { kind: 'unclear' } : readReturn(bus, view.ending.step)
   }
-  if (view.ending.kind === 'unclear') return { kind: 'unclear' }
+  if (view.ending.kind === 'unclear') {
+    const returned = steps.find((step) => step.kind === 'return' && !step.untrusted && !isOfEarlierUse(pass, step, rules))
+    return { kind: 'unclear', returned: returned?.sequence }
+  }
   if (view.work) return { kind: 'open', deadline: deadlineOf(view.work) }
   return view.held ? { kind: 'held' } : { kind: 'nothing' }
 }
@@ -62,7 +66,7 @@ function differs(view: View, digest: string): boolean {
 async function readReturn(bus: Bus, step: { key: PassKey; by: string; sequence: number }): Promise<Look> {
   const stored = await bus.journal.last(bus.subjects.return(step.key, step.by))
   // Meanwhile another one stands there.
-  if (stored?.sequence !== step.sequence) return { kind: 'unclear' }
+  if (stored?.sequence !== step.sequence) return { kind: 'unclear', returned: step.sequence }
   const { sequence, time, data } = stored
   return { kind: 'return', found: { by: step.by, sequence, time, data, content_type: stored.headers.get(HEADER.contentType) } }
 }

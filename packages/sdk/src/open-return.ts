@@ -8,6 +8,9 @@ export type Opened = { ok: true; output: WorkOutput } | { ok: false; error: Pass
 
 type Json = Record<string, unknown>
 
+/** As long as a cluster may be without a leader, and some more. */
+const LEADERLESS_MS = 30_000
+
 /**
  * Opens a stored return: decodes it, fetches what travels by reference, and checks it by the same rule as the worker and the audit.
  * An unacceptable one is E021 or E013 with the raw output kept. Gives the result itself where nothing must be fetched.
@@ -21,14 +24,20 @@ export function openReturn(bus: Bus, key: PassKey, found: FoundReturn): Opened |
   if (found.by === SYSTEM) return refused('E021', 'the system returned no error')
   const output = outputIn(body, key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
-  return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts })
+  return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts, found })
 }
 
-async function acceptParts(bus: Bus, key: PassKey, body: { output: Json; parts: Part[] }): Promise<Opened> {
+async function acceptParts(
+  bus: Bus,
+  key: PassKey,
+  { found, ...body }: { output: Json; parts: Part[]; found: FoundReturn },
+): Promise<Opened> {
   try {
     const joined = joinOutput(body.output, await loadParts(bus.parts, body.parts))
     return joined.ok ? accept(key, joined.value) : refused('E021', joined.error, body.output)
   } catch (error) {
+    // Its bucket may have no leader at the moment: then the return is opened again.
+    if (error instanceof PartError && error.unanswered && bus.now() - found.time < LEADERLESS_MS) throw error
     if (error instanceof PartError) return refused('E021', `an artifact is lost: ${error.message}`, body.output)
     throw error
   }

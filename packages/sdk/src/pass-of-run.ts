@@ -2,6 +2,7 @@ import { cut, PassOverError, toolFault } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
 import { answerRun, outputAnswer } from './answer.js'
 import { invalidOption } from './check-options.js'
+import { publishLate } from './give-back.js'
 import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
 import type { Pass } from './pass.js'
@@ -117,6 +118,11 @@ export class PassOfRun implements Pass, Scoped {
     if (this.#run.answer) throw twice()
     if ('error' in answer) throw PassOverError.from(answer.error)
     const given = await answerRun(this.#worker, this.#run, answer)
+    const { answered } = this.#run
+    if (given === 'returned' && answered && 'error' in answered) {
+      if (this.#run.stop === 'deadline') await publishLate(this.#worker, this.#run, answer.output)
+      throw PassOverError.from(answered.error)
+    }
     if (given === 'returned') return
     const why = { ended: 'the pass had ended before', lost: 'a newer attempt has begun', gave_up: 'the server did not answer' }[given]
     throw new PassOverError(given === 'gave_up' ? 'E040' : 'E013', `the return does not count: ${why}`, { outcome: given })

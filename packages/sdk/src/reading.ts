@@ -60,7 +60,7 @@ export class Reading implements Disposable {
     const found = await look(this.#deps.bus, awaited, this.#rules)
     this.#seen(awaited, found)
     // The stream may have deleted it, and a new request could only be told that the id has expired.
-    if (found.kind === 'nothing' && this.#hasExpired(awaited.key)) await this.#ask(awaited)
+    if (found.kind === 'nothing' && this.#hasExpired(awaited.key)) await this.#ask(awaited, found)
     return found
   }
 
@@ -111,7 +111,7 @@ export class Reading implements Disposable {
       const found = await look(this.#deps.bus, awaited, this.#rules)
       this.#seen(awaited, found)
       const overdue = this.#deps.clock.now() >= awaited.give_up_at
-      if (!awaited.over && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited)
+      if (!awaited.over && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited, found)
     } catch {
       if (this.#deps.clock.now() >= awaited.give_up_at) {
         this.#finder.end(awaited, { ok: false, error: unreachable('the server cannot be read', awaited.key) })
@@ -144,11 +144,12 @@ export class Reading implements Disposable {
     else awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + 1_000)
   }
 
-  async #ask(awaited: Awaited): Promise<void> {
+  async #ask(awaited: Awaited, found: Look): Promise<void> {
     const asked = await ask(this.#deps.bus, awaited.key)
     if (awaited.over) return
-    const now = { now: this.#deps.clock.now(), connected: this.#deps.bus.connected, rules: this.#rules }
-    const judged = judgeAnswer(awaited, asked, now)
+    const { clock, bus } = this.#deps
+    const returned = found.kind === 'unclear' ? found.returned : undefined
+    const judged = judgeAnswer(awaited, asked, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
     if (judged.kind === 'error') this.#finder.end(awaited, { ok: false, error: judged.error })
     else if (judged.kind !== 'wait') this.#seen(awaited, judged)
   }

@@ -8,6 +8,13 @@ export function unreachable(why: string, key?: PassKey): PassOverError {
   return new PassOverError('E040', why, key && { ...key })
 }
 
+/** Its journal has a return, and which one counts only the audit can tell (two attempts were lost, or steps do not follow one another). */
+export function unconfirmed(key: PassKey, returned: number): PassOverError {
+  const message = `a return of the pass is stored (sequence ${returned}), and the audit, which confirms that it counts, does not answer; do not ask for the work again, ask for its id when the audit is back`
+  // A retry would do the work again, under another id.
+  return new PassOverError('E040', message, { ...key, returned, recoverable: false })
+}
+
 /** Why returns cannot be heard: a server that does not permit it says so at once, and will not tomorrow. */
 export function unheard(error: unknown): PassOverError {
   if (error instanceof PassOverError) return error

@@ -1,8 +1,9 @@
 import type { Delivery } from '@passover/bus'
-import { passError, type Span } from '@passover/core'
+import { PassOverError, passError, type Span } from '@passover/core'
 import type { Part, PassError, PassKey, Step, WorkControl } from '@passover/schemas'
 import { LazyAbort } from './abort.js'
 import type { Begun } from './begin.js'
+import type { Deps } from './deps.js'
 import type { Answer, GivenBack } from './give-back.js'
 import type { Work } from './work-message.js'
 
@@ -35,8 +36,8 @@ export interface Run {
   readonly began_at: number
   /** Server ms; the pass's end. */
   readonly deadline: number
-  /** Server ms; the end of the handler's own time. */
-  readonly compute_until: number
+  /** Server ms; the end of the handler's own time. Until its context is loaded the handler has not begun. */
+  compute_until: number
   readonly abort: LazyAbort
   stop: StopReason | undefined
   /** The one answer that was begun. */
@@ -62,6 +63,18 @@ export function stopRun(run: Run, why: StopReason, reason: Error): void {
   if (run.stop !== undefined) return
   run.stop = why
   run.abort.abort(reason)
+}
+
+/** Nothing that this run returns from now on counts: the pass ends with E010. */
+export function isPastDeadline({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, run: Run): boolean {
+  return run.stop === 'deadline' || (bus.clockMeasured && clock.now() >= run.deadline)
+}
+
+/** Tells the handler that its pass's deadline has passed. */
+export function stopAtDeadline(run: Run): PassError {
+  const error = passError('E010', `the deadline of ${run.control.timeout_ms} ms passed`)
+  stopRun(run, 'deadline', PassOverError.from(error))
+  return error
 }
 
 /** How somebody else's return ended the pass. */
@@ -94,7 +107,7 @@ export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart
     nonce,
     began_at: now,
     deadline: delivery.time + control.timeout_ms,
-    compute_until: compute === undefined ? Number.POSITIVE_INFINITY : now + compute,
+    compute_until: compute === undefined || parts.some(({ data }) => data === undefined) ? Number.POSITIVE_INFINITY : now + compute,
     abort: new LazyAbort(),
     stop: undefined,
     answer: undefined,

@@ -1,4 +1,5 @@
 import { encode, type Outgoing } from '@passover/bus'
+import { SYSTEM_DEFAULTS } from '@passover/core'
 import { HEADER, type Part, type RequestEnvelope, WIRE_VERSION } from '@passover/schemas'
 import type { Draft } from './draft.js'
 import type { Origin } from './origin.js'
@@ -19,7 +20,9 @@ export function sendDraft(origin: Origin, drafted: Draft): Promise<number> {
 async function sendSlowly(origin: Origin, drafted: Draft): Promise<number> {
   const { deps } = origin
   const { key } = drafted
-  const parts = fits(drafted.parts) ? drafted.parts : await stowParts(deps, origin.name, drafted.parts)
+  const timeout_ms = drafted.request.override?.timeout_ms ?? drafted.request.timeout_ms ?? SYSTEM_DEFAULTS.timeout_ms
+  const patience = { until: deps.clock.now() + timeout_ms }
+  const parts = fits(drafted.parts) ? drafted.parts : await stowParts(deps, origin.name, { parts: drafted.parts, patience })
   if (deps.faults) await deps.faults.at('pass-over:before-publish', key)
   const sequence = await publishPlain(deps, requestMessage(origin, drafted, parts), key)
   if (deps.faults) await deps.faults.at('pass-over:after-publish', key)

@@ -2,7 +2,7 @@ import type { Heard } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import { answerRun } from './answer.js'
 import type { Leases } from './lease.js'
-import { endOf, type Run, stopRun } from './run.js'
+import { endOf, type Run, stopAtDeadline, stopRun } from './run.js'
 import { sinceBegun } from './since-begun.js'
 import { tellProgress } from './tell.js'
 import { endingError, endingReason } from './work-message.js'
@@ -10,7 +10,7 @@ import type { WorkerContext } from './worker-context.js'
 
 /** From the worker's sweep: stops a run whose time is over, and tells how far it is. */
 export function watchRun(context: WorkerContext, run: Run, now: number): void {
-  if (now >= run.deadline) stopRun(run, 'deadline', new PassOverError('E010', `the deadline of ${run.control.timeout_ms} ms passed`))
+  if (now >= run.deadline) stopAtDeadline(run)
   else if (now >= run.compute_until) endAtComputeTime(context, run)
   tellProgress(context, run, now)
 }
