@@ -30,7 +30,18 @@ export interface Lane {
 }
 
 export function openLane(source: WorkSource): Lane {
-  return { source, held: [], outstanding: 0, pulls: 0, backlog: false, careful: true, not_before: 0, gone: 0, trouble: undefined, pulled_at: 0 }
+  return {
+    source,
+    held: [],
+    outstanding: 0,
+    pulls: 0,
+    backlog: false,
+    careful: true,
+    not_before: 0,
+    gone: 0,
+    trouble: undefined,
+    pulled_at: 0,
+  }
 }
 
 export function hasBacklog({ backlog, pulls, not_before }: Lane, now: number): boolean {
