@@ -59,7 +59,7 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'attempts',
     breaks: 'rule 2',
     file: ATTEMPT,
-    find: "return { kind: 'fence', attempt: view.attempt + 1, guard: view.last };",
+    find: "return { kind: 'fence', attempt, guard: view.last };",
     put: "return { kind: 'run', attempt: view.attempt, guard: view.last, proof: view.valid };",
   },
   '-proof_at_seq': {
