@@ -9,7 +9,7 @@ const DELETER = 'services/audit/dist/deleter.js'
 export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
   beside_suspects: {
     config: 'poison',
-    breaks: 'decision 141',
+    breaks: 'decision 142',
     file: 'packages/sdk/dist/isolation.js',
     find: "const seat = { place: 'reading' };\n        this.#seats.add(seat);",
     put: "const seat = { place: 'reading' }; return { turn: async () => true, end: () => undefined };",

@@ -26,7 +26,7 @@ const NOTIFIER_ACK_WAIT_MS = 30_000
 export const DISPATCHER_ACK_WAIT_MS = 5_000
 /** A listener may take its time; who is slow renews it. What a killed one held is another's after this. */
 export const RETURNS_ACK_WAIT_MS = 10_000
-/** Deliveries of work that may be lost before an attempt begins (decision 141). */
+/** Deliveries of work that may be lost before an attempt begins (decision 142). */
 const SPARE_DELIVERIES = 6
 /** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
 const DISPATCHER_DELIVERIES = 30

@@ -45,7 +45,7 @@ export interface Suspect {
 }
 
 /**
- * Keeps passes that lost an attempt apart from all others, in one process (decision 141). Nobody knows which of the passes of a crashed process
+ * Keeps passes that lost an attempt apart from all others, in one process (decision 142). Nobody knows which of the passes of a crashed process
  * crashed it, so each of them begins alone: only the one that did it loses another attempt.
  *
  * The time in which nothing else may begin is limited, and comes back while everything may begin.
