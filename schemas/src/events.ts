@@ -26,6 +26,8 @@ export const HEADER = {
   verdict: 'Passover-Verdict',
   /** `json` on a held or work step whose originator spoke JSON: whoever ends the pass answers in kind. Absent: msgpack. */
   reply: 'Passover-Reply',
+  /** `1` on a first step whose guard is not 0, because messages that count for nothing stood before it. */
+  first: 'Passover-First',
   /** On a held or work step: a short name of the session that the pass counts for. */
   session: 'Passover-Session',
   contentType: 'Content-Type',
@@ -61,6 +63,8 @@ export interface Step {
   /** Set when the originator is to be answered in JSON. */
   reply?: 'json' | undefined
   session?: string | undefined
+  /** The dispatcher says that it is the first step, although its guard names a message that counts for nothing. */
+  first?: true | undefined
   /** W3C Trace Context of the pass, where it is traced. */
   traceparent?: string | undefined
   /** Why no reader believes it: the server published it on a client's behalf. Then the headers are not read. */

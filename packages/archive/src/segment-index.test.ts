@@ -6,9 +6,13 @@ import { decodeIndex, IndexBuilder } from './segment-index.js'
 const subjects = new Subjects()
 const KEY = { originator: 'alice', subagent: 'audit', id: 'no-time-in-it' }
 
-function step(sequence: number, kind: 'held' | 'work' | 'return', guard: number) {
+function step(sequence: number, kind: 'held' | 'work' | 'return', guard: number, more: string[] = []) {
   const by = kind === 'work' ? 'medium' : 'passover'
-  const lines = [`Nats-Expected-Last-Subject-Sequence: ${guard}`, `Nats-Expected-Last-Subject-Sequence-Subject: ${subjects.journal(KEY)}`]
+  const lines = [
+    `Nats-Expected-Last-Subject-Sequence: ${guard}`,
+    `Nats-Expected-Last-Subject-Sequence-Subject: ${subjects.journal(KEY)}`,
+    ...more,
+  ]
   const headers = readHeaders(`NATS/1.0\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`)
   return subjects.toFact({ sequence, time: 1, subject: subjects.step(kind, KEY, by), headers, data: new Uint8Array() })
 }
@@ -32,6 +36,11 @@ it('a pass has its session in the index, and says whether it begins there', () =
   expect(rowOf(...HELD)).toEqual({ key: KEY, session_id: 'b', sequences: [11, 12, 13, 14], begins: true })
   expect(rowOf(...REFUSED)).toMatchObject({ session_id: undefined, begins: true })
   expect(rowOf([step(14, 'return', 13)])).toMatchObject({ session_id: undefined, begins: false })
+})
+
+it('a pass begins with a step that says so, after messages that count for nothing', () => {
+  expect(rowOf([step(20, 'work', 19, [`${HEADER.first}: 1`])])).toMatchObject({ begins: true })
+  expect(rowOf([step(20, 'work', 19)])).toMatchObject({ begins: false })
 })
 
 // Fails where the first session, or the only one, that it hears of stands there: who erases the other finds nothing.

@@ -156,9 +156,9 @@ export function partsIn(bytes: Uint8Array): string[] | undefined {
   return bodyOf(bytes).parts
 }
 
-/** The server took this step as the first of its journal. */
-export function isFirst({ guard, key }: Step): boolean {
-  return guard?.sequence === 0 && guard.subject === `*.${key.originator}.${key.subagent}.${key.id}.*`
+/** The server took this step as the first of its journal, or the dispatcher says that nothing before it counts. */
+export function isFirst({ guard, key, first }: Step): boolean {
+  return (guard?.sequence === 0 || first === true) && guard?.subject === `*.${key.originator}.${key.subagent}.${key.id}.*`
 }
 
 /** The pass that a message speaks of: a request as far as its header says. */

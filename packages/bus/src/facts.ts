@@ -1,5 +1,5 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
-import { ERROR_CODES, HEADER, parseKey, soundTraceparent } from '@passover/schemas'
+import { ERROR_CODES, HEADER, parseKey, SYSTEM, soundTraceparent } from '@passover/schemas'
 import type { Guard, Stored } from './bus-messages.js'
 import { HeaderIndex } from './header-index.js'
 import { distrust } from './trust/bounced.js'
@@ -93,8 +93,14 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
     status: short(values[AT.status]),
     reply: values[AT.reply] === 'json' ? 'json' : undefined,
     session: short(values[AT.session]),
+    first: values[AT.first] === '1' && isOfDispatcher(parsed) ? true : undefined,
     traceparent: soundTraceparent(values[AT.traceparent]),
   }
+}
+
+/** Whether only a dispatcher may store the step: agents may publish fences and returns under their own names. */
+function isOfDispatcher({ step, by }: Extract<ParsedSubject, { kind: 'step' }>): boolean {
+  return step === 'held' || step === 'work' || by === SYSTEM
 }
 
 /** What a headers-only reader knows of a stored message (see Subjects.toFact). */

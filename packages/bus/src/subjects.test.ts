@@ -251,6 +251,14 @@ describe('facts', () => {
     expect(none).not.toHaveProperty('guard')
   })
 
+  it('believe only a dispatcher that a step is the first', () => {
+    const first = { 'Nats-Expected-Last-Subject-Sequence': '3', 'Passover-First': '1' }
+    for (const subject of [s.work(k, 'high'), s.held(k), s.return(k, 'passover')])
+      expect(s.toFact(stored(subject, first)), subject).toMatchObject({ first: true })
+    for (const subject of [s.fence(k, 'audit'), s.return(k, 'audit')])
+      expect(s.toFact(stored(subject, first)), subject).toMatchObject({ first: undefined })
+  })
+
   it('of a guard without its subject header are about the own subject', () => {
     const fact = s.toFact(stored(s.return(k, 'audit'), { 'Nats-Expected-Last-Subject-Sequence': '3' }))
     expect(fact).toMatchObject({ guard: { sequence: 3, subject: 'return.alice.audit.0abcdefg1.audit' } })

@@ -93,7 +93,7 @@ function refusal(context: Context, begin: Begin, error: PassError): Outgoing {
 }
 
 function firstStep(context: Context, begin: Begin, admission: Begun, guard: number): Outgoing {
-  const place = { subjects: context.deps.bus.subjects, key: begin.key, guard, nonce: context.nonce() }
+  const place = { subjects: context.deps.bus.subjects, key: begin.key, guard, nonce: context.nonce(), first: true }
   const { answered } = begin
   switch (admission.kind) {
     case 'admit':

@@ -105,7 +105,7 @@ async function end(keeper: Keeper, key: PassKey, how: End): Promise<boolean> {
     const { journal } = foldJournal(found, keeper.rules)
     if (journal.state !== how.expect || journal.valid > (how.before ?? Number.MAX_SAFE_INTEGER)) return { done: true }
     const reply_type = journal.state === 'open' ? (journal.work.reply ?? 'msgpack') : 'msgpack'
-    const place = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce() }
+    const place = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce(), first: how.expect === 'none' }
     return { publish: systemReturn(place, how.error, how.answered ?? { reply_type }), stored: () => true }
   }
   await faults?.at('advisory:before-publish')

@@ -42,7 +42,7 @@ export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered):
 }
 
 function returnOf(keeper: Keeper, due: DueEnd, answered: Answered | undefined): Outgoing {
-  const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce() }
+  const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce(), first: answered !== undefined }
   return systemReturn(place, errorOf(due, keeper), answered ?? toldBy(due.journal))
 }
 

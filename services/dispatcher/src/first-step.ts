@@ -35,6 +35,8 @@ export interface Place {
   /** Sequence of the journal's last step, 0 when there is none. */
   guard: number
   nonce: string
+  /** The pass begins with this step, or ends with it without having begun. */
+  first?: boolean
 }
 
 /** The work step: the pass is admitted. Parts travel as they are. */
@@ -51,6 +53,11 @@ export function workStep(place: Place, work: { control: WorkControl; slot: Slot;
     data: encode(body, 'msgpack'),
     guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
   }
+}
+
+/** A first step that is stored after messages that count for nothing: its guard does not tell that it is the first. */
+function firstMark({ first, guard }: Place): Record<string, string> {
+  return first && guard > 0 ? { [HEADER.first]: '1' } : {}
 }
 
 /** The held step: a person decides first. The context stays in the request that it names. */
@@ -81,6 +88,7 @@ export function systemReturn(place: Place, error: PassError, answered: Partial<A
       ...(json && { [HEADER.contentType]: 'application/json' }),
       ...(answered.digest !== undefined && { [HEADER.digest]: answered.digest }),
       ...(answered.request_sequence !== undefined && { [HEADER.request]: String(answered.request_sequence) }),
+      ...firstMark(place),
       ...(answered.requested_at !== undefined && { [HEADER.requestedAt]: String(answered.requested_at) }),
       ...(answered.policy_version !== undefined && { [HEADER.policy]: String(answered.policy_version) }),
       ...(answered.traceparent !== undefined && { [HEADER.traceparent]: answered.traceparent }),
@@ -96,6 +104,7 @@ function admitted(place: Place, control: WorkControl, traceparent: string | unde
     [HEADER.request]: String(control.request_sequence),
     [HEADER.requestedAt]: String(control.requested_at),
     [HEADER.nonce]: place.nonce,
+    ...firstMark(place),
   }
   const counted = countToken(control)
   if (counted !== undefined) headers[HEADER.session] = counted
