@@ -80,8 +80,19 @@ describe('the topology', () => {
     expect((await bus.inspect()).differences).toContain('stream KV_older_presence: max_age is 0, expected 20000000000')
     const presence = (await jsm.streams.info('KV_older_presence')).config
     await jsm.streams.update('KV_older_presence', { ...presence, allow_rollup_hdrs: true, max_msg_size: -1 })
+    const streams = async () => (await jsm.streams.list().next()).filter(({ config }) => config.name.includes('older'))
+    await bus.ensureAgent('scout', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+    for (const { config } of await streams()) {
+      const duplicate_window = Math.min(120_000_000_000, config.max_age || Number.POSITIVE_INFINITY)
+      await jsm.streams.update(config.name, { ...config, duplicate_window })
+    }
     await bus.ensureTopology()
+    await bus.ensureAgent('scout', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
     expect((await bus.inspect()).differences).toEqual([])
+    // The server keeps the ids of messages in memory for so long, of whatever size an agent makes them.
+    const windows = (await streams()).map(({ config }) => [config.name, config.duplicate_window])
+    expect(windows.length).toBeGreaterThan(10)
+    expect(windows.filter(([, window]) => window !== 100_000_000)).toEqual([])
     expect((await jsm.streams.info('KV_older_presence')).config.max_msg_size).toBe(4_096)
     const large = bus.publish({ subject: '$KV.older_presence.scout.x', data: new Uint8Array(4_097) })
     expect(await large).toMatchObject({ kind: 'refused' })

@@ -6,6 +6,11 @@ import { bucketBytes } from './quotas/plan.js'
 import type { Subjects } from './subjects.js'
 
 const NS_PER_MS = 1_000_000
+/**
+ * The shortest that a server allows. Nothing here uses `Nats-Msg-Id`, but the server keeps that of each message in memory for so long,
+ * whatever its size: with the default of two minutes one agent could fill the server's memory.
+ */
+const NO_DUPLICATES = { duplicate_window: 100 * NS_PER_MS }
 const MAX_CONSUMERS = 100_000
 /** Records in the projection of passes; older ones are found in the archive. */
 const PASSES_KEPT = 1_000_000
@@ -130,6 +135,7 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     storage: 'file',
     retention: 'limits',
     discard: 'new',
+    ...NO_DUPLICATES,
     allow_direct: true,
     deny_delete: false,
     // Messages leave one by one. The server never takes this back.
@@ -222,6 +228,7 @@ function tableConfig(bucket: string, max_age_ms = 0): Config {
     storage: 'file',
     retention: 'limits',
     discard: 'new',
+    ...NO_DUPLICATES,
     max_msgs_per_subject: 1,
     max_msgs: -1,
     max_bytes: -1,
@@ -240,6 +247,7 @@ function objectsConfig(bucket: string): Config {
     storage: 'file',
     retention: 'limits',
     discard: 'new',
+    ...NO_DUPLICATES,
     max_msgs_per_subject: -1,
     max_msgs: -1,
     max_bytes: -1,

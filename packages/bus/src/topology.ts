@@ -24,6 +24,8 @@ import {
 
 /** What an earlier version made otherwise, and the server does not let anybody change. */
 const OF_BEFORE = new Set(['deny_delete'])
+/** Limits that earlier versions did not set. */
+const TIGHTENED = new Set(['duplicate_window', 'max_msg_size'])
 
 function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   const left = unsaid(options)
@@ -31,7 +33,7 @@ function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   return (field, found) => field === 'metadata' || left(field) || OF_BEFORE.has(field) || requestsAreOut(subjects, field, found)
 }
 
-/** A bucket of an earlier version whose entries did not age, or whose messages could be of any size or remove those of others, is brought up to date. */
+/** A bucket of an earlier version whose entries did not age, or that lacks one of today's limits, is brought up to date. */
 async function ensureBucket(
   api: JetStreamApi,
   wanted: Config,
@@ -40,24 +42,22 @@ async function ensureBucket(
   const isOlder: Loose = (field) =>
     (field === 'max_age' && wanted.max_age !== 0) ||
     (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false) ||
-    field === 'max_msg_size'
+    TIGHTENED.has(field)
   const before = await ensureBounded(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
   if (!before) return
-  const found = await boundMessages(api, wanted, before)
+  const found = await tighten(api, wanted, before)
   const max_bytes = await missingLimit(api, { wanted, found, raises })
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...found, max_bytes })
   if (found.max_age === wanted.max_age || !wanted.max_age) return
-  const { max_age } = wanted
-  const duplicate_window = Math.min(Number(found.duplicate_window ?? max_age), Number(max_age))
-  await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age, duplicate_window })
+  await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age: wanted.max_age })
 }
 
-/** Returns the bucket's configuration as it is now. A process that may not change it leaves that to a dispatcher. */
-async function boundMessages(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
+/** Sets the limits that earlier versions did not have. Returns the configuration as it is then. A process that may not change it leaves that to a dispatcher. */
+async function tighten(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
+  const missing = Object.entries(wanted).filter(([field, value]) => TIGHTENED.has(field) && found[field] !== value)
   const rollup = wanted.allow_rollup_hdrs === false && found.allow_rollup_hdrs === true
-  const size = wanted.max_msg_size !== undefined && found.max_msg_size !== wanted.max_msg_size
-  if (!rollup && !size) return found
-  const config = { ...found, ...(rollup && { allow_rollup_hdrs: false }), ...(size && { max_msg_size: wanted.max_msg_size }) }
+  if (!rollup && missing.length === 0) return found
+  const config = { ...found, ...Object.fromEntries(missing), ...(rollup && { allow_rollup_hdrs: false }) }
   await updateIfAllowed(api, config)
   return config
 }
@@ -73,10 +73,18 @@ async function ensureMain(
   const completed = (found: unknown) => [...(found as string[]), custody]
   const isOlder: Loose = (field, found) =>
     field === 'deny_purge' ||
+    TIGHTENED.has(field) ||
     (field === 'subjects' && lacks(found) && (sameList(completed(found), wanted.subjects as string[]) || loose(field, completed(found))))
   const found = await ensureStream(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
-  if (!found || (!lacks(found.subjects) && found.deny_purge === true)) return found
-  const whole = { ...found, subjects: lacks(found.subjects) ? completed(found.subjects) : found.subjects, deny_purge: true }
+  if (!found) return found
+  const { duplicate_window } = wanted
+  if (!lacks(found.subjects) && found.deny_purge === true && found.duplicate_window === duplicate_window) return found
+  const whole = {
+    ...found,
+    duplicate_window,
+    subjects: lacks(found.subjects) ? completed(found.subjects) : found.subjects,
+    deny_purge: true,
+  }
   const updated = await api.call(`STREAM.UPDATE.${subjects.stream}`, whole).catch(() => undefined)
   return updated?.ok ? whole : found
 }
@@ -244,10 +252,15 @@ async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: Agen
   const [today, earlier] = [wanted.subjects as string[], earlierPartsSubjects(subjects, topology.agent)]
   const both = [...today, ...earlier]
   const known = (found: unknown) => sameList(found, both) || sameList(found, earlier)
-  const found = await ensureBounded(api, wanted, (field, value) => field === 'num_replicas' || (field === 'subjects' && known(value)))
+  const found = await ensureBounded(
+    api,
+    wanted,
+    (field, value) => field === 'num_replicas' || TIGHTENED.has(field) || (field === 'subjects' && known(value)),
+  )
   if (!found) return
-  const config = sameList(found.subjects, earlier) ? { ...found, subjects: both } : found
-  if (config !== found) await api.must(`STREAM.UPDATE.${wanted.name}`, config)
+  const tight = await tighten(api, wanted, found)
+  const config = sameList(found.subjects, earlier) ? { ...tight, subjects: both } : tight
+  if (config !== tight) await api.must(`STREAM.UPDATE.${wanted.name}`, config)
   if (found.max_bytes === wanted.max_bytes) return
   const max_bytes = topology.parts_bytes_set ? wanted.max_bytes : await missingLimit(api, { wanted, found, raises: false })
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...config, max_bytes })
