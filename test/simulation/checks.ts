@@ -114,10 +114,18 @@ export class Checks implements Watcher {
     if (why === 'ended' && (last_resort || code === 'E005')) return
     const end = book.ended?.kept
     const forgotten = why === 'ended' && end && end.gone_at < Number.POSITIVE_INFINITY
-    // A worker finds the end by exact gets, from which a bounced message under the same subject hides it.
-    const hidden = this.forged.some(({ subject, sequence, by }) => by === 'bounce' && subject === end?.subject && sequence > end.sequence)
+    const hidden = why === 'ended' ? end !== undefined && this.#hides(end) : this.#hidesFence(book)
     if (forgotten && this.#isForgotten(kept, book)) this.#begins(kept, step)
-    else if (why !== 'ended' || !hidden) this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
+    else if (!hidden) this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
+  }
+
+  /** A worker reads by exact gets, from which a bounced message under the same subject hides a step. */
+  #hides(step: Pick<Kept, 'subject' | 'sequence'>): boolean {
+    return this.forged.some(({ subject, sequence, by }) => by === 'bounce' && subject === step.subject && sequence > step.sequence)
+  }
+
+  #hidesFence(book: Book): boolean {
+    return book.fences.some(({ sequence }) => this.#hides({ subject: this.#log.get(sequence)?.subject ?? '', sequence }))
   }
 
   /** An id without a time is remembered for two windows; whoever uses it after that begins another pass. */
@@ -206,7 +214,9 @@ export class Checks implements Watcher {
     if (!kept || kept.by === 'bounce') return
     const step = stepIn(kept.subject)
     if (step) {
-      if (this.book(step).state !== 'done') this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${this.book(step).key} is open`)
+      const book = this.book(step)
+      if (book.state !== 'done' && !this.#hidesFence(book))
+        this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${book.key} is open`)
       return
     }
     if (!consumer.startsWith('dispatcher')) return
