@@ -4,6 +4,22 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CONTEXT, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
+test('a request that cannot be read waits for an earlier one of its id, and does not end it', async () => {
+  let open = () => {}
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  await using world = await World.start({ faults: { at: async (point) => (point === 'admission:before-publish' ? gate : undefined) } })
+  await world.agent('audit')
+  const good = world.request()
+  await world.bus.publish(good)
+  const second = await world.send(Buffer.from('{"v": 2'), { headers: good.headers })
+  await until(() => (world.dispatchers[0]?.stats().retried ?? 0) > 0, { what: 'the second one waits' })
+  open()
+  expect((await world.end(second)).error?.code).toBe('E005')
+  expect((await world.state(good.key, 'open')).state).toBe('open')
+})
+
 describe('admission on one dispatcher', () => {
   let world: World
   beforeAll(async () => {
@@ -111,6 +127,26 @@ describe('admission on one dispatcher', () => {
     const body = decode(letter.data, undefined)
     expect(body.ok && body.value).toMatchObject({ sequence: bad.sequence, error: { code: 'E005' } })
     expect(Buffer.from((body.ok && (body.value as { bytes: Uint8Array }).bytes) || [])).toEqual(bytes)
+  })
+
+  test('refuses what it cannot read under the id in its header, once, and ends no other request for that id with it', async () => {
+    const asked = world.request()
+    const newer = encode({ ...(decodeBody(asked.data) as object), v: 2 }, 'msgpack')
+    const first = await world.send(newer, { headers: asked.headers })
+    const end = await world.end(asked.key)
+    expect(end.error).toMatchObject({ code: 'E005', details: { reason: 'wire_version', version: 2, reads: 1 } })
+    expect(end.error?.message).toContain('upgrade the dispatcher')
+    expect(end.step.request).toBe(first.sequence)
+    expect(await world.bus.journal.read(first)).toEqual([])
+
+    // A body that names another pass, and another agent's id: neither is believed.
+    const other = world.request({ from: 'bob' })
+    await world.bus.publish(other)
+    const hostile = await world.send(newer, { from: 'mallory', headers: other.headers })
+    expect((await world.end(hostile)).error?.code).toBe('E005')
+    await world.send(Buffer.from('{"v": 2, "request": 1'), { from: 'mallory', headers: other.headers })
+    await world.end({ ...other.key, originator: 'mallory' })
+    expect((await world.state(other.key, 'open')).state).toBe('open')
   })
 
   test('a reserved id and a subject with tokens that are no names do not stall it', async () => {

@@ -36,6 +36,10 @@ export class OpenRequests {
     return this.#pending.get(sequence)
   }
 
+  asksEarlier(key: PassKey, sequence: number): boolean {
+    return this.#pending.asksEarlier(key, sequence)
+  }
+
   values(): Iterable<Asked> {
     return this.#pending.values()
   }

@@ -65,6 +65,11 @@ export class OpenPasses {
     return this.#requests.get(sequence) !== undefined
   }
 
+  /** Whether a request without an answer, stored before this one, asks for the same pass, or may. */
+  asksEarlier(key: PassKey, sequence: number): boolean {
+    return this.#requests.asksEarlier(key, sequence)
+  }
+
   /** Sequence of the subagent's lowest open work: where a work consumer that was lost must go on. Looks at every open pass. */
   lowestOpenWork(subagent: string): number | undefined {
     return this.#tree.lowestWork(subagent)

@@ -1,4 +1,4 @@
-import type { PassKey } from '@passover/schemas'
+import { keyText, type PassKey } from '@passover/schemas'
 import type { Asked } from './open-pass.js'
 import { PassingMap } from './passing-map.js'
 
@@ -28,7 +28,12 @@ export class Pending {
 
   add(asked: Asked): void {
     this.#bySequence.set(asked.fact.sequence, asked)
-    if (asked.text !== undefined) this.#index(asked, asked.text)
+    this.#index(asked, nameOf(asked))
+  }
+
+  /** Whether a request before this one, of the same two agents, asks for this pass, or may: its headers name none. */
+  asksEarlier(key: PassKey, sequence: number): boolean {
+    return [keyText(key), pairOf(key)].some((text) => this.named(text).some(({ fact }) => fact.sequence < sequence))
   }
 
   /** Gives a request the name of the pass that it asks for. */
@@ -52,9 +57,18 @@ export class Pending {
   }
 
   #unindex(asked: Asked): void {
-    if (asked.text === undefined) return
-    const present = this.#byName.get(asked.text)
+    const text = nameOf(asked)
+    const present = this.#byName.get(text)
     if (present instanceof Set) present.delete(asked)
-    if (present === asked || (present instanceof Set && present.size === 0)) this.#byName.delete(asked.text)
+    if (present === asked || (present instanceof Set && present.size === 0)) this.#byName.delete(text)
   }
+}
+
+/** The pass that a request asks for; while that is not known, its two agents. */
+function nameOf({ text, fact }: Asked): string {
+  return text ?? pairOf(fact)
+}
+
+function pairOf({ originator, subagent }: { originator: string; subagent: string }): string {
+  return `${originator}/${subagent}`
 }

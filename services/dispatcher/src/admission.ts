@@ -6,10 +6,12 @@ import { decideHeld } from './decisions.js'
 import { OutOfTurn } from './out-of-turn.js'
 import type { Asked } from './prepare.js'
 import { type Parties, type Reading, readRequest } from './read-request.js'
-import { answerBad } from './refuse.js'
+import { answerBad, answerMalformed } from './refuse.js'
 import type { Timekeeper } from './timekeeper.js'
 
 const RETRY_MS = 1_000
+/** The timekeeper's reading, and the answers to earlier requests, are this close behind. */
+const LATER_MS = 50
 const DRAIN_MS = 10_000
 const DECISIONS_AT_A_TIME = 64
 const NOBODY = 'nobody'
@@ -81,15 +83,17 @@ function handleRequest(context: Context, delivery: Delivery, parties: Parties): 
 type BadReading = Extract<Reading, { ok: false }>
 
 async function refuseBad(context: Context, { delivery, parties }: Omit<Asked, 'reading'>, bad: BadReading): Promise<Verdict> {
-  const { error, reply_type } = bad
-  const answer = await answerBad(context, {
+  const { error, reply_type, id } = bad
+  const answer = await answerMalformed(context, {
     parties,
     sequence: delivery.sequence,
     time: delivery.time,
     data: delivery.data,
     error,
     reply_type,
+    id,
   })
+  if ('later' in answer) return { retry: true, delay_ms: LATER_MS }
   if (!answer.ok) return { retry: true, delay_ms: RETRY_MS }
   context.stats.bad++
   context.deps.log.warn({ sequence: delivery.sequence, originator: parties.originator, reason: error.message }, 'request malformed')

@@ -1,4 +1,5 @@
 import type { Counting, JournalRules } from '@passover/core'
+import type { PassKey } from '@passover/schemas'
 import type { Budgets } from './budgets.js'
 import type { DispatcherDeps } from './deps.js'
 import type { LivePolicy } from './live-policy.js'
@@ -21,6 +22,8 @@ export interface Context {
   counting: Counting
   budgets: Budgets
   water: WaterMark
+  /** Whether an earlier request without an answer asks for this pass; undefined: that is not known here. */
+  asksEarlier: (key: PassKey, sequence: number) => boolean | undefined
   /** A new nonce for each attempt at publishing a step. */
   nonce: () => string
 }

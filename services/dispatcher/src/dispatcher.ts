@@ -1,6 +1,6 @@
 import { type Consumption, QuestionLimits, StoreWatch, waitForTime } from '@passover/bus'
 import { Counting, Health, healthLog } from '@passover/core'
-import type { HealthReport } from '@passover/schemas'
+import type { HealthReport, PassKey } from '@passover/schemas'
 import { startAdmission } from './admission.js'
 import { Budgets } from './budgets.js'
 import { ConsumerProgress } from './consumer-progress.js'
@@ -47,7 +47,20 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   let timekeeper: Timekeeper | undefined
   const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
   const water = new WaterMark({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
-  const shared = { deps, options, rules, registry, policy, parents, counting, water, stats: noStats(), nonce: nonces(deps.random) }
+  const asksEarlier = (key: PassKey, sequence: number) => timekeeper?.asksEarlier(key, sequence)
+  const shared = {
+    deps,
+    options,
+    rules,
+    registry,
+    policy,
+    parents,
+    counting,
+    water,
+    asksEarlier,
+    stats: noStats(),
+    nonce: nonces(deps.random),
+  }
   const context: Context = Object.assign(shared, { budgets: await Budgets.start(shared) })
   if (options.timekeeper) timekeeper = await Timekeeper.start(context)
   else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')

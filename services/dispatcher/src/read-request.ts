@@ -2,6 +2,7 @@ import { bodyType, decode, distrust, type MessageHeaders, splitContext } from '@
 import { isBody, oneLine, requestDigest } from '@passover/core'
 import {
   HEADER,
+  isPassId,
   issueTexts,
   type Part,
   type PassError,
@@ -11,6 +12,7 @@ import {
   requestEnvelope,
   sha256,
   soundTraceparent,
+  WIRE_VERSION,
 } from '@passover/schemas'
 import type { z } from 'zod'
 
@@ -36,7 +38,8 @@ export interface ReadRequest {
   traceparent?: string
 }
 
-export type Reading = { ok: true; value: ReadRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json' }
+/** `id`: of the pass that it asks for, where its header names one and nothing else in the request contradicts it. */
+export type Reading = { ok: true; value: ReadRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json'; id?: string }
 
 const MOST_ISSUES = 5
 
@@ -46,16 +49,21 @@ const MOST_ISSUES = 5
  */
 export function readRequest(raw: RawRequest, parties: Parties): Reading {
   const reply_type = bodyType(raw.data, raw.headers.get(HEADER.contentType))
+  let id: string | undefined
   const bad = (message: string, details?: Record<string, unknown>): Reading => ({
     ok: false,
     reply_type,
     error: { code: 'E005', message, ...(details && { details }) },
+    ...(id !== undefined && { id }),
   })
   const untrusted = distrust('request', raw)
   if (untrusted !== undefined) return bad(`the request is not believed: ${untrusted}`)
   try {
     const decoded = decode(raw.data, reply_type)
+    id = claimedId(raw.headers, decoded.ok ? decoded.value : undefined, parties)
     if (!decoded.ok) return bad(`the request cannot be decoded as ${reply_type}: ${clip(decoded.error.message)}`)
+    const version = versionFault(decoded.value)
+    if (version) return bad(version.message, version.details)
     const form = readForm(decoded.value)
     if ('issues' in form) return bad(`the request is malformed: ${form.issues.join('; ')}`, { issues: form.issues })
     const differs = disagreement(form.request, raw.headers, parties)
@@ -76,6 +84,29 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
   } catch (error) {
     return bad(`the request cannot be read: ${clip(error instanceof Error ? error.message : String(error))}`)
   }
+}
+
+/**
+ * The id in the header of a request that cannot be read. The subject's originator is its publisher, so the refusal ends no pass of
+ * another agent. Where the body can be read as far as to name another pass, the header is not believed.
+ */
+function claimedId(headers: MessageHeaders, body: unknown, parties: Parties): string | undefined {
+  const id = headers.get(HEADER.id)
+  if (id === undefined || !isPassId(id)) return undefined
+  const named = isBody(body) ? (isBody(body.request) ? body.request : body) : {}
+  const says = { id, originating_agent_id: parties.originator, subagent_id: parties.subagent }
+  const contradicts = Object.entries(says).some(([field, value]) => field in named && named[field] !== value)
+  return contradicts ? undefined : id
+}
+
+/** A request of another version of the wire format is refused with what to upgrade, and not by what its form lacks. */
+function versionFault(body: unknown): { message: string; details: Record<string, unknown> } | undefined {
+  if (!isBody(body) || !('request' in body)) return undefined
+  const { v } = body
+  if (typeof v !== 'number' || !Number.isSafeInteger(v) || v === WIRE_VERSION) return undefined
+  const side = v > WIRE_VERSION ? 'upgrade the dispatcher' : 'upgrade the agent that sent the request'
+  const message = `the request has wire version ${v}, this dispatcher reads version ${WIRE_VERSION}: ${side}, then ask with a new id`
+  return { message, details: { reason: 'wire_version', version: v, reads: WIRE_VERSION } }
 }
 
 /** `cut_here`: the parts were made here, with their hashes, of a context that came whole. */

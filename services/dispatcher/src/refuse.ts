@@ -1,6 +1,6 @@
-import { decode, encode, type Outcome, type Outgoing, type Stored } from '@passover/bus'
-import { passError } from '@passover/core'
-import { type DeadLetterBody, HEADER, type PassError, type PassKey, sha256, WIRE_VERSION } from '@passover/schemas'
+import { decode, encode, type Outcome, type Outgoing, type Plan, type Stored } from '@passover/bus'
+import { foldJournal, passError } from '@passover/core'
+import { type DeadLetterBody, HEADER, type PassError, type PassKey, type Step, sha256, WIRE_VERSION } from '@passover/schemas'
 import type { Context } from './context.js'
 import { type ReplyType, systemReturn } from './first-step.js'
 import type { Parties } from './read-request.js'
@@ -33,6 +33,43 @@ export function streamFull(): PassError {
 
 /** What became of an answer that nobody else gives. */
 export type Answer = { ok: true } | { ok: false; outcome: Outcome }
+
+/**
+ * Answers a request that cannot be read: under the id that its header names, so that its caller hears it, unless another request
+ * began that pass (docs/architecture/malformed-requests.md). Not done where an earlier request without an answer may ask for the same pass: that one is answered first.
+ */
+export async function answerMalformed(
+  context: Context,
+  bad: BadRequest & { id?: string | undefined },
+): Promise<Answer | { ok: false; later: true }> {
+  const { deps, options } = context
+  const { id, sequence, data, error } = bad
+  if (id === undefined) return answerBad(context, bad)
+  const key: PassKey = { ...bad.parties, id }
+  if (context.asksEarlier(key, sequence) !== false) return { ok: false, later: true }
+  await deps.faults?.at('admission:before-bad-return')
+  const answered = { digest: sha256(data), request_sequence: sequence, requested_at: bad.time, reply_type: bad.reply_type }
+  const plan = (steps: Step[]): Plan<'mine' | 'repeated' | 'other'> => {
+    const { journal } = foldJournal(steps, context.rules)
+    if (journal.state === 'none') {
+      const place = { subjects: deps.bus.subjects, key, guard: journal.last, nonce: context.nonce() }
+      return { publish: systemReturn(place, error, answered), stored: () => 'mine' }
+    }
+    if (journal.state !== 'done' || journal.work || journal.held) return { done: 'other' }
+    if (journal.return.request === sequence) return { done: 'mine' }
+    return { done: journal.return.digest === answered.digest ? 'repeated' : 'other' }
+  }
+  const advanced = await deps.bus.journal.advance(key, plan, {
+    read: 'leader',
+    deadline_ms: options.step_deadline_ms,
+    too_long: () => ({ done: 'other' }),
+  })
+  if (!advanced.ok) return { ok: false, outcome: advanced.outcome }
+  if (advanced.value === 'other') return answerBad(context, bad)
+  if (advanced.value === 'repeated') return { ok: true }
+  await deps.faults?.at('admission:before-dead-letter')
+  return keepDead(context, key, { sequence, error, data })
+}
 
 /**
  * Answers a request under `bad-<its sequence>` to the originator of its subject, and keeps the bytes of a malformed one.

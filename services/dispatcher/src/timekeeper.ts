@@ -76,6 +76,12 @@ export class Timekeeper implements AsyncDisposable {
     return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
   }
 
+  /** Whether an earlier request without an answer asks for this pass; undefined: it has not read that far. */
+  asksEarlier(key: PassKey, sequence: number): boolean | undefined {
+    if (!this.#acting || this.#reading.position < sequence) return undefined
+    return this.#keeper.open.asksEarlier(key, sequence)
+  }
+
   /** What limits are counted by. */
   get counts(): Folded {
     return { open: this.#keeper.open, ready: this.#acting }

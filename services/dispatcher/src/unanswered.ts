@@ -6,7 +6,7 @@ import { firstDigest } from './first-digest.js'
 import type { Answered } from './first-step.js'
 import type { Keeper } from './keeper.js'
 import { type ReadRequest, readRequest } from './read-request.js'
-import { answerBad, idUsed } from './refuse.js'
+import { answerBad, answerMalformed, idUsed } from './refuse.js'
 
 /** A request as it stands at the leader. */
 type Reread = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; reading: ReadRequest; answered: Answered }
@@ -62,7 +62,8 @@ async function reread(keeper: Keeper, fact: RequestFact): Promise<Reread> {
   }
   await keeper.deps.faults?.at('look:before-publish')
   const { sequence, time, data } = stored
-  const answer = await answerBad(keeper, { parties, sequence, time, data, error: reading.error, reply_type: reading.reply_type })
+  const { error, reply_type, id } = reading
+  const answer = await answerMalformed(keeper, { parties, sequence, time, data, error, reply_type, id })
   return { kind: answer.ok ? 'bad' : 'failed' }
 }
 
