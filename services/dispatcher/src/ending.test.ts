@@ -75,6 +75,7 @@ function keeperOf(steps: Step[], journal: Partial<Journal>): Keeper {
     counting: {} as Keeper['counting'],
     budgets: {} as Keeper['budgets'],
     water: {} as Keeper['water'],
+    asksEarlier: () => false,
     nonce: () => `n${made++}`,
     open,
   }
