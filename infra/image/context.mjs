@@ -7,7 +7,7 @@ import { ROOT } from '../setup/prepare.mjs'
 
 const COMMAND = 'packages/cli'
 /** What of a package goes along, if it is there. */
-const SHIPPED = ['package.json', 'bin', 'dist', 'json', 'prompts']
+const SHIPPED = ['package.json', 'bin', 'bundle', 'dist', 'json', 'prompts']
 
 const target = process.argv[2]
 if (!target || existsSync(target)) {

@@ -1,5 +1,5 @@
+import { EXIT_CODES } from '@passover/cli'
 import { ERRORS, exitCode } from '@passover/core'
-import { EXIT_CODES } from 'passover'
 import { page } from './page.mjs'
 
 /**

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { connectAgent, type Local, resolveServer, startLocal } from 'passover'
+import { connectAgent, type Local, resolveServer, startLocal } from '@passover/cli'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { run } from '../../packages/cli/src/main.js'
 import { Folder, until } from './cli-harness.js'

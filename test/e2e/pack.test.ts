@@ -55,12 +55,12 @@ describe('a project of its own, outside this clone', () => {
     const made = await new Spawned(spawn(process.execPath, [join(ROOT, 'infra', 'setup', 'pack.mjs'), 'packed'], { env })).ended
     expect(made, made.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('npm install --ignore-scripts packed/*.tgz') })
     const installed = install(packed, project)
-    expect(installed.map(({ name }) => name)).toEqual(expect.arrayContaining(['@passover/sdk', 'passover']))
+    expect(installed.map(({ name }) => name)).toEqual(expect.arrayContaining(['@passover/sdk', '@passover/cli']))
 
     const node = (...args: string[]) => new Spawned(spawn(process.execPath, args, { cwd: project, env }))
     for (const name of ['greeter.mjs', 'alice.mjs']) writeFileSync(join(project, name), example(name))
     writeFileSync(join(project, 'http.mjs'), "import { connectHttp } from '@passover/sdk/http'\nconnectHttp({ url: 'http://x' })\n")
-    await using up = node(join('node_modules', 'passover', 'bin', 'passover.js'), 'up')
+    await using up = node(join('node_modules', '@passover', 'cli', 'bin', 'passover.js'), 'up')
     await up.printed('is up', 'stdout', 120_000)
     await using _greeter = node('greeter.mjs')
     // Who is asked before it is registered is unknown, and that is right.

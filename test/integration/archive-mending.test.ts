@@ -1,7 +1,7 @@
 import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE } from '@passover/archive'
 import { IndexesLost, rebuildRecords } from '@passover/audit'
 import type { Bus, ObjectStore } from '@passover/bus'
-import { verifyLive } from 'passover'
+import { verifyLive } from '@passover/cli'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'

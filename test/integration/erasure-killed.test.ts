@@ -1,5 +1,5 @@
 import { SEGMENT_SIZE } from '@passover/archive'
-import { verifyLive } from 'passover'
+import { verifyLive } from '@passover/cli'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { ERASE_STEPS, Erasable, type EraseEdge, MARKER, storedAnywhere, told } from '../support/erasing.js'

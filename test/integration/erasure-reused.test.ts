@@ -1,7 +1,7 @@
 import { Manifest, SEGMENT_SIZE } from '@passover/archive'
 import { PASSES_BUCKET, recordFilter, storedRecord } from '@passover/audit'
 import { PolicyStore } from '@passover/bus'
-import { verifyLive } from 'passover'
+import { verifyLive } from '@passover/cli'
 import { expect, it } from 'vitest'
 import { auditFixture } from '../support/auditing.js'
 import { Erasable, storedAnywhere } from '../support/erasing.js'

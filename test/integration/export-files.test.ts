@@ -1,8 +1,8 @@
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ExportFiles, writeCsv } from '@passover/cli'
 import type { PassOverAuditEntry } from '@passover/schemas'
-import { ExportFiles, writeCsv } from 'passover'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 
 const FEBRUARY = Date.UTC(2024, 1, 29, 23, 59, 59, 999)

@@ -1,7 +1,7 @@
 import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE } from '@passover/archive'
 import { type Bus, decode, PolicyStore } from '@passover/bus'
+import { verifyLive } from '@passover/cli'
 import { type CustodyBody, custodyBody } from '@passover/schemas'
-import { verifyLive } from 'passover'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
 import { Story } from '../support/story.js'

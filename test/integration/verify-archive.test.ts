@@ -1,7 +1,7 @@
 import { encodeFrame, type LocalSegment, type RemovedSegment } from '@passover/archive'
 import { decode, encode, readHeaders } from '@passover/bus'
+import { verifyArchive } from '@passover/cli'
 import { HEADER, sha256 } from '@passover/schemas'
-import { verifyArchive } from 'passover'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { RecordedStream } from '../support/recorded-stream.js'
 import { openRecording, recordPass } from '../support/recording.js'

@@ -1,7 +1,7 @@
 import { type ArchivedEvent, decodeIndex, encodeIndex, type LocalSegment, type ManifestEntry } from '@passover/archive'
 import { decode } from '@passover/bus'
+import { verifyArchive } from '@passover/cli'
 import { sha256 } from '@passover/schemas'
-import { verifyArchive } from 'passover'
 import { describe, expect, it } from 'vitest'
 import { openRecording, recordPass } from '../support/recording.js'
 import { sealAll } from '../support/seal-all.js'

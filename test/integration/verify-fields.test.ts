@@ -1,7 +1,7 @@
 import { type ArchivedEvent, decodeFrames, encodeErased, encodeFrame } from '@passover/archive'
 import { decode, encode, encodeHeaders, readHeaders } from '@passover/bus'
+import { verifyArchive } from '@passover/cli'
 import { HEADER, sha256 } from '@passover/schemas'
-import { verifyArchive } from 'passover'
 import { describe, expect, it } from 'vitest'
 import { openRecording, recordPass } from '../support/recording.js'
 import { sealAll } from '../support/seal-all.js'

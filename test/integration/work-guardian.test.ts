@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { launchOf, runChild } from 'passover'
+import { launchOf, runChild } from '@passover/cli'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { until } from '../support/until.js'
 

@@ -1,6 +1,6 @@
+import { agreed, Finished, oneLine, renderReview, visible } from '@passover/cli'
 import { showProposals } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
-import { agreed, Finished, oneLine, renderReview, visible } from 'passover'
 import type { Stage } from './stage.js'
 
 /** The person's word on one modification. */

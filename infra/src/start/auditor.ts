@@ -1,9 +1,9 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve, sep } from 'node:path'
+import { count } from '@passover/cli'
 import type { FileModificationArtifact, FindingArtifact, HandlerResult } from '@passover/schemas'
 import type { Pass } from '@passover/sdk'
-import { count } from 'passover'
 import { type Build, build, type Diagnostic } from './checker.js'
 import { applyFixes, type Fix, leastConfidence, proposeFixes, reasonOf } from './fixes.js'
 

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import type { Agent } from '@passover/sdk'
 import {
   CliFailure,
   connectAgent,
@@ -16,7 +15,8 @@ import {
   stopSignals,
   typed,
   write,
-} from 'passover'
+} from '@passover/cli'
+import type { Agent } from '@passover/sdk'
 import { Left } from './approve.js'
 import { audit } from './auditor.js'
 import { runCycle } from './cycle.js'

@@ -1,4 +1,4 @@
-import { duration, openTerminal, type Terminal } from 'passover'
+import { duration, openTerminal, type Terminal } from '@passover/cli'
 
 /** What the person at the terminal sees of the main job: numbered steps, each with how long it took. */
 export class Stage {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { buildProgram } from './program.js'
 import { waitingText } from './request-progress.js'
@@ -42,6 +43,11 @@ describe('commands in hints', () => {
     expect(typed('passover up', { PATH: '/usr/bin' }, `${bin}/passover`)).toBe('npx passover up')
     expect(typed('passover up', { PATH: `/usr/bin:${bin}` }, `${bin}/passover`)).toBe('passover up')
     expect(typed('passover up', { PATH: '/usr/bin' }, '/usr/local/bin/passover')).toBe('passover up')
+  })
+
+  it('name the package where npx fetched it, because another package is called passover', () => {
+    const fetched = '/home/alice/.npm/_npx/0a1b/node_modules/.bin/passover'
+    expect(typed('passover up', { npm_command: 'exec', PATH: dirname(fetched) }, fetched)).toBe('npx @passover/cli up')
   })
 })
 

@@ -17,15 +17,20 @@ const COMMANDS =
   /(^|[^\w/-])(?<!npx )passover (?=(?:up|request|work|list|show|watch|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|config|chaos|completion|help|--help)\b)/g
 
 /**
- * Returns a text whose commands can be typed as they stand: `npx passover …` where npm started this process, or where its command is in a
- * project's `node_modules/.bin`, which shells do not search; else `passover …`. Every hint goes through here.
+ * Returns a text whose commands can be typed as they stand. Every hint goes through here.
+ *
+ * - `passover …` where the shell finds the command;
+ * - `npx passover …` where npm started this process, or where the command is in a project's `node_modules/.bin`, which shells do not search;
+ * - `npx @passover/cli …` where npx fetched the package, because `npx passover` would fetch the package of that name, which is not ours.
  */
 export function typed(text: string, env: NodeJS.ProcessEnv = process.env, started = process.argv[1] ?? ''): string {
-  return isByNpx(env, started) ? text.replace(COMMANDS, '$1npx passover ') : text
+  const runner = runnerOf(env, started)
+  return runner === undefined ? text : text.replace(COMMANDS, `$1${runner} `)
 }
 
-function isByNpx({ npm_command, PATH = '' }: NodeJS.ProcessEnv, started: string): boolean {
-  if (npm_command) return true
+function runnerOf({ npm_command, PATH = '' }: NodeJS.ProcessEnv, started: string): string | undefined {
+  if (started.split(/[\\/]/).includes('_npx')) return 'npx @passover/cli'
   const folder = dirname(started)
-  return basename(folder) === '.bin' && !PATH.split(delimiter).includes(folder)
+  const isHidden = basename(folder) === '.bin' && !PATH.split(delimiter).includes(folder)
+  return npm_command || isHidden ? 'npx passover' : undefined
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { collectEvidence } from '@passover/cli'
 import { passAnswer } from '@passover/schemas'
-import { collectEvidence } from 'passover'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
 
