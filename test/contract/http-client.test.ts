@@ -35,7 +35,7 @@ function asking() {
     const page = { entries: [`${at} entry`], returns: [`${at} return`], passes: [`${at} pass`], agents: [`${at} agent`] }
     return Promise.resolve(Response.json({ ...page, ...(at === 'first' ? { cursor: 'next' } : {}) }))
   }) as unknown as typeof globalThis.fetch
-  return { asked, client: connectHttp({ url: 'http://gateway:1', token: 'secret', fetch }) }
+  return { asked, client: connectHttp({ url: 'http://gateway:8080', token: 'secret', fetch }) }
 }
 
 async function all<T>(found: AsyncIterable<T>): Promise<T[]> {

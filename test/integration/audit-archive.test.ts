@@ -168,7 +168,7 @@ async function fill(bus: Bus, upTo: number): Promise<void> {
 async function spawnAudit(url: string): Promise<ChildProcess> {
   const main = fileURLToPath(new URL('../../services/audit/dist/main.js', import.meta.url))
   const child = spawn(process.execPath, [main], {
-    env: { ...process.env, NATS_URL: url, PASSOVER_LOG_LEVEL: 'info' },
+    env: { ...process.env, NATS_URL: url, PASSOVER_OPEN: 'true', PASSOVER_LOG_LEVEL: 'info' },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   let told = ''
