@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { generatedPositionFor, originalPositionFor, TraceMap } from '@jridgewell/trace-mapping'
+import { GREATEST_LOWER_BOUND, generatedPositionFor, LEAST_UPPER_BOUND, originalPositionFor, TraceMap } from '@jridgewell/trace-mapping'
 
 /**
  * What processes of the tests ran of our code, as V8 wrote it when they ended (NODE_V8_COVERAGE). vitest measures only modules that it transformed,
@@ -63,26 +63,45 @@ class Built {
     for (const line of lines) this.starts.push(this.starts.at(-1) + line.length + 1)
   }
 
-  /** 0 where the place is not found again: what is not known does not count. */
-  at(start) {
+  /**
+   * 0 where the place is not found again: what is not known does not count. The compiler maps not every expression: of one whose start it does not
+   * map, the next place inside it counts.
+   */
+  at({ start, end }) {
     if (start?.line === undefined) return 0
-    const there = generatedPositionFor(this.map, { source: this.source, line: start.line, column: start.column })
-    if (there.line === null) return 0
-    const back = originalPositionFor(this.map, there)
-    if (back.line !== start.line || back.column !== start.column) return 0
-    return this.counts[this.starts[there.line - 1] + there.column] ?? 0
+    for (const bias of [GREATEST_LOWER_BOUND, LEAST_UPPER_BOUND]) {
+      const there = generatedPositionFor(this.map, { source: this.source, line: start.line, column: start.column, bias })
+      if (there.line === null) continue
+      const back = originalPositionFor(this.map, there)
+      if (isBefore(start, back) && isBefore(back, end)) return this.counts[this.starts[there.line - 1] + there.column] ?? 0
+    }
+    return 0
   }
 }
 
+/** Whether one place of a source is not behind another. */
+function isBefore(one, other) {
+  return one.line < other.line || (one.line === other.line && one.column <= (other.column ?? Number.POSITIVE_INFINITY))
+}
+
 function addFile(file, built) {
-  for (const [key, place] of Object.entries(file.statementMap)) file.s[key] += built.at(place.start)
-  for (const [key, { loc }] of Object.entries(file.fnMap)) file.f[key] += built.at(loc.start)
+  for (const [key, place] of Object.entries(file.statementMap)) file.s[key] += built.at(place)
+  for (const [key, { loc }] of Object.entries(file.fnMap)) file.f[key] += built.at(loc)
+  const statements = Object.values(file.statementMap)
   for (const [key, branch] of Object.entries(file.branchMap)) {
-    const taken = branch.locations.map(({ start }) => built.at(start))
-    for (const [way, { start }] of branch.locations.entries()) {
-      // An else that is not written: as often as the whole ran more often than what is.
-      const count = start.line === undefined ? Math.max(0, built.at(branch.loc.start) - (taken[0] ?? 0)) : taken[way]
-      file.b[key][way] += count
-    }
+    const counts = branch.type === 'if' ? ifCounts(branch, { statements, built }) : branch.locations.map((place) => built.at(place))
+    for (const [way, count] of counts.entries()) file.b[key][way] += count
   }
+}
+
+/**
+ * How often an `if` was true, and how often it was not. The place of its first way is that of the whole statement, and an else that is not written
+ * has none: the first statement inside tells how often it was true.
+ */
+function ifCounts({ loc, locations }, { statements, built }) {
+  const inside = statements.filter(({ start }) => !isBefore(start, loc.start) && isBefore(start, loc.end))
+  const first = inside.reduce((sooner, one) => (sooner && isBefore(sooner.start, one.start) ? sooner : one), undefined)
+  const taken = first ? built.at(first) : 0
+  const written = locations[1]?.start?.line === undefined ? undefined : locations[1]
+  return [taken, written ? built.at(written) : Math.max(0, built.at(loc) - taken)]
 }

@@ -64,7 +64,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'retention',
     breaks: 'P4',
     file: 'services/audit/dist/records.js',
-    find: 'if (standing && !supersedes(record, standing))',
+    find: 'if (standing && !supersedes(record.stored, standing))',
     put: 'if (standing)',
   },
   index_unread: {
