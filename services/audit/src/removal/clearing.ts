@@ -18,6 +18,7 @@ import { sortContents } from '../leaving.js'
 import type { LoadDeps } from '../load.js'
 import { recordFilter, recordKey } from '../records.js'
 import type { Rows } from '../rows.js'
+import type { Indexing } from '../search/indexing.js'
 import type { PassIndex } from '../search/pass-index.js'
 import { firstSequence } from '../search/position.js'
 import type { CustodyWatch } from './custody-watch.js'
@@ -31,6 +32,7 @@ export interface ClearingDeps extends LoadDeps, PartsDeps {
   table: Table<PassRecord>
   rows: Rows
   index: Pick<PassIndex, 'forgetFirst'>
+  indexing: Pick<Indexing, 'erased'>
   watch: CustodyWatch
   /** Tells this process's objects from a replica's. */
   instance: string
@@ -95,6 +97,7 @@ export class Clearing {
       if (!found || found.value.sequences.last > segmentRange(entry.k).last) continue
       await table.erase(key)
       firsts.add(firstSequence(found.value.sequences))
+      await this.deps.indexing.erased(key)
     }
     if (firsts.size > 0) this.deps.index.forgetFirst(firsts)
   }

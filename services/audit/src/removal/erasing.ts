@@ -7,6 +7,7 @@ import { eachOf } from '../delete-segment.js'
 import { Looking } from '../looking.js'
 import { sweepOrphans, sweepPieces } from '../orphans.js'
 import { recordFilter } from '../records.js'
+import type { Indexing } from '../search/indexing.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
 import { noneStandsRemoved } from './removed-standing.js'
@@ -20,6 +21,7 @@ export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
   clock: Clock
   log: Logger
   watch: CustodyWatch
+  indexing: Pick<Indexing, 'erased'>
 }
 
 const AT_ONCE = 16
@@ -207,12 +209,14 @@ export class Erasing {
   }
 
   private async eraseRecords(sessions: ReadonlySet<string>, digests: ReadonlyMap<number, string>): Promise<void> {
-    const { table, log } = this.deps
+    const { table, log, indexing } = this.deps
     let kept = 0
     // What was refused may have a record that does not know its session.
     for (const session_id of sessions) {
       for await (const { key, value } of table.entries(recordFilter({ session_id }))) {
-        if (digests.has(value.sequences.last) && !(await table.erase(key))) kept++
+        if (!digests.has(value.sequences.last)) continue
+        if (!(await table.erase(key))) kept++
+        await indexing.erased(key)
       }
     }
     if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')

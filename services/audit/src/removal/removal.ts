@@ -32,7 +32,7 @@ export class Removal {
 
 /** The removal of an audit's parts. */
 export function openRemoval(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Removal {
-  const { deps, manifest, archiver, rows, logging, index } = parts
+  const { deps, manifest, archiver, rows, logging, index, indexing } = parts
   const { clock, log, random } = deps
   const shared = {
     ...sessionDeps(parts, archive),
@@ -42,6 +42,7 @@ export function openRemoval(parts: Parts, { archive, objects }: { archive: Archi
     manifest,
     objects,
     watch: parts.custody,
+    indexing,
     refersTo: (part: string, erased?: { has(sequence: number): boolean }) => archiver.refersTo(part, erased),
     instance: makeInstance(random),
   }

@@ -1,7 +1,7 @@
 import type { IdFinder } from '@passover/archive'
 import type { Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { PassRecord } from '@passover/schemas'
+import type { PassKey, PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { passOf, type Recorded, recordFilter, recordKey, type Standing } from '../records.js'
 import { indexedBytes, indexedOf } from './indexed.js'
@@ -153,9 +153,24 @@ export class Indexing implements Standing {
 
   /** A record was deleted. Another one of the same pass may be left, which the index did not tell beside it. */
   private async deleted(deleted: string, revision: number): Promise<void> {
-    const { index, table } = this.deps
     const pass = passOf(deleted)
-    if (!pass || !index.remove(pass, revision, (created_at, session_id) => recordKey(pass, created_at, session_id) === deleted)) return
+    if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
+  }
+
+  /** A record was erased, which leaves no revision to be read. */
+  async erased(key: string): Promise<void> {
+    const pass = passOf(key)
+    if (!pass) return
+    this.remove(pass, key, Number.POSITIVE_INFINITY)
+    await this.readOthers(pass)
+  }
+
+  private remove(pass: PassKey, key: string, below: number): boolean {
+    return this.deps.index.remove(pass, below, (created_at, session_id) => recordKey(pass, created_at, session_id) === key)
+  }
+
+  private async readOthers(pass: PassKey): Promise<void> {
+    const { table } = this.deps
     for await (const { key } of table.entries(recordFilter(pass))) {
       const standing = await table.bytesOf(key)
       if (standing?.data) this.found(standing.data, standing.revision)
