@@ -62,7 +62,8 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key, tellsMore),
-    onLoaded: (loaded) => keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, logging, options }, loaded),
+    onLoaded: (loaded) =>
+      keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, logging, options, custody: stores.custody }, loaded),
   })
   const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
   const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
@@ -113,7 +114,7 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey, such: (record: 
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
 async function keepLoaded(
-  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'logging' | 'options'> & {
+  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'logging' | 'options' | 'custody'> & {
     table: Table<PassRecord>
   },
   loaded: Loaded,
@@ -124,6 +125,8 @@ async function keepLoaded(
   // Nothing but impossible steps is no pass, and must not stand where one stood.
   if (memory.journal.state === 'none' && !memory.request) return true
   const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)
+  // It is being erased, and an agent stored something more of it.
+  if (parts.custody.isGoing(memory.first)) return true
   rows.put(row)
   inbox.note(record, memory.first)
   undelivered.note(memory)

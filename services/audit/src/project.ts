@@ -118,9 +118,9 @@ export class Projector {
     return (this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text))?.memory
   }
 
-  /** Passes whose last message is among these. */
+  /** Passes whose first message is among these: a later one may have come since. */
   forget(erased: ReadonlySet<number>): void {
-    for (const [text, { memory }] of this.ended) if (erased.has(memory.last)) this.ended.delete(text)
+    for (const [text, { memory }] of this.ended) if (erased.has(memory.first)) this.ended.delete(text)
   }
 
   /** Writes some of what stayed open long enough; false: nothing is left. `now` is the server's time. */

@@ -8,6 +8,7 @@ import { Looking } from '../looking.js'
 import { sweepOrphans, sweepPieces } from '../orphans.js'
 import { recordFilter } from '../records.js'
 import type { Indexing } from '../search/indexing.js'
+import { firstSequence } from '../search/position.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
 import { noneStandsRemoved } from './removed-standing.js'
@@ -214,7 +215,8 @@ export class Erasing {
     // What was refused may have a record that does not know its session.
     for (const session_id of sessions) {
       for await (const { key, value } of table.entries(recordFilter({ session_id }))) {
-        if (!digests.has(value.sequences.last)) continue
+        // Its last message may be younger than the tombstones: agents may store events at any time.
+        if (!digests.has(firstSequence(value.sequences))) continue
         if (!(await table.erase(key))) kept++
         await indexing.erased(key)
       }
