@@ -30,14 +30,6 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     find: '({ last_time }) => last_time + 2 * rules.id_window_ms < now',
     put: '({ last_time }) => last_time < now',
   },
-  delete_by_segment: {
-    seed: 2,
-    config: 'retention',
-    breaks: 'rule 4',
-    file: DELETER,
-    find: 'ahead.after(keyText(key), k) || unsealed(key, k)',
-    put: 'false',
-  },
   delete_undelivered: {
     seed: 5,
     config: 'undelivered',
