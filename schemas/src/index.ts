@@ -180,6 +180,8 @@ export {
   idPrefix,
   idTime,
   isPassId,
+  isSamePass,
+  journalFilter,
   keyText,
   makeId,
   makeInstance,

@@ -101,6 +101,16 @@ export function keyText(key: PassKey): string {
   return `${key.originator}/${key.subagent}/${key.id}`
 }
 
+/** Whether two keys name the same pass. Compares the ids first: mostly they differ. */
+export function isSamePass(one: PassKey, other: PassKey): boolean {
+  return one.id === other.id && one.subagent === other.subagent && one.originator === other.originator
+}
+
+/** The guard's subject of every honest step of a pass, without prefix. */
+export function journalFilter(key: PassKey): string {
+  return `*.${key.originator}.${key.subagent}.${key.id}.*`
+}
+
 /** The inverse of keyText; undefined when it is none. */
 export function parseKey(text: string): PassKey | undefined {
   const [originator, subagent, id, more] = text.split('/')

@@ -1,6 +1,6 @@
 import { Decoder, encode } from '@msgpack/msgpack'
 import type { Fact, PassKey, Step } from '@passover/schemas'
-import { keyText } from '@passover/schemas'
+import { journalFilter, keyText } from '@passover/schemas'
 import { z } from 'zod'
 import { SEGMENT_SIZE, SegmentDamaged } from './segment.js'
 
@@ -158,7 +158,7 @@ export function partsIn(bytes: Uint8Array): string[] | undefined {
 
 /** The server took this step as the first of its journal, or the dispatcher says that nothing before it counts. */
 export function isFirst({ guard, key, first }: Step): boolean {
-  return (guard?.sequence === 0 || first === true) && guard?.subject === `*.${key.originator}.${key.subagent}.${key.id}.*`
+  return (guard?.sequence === 0 || first === true) && guard?.subject === journalFilter(key)
 }
 
 /** The pass that a message speaks of: a request as far as its header says. */

@@ -1,6 +1,6 @@
-import { type Step, SYSTEM } from '@passover/schemas'
+import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { countedByWork, journalFilter } from './counted.js'
+import { countedByWork } from './counted.js'
 
 const KEY = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
 const work = { type: 'step', kind: 'work', key: KEY, by: 'medium', sequence: 4, time: 1, attempt: 1 } as Step

@@ -1,12 +1,7 @@
-import { type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
 /** Whether a stored return is the one that ended its pass. `unclear`: the whole journal must be read to say so. */
 export type Counted = 'counts' | 'nothing' | 'unclear'
-
-/** The guard's subject of every honest step, without prefix. */
-export function journalFilter(key: PassKey): string {
-  return `*.${key.originator}.${key.subagent}.${key.id}.*`
-}
 
 /** Whether any journal could count this return (I2), by its headers alone. */
 export function mayCount({ key, by, attempt, untrusted }: Step): boolean {

@@ -20,7 +20,7 @@ export { type ChainInput, type ChainVerdict, chainText, validateChain } from './
 export { foldCase, runsByItself } from './changes/runs-by-itself.js'
 export type { Clock } from './clock.js'
 export { type FramedStep, openControl, packControl } from './control-frame.js'
-export { type Counted, countedByWork, journalFilter, mayCount } from './counted.js'
+export { type Counted, countedByWork, mayCount } from './counted.js'
 export { Counting, type Folded, type PassCounts, type Reached } from './counting.js'
 export { Custody, type CustodyCounted, type CustodySaid, entriesOf } from './custody.js'
 export { countedDecisions, type DecisionRules, decidesOwn, type JudgedDecision, judgeDecision, takesPart } from './decisions.js'

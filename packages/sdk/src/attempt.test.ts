@@ -1,5 +1,4 @@
-import { journalFilter } from '@passover/core'
-import type { Step } from '@passover/schemas'
+import { journalFilter, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { type DeliveryFacts, decideAttempt } from './attempt.js'
 import { viewJournal } from './view.js'

@@ -1,6 +1,6 @@
 import type { Hearing } from '@passover/bus'
-import { journalFilter, type PassOverError } from '@passover/core'
-import { type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { PassOverError } from '@passover/core'
+import { journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
 
 /** How a pass ended for its caller. */
 export type Settled = { ok: true; output: WorkOutput } | { ok: false; error: PassOverError }

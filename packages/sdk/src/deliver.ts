@@ -1,5 +1,5 @@
 import { acceptReturn, type CheckSchema, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
-import { keyText, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { isSamePass, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { Acknowledging } from './acknowledging.js'
 import { applyItself, offersItself } from './apply/auto.js'
 import type { Awaited, Settled } from './awaited.js'
@@ -41,7 +41,7 @@ export class Delivering implements AsyncDisposable {
 
   /** Whether its return is being opened, waits for a person, or is applied. */
   has(key: PassKey): boolean {
-    for (const awaited of this.#under) if (keyText(awaited.key) === keyText(key)) return true
+    for (const awaited of this.#under) if (isSamePass(awaited.key, key)) return true
     return this.#releases.has(key)
   }
 

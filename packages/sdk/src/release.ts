@@ -1,5 +1,5 @@
 import { PassOverError, releaseDenied, releaseExpired } from '@passover/core'
-import { keyText, type PassKey, sha256 } from '@passover/schemas'
+import { isSamePass, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
 
@@ -45,7 +45,7 @@ export class Releases implements AsyncDisposable {
   }
 
   has(key: PassKey): boolean {
-    for (const held of this.#held.keys()) if (keyText(held.key) === keyText(key)) return true
+    for (const held of this.#held.keys()) if (isSamePass(held.key, key)) return true
     return false
   }
 

@@ -1,5 +1,5 @@
-import { firstStepIsLate, type JournalRules, journalFilter } from '@passover/core'
-import { type Step, SYSTEM } from '@passover/schemas'
+import { firstStepIsLate, type JournalRules } from '@passover/core'
+import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
 /**
  * What exact gets tell of a journal. They show the last message of each subject only: a later dishonest one may hide the

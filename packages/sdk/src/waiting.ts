@@ -1,5 +1,5 @@
 import { PassingMap } from '@passover/core'
-import type { PassKey } from '@passover/schemas'
+import { isSamePass, type PassKey } from '@passover/schemas'
 import type { Awaited, Settled } from './awaited.js'
 
 const NONE: readonly Awaited[] = []
@@ -16,7 +16,7 @@ export class Waiting {
   of(key: PassKey): readonly Awaited[] {
     const same = this.#awaited.get(key.id)
     if (!same) return NONE
-    return same.every((one) => isSame(one.key, key)) ? same : same.filter((one) => isSame(one.key, key))
+    return same.every((one) => isSamePass(one.key, key)) ? same : same.filter((one) => isSamePass(one.key, key))
   }
 
   *all(): Iterable<Awaited> {
@@ -60,8 +60,4 @@ export class Waiting {
     if (rest.length > 0) this.#awaited.set(id, [...rest])
     else this.#awaited.delete(id)
   }
-}
-
-function isSame(one: PassKey, other: PassKey): boolean {
-  return one.id === other.id && one.subagent === other.subagent && one.originator === other.originator
 }

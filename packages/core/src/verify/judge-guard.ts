@@ -1,4 +1,4 @@
-import type { Step } from '@passover/schemas'
+import { journalFilter, type Step } from '@passover/schemas'
 import type { Erasures } from './erasures.js'
 import type { PassTold } from './recorded.js'
 
@@ -8,7 +8,7 @@ import type { PassTold } from './recorded.js'
  */
 export function guardFault({ key, journal, partial }: PassTold, step: Step, erasures: Erasures): string | undefined {
   const { guard } = step
-  if (!guard || guard.subject !== `*.${key.originator}.${key.subagent}.${key.id}.*`) return undefined
+  if (!guard || guard.subject !== journalFilter(key)) return undefined
   if (guard.sequence === journal.last || partial || erasures.unseen(guard.sequence)) return undefined
   if (guard.sequence === 0) return `was stored as the first step of its pass, but step ${journal.last} is here before it`
   return journal.last === 0

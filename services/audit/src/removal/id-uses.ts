@@ -1,6 +1,6 @@
 import type { Bus, Stored } from '@passover/bus'
 import { requestNamed } from '@passover/core'
-import { type Fact, keyText, type PassKey, SYSTEM } from '@passover/schemas'
+import { type Fact, isSamePass, type PassKey, SYSTEM } from '@passover/schemas'
 import { type LoadDeps, loadPass, requestIn } from '../load.js'
 import { type Message, type Use, usesOf } from './uses.js'
 
@@ -33,7 +33,7 @@ async function messagesOf(deps: IdDeps, key: PassKey): Promise<Message[]> {
 
 function isAbout(fact: Fact, key: PassKey): boolean {
   if (fact.type === 'request') return fact.originator === key.originator && fact.subagent === key.subagent
-  return 'key' in fact && keyText(fact.key) === keyText(key)
+  return 'key' in fact && isSamePass(fact.key, key)
 }
 
 /**

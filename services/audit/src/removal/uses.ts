@@ -1,6 +1,6 @@
 import { isFirst } from '@passover/archive'
 import { firstStepIsLate, type JournalRules, requestNamed, sessionOf } from '@passover/core'
-import { keyText, type PassKey, type Step } from '@passover/schemas'
+import { isSamePass, type PassKey, type Step } from '@passover/schemas'
 import { describe } from '../describe.js'
 import { controlOf } from '../history.js'
 import { isExpired, type Loaded, rememberAll } from '../load.js'
@@ -67,7 +67,7 @@ export function usesOf({ key, messages, waiting }: OfId, rules: JournalRules): U
       lives.findLastIndex(({ from }) => from <= sequence),
     )
     const own = asks === 'waits' ? undefined : askedFor({ uses, at, claimed: owned.claimed })
-    const isLike = (one: Use) => one.claimed === owned.claimed && one.asks === asks && isSame(one.parent, owned.parent)
+    const isLike = (one: Use) => one.claimed === owned.claimed && one.asks === asks && isSameOrNone(one.parent, owned.parent)
     const use = own ?? alone.find(isLike)
     if (use) use.messages.push(request)
     else alone.push({ memory, ...owned, messages: [request], asks })
@@ -150,8 +150,8 @@ function ownedBy(memory: PassMemory, rules: JournalRules): Pick<Use, 'session' |
   return { session: session_id, originator, claimed: session_id, parent }
 }
 
-function isSame(one: PassKey | undefined, other: PassKey | undefined): boolean {
-  return one === other || (one !== undefined && other !== undefined && keyText(one) === keyText(other))
+function isSameOrNone(one: PassKey | undefined, other: PassKey | undefined): boolean {
+  return one === other || (one !== undefined && other !== undefined && isSamePass(one, other))
 }
 
 function inOrder(messages: readonly Message[]): Message[] {
