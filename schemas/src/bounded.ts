@@ -103,6 +103,16 @@ export interface FieldFault {
 export const PROTO = '__proto__'
 const PROTO_REFUSED = 'this name is not allowed'
 
+/** Parses JSON text. Throws what `refusal` makes where an object has a key {@link PROTO}: read on, it would be dropped or become a prototype. */
+export function parseJson(text: string, refusal: () => Error): unknown {
+  // An escape may spell the key, too.
+  if (!/__proto__|\\u00/.test(text)) return JSON.parse(text)
+  return JSON.parse(text, (key: string, value: unknown) => {
+    if (key === PROTO) throw refusal()
+    return value
+  })
+}
+
 /** Why a value is not acceptable JSON, or undefined. Walks no more than the limits allow, so a cycle ends too. */
 export function jsonFault(value: unknown): FieldFault | undefined {
   if (value === null || typeof value === 'boolean') return undefined

@@ -79,7 +79,7 @@ export {
   type RecordedDecision,
   recordedDecision,
 } from './audit.js'
-export { type FieldFault, jsonFault, oddField, PROTO, prefix } from './bounded.js'
+export { type FieldFault, jsonFault, oddField, PROTO, parseJson, prefix } from './bounded.js'
 export { canonicalJson, sha256 } from './canonical.js'
 export {
   type ContextError,
@@ -171,7 +171,7 @@ export {
   type ShownModification,
   shownFile,
 } from './inbox.js'
-export { fieldIssues, firstIssue, issueTexts } from './issues.js'
+export { fieldIssues, firstIssue, issueTexts, withArticle } from './issues.js'
 export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './ledger.js'
 export { LIMITS } from './limits.js'
 export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './metadata.js'

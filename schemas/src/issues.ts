@@ -109,7 +109,12 @@ const KINDS: Record<string, string> = {
 function kindOf(kind: string | undefined): string {
   if (kind === undefined) return 'of another kind'
   if (kind === 'NaN' || kind === 'Infinity') return kind
-  return KINDS[kind] ?? `${/^(?!uint)[aeiou]/i.test(kind) ? 'an' : 'a'} ${kind}`
+  return KINDS[kind] ?? withArticle(kind)
+}
+
+/** `a Map`, `an Error`, `a Uint8Array`. */
+export function withArticle(kind: string): string {
+  return `${/^(?!uint)[aeiou]/i.test(kind) ? 'an' : 'a'} ${kind}`
 }
 
 /** The library names the kind of the value in its message alone. */

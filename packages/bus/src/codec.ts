@@ -1,5 +1,5 @@
 import { Decoder, Encoder } from '@msgpack/msgpack'
-import { PROTO } from '@passover/schemas'
+import { PROTO, parseJson } from '@passover/schemas'
 import { isTooDeep } from './depth.js'
 import { frameFault } from './frame-size.js'
 import { interning, MAX_INTERNED_BYTES } from './interned.js'
@@ -47,7 +47,7 @@ export function decode(data: Uint8Array, contentType?: string): Decoded {
   const plain = type === 'msgpack' ? unpack(data) : undefined
   if (plain !== undefined) return { ok: true, value: plain, type }
   try {
-    const value = type === 'json' ? parseJson(data) : general(data)
+    const value = type === 'json' ? jsonOf(data) : general(data)
     if (isTooDeep(value, MAX_DEPTH)) return { ok: false, error: { type, message: TOO_DEEP } }
     return { ok: true, value, type }
   } catch (error) {
@@ -58,7 +58,7 @@ export function decode(data: Uint8Array, contentType?: string): Decoded {
 /** The same for a body that only `passover` writes, which looked at its depth before. */
 export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
   try {
-    return bodyType(data, contentType) === 'json' ? parseJson(data) : (unpack(data) ?? general(data))
+    return bodyType(data, contentType) === 'json' ? jsonOf(data) : (unpack(data) ?? general(data))
   } catch {
     return undefined
   }
@@ -84,16 +84,13 @@ export function bodyType(data: Uint8Array, contentType?: string): BodyType {
   return 'msgpack'
 }
 
-function parseJson(data: Uint8Array): unknown {
-  const source = text.decode(data)
-  // An own `__proto__` would become a prototype at the first Object.assign. An escape may spell it, too.
-  return JSON.parse(source, /__proto__|\\u00/.test(source) ? refuseProto : undefined)
+function jsonOf(data: Uint8Array): unknown {
+  return parseJson(text.decode(data), protoRefused)
 }
 
 /** As the msgpack decoder does. */
-function refuseProto(key: string, value: unknown): unknown {
-  if (key === PROTO) throw new Error(`The key ${PROTO} is not allowed`)
-  return value
+function protoRefused(): Error {
+  return new Error(`The key ${PROTO} is not allowed`)
 }
 
 function bytesAsBase64(this: unknown, key: string, value: unknown): unknown {

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util'
 import { cut, cutStart, oneLine } from '@passover/core'
+import { withArticle } from '@passover/schemas'
 
 /** What a handler threw, as plain values. */
 export interface Thrown {
@@ -114,10 +115,6 @@ function codeOf(thrown: unknown): string | number | undefined {
   const code = isObject(thrown) ? read(thrown, 'code') : undefined
   if (typeof code === 'string') return wellFormed(cut(code, NAME))
   return typeof code === 'number' && Number.isFinite(code) ? code : undefined
-}
-
-function withArticle(kind: string): string {
-  return `${/^(?!uint)[aeiou]/i.test(kind) ? 'an' : 'a'} ${kind}`
 }
 
 function causesOf(thrown: unknown): ThrownCause[] {

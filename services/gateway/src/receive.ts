@@ -1,5 +1,5 @@
 import { oneLine } from '@passover/core'
-import { fieldIssues, PROTO } from '@passover/schemas'
+import { fieldIssues, PROTO, parseJson } from '@passover/schemas'
 import type { z } from 'zod'
 import { HttpProblem, problemFor } from './problem.js'
 import { stalled, type Uploads } from './uploads.js'
@@ -43,7 +43,7 @@ export async function jsonBody(request: Request, most: number, { uploads, token 
     throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body is not UTF-8' }))
   }
   try {
-    return JSON.parse(text, MAY_NAME_PROTO.test(text) ? refuseProto : undefined)
+    return parseJson(text, protoRefused)
   } catch (error) {
     if (error instanceof HttpProblem) throw error
     const why = error instanceof Error ? error.message : String(error)
@@ -51,13 +51,8 @@ export async function jsonBody(request: Request, most: number, { uploads, token 
   }
 }
 
-/** An escape may spell it, too. */
-const MAY_NAME_PROTO = /__proto__|\\u00/
-
-/** Read on, it would be dropped or become a prototype. */
-function refuseProto(key: string, value: unknown): unknown {
-  if (key === PROTO) throw new HttpProblem(problemFor(400, { code: 'E005', detail: `body: the name ${PROTO} is not allowed` }))
-  return value
+function protoRefused(): HttpProblem {
+  return new HttpProblem(problemFor(400, { code: 'E005', detail: `body: the name ${PROTO} is not allowed` }))
 }
 
 async function readUpTo(request: Request, most: number, stall_ms: number): Promise<Uint8Array> {
