@@ -85,7 +85,7 @@ export {
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
 export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
 export { deliveredStatus, type Sent, sendStatus } from './send-status.js'
-export { countToken, type SessionName, sessionOf } from './sessions.js'
+export { countToken, rootSession, type SessionName } from './sessions.js'
 export { settlementOf } from './settlement.js'
 export { withStandIns } from './stand-ins.js'
 export { type Delivery, passStatus } from './status.js'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { control } from '../testing/samples.js'
-import { countedSession, countToken, sessionOf } from './sessions.js'
+import { countedSession, countToken, rootSession } from './sessions.js'
 
 const root = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const own = { root, originating_agent_id: 'alice', session_id: 'one' }
@@ -38,7 +38,7 @@ describe('the session that a pass belongs to', () => {
     expect(countedSession(parent, 'one')).toBeUndefined()
     expect(countedSession(parent, 'other')).toBe('one')
     expect(countedSession({ ...parent, session_id: 'other', counted_session: 'one' }, 'third')).toBe('one')
-    expect(sessionOf({ root, session_id: 'one' })).toEqual({ originator: 'alice', session: 'one' })
-    expect(sessionOf({ root, session_id: 'other', counted_session: 'one' })).toEqual({ originator: 'alice', session: 'one' })
+    expect(rootSession({ root, session_id: 'one' })).toEqual({ originator: 'alice', session: 'one' })
+    expect(rootSession({ root, session_id: 'other', counted_session: 'one' })).toEqual({ originator: 'alice', session: 'one' })
   })
 })

@@ -88,7 +88,7 @@ export function countedSession(parent: WorkControl | undefined, claimed: string)
 }
 
 /** The session that a pass belongs to, for holds and erasures: the name that the originator of its root gave it, whatever a child claims. */
-export function sessionOf({
+export function rootSession({
   root,
   session_id,
   counted_session,

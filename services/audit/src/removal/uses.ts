@@ -1,5 +1,5 @@
 import { isFirst } from '@passover/archive'
-import { firstStepIsLate, type JournalRules, requestNamed, sessionOf } from '@passover/core'
+import { firstStepIsLate, type JournalRules, requestNamed, rootSession } from '@passover/core'
 import { isSamePass, type PassKey, type Step } from '@passover/schemas'
 import { describe } from '../describe.js'
 import { controlOf } from '../history.js'
@@ -143,7 +143,7 @@ function ownedBy(memory: PassMemory, rules: JournalRules): Pick<Use, 'session' |
   const { originator } = memory.key
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
-  if (control) return { ...sessionOf(control), claimed: control.session_id, parent: control.parent }
+  if (control) return { ...rootSession(control), claimed: control.session_id, parent: control.parent }
   // Nothing but impossible steps.
   if (memory.journal.state === 'none' && !memory.request) return { session: undefined, originator, claimed: undefined, parent: undefined }
   const { session_id, parent } = describe(memory, rules).record
