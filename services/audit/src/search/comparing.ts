@@ -4,7 +4,7 @@ import { type IndexAnswer, keyText, type PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { BLOCK_SIZE, type Block } from './block.js'
 import { indexedBytes } from './indexed.js'
-import { PLACES_LEFT } from './indexing.js'
+import { isNearlyFull } from './indexing.js'
 import { paced } from './paced.js'
 import type { Indexed, PassIndex, Place } from './pass-index.js'
 
@@ -94,9 +94,9 @@ export class Comparing {
   /** Lines of which no record was read. */
   private async settleUnmarked({ marks, last, mend, told }: Settling & { last: number }): Promise<void> {
     const { table, index } = this.deps
-    const { first, entries, most } = await table.extent()
+    const extent = await table.extent()
     // What fell out of a full bucket is no difference.
-    if (most !== undefined && entries >= most - PLACES_LEFT) index.forgetBelow(first)
+    if (isNearlyFull(extent)) index.forgetBelow(extent.first)
     const lines = marks.missing(index.scan({}).blocks).filter(({ revision }) => revision <= last)
     if (lines.length === 0) return
     await this.wait()

@@ -1,5 +1,5 @@
 import type { IdFinder } from '@passover/archive'
-import type { Table } from '@passover/bus'
+import type { Table, TableExtent } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -12,7 +12,7 @@ import { Revisions } from './revisions.js'
 /** Records written between two looks at what fell out of the bucket. */
 const WRITES_A_TRIM = 8_192
 /** A bucket with so few places left may have lost its oldest. */
-export const PLACES_LEFT = 1_024
+const PLACES_LEFT = 1_024
 const AGAIN_MS = 5_000
 const MOST_AGAIN_MS = 60_000
 
@@ -193,9 +193,15 @@ export class Indexing implements Standing {
 
   /** What fell out was written before the oldest that is there, so it was asked for before that. */
   private async look(): Promise<{ first: number; last: number; full: boolean }> {
-    const { first, last, first_time, entries, most } = await this.deps.table.extent()
-    const full = most !== undefined && entries >= most - PLACES_LEFT
+    const extent = await this.deps.table.extent()
+    const { first, last, first_time } = extent
+    const full = isNearlyFull(extent)
     if (full && first_time !== undefined) this.horizon = Math.max(this.horizon, first_time)
     return { first, last, full }
   }
+}
+
+/** Whether the bucket may have lost its oldest records. */
+export function isNearlyFull({ entries, most }: Pick<TableExtent, 'entries' | 'most'>): boolean {
+  return most !== undefined && entries >= most - PLACES_LEFT
 }

@@ -71,8 +71,7 @@ export class PassIndex {
    * just written; `mended`: whatever the index says of that pass is wrong.
    */
   put(entry: Indexed, kind: 'old' | 'live' | 'mended'): void {
-    hashPass(entry.key, this.seed, this.hashed)
-    const known = this.slots.find(this.hashed)
+    const known = this.placeOf(entry.key)
     const revision = known === undefined ? 0 : (this.block(known).revision[known % BLOCK_SIZE] ?? 0)
     if (revision >= entry.revision && kind !== 'mended') return
     const place = known ?? this.place(kind === 'old' ? 'old' : 'live')
@@ -88,8 +87,7 @@ export class PassIndex {
 
   /** Where the entry of a pass is; undefined: it has none. */
   find(key: PassKey): Place | undefined {
-    hashPass(key, this.seed, this.hashed)
-    const place = this.slots.find(this.hashed)
+    const place = this.placeOf(key)
     return place === undefined ? undefined : { block: this.block(place), at: place % BLOCK_SIZE }
   }
 
@@ -115,8 +113,7 @@ export class PassIndex {
 
   /** Forgets the entry of a pass, if it is older than that revision and `is` says that it is the one that is meant. */
   remove(key: PassKey, below: number, is: (created_at: number, session_id: string | undefined) => boolean): boolean {
-    hashPass(key, this.seed, this.hashed)
-    const place = this.slots.find(this.hashed)
+    const place = this.placeOf(key)
     if (place === undefined) return false
     const block = this.block(place)
     const at = place % BLOCK_SIZE
@@ -127,15 +124,13 @@ export class PassIndex {
   }
 
   has(key: PassKey): boolean {
-    hashPass(key, this.seed, this.hashed)
-    return this.slots.find(this.hashed) !== undefined
+    return this.placeOf(key) !== undefined
   }
 
   /** Sequence of its request, or first step; undefined: it has no record that is known here. */
   firstOf(key: PassKey): number | undefined {
-    hashPass(key, this.seed, this.hashed)
-    const place = this.slots.find(this.hashed)
-    return place === undefined ? undefined : this.block(place).first[place % BLOCK_SIZE]
+    const found = this.find(key)
+    return found?.block.first[found.at]
   }
 
   /** The newest `count` after a position that may match, newest first. */
@@ -183,35 +178,36 @@ export class PassIndex {
   /** Forgets what is no longer in the bucket, which holds nothing below that revision; returns the newest `created_at` among it. */
   forgetBelow(revision: number): number | undefined {
     let newest: number | undefined
-    for (const [number, block] of this.blocks) {
-      for (let at = 0; at < block.used; at++) {
-        const own = block.revision[at] ?? 0
-        if (own === 0 || own >= revision) continue
-        newest = Math.max(newest ?? 0, block.created[at] ?? 0)
-        this.drop(number * BLOCK_SIZE + at)
-      }
-      if (block.used === BLOCK_SIZE && block.live < FEW) this.clear(number, block)
-    }
+    this.forgetWhere((block, at) => {
+      if ((block.revision[at] ?? 0) >= revision) return false
+      newest = Math.max(newest ?? 0, block.created[at] ?? 0)
+      return true
+    })
+    for (const [number, block] of this.blocks) if (block.used === BLOCK_SIZE && block.live < FEW) this.clear(number, block)
     return newest
   }
 
   /** Forgets entries by the sequences at which their passes begin: they were erased, or removed. */
   forgetFirst(firsts: { has(sequence: number): boolean }): void {
-    for (const [number, block] of this.blocks) {
-      for (let at = 0; at < block.used; at++) {
-        if (block.revision[at] !== 0 && firsts.has(block.first[at] ?? 0)) this.drop(number * BLOCK_SIZE + at)
-      }
-    }
+    this.forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
   }
 
   /** Forgets entries by their revisions: nothing stands there in the bucket. */
   forgetRevisions(gone: ReadonlySet<number>): void {
+    this.forgetWhere(({ revision }, at) => gone.has(revision[at] ?? 0))
+  }
+
+  private forgetWhere(isGone: (block: Block, at: number) => boolean): void {
     for (const [number, block] of this.blocks) {
       for (let at = 0; at < block.used; at++) {
-        const own = block.revision[at] ?? 0
-        if (own !== 0 && gone.has(own)) this.drop(number * BLOCK_SIZE + at)
+        if (block.revision[at] !== 0 && isGone(block, at)) this.drop(number * BLOCK_SIZE + at)
       }
     }
+  }
+
+  private placeOf(key: PassKey): number | undefined {
+    hashPass(key, this.seed, this.hashed)
+    return this.slots.find(this.hashed)
   }
 
   /** Live ones before those of the start, each the newest first; `reach`: nothing in it or in those after it is newer. */
