@@ -54,12 +54,17 @@ async function ensureBucket(
 
 /** Sets the limits that earlier versions did not have. Returns the configuration as it is then. A process that may not change it leaves that to a dispatcher. */
 async function tighten(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
+  const config = tightened(wanted, found)
+  if (config !== found) await updateIfAllowed(api, config)
+  return config
+}
+
+/** A configuration with the limits that earlier versions did not have; `found` itself where it has them. */
+function tightened(wanted: Config, found: Config): Config {
   const missing = Object.entries(wanted).filter(([field, value]) => TIGHTENED.has(field) && found[field] !== value)
   const rollup = wanted.allow_rollup_hdrs === false && found.allow_rollup_hdrs === true
   if (!rollup && missing.length === 0) return found
-  const config = { ...found, ...Object.fromEntries(missing), ...(rollup && { allow_rollup_hdrs: false }) }
-  await updateIfAllowed(api, config)
-  return config
+  return { ...found, ...Object.fromEntries(missing), ...(rollup && { allow_rollup_hdrs: false }) }
 }
 
 /** A stream that an earlier version made is given the subject of custody and denies to be purged, where this process may change it (dispatcher, owner). */
@@ -77,14 +82,9 @@ async function ensureMain(
     (field === 'subjects' && lacks(found) && (sameList(completed(found), wanted.subjects as string[]) || loose(field, completed(found))))
   const found = await ensureStream(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
   if (!found) return found
-  const { duplicate_window } = wanted
-  if (!lacks(found.subjects) && found.deny_purge === true && found.duplicate_window === duplicate_window) return found
-  const whole = {
-    ...found,
-    duplicate_window,
-    subjects: lacks(found.subjects) ? completed(found.subjects) : found.subjects,
-    deny_purge: true,
-  }
+  const tight = tightened(wanted, found)
+  if (tight === found && !lacks(found.subjects) && found.deny_purge === true) return found
+  const whole = { ...tight, subjects: lacks(found.subjects) ? completed(found.subjects) : found.subjects, deny_purge: true }
   const updated = await api.call(`STREAM.UPDATE.${subjects.stream}`, whole).catch(() => undefined)
   return updated?.ok ? whole : found
 }
