@@ -109,12 +109,12 @@ function externalAccess({ external }: LocalOptions): Access {
   return { url: external?.url ?? '', ...pair }
 }
 
-/** User, password and port stay what they were, so that who was connected comes back by itself. */
 /** Of an address of one server; of several none is remembered. */
 function portOf(url: string): number | undefined {
   return URL.canParse(url) ? Number(new URL(url).port) : undefined
 }
 
+/** User, password and port stay what they were, so that who was connected comes back by itself. */
 async function startProjectServer(
   project: string,
   before: ServerFile | undefined,

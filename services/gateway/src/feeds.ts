@@ -2,7 +2,7 @@ import type { Bus } from '@passover/bus'
 import { printableJson } from '@passover/core'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
-import { askNames, happeningOf, type Names } from '@passover/sdk/people'
+import { askNames, happeningOf } from '@passover/sdk/people'
 import type { Caller } from './caller.js'
 import { FeedSight } from './feed-sight.js'
 import { HttpProblem, problemFor } from './problem.js'
@@ -120,7 +120,7 @@ async function begin(options: FeedOptions, beginning: Beginning): Promise<() => 
     if (writer.closed) return
     const happening = happeningOf(stored, fact, seen)
     if (happening && isWanted(happening, wanted) && (await sight.sees(happening)))
-      await tell(block('passover', stored.sequence, await whole({ bus, names: seen.names }, happening, fact)))
+      await tell(block('passover', stored.sequence, await whole(bus, { happening, fact, seen })))
     position = stored.sequence
   })
   const heartbeat = setInterval(() => {
@@ -153,9 +153,12 @@ function block(event: string, id: number, data: object): string {
 }
 
 /** With what only its body tells; it is read for who sees the event alone. */
-async function whole({ bus, names }: { bus: Bus; names: Names | undefined }, happening: FeedEvent, fact: Fact): Promise<FeedEvent> {
+async function whole(
+  bus: Bus,
+  { happening, fact, seen }: { happening: FeedEvent; fact: Fact; seen: Parameters<typeof happeningOf>[2] },
+): Promise<FeedEvent> {
   const stored = TOLD_BY_BODY.has(happening.kind) ? await bus.journal.message(happening.sequence) : undefined
-  return (stored && happeningOf(stored, fact, { subjects: bus.subjects, names })) ?? happening
+  return (stored && happeningOf(stored, fact, seen)) ?? happening
 }
 
 function isWanted(event: FeedEvent, { id, originating_agent, subagent }: EventsParameters): boolean {
