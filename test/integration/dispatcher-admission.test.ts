@@ -129,6 +129,17 @@ describe('admission on one dispatcher', () => {
     expect(Buffer.from((body.ok && (body.value as { bytes: Uint8Array }).bytes) || [])).toEqual(bytes)
   })
 
+  test('says of a first step behind one that counts for nothing that it is the first, whether it admits or refuses', async () => {
+    const [good, newer] = [world.request(), world.request()]
+    for (const { key } of [good, newer]) await world.step('return', key, { attempt: 9 })
+    await world.send(good.data, { headers: good.headers })
+    await world.send(encode({ ...(decodeBody(newer.data) as object), v: 2 }, 'msgpack'), { headers: newer.headers })
+    await world.work(good.key)
+    const work = (await world.bus.journal.read(good.key)).find(({ kind }) => kind === 'work')
+    expect(work).toMatchObject({ first: true })
+    expect((await world.end(newer.key)).step).toMatchObject({ by: 'passover', first: true })
+  })
+
   test('refuses what it cannot read under the id in its header, once, and ends no other request for that id with it', async () => {
     const asked = world.request()
     const newer = encode({ ...(decodeBody(asked.data) as object), v: 2 }, 'msgpack')

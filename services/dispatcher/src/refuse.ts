@@ -52,7 +52,7 @@ export async function answerMalformed(
   const plan = (steps: Step[]): Plan<'mine' | 'repeated' | 'other'> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state === 'none') {
-      const place = { subjects: deps.bus.subjects, key, guard: journal.last, nonce: context.nonce() }
+      const place = { subjects: deps.bus.subjects, key, guard: journal.last, nonce: context.nonce(), first: true }
       return { publish: systemReturn(place, error, answered), stored: () => 'mine' }
     }
     if (journal.state !== 'done' || journal.work || journal.held) return { done: 'other' }
