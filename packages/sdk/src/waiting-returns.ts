@@ -8,6 +8,7 @@ import { type Deps, pause } from './deps.js'
 import { FairPlaces } from './fair-places.js'
 import type { ReturnedPass } from './return-notices.js'
 import type { Returns } from './returns.js'
+import { describeThrown } from './thrown.js'
 
 /** Told of a return that waited. What it throws, or a process that dies in it, has that return told again. */
 export type WaitingListener = (returned: ReturnedPass) => void | Promise<void>
@@ -145,7 +146,7 @@ export class WaitingReturns implements AsyncDisposable {
       if (await this.#asked.has(sequence)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
-      this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${textOf(error)}`)
+      this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${describeThrown(error).message}`)
       return this.#again()
     } finally {
       this.#free()
@@ -201,8 +202,4 @@ export async function askForDelivery(deps: Deps): Promise<void> {
   throw new PassOverError('E040', `no dispatcher answered: returns do not wait for "${deps.bus.identity}"`, {
     connected: deps.bus.connected,
   })
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
