@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { prepare, ROOT } from '../setup/prepare.mjs'
 
 /**
@@ -38,6 +38,10 @@ function vitest(report, args, more) {
   })
 }
 
+function firstLine(message = '') {
+  return message.split('\n', 1)[0].slice(0, 300)
+}
+
 function sums(report) {
   if (!existsSync(report)) return undefined
   const {
@@ -47,10 +51,15 @@ function sums(report) {
     numTodoTests: todo,
     testResults,
   } = JSON.parse(readFileSync(report, 'utf8'))
-  const brokenFiles = testResults.filter(
-    (file) => file.status === 'failed' && file.assertionResults.every((test) => test.status !== 'failed'),
-  ).length
-  return { passed, failed: failed + brokenFiles, skipped: pending + todo }
+  const brokenFiles = testResults
+    .filter((file) => file.status === 'failed' && file.assertionResults.every((test) => test.status !== 'failed'))
+    .map((file) => relative(ROOT, file.name))
+  const failedTests = testResults.flatMap((file) =>
+    file.assertionResults
+      .filter((test) => test.status === 'failed')
+      .map((test) => `${relative(ROOT, file.name)}: ${test.fullName}: ${firstLine(test.failureMessages[0])}`),
+  )
+  return { passed, failed: failed + brokenFiles.length, skipped: pending + todo, names: [...brokenFiles, ...failedTests] }
 }
 
 /** Loaded late: what it is built on is there only once `prepare` has installed it. */
@@ -69,7 +78,6 @@ if (children) mkdirSync(children)
 const code = await vitest(report, args, children ? { PASSOVER_CHILD_COVERAGE: children } : {})
 const counted = sums(report)
 const short = children ? await shortCoverage(children) : []
-for (const what of short) process.stdout.write(`${what}\n`)
 rmSync(out, { recursive: true, force: true })
 if (!docker)
   process.stdout.write(
@@ -79,6 +87,8 @@ if (!counted) {
   process.stdout.write('\nvitest wrote no report\n0 passed, 1 failed\n')
   process.exit(1)
 }
+// Said at the end, where it is found in a long log; .ci/run repeats these lines.
+for (const what of [...counted.names, ...short]) process.stdout.write(`Failed: ${what}\n`)
 const failed = (code !== 0 && counted.failed === 0 ? 1 : counted.failed) + short.length
 process.stdout.write(`\n${counted.passed} passed, ${failed} failed${counted.skipped ? `, ${counted.skipped} skipped` : ''}\n`)
 process.exit(failed > 0 || code !== 0 ? 1 : 0)
