@@ -32,6 +32,7 @@ describe('the command tree', () => {
 
   it('has the commands of the issue', () => {
     expect(program.commands.map((command) => command.name())).toEqual([
+      'init',
       'up',
       'request',
       'work',

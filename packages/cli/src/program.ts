@@ -13,6 +13,7 @@ import { doctorCommand } from './commands/doctor.js'
 import { evidenceCommand } from './commands/evidence.js'
 import { gatewayCommand } from './commands/gateway.js'
 import { inboxCommand } from './commands/inbox.js'
+import { initCommand } from './commands/init.js'
 import { listCommand } from './commands/list.js'
 import { policyCommand } from './commands/policy.js'
 import { replayCommand } from './commands/replay.js'
@@ -45,6 +46,7 @@ export function buildProgram(): Command {
     .allowExcessArguments(false)
 
   for (const command of [
+    initCommand(),
     upCommand(),
     requestCommand(),
     workCommand(),

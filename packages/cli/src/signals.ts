@@ -43,8 +43,9 @@ export function stopSignals(onForce: () => void): StopSignals {
 
 /** npm starts commands through a shell that dies of a SIGTERM without passing it on: its end is then the signal. */
 function whenOrphaned(stop: () => void): NodeJS.Timeout | undefined {
-  const { npm_command, npm_lifecycle_event } = process.env
-  if (npm_command !== 'exec' && npm_lifecycle_event !== 'start') return undefined
+  const { npm_command = '', npm_lifecycle_event } = process.env
+  // Newer versions of npm say `run` for `run-script`.
+  if (!['exec', 'run', 'run-script'].includes(npm_command) && npm_lifecycle_event !== 'start') return undefined
   const parent = process.ppid
   const timer = setInterval(() => {
     if (process.ppid === parent) return
