@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PassRow, WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { BIN, cli, Folder, isRunning, json, openProject, type Project, run, until } from './cli-harness.js'
+import { BIN, cli, Folder, isAlive, isRunning, json, openProject, type Project, run, type Spawned, until } from './cli-harness.js'
 
 let project: Project
 let cwd: string
@@ -269,5 +269,49 @@ describe('a command as a subagent', () => {
       .split('\n')
       .map((line) => JSON.parse(line).event)
     expect(events).toEqual(['began', 'ended'])
+  })
+})
+
+describe('several workers under one command', () => {
+  const childrenOf = ({ child: { pid } }: Spawned) =>
+    readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+  const start = async (name: string, ...args: string[]) => {
+    const started = cli(['work', name, '--replicas', '2', ...args, '--', 'cat'], { cwd, env: { OUT: out.path } })
+    for (const number of [1, 2]) await started.printed(new RegExp(`^${number} \\| Working as ${name}`, 'm'), 'stderr')
+    return started
+  }
+
+  it('are counted, started again when they die, and end together', async () => {
+    await using started = await start('twin', '--json')
+    const up = async () =>
+      (await json<{ name: string; up: number }[]>(['agents'], { cwd })).document.find(({ name }) => name === 'twin')?.up
+    await until('both are counted', async () => (await up()) === 2)
+    const [first = 0, second = 0] = childrenOf(started)
+    process.kill(first, 'SIGKILL')
+    await started.printed(/^(\d) \| ended \(SIGKILL\); starting it again in 500 ms$[\s\S]*^\1 \| Working as twin/m, 'stderr')
+    const now = childrenOf(started)
+    expect(now).toHaveLength(2)
+    expect(now).toContain(second)
+    expect((await ask('twin', 'x')).code).toBe(0)
+    started.kill('SIGTERM')
+    const { code, stdout } = await started.ended
+    expect({ code, document: JSON.parse(stdout) }).toMatchObject({
+      code: 0,
+      document: { agent: 'twin', replicas: 2, restarts: 1, passes: 1, completed: 1 },
+    })
+    expect(now.filter(isAlive)).toEqual([])
+  })
+
+  it('end when the command is killed', async () => {
+    await using started = await start('orphan')
+    const workers = childrenOf(started)
+    started.kill('SIGKILL')
+    await until('they are gone', () => workers.every((pid) => !isAlive(pid)))
+  })
+
+  it('are not started over and over where none can work: one error, and its exit code', async () => {
+    const args = ['work', 'never', '--replicas', '2', '--server', 'nats://127.0.0.1:1', '--', 'cat']
+    const { code, stdout } = await run(['--json', ...args], { cwd })
+    expect({ code, document: JSON.parse(stdout) }).toMatchObject({ code: 5, document: { error: { code: 'E040' } } })
   })
 })

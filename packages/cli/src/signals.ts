@@ -30,12 +30,15 @@ export function stopSignals(onForce: () => void): StopSignals {
     process.exit(130)
   }
   for (const name of NAMES) process.on(name, onSignal)
+  // Of a replica of `passover work`: its parent is gone, however it ended.
+  if (process.connected) process.on('disconnect', onSignal)
   const orphaned = whenOrphaned(onSignal)
   return {
     first,
     signal: controller.signal,
     [Symbol.dispose]() {
       for (const name of NAMES) process.off(name, onSignal)
+      process.off('disconnect', onSignal)
       clearInterval(orphaned)
     },
   }

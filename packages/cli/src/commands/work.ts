@@ -6,6 +6,7 @@ import { durationOption, nameOption, wholeNumber } from '../options.js'
 interface WorkOptions {
   concurrency: number
   killAfter: number
+  replicas: number
   writable: string[]
 }
 
@@ -16,6 +17,7 @@ export function workCommand(): Command {
     .argument('<agent>', 'the name to work under', nameOption)
     .argument('[command...]', 'the command and its arguments, after --')
     .option('--concurrency <n>', 'passes at a time', wholeNumber('--concurrency', 1, 1000), 1)
+    .option('--replicas <n>', 'worker processes, each with that many passes at a time', wholeNumber('--replicas', 1, 100), 1)
     .addOption(
       new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
         .argParser(durationOption('--kill-after'))
@@ -45,22 +47,20 @@ PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS. PASSOVER_ENFORCED names the c
 A policy's max_memory_mb (E014) and max_compute_time_ms (E010) apply to the command with all processes it starts. When a
 pass ends, all of them end. The worker prints at start how far each constraint holds here; so does passover doctor.
 Ctrl-C finishes what runs and stops; a second one stops at once.
+With --replicas, a worker that dies is started again after a pause that doubles from 0.5 to 30 s. Their output is prefixed with their
+number; passover agents counts them. They end with the command, also where it is killed. With PASSOVER_HEALTH_PORT, each has the next port.
 
 Examples:
   passover work echo -- cat
-  passover work lint --concurrency 4 -- node lint-agent.js`,
+  passover work lint --concurrency 4 --replicas 2 -- node lint-agent.js`,
     )
     .action(
       action<WorkOptions, [string, string[]]>(async (context, options, agent, command) => {
         if (command.length === 0) throw usage('which command?', `passover work ${agent} -- <command> [arguments]`)
-        const { runWorker } = await import('../work/worker.js')
-        return runWorker(context, {
-          agent,
-          command,
-          concurrency: options.concurrency,
-          kill_after_ms: options.killAfter,
-          writable: options.writable,
-        })
+        const { concurrency, killAfter: kill_after_ms, writable, replicas } = options
+        const request = { agent, command, concurrency, kill_after_ms, writable }
+        if (replicas > 1) return (await import('../work/replicas.js')).runReplicas(context, request, replicas)
+        return (await import('../work/worker.js')).runWorker(context, request)
       }),
     )
 }

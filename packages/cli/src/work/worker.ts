@@ -34,12 +34,7 @@ const DRAIN_MS = 86_400_000
 /** Works until Ctrl-C. */
 export async function runWorker(context: Context, request: WorkerRequest): Promise<number> {
   const { terminal } = context
-  const program = findProgram(request.command[0] ?? '', context)
-  if (!program)
-    throw usage(
-      `there is no command ${request.command[0]}`,
-      'the command after -- is run as it stands; a pipe or a shell word needs sh -c "…"',
-    )
+  const program = requireProgram(context, request)
   const agent = await connectAgent(request.agent, context.announcedServer(), { directory: context.directory })
   await using _agent = agent
   using signals = stopSignals(() => {
@@ -62,6 +57,8 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   )
   terminal.note(describeSandbox(sandbox))
   await using _health = await tellHealth(context, () => agent.health())
+  // To the parent of several workers (replicas.ts), if it has one.
+  process.send?.({ works: true })
   const why = await Promise.race([signals.first, worker.closed.then(() => 'closed' as const)])
   if (worker.running > 0) terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Ctrl-C again stops at once.`)
   await worker.drain()
@@ -129,7 +126,13 @@ function requestOf(pass: Pass): Record<string, unknown> {
   }
 }
 
-/** Where a program is, so that a misspelt one is told before the first pass and not by it. */
+/** Where the program of a command is, so that a misspelt one is told before the first pass and not by it. CliFailure E042: there is none. */
+export function requireProgram(context: Pick<Context, 'env' | 'directory'>, { command: [name = ''] }: WorkerRequest): string {
+  const program = findProgram(name, context)
+  if (program) return program
+  throw usage(`there is no command ${name}`, 'the command after -- is run as it stands; a pipe or a shell word needs sh -c "…"')
+}
+
 function findProgram(name: string, { env, directory }: Pick<Context, 'env' | 'directory'>): string | undefined {
   if (name.includes('/') || isAbsolute(name)) return isExecutable(resolve(directory, name)) ? resolve(directory, name) : undefined
   for (const folder of (env.PATH ?? '').split(delimiter)) {
