@@ -123,6 +123,15 @@ describe('dlq', () => {
     const refused = await json<Failure>(['dlq', 'requeue', key.id], at())
     expect(refused).toMatchObject({ code: 3, document: { error: { code: 'E041', message: expect.stringContaining('file:a.ts') } } })
     expect(await stored(key)).toBeUndefined()
+    expect(await json<Failure>(['retry', key.id], at())).toMatchObject({
+      code: 3,
+      document: {
+        error: {
+          code: 'E041',
+          message: expect.stringMatching(/cannot be asked for again: its context is not stored any more: .*file:a\.ts/),
+        },
+      },
+    })
   })
 
   it('does many only where it is said, streams a line each with --jsonl, pages, and says what is not there', async () => {

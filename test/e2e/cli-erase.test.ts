@@ -69,6 +69,7 @@ describe('passover audit erase', () => {
     ])
     expect((await run(['audit', 'erase'], at())).stdout).toMatch(/ERASURE\s+SESSION\s+STATE/)
     expect(await run(['show', 'custody-id-0001'], at())).toMatchObject({ code: 3, stderr: expect.stringContaining('was erased on') })
+    expect(await run(['retry', 'custody-id-0001'], at())).toMatchObject({ code: 3, stderr: expect.stringContaining('was erased on') })
     const verified = await run(['verify', '--id-window', '1s'], at())
     expect(verified.stdout).toContain('erased entries (their digests are kept)')
     expect(verified.stdout).not.toContain('[erasure]')

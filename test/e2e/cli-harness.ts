@@ -134,9 +134,9 @@ export function hasTerminal(): boolean {
 }
 
 /** A command of the built CLI at a terminal of its own. */
-export function atTerminal(args: string[], cwd: string, more: NodeJS.ProcessEnv = {}): Spawned {
+export function atTerminal(args: string[], cwd: string, more: NodeJS.ProcessEnv = {}, columns = 140): Spawned {
   const { CI: _ci, NO_COLOR: _plain, ...env } = cleanEnvironment()
-  const command = `stty cols 140 rows 50; exec '${process.execPath}' '${BIN}' ${args.join(' ')}`
+  const command = `stty cols ${columns} rows 50; exec '${process.execPath}' '${BIN}' ${args.join(' ')}`
   const options = { cwd, env: { ...env, TERM: 'xterm', ...more } }
   return new Spawned(spawn(SCRIPT, ['-qfec', command, '/dev/null'], { ...options, stdio: ['pipe', 'pipe', 'pipe'] }))
 }

@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import type { PassRow, WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
+  atTerminal,
   BIN,
   cleanEnvironment,
   cli,
   ECHO,
+  hasTerminal,
   json,
   openProject,
   type Project,
@@ -76,6 +78,13 @@ describe('request', () => {
     expect(again.document.metadata.completed_at).toBe(document.metadata.completed_at)
     const other = await json<{ error: { code: string } }>([...args.slice(0, 6), 'something else', ...args.slice(7)], { cwd })
     expect(other).toMatchObject({ code: 2, document: { error: { code: 'E005' } } })
+  })
+
+  it('takes agent and objective without flags, and each only once', async () => {
+    expect(await run(['request', 'echo', 'in short'], { cwd })).toMatchObject({ code: 0, stdout: expect.stringMatching(/\nin short\n$/) })
+    expect(await run(['request', 'echo', '-'], { cwd, input: 'by pipe' })).toMatchObject({ stdout: expect.stringMatching(/\nby pipe\n$/) })
+    for (const args of [['echo'], ['echo', 'x', '--to', 'echo'], ['echo', 'x', '--objective', 'x'], []])
+      expect(await json(['request', ...args], { cwd }), args.join(' ')).toMatchObject({ code: 2, document: { error: { code: 'E042' } } })
   })
 
   it('takes the objective from stdin and files from disk', async () => {
@@ -239,5 +248,94 @@ describe('list and show', () => {
     watching.child.stdout?.destroy()
     await run(['request', '--to', 'echo', '--objective', 'wakes the watcher', '--no-wait'], { cwd })
     expect(await watching.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+})
+
+describe('retry', () => {
+  it('asks again for a pass that failed, as its originator, with all that it was given', async () => {
+    await using _flaky = cli(['work', 'flaky', '--', 'sh', '-c', 'test -e mended || { echo broken >&2; exit 3; }; cat'], { cwd })
+    await _flaky.printed('Working as flaky', 'stderr')
+    // Too large for a message: it lies in a bucket.
+    const large = 'x'.repeat(600_000)
+    writeFileSync(join(cwd, 'large.txt'), large)
+    const given = ['--file', 'large.txt', '--constraint', 'no_secrets', '--priority', 'high', '--reason', 'once', '--session', 'again-1']
+    const id = 'fails-at-first-1'
+    expect((await run(['request', 'flaky', 'mend it', '--from', 'alice', '--id', id, ...given], { cwd })).code).toBe(1)
+
+    const { stdout } = await run(['logs', id], { cwd })
+    expect(stdout).toMatch(/ {2}request {5}alice asks\n.* work .*\n.* return .*E011\n/)
+    expect(stdout).toContain('E011 the command ended with exit code 3: broken')
+    const logs = await json<Shown>(['logs', id], { cwd })
+    expect(logs.document.timeline).toEqual((await shown(id)).timeline)
+    expect(logs.document.error).toMatchObject({ code: 'E011' })
+
+    writeFileSync(join(cwd, 'mended'), '')
+    const { code, document } = await json<WorkOutput>(['retry', id], { cwd })
+    expect({ code, status: document.status }).toEqual({ code: 0, status: 'completed' })
+    expect(document.work_id).not.toBe(id)
+    expect(JSON.parse(document.output ?? '')).toMatchObject({
+      originating_agent_id: 'alice',
+      reason: 'once',
+      priority: 'high',
+      constraints: ['no_secrets'],
+      work_context: { objective: 'mend it', session_id: 'again-1', files: [{ path: 'large.txt', content: large }] },
+    })
+    expect(await shown(document.work_id)).toMatchObject({ retry_of: id, originator: 'alice' })
+
+    const completed = await json(['retry', document.work_id], { cwd })
+    expect(completed).toMatchObject({ code: 1, document: { error: { code: 'E031', message: expect.stringContaining('did not fail') } } })
+  })
+
+  it('refuses what is still under way, and what nobody knows', async () => {
+    const { document } = await json<{ id: string }>(['request', 'echo', 'sleep', '--timeout', '60s', '--no-wait'], { cwd })
+    await using following = cli(['logs', document.id, '--follow', '--jsonl'], { cwd })
+    await following.printed('"kind":"work"')
+    expect(await json(['retry', document.id], { cwd })).toMatchObject({
+      code: 1,
+      document: { error: { code: 'E031', message: expect.stringContaining('has not ended') } },
+    })
+    await run(['cancel', document.id], { cwd })
+    const entries = (await following.ended).stdout.trim().split('\n')
+    expect(entries.map((line) => JSON.parse(line))).toMatchObject([
+      { kind: 'request' },
+      { kind: 'work' },
+      ...entries.slice(2, -1).map(() => ({ kind: expect.any(String) })),
+      { id: document.id, status: 'cancelled', error: { code: 'E043' } },
+    ])
+    expect(await run(['retry', 'no-such-pass-at-all'], { cwd })).toMatchObject({ code: 3 })
+  })
+})
+
+describe('top', () => {
+  it('prints once where nobody could see it change', async () => {
+    const { code, stdout } = await run(['top'], { cwd })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^\d+ queued {2}\d+ running {2}\d+ held[\s\S]*\d+ in the last minute[\s\S]*^echo +1 /m)
+    expect(stdout).not.toContain('\u001b')
+    const { document } = await json<{ agents: object[] }>(['top'], { cwd })
+    expect(document.agents).toContainEqual(expect.objectContaining({ name: 'echo', up: 1, places: 4 }))
+    expect(document).toMatchObject({ queued: expect.any(Number), last_minute: { passes: expect.any(Number) }, slowest: expect.any(Array) })
+  })
+
+  it.runIf(hasTerminal())('draws over itself at 60 columns, and gives the terminal back', async () => {
+    const name = 'an-agent-with-a-name-that-is-as-long-as-a-name-may-be-for-agents'
+    await run(['agents', 'add', name], { cwd })
+    const { document } = await json<{ id: string }>(['request', name, 'x', '--from', `from-${name}`.slice(0, 60), '--no-wait'], { cwd })
+    await until('it is open', async () => (await shown(document.id)).status === 'waiting_for_return')
+    await using live = atTerminal(['top', '--interval', '50ms'], cwd, {}, 60)
+    const home = '\u001b[H'
+    await live.printed(new RegExp(`(${home.replace('[', '\\[')}[sS]*){3}`))
+    live.child.stdin?.write('\u0003')
+    const { code, stdout } = await live.ended
+    expect(code).toBe(0)
+    const [before, ...frames] = stdout.split(home)
+    expect(before).toContain('\u001b[?1049h')
+    expect(frames.at(-1)).toMatch(/\u001b\[\?1049l\s*$/)
+    // Nothing is wiped before it is drawn again, which would flicker.
+    expect(stdout).not.toContain('\u001b[2J')
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: what a terminal is told.
+    const lines = frames[1]?.replace(/\u001b\[[\d;?]*[A-Za-z]/g, '').split('\r\n') ?? []
+    expect(lines.join('\n')).toContain('OPEN FOR')
+    for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(60)
   })
 })

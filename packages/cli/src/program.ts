@@ -15,10 +15,13 @@ import { gatewayCommand } from './commands/gateway.js'
 import { inboxCommand } from './commands/inbox.js'
 import { initCommand } from './commands/init.js'
 import { listCommand } from './commands/list.js'
+import { logsCommand } from './commands/logs.js'
 import { policyCommand } from './commands/policy.js'
 import { replayCommand } from './commands/replay.js'
 import { requestCommand } from './commands/request.js'
+import { retryCommand } from './commands/retry.js'
 import { showCommand } from './commands/show.js'
+import { topCommand } from './commands/top.js'
 import { upCommand } from './commands/up.js'
 import { verifyCommand } from './commands/verify.js'
 import { watchCommand } from './commands/watch.js'
@@ -49,10 +52,13 @@ export function buildProgram(): Command {
     initCommand(),
     upCommand(),
     requestCommand(),
+    retryCommand(),
     workCommand(),
     listCommand(),
     showCommand(),
+    logsCommand(),
     watchCommand(),
+    topCommand(),
     cancelCommand(),
     inboxCommand(),
     approveCommand(),

@@ -16,14 +16,30 @@ import { stopSignals } from './signals.js'
 import { readStdin } from './stdin.js'
 import { count } from './text.js'
 
-/** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
+/** What is passed over, as whom, and whether its end is waited for. */
+export interface Asking {
+  from: string
+  request: PassOverOptions
+  wait: boolean
+  /** A person must approve its start. */
+  held: boolean
+  session?: string | undefined
+}
+
+/** `passover request`: builds the request from flags, files and the environment. */
 export async function runRequest(context: Context, options: RequestOptions): Promise<number> {
-  const { terminal } = context
   const parent = parentFrom(context.env)
   const from = options.from ?? parent?.subagent ?? context.person
   const request = passOverOptions(context, { ...options, objective: await objectiveOf(options.objective) }, parent)
+  return passOverAndWait(context, { from, request, wait: options.wait, held: options.hold === true, session: options.session })
+}
+
+/** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
+export async function passOverAndWait(context: Context, { from, request, wait, held, session }: Asking): Promise<number> {
+  const { terminal } = context
+  const { subagent: to, retry_of } = request
   const server = context.announcedServer()
-  await using agent = await connectAgent(from, server, { directory: context.directory, session_id: options.session })
+  await using agent = await connectAgent(from, server, { directory: context.directory, session_id: session })
   using signals = stopSignals(() => {})
   const handle = agent.passOver(request)
   const result = handle.result()
@@ -35,10 +51,10 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     },
     () => {},
   )
-  if (!options.wait) return await sent(context, { handle, from, to: options.to, held: options.hold === true }, server)
+  if (!wait) return await sent(context, { handle, from, to, held, retry_of }, server)
   const progress = terminal.progress()
   await using bus = await observer(context, server)
-  const following = bus ? follow(bus, { id: handle.id, from, to: options.to, progress }) : { stop: () => progress.stop() }
+  const following = bus ? follow(bus, { id: handle.id, from, to, progress }) : { stop: () => progress.stop() }
   try {
     const first = await Promise.race([result, signals.first])
     following.stop()
@@ -50,7 +66,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
     following.stop()
     await Promise.race([storing, result.catch(() => {})])
     if (!stored) throw error
-    const mend = bus && ((await noWorkerHint(error, bus, options.to)) ?? (await otherNameHint(error, bus, options.to)))
+    const mend = bus && ((await noWorkerHint(error, bus, to)) ?? (await otherNameHint(error, bus, to)))
     throw withLookup(await withRulePlace(error, context), handle.id, mend)
   }
 }
@@ -123,13 +139,14 @@ interface Sent {
   from: string
   to: string
   held: boolean
+  retry_of: string | undefined
 }
 
-async function sent({ terminal, person }: Context, { handle, from, to, held }: Sent, server: ServerSetting): Promise<number> {
+async function sent({ terminal, person }: Context, { handle, from, to, held, retry_of }: Sent, server: ServerSetting): Promise<number> {
   await handle.stored
   if (!held && terminal.mode === 'human' && (await hasNoWorker(person, server, to))) terminal.note(noWorkersText(to))
   if (held && terminal.mode === 'human') terminal.note(`Held until a person approves: ${approveHint({ id: handle.id, from }, person)}`)
-  terminal.show({ id: handle.id, from, to }, () => handle.id)
+  terminal.show({ id: handle.id, from, to, ...(retry_of === undefined ? {} : { retry_of }) }, () => handle.id)
   return 0
 }
 

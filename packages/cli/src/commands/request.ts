@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander'
 import { action } from '../context.js'
+import { usage } from '../failure.js'
 import { durationOption, nameOption, repeated } from '../options.js'
 
 export interface RequestOptions {
@@ -19,6 +20,8 @@ export interface RequestOptions {
   wait: boolean
 }
 
+type GivenOptions = Omit<RequestOptions, 'to' | 'objective'> & { to?: string; objective?: string }
+
 /** What a request may ask for (DESIGN §6, max_timeout_ms). */
 const MOST_MS = 86_400_000
 
@@ -26,9 +29,11 @@ const MOST_MS = 86_400_000
 export function requestCommand(): Command {
   return new Command('request')
     .description('pass work to a subagent, wait, and print what comes back')
+    .argument('[agent]', 'the subagent', nameOption)
+    .argument('[objective]', 'what is to be done; - reads it from stdin')
     .option('--from <agent>', 'who asks (default: you)', nameOption)
-    .requiredOption('--to <agent>', 'the subagent', nameOption)
-    .requiredOption('--objective <text>', 'what is to be done; - reads it from stdin')
+    .option('--to <agent>', 'the subagent, in place of the first argument', nameOption)
+    .option('--objective <text>', 'what is to be done, in place of the second argument')
     .option('--reason <text>', 'why it is passed over', 'request')
     .option('--background <text>', 'what the subagent should know besides')
     .option('--file <path...>', 'files to pass along, binary ones as base64 (several, or several times)', repeated)
@@ -48,13 +53,25 @@ export function requestCommand(): Command {
       'after',
       `
 Examples:
-  passover request --to echo --objective "hello"
-  git diff | passover request --to audit --reason review --objective - --file src/main.ts --timeout 2m`,
+  passover request echo "hello"
+  passover request --from alice --to echo --objective "hello"
+  git diff | passover request audit - --reason review --file src/main.ts --timeout 2m`,
     )
     .action(
-      action<RequestOptions, []>(async (context, options) => {
+      action<GivenOptions, [string | undefined, string | undefined]>(async (context, options, agent, objective) => {
+        const to = oneOf('agent', agent, { flag: '--to', value: options.to })
+        const what = oneOf('objective', objective, { flag: '--objective', value: options.objective })
         const { runRequest } = await import('../request.js')
-        return runRequest(context, options)
+        return runRequest(context, { ...options, to, objective: what })
       }),
     )
+}
+
+/** What an argument or its flag says; E042 where both do, or neither. */
+function oneOf(name: string, argument: string | undefined, { flag, value }: { flag: string; value: string | undefined }): string {
+  const given = argument ?? value
+  if (argument !== undefined && value !== undefined)
+    throw usage(`the ${name} is given twice: ${argument}, and ${flag} ${value}`, 'give it once')
+  if (given === undefined) throw usage(`the ${name} is missing`, 'passover request <agent> "<objective>"')
+  return given
 }

@@ -18,3 +18,24 @@ export function writeJson(value: unknown, indent?: number): void {
 export function ring(): void {
   process.stderr.write('\u0007')
 }
+
+/** Draws over the whole screen of a terminal, in place, so that nothing flickers. Disposing of it brings back what was there before. */
+export function openScreen(): { draw(text: string): void } & Disposable {
+  const { stdout } = process
+  // The other screen, without cursor; long lines are cut at the edge.
+  stdout.write('\u001b[?1049h\u001b[?25l\u001b[?7l')
+  const leave = () => void stdout.write('\u001b[?7h\u001b[?25h\u001b[?1049l')
+  process.once('exit', leave)
+  return {
+    draw(text) {
+      const lines = printable(text)
+        .split('\n')
+        .slice(0, stdout.rows || 24)
+      stdout.write(`\u001b[H${lines.map((line) => `${line}\u001b[K`).join('\n')}\u001b[J`)
+    },
+    [Symbol.dispose]() {
+      process.off('exit', leave)
+      leave()
+    },
+  }
+}

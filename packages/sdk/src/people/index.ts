@@ -34,7 +34,7 @@ export {
 } from './policy.js'
 export { type FaultInFile, faultText, invalidPolicy, jsonFault } from './policy-faults.js'
 export { noWorkersText, readPresence, waitsForWorker, workersFor, workersOf } from './presence.js'
-export { requeueLetter } from './requeue.js'
+export { refuseEndedParent, requeueLetter } from './requeue.js'
 export { type PassResult, readResult } from './result.js'
 export { type Done, dropLetter, refOf } from './settle.js'
 export { isOpen, standing } from './standing.js'

@@ -74,10 +74,10 @@ async function refuseLostParts(bus: Bus, { id }: DeadLetter, parts: Part[]): Pro
   }
 }
 
-/** Without its parent it would have more rights, more time and more budget than it was given (P5). */
-async function refuseEndedParent(
+/** Throws Failure E013 where the parent of a pass has ended: without it, it would have more rights, time and budget than it was given (P5). */
+export async function refuseEndedParent(
   bus: Bus,
-  { id }: DeadLetter,
+  { id }: { id: string },
   parent: { originator: string; subagent: string; id: string },
 ): Promise<void> {
   const [above] = await askPasses(bus, { id: parent.id, from: parent.originator, to: parent.subagent })

@@ -1,0 +1,29 @@
+import { Command } from 'commander'
+import { action } from '../context.js'
+import { nameOption } from '../options.js'
+
+interface LogsOptions {
+  from?: string
+  to?: string
+  follow?: true
+}
+
+/** `passover logs <id>` */
+export function logsCommand(): Command {
+  return new Command('logs')
+    .description('what happened with one pass, line by line: the timeline of `show`, and the whole error')
+    .argument('<id>', 'its id, or the beginning of it')
+    .option('--from <agent>', 'of this originator, where several passes share the id', nameOption)
+    .option('--to <agent>', 'of this subagent', nameOption)
+    .option('--follow', 'go on until it has ended')
+    .addHelpText(
+      'after',
+      '\nOf what a command of `passover work` writes to stderr, the end is recorded, in the error of a pass that failed.\nWith --jsonl one document an entry.\n\nExample:\n  passover logs 0abcdef1 --follow',
+    )
+    .action(
+      action<LogsOptions, [string]>(async (context, { from, to, follow }, id) => {
+        const { runLogs } = await import('../logs.js')
+        return runLogs(context, { id, from, to }, follow === true)
+      }),
+    )
+}

@@ -1,0 +1,35 @@
+import { Command } from 'commander'
+import { action } from '../context.js'
+import { nameOption } from '../options.js'
+
+interface RetryOptions {
+  from?: string
+  to?: string
+  wait: boolean
+}
+
+/** `passover retry <id>` */
+export function retryCommand(): Command {
+  return new Command('retry')
+    .description('ask again for a pass that failed: the same request and context, under a new id')
+    .argument('<id>', 'its id, or the beginning of it')
+    .option('--from <agent>', 'of this originator, where several passes share the id', nameOption)
+    .option('--to <agent>', 'of this subagent', nameOption)
+    .option('--no-wait', 'print the new id and do not wait')
+    .addHelpText(
+      'after',
+      `
+The new pass names the old one (retry of, in passover show). It is asked for as the originator of the old one: with its
+credentials, where the server checks names. What is still under way is not asked for again (E031), nor what completed.
+A dead letter stays in passover dlq; passover dlq requeue asks for its work once, whoever is first.
+
+Example:
+  passover retry 0abcdef1`,
+    )
+    .action(
+      action<RetryOptions, [string]>(async (context, { from, to, wait }, id) => {
+        const { runRetry } = await import('../retry.js')
+        return runRetry(context, { id, from, to }, wait)
+      }),
+    )
+}

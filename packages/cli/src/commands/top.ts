@@ -1,0 +1,25 @@
+import { Command, Option } from 'commander'
+import { action } from '../context.js'
+import { durationOption } from '../options.js'
+
+interface TopOptions {
+  interval: number
+  once?: true
+}
+
+/** `passover top` */
+export function topCommand(): Command {
+  return new Command('top')
+    .description('a live view: what waits, what runs and for how long, how much passes, the agents')
+    .addOption(
+      new Option('--interval <time>', 'how often it is looked at').argParser(durationOption('--interval', 3_600_000)).default(2_000, '2s'),
+    )
+    .option('--once', 'print it once (default where stdout is no terminal, and with --json)')
+    .addHelpText('after', '\nCtrl-C ends it. With --jsonl one document a look.\n\nExample:\n  passover top --interval 5s')
+    .action(
+      action<TopOptions, []>(async (context, { interval, once }) => {
+        const { runTop } = await import('../top.js')
+        return runTop(context, { interval_ms: interval, once: once === true })
+      }),
+    )
+}

@@ -1,0 +1,54 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
+import { findPass, isOpen, type PassRef, type PassResult, readResult, standing } from '@passover/sdk/people'
+import { connectPerson } from './client.js'
+import type { Context } from './context.js'
+import { clock } from './duration.js'
+import { renderResult } from './render/result.js'
+import { colorOf } from './render/rows.js'
+import { sayEntry } from './render/timeline.js'
+import { stopSignals } from './signals.js'
+
+const EVERY_MS = 500
+
+/** Prints the timeline of a pass, and at its end how it ended. With `follow`, entries as they come, until then or Ctrl-C (exit 130). */
+export async function runLogs(context: Context, ref: PassRef, follow: boolean): Promise<number> {
+  const { terminal } = context
+  await using bus = await connectPerson(context)
+  using signals = stopSignals(() => {})
+  const shown = new Set<number>()
+  let pass = await findPass(bus, ref, { history: true })
+  const whole = { id: pass.key.id, from: pass.key.originator, to: pass.key.subagent }
+  for (;;) {
+    if (terminal.mode !== 'json') for (const entry of pass.history ?? []) if (!shown.has(entry.sequence)) tell(context, entry, shown)
+    if (!follow || !isOpen(pass.row)) break
+    await pause(EVERY_MS, undefined, { signal: signals.signal }).catch(() => undefined)
+    if (signals.signal.aborted) return 130
+    pass = await findPass(bus, whole, { history: true })
+  }
+  await tellEnd(context, bus, pass)
+  return 0
+}
+
+function tell({ terminal }: Context, entry: TimelineEntry, shown: Set<number>): void {
+  shown.add(entry.sequence)
+  terminal.stream(entry, () => `${terminal.colors.dim(clock(entry.time))}  ${entry.kind.padEnd(11)} ${sayEntry(entry)}`)
+}
+
+async function tellEnd({ terminal, person }: Context, bus: Bus, pass: AnsweredPass): Promise<void> {
+  const { row, history = [] } = pass
+  const result = isOpen(row) ? undefined : await readResult(bus, pass)
+  const error = errorIn(result)
+  if (terminal.mode === 'json') return terminal.show({ id: row.id, status: row.status, timeline: history, ...error }, () => '')
+  if (terminal.mode === 'jsonl') return terminal.stream({ id: row.id, status: row.status, ...error }, () => undefined)
+  const { colors } = terminal
+  const as = person === row.originator ? ('originator' as const) : undefined
+  const view = { colors, columns: terminal.columns, ...(as ? { as } : {}) }
+  const ended = `${colors.bold(row.id)}  ${colorOf(row, colors)(standing(row))}`
+  terminal.show(undefined, () => (result && 'error' in result ? `${ended}\n${renderResult(result, view)}` : ended))
+}
+
+function errorIn(result: PassResult | undefined): object {
+  return result && 'error' in result ? { error: result.error } : {}
+}

@@ -1,0 +1,89 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Bus } from '@passover/bus'
+import type { PassRow } from '@passover/schemas'
+import { type AgentLine, askList, askStats, readAgents } from '@passover/sdk/people'
+import { connectPerson } from './client.js'
+import type { Context } from './context.js'
+import { clock } from './duration.js'
+import { openScreen } from './output/writer.js'
+import { lasted } from './render/rows.js'
+import { renderTop } from './render/top.js'
+import { stopSignals } from './signals.js'
+
+/** What is looked at, each time. */
+export interface Look {
+  /** Server ms. */
+  time: number
+  /** Work that waits for a worker, that a worker has, and that stands before its admission or waits for a person. */
+  queued: number
+  running: number
+  held: number
+  /** Of passes asked for in the last minute. */
+  last_minute: { passes: number; p50_ms?: number; p99_ms?: number }
+  /** Open passes that have lasted the longest. */
+  slowest: (Pick<PassRow, 'id' | 'originator' | 'subagent' | 'status'> & { lasted_ms: number })[]
+  agents: Pick<AgentLine, 'name' | 'up' | 'busy' | 'places' | 'queued' | 'running' | 'waiting'>[]
+}
+
+const MINUTE_MS = 60_000
+const SLOWEST = 5
+/** Open passes among which the slowest are looked for: the newest. */
+const MOST_OPEN = 1_000
+
+/** Shows what goes on until Ctrl-C; once, where nobody could see it change. Exit 5 where the server cannot be reached at first. */
+export async function runTop(context: Context, { interval_ms, once }: { interval_ms: number; once: boolean }): Promise<number> {
+  const { terminal, env } = context
+  await using bus = await connectPerson(context)
+  const live = terminal.mode === 'human' && process.stdout.isTTY && env.TERM !== 'dumb'
+  if (once || terminal.mode === 'json' || (terminal.mode === 'human' && !live)) {
+    const look = await lookAt(bus)
+    terminal.show(look, () => renderTop(look, terminal))
+    return 0
+  }
+  using signals = stopSignals(() => {})
+  using screen = live ? openScreen() : undefined
+  let text = ''
+  while (!signals.signal.aborted) {
+    try {
+      const look = await lookAt(bus)
+      text = renderTop(look, { colors: terminal.colors, columns: process.stdout.columns })
+      if (screen) screen.draw(text)
+      else terminal.stream(look, () => undefined)
+    } catch (error) {
+      // The server may be back at the next look: what was seen last stays, with the time at which it could not be seen anew.
+      const why = error instanceof Error ? error.message : String(error)
+      screen?.draw(`${text}\n\n${terminal.colors.red('✗')} ${clock(Date.now())} ${why}`)
+    }
+    await pause(interval_ms, undefined, { signal: signals.signal }).catch(() => undefined)
+  }
+  return 0
+}
+
+async function lookAt(bus: Bus): Promise<Look> {
+  const time = bus.now()
+  const [agents, stats, open] = await Promise.all([
+    readAgents(bus),
+    askStats(bus, { from: Math.round(time) - MINUTE_MS }),
+    askList(bus, { limit: MOST_OPEN, status: 'waiting_for_return' }),
+  ])
+  const sum = (field: 'queued' | 'running' | 'waiting') => agents.reduce((total, agent) => total + agent[field], 0)
+  const { p50, p99 } = stats.wall_ms
+  return {
+    time,
+    queued: sum('queued'),
+    running: sum('running'),
+    held: sum('waiting'),
+    last_minute: { passes: stats.passes, ...(p50 === undefined ? {} : { p50_ms: p50 }), ...(p99 === undefined ? {} : { p99_ms: p99 }) },
+    slowest: open.passes
+      .map(({ id, originator, subagent, status, created_at }) => ({
+        id,
+        originator,
+        subagent,
+        status,
+        lasted_ms: lasted({ created_at }, time),
+      }))
+      .sort((a, b) => b.lasted_ms - a.lasted_ms)
+      .slice(0, SLOWEST),
+    agents: agents.map(({ name, up, busy, places, queued, running, waiting }) => ({ name, up, busy, places, queued, running, waiting })),
+  }
+}
