@@ -138,7 +138,7 @@ describe('text that agents set', () => {
     ['show', id('failed')],
     ['logs', id('failed')],
     ['logs', id('letter')],
-    ['top'],
+    ['top', '--once'],
     ['retry', id('failed')],
     ['show', id('held')],
     ['show', id('cancelled')],

@@ -5,6 +5,7 @@ import { CliFailure, usage } from '../failure.js'
 import { findPolicyFile } from '../policy/find.js'
 import { isNodeError } from '../project.js'
 import { shellWord } from '../text.js'
+import { PACKAGE } from '../version.js'
 import { type Dependencies, fromRegistry, fromTarballs, GITIGNORE, OWN, packageJson } from './files.js'
 
 export interface InitRequest {
@@ -81,8 +82,8 @@ function tarballsIn(folder: string, root: string): Map<string, string> {
     const [, name] = /^(passover(?:-[a-z]+)?)-\d.*\.tgz$/.exec(file) ?? []
     if (name) found.set(name.replace(/^passover-/, '@passover/'), relative(root, join(folder, file)).replaceAll(sep, '/'))
   }
-  if (found.size > 0) return found
-  throw usage(`--packages: there are no tarballs of Passover in ${folder}`, 'make them in a clone of Passover: npm run pack -- <folder>')
+  if (found.has(PACKAGE)) return found
+  throw usage(`--packages: there is no tarball of ${PACKAGE} in ${folder}`, 'make them in a clone of Passover: npm run pack -- <folder>')
 }
 
 /** Of a new project, by its own scripts. */
