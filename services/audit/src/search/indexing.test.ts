@@ -1,5 +1,7 @@
+import { encode } from '@passover/bus'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
+import { recordKey } from '../records.js'
 import { Indexing, type IndexingDeps } from './indexing.js'
 import { PassIndex } from './pass-index.js'
 
@@ -86,4 +88,37 @@ it('says once that hashes which should be on disk stay in memory', async () => {
     await new Promise((turn) => setImmediate(turn))
   }
   expect(said).toEqual(['no space left'])
+})
+
+// Fails where the line goes with the newer use: filters and statistics would miss the older one, which has its record.
+it('shows the older record of an id again when the newer one is erased, and keeps the newer line when the older one is', async () => {
+  const key = { originator: 'alice', subagent: 'audit', id: 'used-again' }
+  const record = (revision: number, session_id: string) => {
+    const requested_at = revision * 1_000
+    const sequences = { requests: [revision * 10], fences: [], last: revision * 10 }
+    const facts = { v: 1, key, session_id, status: 'held', attempt: 0, requested_at, sequences, decisions: [], events: [] }
+    return { at: recordKey(key, requested_at, session_id), revision, data: encode(facts) }
+  }
+  const standing = [record(1, 'older'), record(2, 'newer')]
+  const table = {
+    entries: async function* () {
+      for (const { at } of standing) yield { key: at }
+    },
+    bytesOf: async (at: string) => standing.find((one) => one.at === at),
+  }
+  const index = new PassIndex(1)
+  const one = new Indexing({ table, index } as unknown as IndexingDeps)
+  for (const { data, revision } of standing) one.found(data, revision)
+  expect(index.firstOf(key)).toBe(20)
+  const [older, newer] = standing.splice(0) as [(typeof standing)[0], (typeof standing)[0]]
+  standing.push(older)
+  await one.erased(newer.at)
+  expect(index.firstOf(key)).toBe(10)
+  standing.splice(0, 1, newer)
+  one.found(newer.data, newer.revision)
+  await one.erased(older.at)
+  expect(index.firstOf(key)).toBe(20)
+  standing.pop()
+  await one.erased(newer.at)
+  expect(index.has(key)).toBe(false)
 })
