@@ -1,4 +1,4 @@
-import { connect } from '@nats-io/transport-node'
+import { connect, headers } from '@nats-io/transport-node'
 import { type Bus, loadParts, PartError, type Table } from '@passover/bus'
 import { PART_INLINE_BYTES, type Part, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -251,6 +251,38 @@ describe('stores', () => {
       await expect(bus.parts.fetch(stowed as Part)).rejects.toMatchObject({ name: 'PartError', reason: 'missing' })
     })
 
+    test('are written once: their owner can neither change nor remove one, and may store the same part again', async () => {
+      await bus.ensureAgent('mallory', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+      // A bucket of an earlier version, in which half of a part was stored.
+      await byHand(nats.servers, async ({ streams }) => {
+        const { config } = await streams.info('OBJ_parts_mallory')
+        await streams.update('OBJ_parts_mallory', { ...config, discard_new_per_subject: false, allow_rollup_hdrs: true })
+      })
+      const large = part('file:once', 1_200_000)
+      const [stowed] = (await bus.parts.stow('mallory', [large])) as [Part]
+      const before = await rawMessages(nats.url, 'OBJ_parts_mallory')
+      const [, , meta] = before.map(({ subject }) => subject)
+      await byHand(nats.servers, async ({ streams }) => {
+        await streams.purge('OBJ_parts_mallory', { filter: '$O.parts.mallory.M.>' })
+      })
+      await bus.ensureAgent('mallory', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
+      expect(await bus.parts.stow('mallory', [large])).toEqual([stowed])
+      const nc = await connect({ servers: nats.servers })
+      const all = headers()
+      for (const how of ['all', 'sub']) {
+        all.set('Nats-Rollup', how)
+        expect((await nc.request(String(meta), 'x', { headers: all })).string()).toContain('rollup not permitted')
+      }
+      for (const { subject } of before) expect((await nc.request(subject, 'x')).string()).toContain('maximum messages per subject exceeded')
+      await nc.close()
+      expect(sha256(await bus.parts.fetch(stowed))).toBe(large.hash)
+      // Retention and erasure remove it all the same, and then it may be stored anew.
+      await bus.parts.remove('mallory', large.hash)
+      expect(await rawMessages(nats.url, 'OBJ_parts_mallory')).toEqual([])
+      await bus.parts.stow('mallory', [large])
+      expect(sha256(await bus.parts.fetch(stowed))).toBe(large.hash)
+    })
+
     test('that are gone, changed or lie about their size are errors', async () => {
       const large = part('file:x', 300_000)
       const [stowed] = (await bus.parts.stow('alice', [large])) as [Part]
@@ -258,6 +290,7 @@ describe('stores', () => {
       await expect(bus.parts.fetch({ ...stowed, size: 5 })).rejects.toBeInstanceOf(PartError)
       await expect(bus.parts.fetch({ ...part('y', 5), hash: large.hash })).rejects.toMatchObject({ reason: 'differs' })
       const changed = await newestPart()
+      await byHand(nats.servers, async ({ streams }) => void (await streams.purge('OBJ_parts_alice', { filter: changed.subject })))
       await bus.publish({ subject: changed.subject, data: new Uint8Array(300_000) })
       await expect(bus.parts.fetch(stowed)).rejects.toMatchObject({ reason: 'differs' })
       await expect(bus.parts.fetch({ name: 'z', hash: large.hash, size: 1 })).rejects.toMatchObject({ reason: 'missing' })

@@ -55,12 +55,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Does something to the first chunk of every part that an agent stowed. */
+/** Replaces the first chunk of every part that an agent stowed. Only somebody who may purge its bucket can. */
 async function spoil(owner: string): Promise<void> {
   const nc = await connectClient({ servers: world.world.nats.servers })
   const { streams } = await jetstreamManager(nc)
   const { state } = await streams.info(`OBJ_${ops.subjects.partsBucket(owner)}`, { subjects_filter: '$O.*.*.C.>' })
-  for (const subject of Object.keys(state.subjects ?? {})) nc.publish(subject, Buffer.alloc(100, 7))
+  for (const subject of Object.keys(state.subjects ?? {})) {
+    await streams.purge(`OBJ_${ops.subjects.partsBucket(owner)}`, { filter: subject })
+    nc.publish(subject, Buffer.alloc(100, 7))
+  }
   await nc.flush()
   await nc.close()
 }

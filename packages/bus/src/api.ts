@@ -21,6 +21,7 @@ export const API_ERROR = {
   consumerNameExists: 10013,
   consumerExists: 10148,
   streamNameInUse: 10058,
+  storeFailed: 10077,
 } as const
 
 interface ApiError {

@@ -45,6 +45,6 @@ export type Outcome =
   | { kind: 'stored'; sequence: number }
   /** The guard did not hold; in a cluster mostly without `last`. */
   | { kind: 'lost'; last?: number }
-  /** The server will not take it: stream full, payload too large, subject closed, no permission. */
-  | { kind: 'refused'; reason: 'full' | 'too_large' | 'closed' | 'permission' | 'other'; description: string }
+  /** The server will not take it: stream full, payload too large, subject closed, no permission; `exists`: the subject is written once. */
+  | { kind: 'refused'; reason: 'full' | 'exists' | 'too_large' | 'closed' | 'permission' | 'other'; description: string }
   | { kind: 'unknown'; description: string }

@@ -44,6 +44,14 @@ export class PartsFullError extends BusReadError {
   }
 }
 
+/** A part was not stored: a message of it is there already and holds other bytes. Trying again does not help. */
+export class PartTakenError extends BusReadError {
+  override readonly name = 'PartTakenError'
+  constructor(subject: string) {
+    super(`part was not stored: ${subject} holds other bytes, and each subject of a part is written once`, 'refused_by_server')
+  }
+}
+
 /** A journal with more steps than any honest pass has. Trying again does not help. */
 export class JournalTooLong extends BusReadError {
   override readonly name = 'JournalTooLong'

@@ -48,6 +48,7 @@ export {
   NoStorageError,
   PartError,
   PartsFullError,
+  PartTakenError,
   StreamLost,
   TopologyError,
 } from './errors.js'

@@ -12,7 +12,10 @@ function part(n: number, bytes: number): Part {
 }
 
 /** A store whose server acknowledges a message at the end of the turn in which it came. */
-function setUp(outcomeOf: (message: Outgoing) => Outcome = () => ({ kind: 'stored', sequence: 1 })) {
+function setUp(
+  outcomeOf: (message: Outgoing) => Outcome = () => ({ kind: 'stored', sequence: 1 }),
+  storedAt: (subject: string) => Uint8Array | undefined = () => undefined,
+) {
   const seen = { under_way: 0, most: 0, stored: 0 }
   const publish = async (message: Outgoing): Promise<Outcome> => {
     seen.under_way += message.data?.length ?? 0
@@ -22,7 +25,11 @@ function setUp(outcomeOf: (message: Outgoing) => Outcome = () => ({ kind: 'store
     seen.stored += 1
     return outcomeOf(message)
   }
-  const context = { link: { maxPayload: MIB }, api: { direct: async () => undefined }, publisher: { publish }, subjects: new Subjects() }
+  const direct = async (_: string, subject: string) => {
+    const data = storedAt(subject)
+    return data && { data }
+  }
+  const context = { link: { maxPayload: MIB }, api: { direct }, publisher: { publish }, subjects: new Subjects() }
   return { seen, store: new BucketPartStore(context as unknown as ConstructorParameters<typeof BucketPartStore>[0]) }
 }
 
@@ -32,6 +39,21 @@ test('has no more than 8 MiB on their way to the server, however many parts are 
   expect(seen.stored).toBe(20 * 5)
   expect(seen.most).toBeGreaterThan(4 * MIB)
   expect(seen.most).toBeLessThan(8 * MIB + 1_000)
+})
+
+test('leaves what is stored of a part as it is where that is the same, and says where it is not', async () => {
+  const exists: Outcome = { kind: 'refused', reason: 'exists', description: 'maximum messages per subject exceeded' }
+  const stored = new Map<string, Uint8Array>()
+  const first = setUp((message) => {
+    stored.set(message.subject, message.data as Uint8Array)
+    return { kind: 'stored', sequence: 1 }
+  })
+  await first.store.stow('alice', [part(1, MIB)])
+  const again = (change: (subject: string) => Uint8Array | undefined) => setUp(() => exists, change).store.stow('alice', [part(1, MIB)])
+  const chunks = (subject: string) => (subject.includes('.M.') ? undefined : stored.get(subject))
+  await expect(again((subject) => (chunks(subject) ? new Uint8Array(9) : undefined))).rejects.toMatchObject({ name: 'PartTakenError' })
+  // A replica that is behind says nothing: the upload is tried again.
+  await expect(again(chunks)).rejects.toMatchObject({ name: 'BusReadError', reason: 'timeout' })
 })
 
 test.each<[string, Outcome, string]>([

@@ -4,7 +4,7 @@ import type { JetStreamApi } from './api.js'
 import { jsonOf } from './api.js'
 import type { Outcome, Outgoing } from './bus-messages.js'
 import type { PartStore } from './bus-stores.js'
-import { BusReadError, PartError, PartsFullError, type ReadFailure } from './errors.js'
+import { BusReadError, PartError, PartsFullError, PartTakenError, type ReadFailure } from './errors.js'
 import type { Link } from './link.js'
 import type { LoadedPart } from './parts.js'
 import type { Publisher } from './publish.js'
@@ -106,17 +106,25 @@ export class BucketPartStore implements PartStore {
     const chunks = Math.max(1, Math.ceil(data.length / size))
     await inTurns(chunks, (n) =>
       this.#storing.do(size, () =>
-        this.#put(owner, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
+        this.#put(owner, stream, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
       ),
     )
     const meta: PartMeta = { size: data.length, chunks }
-    await this.#put(owner, { subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
+    await this.#put(owner, stream, { subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
     return { ...rest, owner }
   }
 
-  async #put(owner: string, message: Outgoing): Promise<void> {
+  /** Stores a message of a part. Whoever stored the same part before, or half of it, stored the same bytes: they are left as they are. */
+  async #put(owner: string, stream: string, message: Outgoing & { data: Uint8Array }): Promise<void> {
     const outcome = await this.#publisher.publish(message)
     if (outcome.kind === 'stored') return
+    if (outcome.kind === 'refused' && outcome.reason === 'exists') {
+      const stored = await this.#get(stream, message.subject)
+      if (stored instanceof Uint8Array && Buffer.compare(stored, message.data) === 0) return
+      // A replica that is behind answers without it.
+      if (!(stored instanceof Uint8Array)) throw new BusReadError(`part was not stored: ${message.subject} cannot be read`, 'timeout')
+      throw new PartTakenError(message.subject)
+    }
     if (outcome.kind === 'refused' && outcome.reason === 'full') throw new PartsFullError(owner, outcome.description)
     const why = 'description' in outcome ? outcome.description : outcome.kind
     throw new BusReadError(`part was not stored: ${why}`, failureOf(outcome))

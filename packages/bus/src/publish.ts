@@ -10,6 +10,8 @@ import { NOTHING } from './replies.js'
 /** Storage of stream, account or host is used up (err_codes of the server). */
 const FULL = new Set([10023, 10028, 10047, 10077, 10122])
 const TOO_LARGE = new Set([10054, 10097])
+/** The server has one code for a stream that is full and for a subject of which it keeps the first message. */
+const WRITTEN_BEFORE = 'maximum messages per subject exceeded'
 /** Room for the subject, the reply and the server's own headers. */
 const OVERHEAD_BYTES = 512
 
@@ -141,6 +143,7 @@ export function outcomeOf(data: Uint8Array): Outcome {
     return last === undefined ? { kind: 'lost' } : { kind: 'lost', last: Number(last) }
   }
   if (err_code === API_ERROR.wrongLastSequenceUnknown) return { kind: 'lost' }
+  if (err_code === API_ERROR.storeFailed && description === WRITTEN_BEFORE) return { kind: 'refused', reason: 'exists', description }
   if (FULL.has(err_code)) return { kind: 'refused', reason: 'full', description }
   if (TOO_LARGE.has(err_code)) return { kind: 'refused', reason: 'too_large', description }
   return code >= 500

@@ -86,7 +86,10 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
   ]
 }
 
-/** The bucket of an agent's large parts. */
+/**
+ * The bucket of an agent's large parts. Each subject is written once: the agent may not change or remove what its messages name, neither
+ * by a second message nor by a rollup. Purges remove parts all the same.
+ */
 export function partsConfig(
   subjects: Subjects,
   agent: string,
@@ -94,7 +97,15 @@ export function partsConfig(
 ): Config {
   const bucket = subjects.partsBucket(agent)
   const filters = (['C', 'M'] as const).map((what) => `${subjects.parts(agent, what)}.>`)
-  return { ...objectsConfig(bucket), subjects: filters, max_msgs_per_subject: 1, max_bytes: parts_bytes, num_replicas: replicas }
+  return {
+    ...objectsConfig(bucket),
+    subjects: filters,
+    max_msgs_per_subject: 1,
+    discard_new_per_subject: true,
+    allow_rollup_hdrs: false,
+    max_bytes: parts_bytes,
+    num_replicas: replicas,
+  }
 }
 
 /** The subjects of that bucket in earlier versions, which processes of those versions go on writing to. */

@@ -25,7 +25,7 @@ import {
 /** What an earlier version made otherwise, and the server does not let anybody change. */
 const OF_BEFORE = new Set(['deny_delete'])
 /** Limits that earlier versions did not set. */
-const TIGHTENED = new Set(['duplicate_window', 'max_msg_size'])
+const TIGHTENED = new Set(['duplicate_window', 'max_msg_size', 'discard_new_per_subject'])
 
 function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   const left = unsaid(options)
@@ -39,10 +39,7 @@ async function ensureBucket(
   wanted: Config,
   { loose, raises = false }: { loose: Loose; raises?: boolean },
 ): Promise<void> {
-  const isOlder: Loose = (field) =>
-    (field === 'max_age' && wanted.max_age !== 0) ||
-    (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false) ||
-    TIGHTENED.has(field)
+  const isOlder: Loose = (field) => (field === 'max_age' && wanted.max_age !== 0) || isTightened(wanted, field)
   const before = await ensureBounded(api, wanted, (field, value) => loose(field, value) || isOlder(field, value))
   if (!before) return
   const found = await tighten(api, wanted, before)
@@ -50,6 +47,11 @@ async function ensureBucket(
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...found, max_bytes })
   if (found.max_age === wanted.max_age || !wanted.max_age) return
   await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age: wanted.max_age })
+}
+
+/** Whether a bucket of an earlier version may lack this. */
+function isTightened(wanted: Config, field: string): boolean {
+  return TIGHTENED.has(field) || (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false)
 }
 
 /** Sets the limits that earlier versions did not have. Returns the configuration as it is then. A process that may not change it leaves that to a dispatcher. */
@@ -255,7 +257,7 @@ async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: Agen
   const found = await ensureBounded(
     api,
     wanted,
-    (field, value) => field === 'num_replicas' || TIGHTENED.has(field) || (field === 'subjects' && known(value)),
+    (field, value) => field === 'num_replicas' || isTightened(wanted, field) || (field === 'subjects' && known(value)),
   )
   if (!found) return
   const tight = await tighten(api, wanted, found)

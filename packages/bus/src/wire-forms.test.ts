@@ -19,6 +19,7 @@ describe('a publish acknowledgment', () => {
     expect(refused(10071, 'wrong last sequence')).toEqual({ kind: 'lost' })
     expect(refused(10164, 'wrong last sequence')).toEqual({ kind: 'lost' })
     expect(refused(10077, 'maximum bytes exceeded', 503)).toMatchObject({ kind: 'refused', reason: 'full' })
+    expect(refused(10077, 'maximum messages per subject exceeded', 503)).toMatchObject({ kind: 'refused', reason: 'exists' })
     expect(refused(10047, 'insufficient storage resources available', 500)).toMatchObject({ kind: 'refused', reason: 'full' })
     expect(refused(10054, 'message size exceeds maximum allowed')).toMatchObject({ kind: 'refused', reason: 'too_large' })
     expect(refused(10008, 'JetStream system temporarily unavailable', 503)).toMatchObject({ kind: 'unknown' })

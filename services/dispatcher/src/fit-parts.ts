@@ -1,4 +1,4 @@
-import { NoStorageError, PartsFullError } from '@passover/bus'
+import { NoStorageError, PartsFullError, PartTakenError } from '@passover/bus'
 import { passError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from '@passover/schemas'
 import type { Context } from './context.js'
@@ -28,8 +28,12 @@ type Stowing = Pick<Context, 'deps' | 'options' | 'registry'>
 
 const FULL_RETRY_AFTER_MS = 60_000
 
-/** E014 where parts were not stored because the bucket is full or could not be made; undefined for any other error. */
+/**
+ * E014 where parts were not stored because the bucket is full or could not be made, E005 where the originator wrote other bytes in their place;
+ * undefined for any other error.
+ */
 export function partsRefusal(error: unknown): PassError | undefined {
+  if (error instanceof PartTakenError) return passError('E005', error.message)
   if (!(error instanceof PartsFullError || error instanceof NoStorageError)) return undefined
   return passError('E014', error.message, { retry_after_ms: FULL_RETRY_AFTER_MS })
 }
