@@ -1,6 +1,6 @@
 import type { InboxItem, PassRow } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { HOSTILE } from '../support/hostile.js'
+import { COLUMNS, faultsAtTerminal, HOSTILE } from '../support/hostile.js'
 import { atTerminal, hasTerminal, json, openProject, type Project, run, show, until } from './cli-harness.js'
 
 const CTRL_C = '\u0003'
@@ -64,11 +64,13 @@ describe.skipIf(!hasTerminal())('passover approve at a terminal', () => {
     // No argument of a command can contain NUL.
     const text = HOSTILE.replaceAll('\0', '')
     const id = await held(text, text)
-    await using asked = approve(id)
+    await using asked = atTerminal(['approve', id, '--as', 'maria'], cwd, {}, COLUMNS)
     await asked.printed(QUESTION)
     asked.child.stdin?.write('n')
-    const { code, stdout } = await asked.ended
+    const { code, stdout: wrapped } = await asked.ended
     expect(code).toBe(1)
+    expect(faultsAtTerminal(wrapped.replaceAll('\r\n', '\n')).filter((fault) => fault.includes('¶'))).toEqual([])
+    const stdout = wrapped.replaceAll(/\r\n *│ /g, '')
     for (const shown of ['␛]0;owned title␇', '␛[8m', '<U+202E>', '<U+009B>', '<U+E0041>']) expect(stdout).toContain(shown)
     // The prompt draws with sequences of its own, none of which is one of these.
     for (const raw of ['\u001b]', '\u001b[8m', '\u009b', '\u202e', '\u200b', '\u2028', '\u{e0041}', '\n✓ FAKE'])

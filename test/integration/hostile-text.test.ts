@@ -7,7 +7,7 @@ import { WorkError } from '@passover/sdk'
 import { publishCancel } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
-import { faults, HOSTILE, LINE, RAW } from '../support/hostile.js'
+import { COLUMNS, faults, faultsAtTerminal, HOSTILE, LINE, RAW } from '../support/hostile.js'
 import { runInProcess } from '../support/in-process.js'
 import { until } from '../support/until.js'
 
@@ -129,7 +129,7 @@ describe('text that agents set', () => {
   })
 
   const options = () => ['--as', 'ann', '--server', world.world.nats.servers[0] ?? '', '--directory', folder]
-  const passover = (...line: string[]) => runInProcess([...line, ...options()], { PASSOVER_DEBUG: '1' })
+  const passover = (...line: string[]) => runInProcess([...line, ...options()], { PASSOVER_DEBUG: '1' }, undefined, COLUMNS)
 
   const id = (name: string) => ({ toString: () => ids[name] ?? '' })
   const COMMANDS: unknown[][] = [
@@ -204,7 +204,8 @@ describe('text that agents set', () => {
     const words = (line as unknown[]).map(String)
     for (const form of [[], ['--json']]) {
       const { stdout, stderr } = await passover(...words, ...form)
-      expect({ words: words[0], form, faults: faults(`${stdout}\n${stderr}`) }).toEqual({ words: words[0], form, faults: [] })
+      const found = [...(form.length === 0 ? faultsAtTerminal(stdout) : faults(stdout)), ...faults(stderr)]
+      expect({ words: words[0], form, faults: found }).toEqual({ words: words[0], form, faults: [] })
       if (form.length > 0 && stdout !== '') expect(() => JSON.parse(stdout)).not.toThrow()
     }
   })
@@ -263,8 +264,12 @@ describe('text that agents set', () => {
 
   it('is shown, not dropped', async () => {
     const { stdout } = await passover('show', ids.done ?? '')
-    for (const shown of ['␛]0;owned title␇', '<U+202E>', '<U+200B>', '<U+2028>', '<U+E0041>', '<U+009B>', '␍', '😀'])
-      expect(stdout).toContain(shown)
+    const unwrapped = stdout.replaceAll(/\n *│ /g, '')
+    for (const shown of ['␛]0;owned title␇', '<U+202E>', '<U+200B>', '<U+2028>', '<U+2800>', '<U+E0041>', '<U+009B>', '␍', '😀'])
+      expect(unwrapped).toContain(shown)
+    // In one line spaces are collapsed; in the lines of an output they are shown.
+    expect(unwrapped).toContain('<U+2003><U+2003><U+00A0><U+3000><U+1680>')
+    expect(stdout).toMatch(/^ {2}reason {5}begin ¶+\n( {6}│ .*\n)+ {2}session /m)
     const { stdout: json } = await passover('show', ids.done ?? '', '--json')
     expect((JSON.parse(json) as { reason: string }).reason).toBe(HOSTILE)
   })
@@ -310,6 +315,6 @@ describe('text that agents set', () => {
       '--auto-return',
     )
     // The output's own text is the result: its lines are its own.
-    expect(faults(`${stdout}\n${stderr}`).filter((fault) => fault.startsWith('U+'))).toEqual([])
+    expect([...faultsAtTerminal(stdout), ...faults(stderr)].filter((fault) => !fault.includes('FAKE'))).toEqual([])
   })
 })

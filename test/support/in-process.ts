@@ -13,11 +13,13 @@ export type Written = Pick<InProcess, 'stdout' | 'stderr'>
  * Runs a command of the command line in this process, with colours as at a terminal.
  *
  * @param meanwhile For a command that runs until it is stopped: what happens while it runs. Its end is the signal to stop.
+ * @param columns Of the terminal; lines are left as they are without it.
  */
 export async function runInProcess(
   line: readonly string[],
   env: NodeJS.ProcessEnv = {},
   meanwhile?: (written: Written) => Promise<void>,
+  columns?: number,
 ): Promise<InProcess> {
   const written = { stdout: '', stderr: '' }
   const restore = (['stdout', 'stderr'] as const).map((name) => {
@@ -26,12 +28,10 @@ export async function runInProcess(
       written[name] += String(chunk)
       return true
     })
-    const tty = Object.getOwnPropertyDescriptor(stream, 'isTTY')
-    Object.defineProperty(stream, 'isTTY', { value: name === 'stdout', configurable: true })
+    const undo = [replaced(stream, 'isTTY', name === 'stdout'), replaced(stream, 'columns', name === 'stdout' ? columns : undefined)]
     return () => {
       spy.mockRestore()
-      if (tty) Object.defineProperty(stream, 'isTTY', tty)
-      else Reflect.deleteProperty(stream, 'isTTY')
+      for (const one of undo) one()
     }
   })
   const wanted: NodeJS.ProcessEnv = { TERM: 'xterm', NO_COLOR: '', ...env }
@@ -49,6 +49,13 @@ export async function runInProcess(
     for (const undo of restore) undo()
     Object.assign(process.env, before)
   }
+}
+
+/** Sets a property until the function that it returns is called. */
+function replaced(object: object, name: string, value: unknown): () => void {
+  const before = Object.getOwnPropertyDescriptor(object, name)
+  Object.defineProperty(object, name, { value, configurable: true })
+  return () => void (before ? Object.defineProperty(object, name, before) : Reflect.deleteProperty(object, name))
 }
 
 /** Adds `--no-input` before the command of a worker. */

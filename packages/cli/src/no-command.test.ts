@@ -12,7 +12,7 @@ async function missing(...argv: string[]) {
 describe('a line without a command to run', () => {
   it('says which commands there are', async () => {
     expect(await missing('dlq', '--json')).toBe('passover dlq needs a command\n(One of: list, show, requeue, drop)')
-    expect(await missing('--server', 'nats://here', '--json')).toMatch(/^passover needs a command\n\(One of: up, request, /)
+    expect(await missing('--server', 'nats://here', '--json')).toMatch(/^passover needs a command\n\(One of: init, up, request, /)
   })
 
   it('says which of them is not known', async () => {

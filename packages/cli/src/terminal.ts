@@ -1,6 +1,6 @@
 import { type Colors, createColors } from './output/style.js'
 import { write, writeJson } from './output/writer.js'
-import { oneLine, typed } from './text.js'
+import { cutColumns, oneLine, typed } from './text.js'
 
 /** What a command is written to and asks from. `--json` and `--jsonl` silence everything but the result. */
 export interface Terminal {
@@ -98,6 +98,9 @@ function lines(colors: Colors): Progress {
   }
 }
 
+/** Columns of the spinner's own picture, and one to spare. */
+const SPINNER = 4
+
 function spinner(): Progress {
   let wanted = ''
   let stopped = false
@@ -111,7 +114,8 @@ function spinner(): Progress {
     live: true,
     say(text) {
       const first = wanted === ''
-      wanted = oneLine(typed(text, process.env))
+      // A longer text would be wrapped by the terminal.
+      wanted = cutColumns(oneLine(typed(text, process.env)), (process.stderr.columns || 80) - SPINNER)
       if (running) running.text = wanted
       else if (first) void start()
     },

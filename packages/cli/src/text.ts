@@ -2,14 +2,20 @@ import { basename, delimiter, dirname } from 'node:path'
 
 export { cut, cutStart, oneLine, shellWord, visible, visibleLines } from '@passover/core/text'
 export { count, sizeText } from '@passover/sdk/words'
+export { columnsOf, cutColumns } from './output/wrap.js'
 
 /** Indents every line that is not empty. */
 export function indent(text: string, by = '  '): string {
   return text.replace(/^(?=.)/gm, by)
 }
 
-/** Indents every line after the first, so that text of several lines cannot pass for a line of the program's own. */
-export function indentRest(text: string, by = '    '): string {
+/** Marks every line of a text that an agent wrote, so that none of them passes for a line of the program's own. */
+export function quoted(text: string, by = '  '): string {
+  return text.replace(/^/gm, `${by}│ `)
+}
+
+/** Marks every line after the first, as {@link quoted} does. */
+export function indentRest(text: string, by = '    │ '): string {
   return text.replace(/(\r?\n)(?=.)/g, `$1${by}`)
 }
 

@@ -1,12 +1,16 @@
 import { printableJson } from '@passover/core/text'
 import { printable } from './style.js'
+import { wrap } from './wrap.js'
 
 /**
  * The only place that writes to stdout and stderr, so that no command can print text that was not escaped (infra/check/one-writer.grit
- * forbids other writes). The spinner and the prompts draw with their own escape sequences; the text that they are given is escaped first.
+ * forbids other writes). On a terminal it breaks long lines itself, so that no text can choose what a line begins with. The spinner and the
+ * prompts draw with their own escape sequences; the text that they are given is escaped first.
  */
 export function write(stream: 'stdout' | 'stderr', text: string): void {
-  process[stream].write(printable(text))
+  const { isTTY, columns } = process[stream]
+  const shown = printable(text)
+  process[stream].write(isTTY && columns > 0 ? wrap(shown, columns) : shown)
 }
 
 /** Writes a value as one JSON document that ends with a line feed. */

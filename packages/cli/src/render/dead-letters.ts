@@ -2,7 +2,7 @@ import type { DeadLetter, DeadLetterDetail, TimelineEntry } from '@passover/sche
 import { ago, dateTime } from '../duration.js'
 import { personText } from '../output/names.js'
 import type { Terminal } from '../terminal.js'
-import { count, cut, cutStart, indent, indentRest, oneLine, typed, visibleLines } from '../text.js'
+import { count, cut, cutStart, indentRest, oneLine, quoted, typed, visibleLines } from '../text.js'
 import { type Column, renderTable } from './table.js'
 import { renderTimeline } from './timeline.js'
 
@@ -52,8 +52,8 @@ export function renderLetter({ letter, error, data }: DeadLetterDetail, { colors
     factsOf(letter, now),
   ]
   if (history.length > 0) sections.push(`${bold('Timeline')}\n${renderTimeline(history, { colors })}`)
-  if (stderr) sections.push(`${bold('The end of stderr')}\n${indent(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
-  if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${indent(shownBytes(data))}`)
+  if (stderr) sections.push(`${bold('The end of stderr')}\n${quoted(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
+  if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${quoted(shownBytes(data))}`)
   const next = nextOf(letter)
   if (next) sections.push(typed(next))
   return sections.join('\n\n')

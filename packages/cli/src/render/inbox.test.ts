@@ -59,7 +59,7 @@ describe('an item of the inbox', () => {
     expect(text).toContain('3 MiB in all')
     expect(text).toContain('rules     read_only')
     expect(text).toContain('pair scout->audit v7')
-    expect(text).toContain('passover approve held-pass-1 --item dispatch   passover deny held-pass-1 --item dispatch')
+    expect(text).toContain('  passover approve held-pass-1 --item dispatch\n  passover deny held-pass-1 --item dispatch')
   })
 
   it('shows what a start without files asks for', () => {
@@ -99,7 +99,7 @@ describe('an item of the inbox', () => {
 
   it('names the command that this person can type', () => {
     expect(commandsOf(proposed, { person: 'ann' })).toBe(
-      'passover approve held-pass-1 --item apply [--only 1,…]   passover deny held-pass-1 --item apply',
+      'passover approve held-pass-1 --item apply [--only 1,…]\npassover deny held-pass-1 --item apply',
     )
     expect(commandsOf(proposed, { person: 'carol' })).toBe('passover approve held-pass-1 --item apply   (by ann or bob)')
     expect(commandsOf(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')

@@ -66,7 +66,7 @@ export function renderItem(item: InboxItem, view: View): string {
   ]
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(value)}`]))
   const changes = view.whole && item.item === 'apply' ? [] : changeLines(item, view)
-  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, `  ${typed(commandsOf(item, view))}`].join('\n')
+  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, indent(typed(commandsOf(item, view)))].join('\n')
 }
 
 function askedLines({ asked }: InboxItem, { whole }: View): [string, string | undefined][] {
@@ -137,7 +137,7 @@ export function changeText(change: ChangeTold, colors: Terminal['colors'], by = 
   return [told, ...warnings.map(({ message }) => `${by}${colors.yellow(`! ${oneLine(message)}`)}`)].join('\n')
 }
 
-/** Exactly what to type; the item is named, so that it is no other one's by the time it is typed. */
+/** Exactly what to type, a command a line; the item is named, so that it is no other one's by the time it is typed. */
 export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): string {
   const from = `${item.id} --item ${item.item}`
   if (item.approvers && !item.approvers.includes(person))
@@ -147,5 +147,5 @@ export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): s
   if (takesPart(person, parties) && !decidesOwn(person, parties))
     return `passover approve ${from}   (by another person: ${person} takes part in it)`
   const some = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1 ? ' [--only 1,…]' : ''
-  return `passover approve ${from}${some}   passover deny ${from}`
+  return `passover approve ${from}${some}\npassover deny ${from}`
 }

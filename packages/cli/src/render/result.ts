@@ -4,11 +4,11 @@ import { reviewable } from '@passover/sdk'
 import type { PassResult } from '@passover/sdk/people'
 import { duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
-import { count, cut, indentRest, oneLine, visible, visibleLines } from '../text.js'
+import { count, cut, indentRest, oneLine, quoted, visible, visibleLines } from '../text.js'
 import { changeText } from './inbox.js'
 
-/** `as` originator: told what was said to it alone, too. */
-type View = Pick<Terminal, 'colors'> & { as?: 'originator' }
+/** `as` originator: told what was said to it alone, too. `within` other text: the output's own text is marked line by line. */
+type View = Pick<Terminal, 'colors'> & { as?: 'originator'; within?: 'show' }
 
 /** Characters of a stack, or of what was no output. */
 const RAW_SHOWN = 2_000
@@ -31,7 +31,7 @@ function renderError({ error, raw_output }: { error: PassError; raw_output?: unk
 }
 
 function indented(text: string): string {
-  return visibleLines(cut(text, RAW_SHOWN)).replace(/^/gm, '  ')
+  return quoted(visibleLines(cut(text, RAW_SHOWN)))
 }
 
 /** What a worker gave in place of an output, cut for people. */
@@ -53,7 +53,7 @@ export function renderOutput(output: Partial<WorkOutput>, view: View, id?: strin
   lines.push(...looseFindings(output))
   for (const recommendation of summary?.recommendations ?? []) lines.push(`  → ${oneLine(recommendation)}`)
   const text = output.output ?? summary?.generated_summary
-  if (text) lines.push(visibleLines(text).trimEnd())
+  if (text) lines.push(view.within ? quoted(visibleLines(text).trimEnd()) : visibleLines(text).trimEnd())
   return lines.join('\n')
 }
 

@@ -1,6 +1,6 @@
 import Table from 'cli-table3'
 import type { Terminal } from '../terminal.js'
-import { oneLine } from '../text.js'
+import { columnsOf, cutColumns, oneLine } from '../text.js'
 
 export interface Column<Row> {
   head: string
@@ -28,9 +28,7 @@ export function renderTable<Row>(columns: Column<Row>[], rows: Row[], terminal: 
     gone.unshift(...left.splice(at, 1).map(({ head }) => head))
   }
   const text = renderColumns(left, rows, terminal)
-  return gone.length === 0
-    ? text
-    : `${text}\n${terminal.colors.dim(oneLine(`Too narrow for ${gone.join(', ')}; --json has all.`, terminal.columns))}`
+  return gone.length === 0 ? text : `${text}\n${terminal.colors.dim(`Too narrow for ${gone.join(', ')}; --json has all.`)}`
 }
 
 function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
@@ -42,7 +40,7 @@ function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': GAP },
   })
   for (const [number, row] of cells.entries()) {
-    table.push(row.map((text, index) => paint(columns[index], rows[number])(oneLine(text, widths[index]))))
+    table.push(row.map((text, index) => paint(columns[index], rows[number])(cutColumns(text, widths[index] ?? 0))))
   }
   return table
     .toString()
@@ -60,7 +58,9 @@ function renderBlocks<Row>(columns: Column<Row>[], rows: Row[], { colors, column
       .flatMap((text, index) => {
         const column = columns[index]
         if (column === undefined || text === '') return []
-        return [`${colors.bold(column.head.padEnd(label))}${paint(column, rows[number])(oneLine(text, column.shrinks && room))}`]
+        return [
+          `${colors.bold(column.head.padEnd(label))}${paint(column, rows[number])(column.shrinks && room ? cutColumns(text, room) : text)}`,
+        ]
       })
       .join('\n'),
   )
@@ -79,14 +79,14 @@ function leastWidth<Row>(columns: Column<Row>[], rows: Row[]): number {
 }
 
 function naturalWidths<Row>(columns: Column<Row>[], cells: string[][]): number[] {
-  return columns.map((column, index) => Math.max(column.head.length, ...cells.map((row) => row[index]?.length ?? 0)))
+  return columns.map((column, index) => Math.max(column.head.length, ...cells.map((row) => columnsOf(row[index] ?? ''))))
 }
 
 function paint<Row>(column: Column<Row> | undefined, row: Row | undefined): (text: string) => string {
   return (row !== undefined && column?.color?.(row)) || ((text) => text)
 }
 
-/** Widths in characters; only shrinking columns are cut, and only on a terminal. */
+/** Widths in columns; only shrinking columns are cut, and only on a terminal. */
 function fit<Row>(columns: Column<Row>[], cells: string[][], width: number | undefined): number[] {
   const natural = naturalWidths(columns, cells)
   if (width === undefined) return natural

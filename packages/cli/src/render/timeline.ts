@@ -15,7 +15,7 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
   const { row } = pass
   const { bold } = view.colors
   const facts = renderFacts(pass, view)
-  const reader = view.person === row.originator ? { ...view, as: 'originator' as const } : view
+  const reader = { ...view, within: 'show' as const, ...(view.person === row.originator ? { as: 'originator' as const } : {}) }
   const sections = [`${bold(row.id)}  ${colorOf(row, view.colors)(standing(row))}`]
   if (result && 'error' in result) sections.push(renderResult(result, reader))
   if (pass.due) sections.push(`${bold('Waits for a person')}\n${indent(renderItem(pass.due, view))}`)

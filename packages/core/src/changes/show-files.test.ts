@@ -67,6 +67,9 @@ describe('showFiles', () => {
       'hidden characters in the path: <U+202E>',
       'hidden characters in the reason: <U+200B>',
     ])
+    expect(show('a\n', `a\nok${'\u2003'.repeat(70)}return true\n`).warnings[0]?.message).toBe(
+      'hidden characters in the new content: <U+2003>',
+    )
     // A carriage return before the end of the file is no line end.
     expect(show('a\n', 'a\nb\r').kinds).toEqual(['hidden_characters'])
   })

@@ -3,16 +3,27 @@
  *
  * A character is hidden when it does not appear as itself: it moves the cursor, reorders its neighbours, ends a line without being a
  * line feed, or draws nothing. That covers the Unicode general category C (control, format, surrogate, private use, unassigned), the
- * line and paragraph separators, `Default_Ignorable_Code_Point` (zero-width characters, variation selectors, tag characters, fillers)
- * and the blank braille pattern.
+ * line and paragraph separators, `Default_Ignorable_Code_Point` (zero-width characters, variation selectors, tag characters, fillers),
+ * letters and symbols whose glyph is empty, and spaces other than U+0020. One no-break space (U+00A0, U+202F) or ideographic space
+ * (U+3000) between other characters is text; next to another space or a tab it is hidden.
  */
 
 /** Printable ASCII, tab and line feed: the usual case, decided without Unicode tables. */
 const PLAIN = /^[\x20-\x7e\n\t]*$/
-const ANY = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u
+/**
+ * Characters whose glyph is empty though Unicode classes them as visible: blank braille pattern, Egyptian hieroglyph blanks, Khitan filler,
+ * null notehead, half fill space.
+ */
+const BLANK = '\\u2800\\u{13441}\\u{13442}\\u{16FE4}\\u{1D159}\\u303F'
+const HIDDEN = `[\\p{C}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}${BLANK}]`
+/** A single one of these is common in text. */
+const SINGLE = '\\u00A0\\u202F\\u3000'
+const SPACE = `(?![ ${SINGLE}])\\p{Zs}|[${SINGLE}](?=[\\p{Zs}\\t])|(?<=[\\p{Zs}\\t])[${SINGLE}]`
+const ANY = new RegExp(`${HIDDEN}|(?! )\\p{Zs}`, 'u')
 /** Emoji sequences come first, so that their joiners and variation selectors are consumed as part of them. */
-const EACH =
-  /[#*0-9]\uFE0F\u20E3|\p{Extended_Pictographic}(?:\uFE0F|\p{EMod})?(?:\u200D\p{Extended_Pictographic}(?:\uFE0F|\p{EMod})?)*|[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
+const EMOJI =
+  '[#*0-9]\\uFE0F\\u20E3|\\p{Extended_Pictographic}(?:\\uFE0F|\\p{EMod})?(?:\\u200D\\p{Extended_Pictographic}(?:\\uFE0F|\\p{EMod})?)*'
+const EACH = new RegExp(`${EMOJI}|${HIDDEN}|${SPACE}`, 'gu')
 
 /** Whether a text is printable ASCII, tabs and line feeds only. */
 export function isPlain(text: string): boolean {

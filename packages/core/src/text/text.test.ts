@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { cut, cutStart, escapeJson, hiddenIn, oneLine, printableJson, shellWord, visible, visibleLines } from './index.js'
 
 /** An independent statement of what must never be printed raw. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029\p{Default_Ignorable_Code_Point}]/u
+const HIDDEN =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029\p{Default_Ignorable_Code_Point}]|(?![ \u00a0\u202f\u3000])\p{Zs}|[\u00a0\u202f\u3000]\p{Zs}/u
 const anyText = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: fc.nat(0xffff).map((code) => String.fromCharCode(code)) }))
 
 const SHOWN: [string, string][] = [
@@ -18,6 +19,9 @@ const SHOWN: [string, string][] = [
   ['x\ufe0f', 'x<U+FE0F>'],
   ['\ue000\u{10ffff}', '<U+E000><U+10FFFF>'],
   ['\ud83dx\ude00', '<U+D83D>x<U+DE00>'],
+  ['a\u2003b\u1680', 'a<U+2003>b<U+1680>'],
+  ['a\u00a0\u00a0b \u3000c\t\u202f', 'a<U+00A0><U+00A0>b <U+3000>c␉<U+202F>'],
+  ['\u{13441}\u{13442}\u{16fe4}\u{1d159}\u303f', '<U+13441><U+13442><U+16FE4><U+1D159><U+303F>'],
 ]
 
 describe('visible', () => {
@@ -28,7 +32,21 @@ describe('visible', () => {
   })
 
   it('keeps letters of every script, accents and emoji sequences', () => {
-    for (const text of ['Zürich', 'é', 'שלום', '日本語', '👩‍👩‍👧‍👦', '❤️', '👍🏽', '1️⃣', '🇩🇪', '☎️', '😀'.repeat(3)]) {
+    for (const text of [
+      'Zürich',
+      'é',
+      'שלום',
+      '日本語',
+      '👩‍👩‍👧‍👦',
+      '❤️',
+      '👍🏽',
+      '1️⃣',
+      '🇩🇪',
+      '☎️',
+      '😀'.repeat(3),
+      'Bonjour\u202f! 12\u00a0km',
+      '一\u3000二',
+    ]) {
       expect(visible(text)).toBe(text)
       expect(hiddenIn(text)).toEqual([])
     }
@@ -38,6 +56,8 @@ describe('visible', () => {
     expect(visible('a\tb\r\nc')).toBe('a␉b␍␊c')
     expect(visible('a\tb\r\nc', { lines: true })).toBe('a\tb␍\nc')
     expect(visibleLines('a\tb\r\nc\rd')).toBe('a\tb\nc␍d')
+    expect(visible('src/a.ts   create')).toBe('src/a.ts␠␠␠create')
+    expect(visibleLines('if (a)\n    b')).toBe('if (a)\n    b')
   })
 
   it('leaves no hidden character of any text', () => {
@@ -56,6 +76,7 @@ describe('visible', () => {
 describe('oneLine', () => {
   it('collapses white space and cuts to the width', () => {
     expect(oneLine('  line\r\n\tbreak \n')).toBe('line break')
+    expect(oneLine('\u3000a\u2003\u2003 \u00a0b\u1680\u202f\u205fc\u00a0')).toBe('a b c')
     expect(oneLine('abcdef', 4)).toBe('abc…')
     expect(oneLine('abcd', 4)).toBe('abcd')
     expect(oneLine('\u2028 a\rb')).toBe('<U+2028> a␍b')
@@ -67,7 +88,7 @@ describe('oneLine', () => {
       fc.property(anyText, fc.nat(40), (text, width) => {
         const line = oneLine(text, width)
         expect(line.length).toBeLessThanOrEqual(width)
-        expect(line).not.toMatch(/[\n\t\r]/)
+        expect(line).not.toMatch(/[\n\t\r]|(?! )\p{Zs}| {2}/u)
         expect(line).toBe(cut(oneLine(text), width))
       }),
     )
