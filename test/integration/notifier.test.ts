@@ -3,7 +3,7 @@ import { encode } from '@passover/bus'
 import { verifyWebhook } from '@passover/core'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
 import { HEADER, sha256 } from '@passover/schemas'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, clockOf } from '../support/auditing.js'
 import { byHand, checkOf, deleteConsumers, untilReady } from '../support/breaking.js'
 import { SILENT } from '../support/dispatch.js'
@@ -199,6 +199,61 @@ describe('the notifier', () => {
     await receiver.got(honest.key.id)
     await until(async () => (await waiting()) === 0, { what: 'all of them are taken', deadline_ms: 60_000, every_ms: 200 })
     expect(receiver.of(theirs.key.id)).toHaveLength(1)
+  })
+
+  describe('beside an agent that floods', () => {
+    const slowly = (ms: number): typeof receiver.answering => {
+      return (response) => void setTimeout(() => response.writeHead(204).end(), ms)
+    }
+    const ofMallory = () => receiver.received.filter(({ notice }) => notice.root.originator === 'mallory').length
+    const makes = {
+      held: async (one: Story) => {
+        await one.request()
+        await one.held()
+      },
+      return: async (one: Story) => void (await one.whole()),
+    }
+    const flood = (kind: keyof typeof makes, many: number) =>
+      Promise.all(Array.from({ length: many }, () => makes[kind](story({ originator: 'mallory' }))))
+
+    beforeEach(() => {
+      receiver.received.length = 0
+    })
+    // What waits must not come in a later test.
+    afterEach(async () => {
+      await running?.drain(1_000)
+      await deleteConsumers(fixture.nats.servers, (name) => name.startsWith('notifier'))
+    })
+
+    it.each(['held', 'return'] as const)('tells a %s of another agent in its turn', async (kind) => {
+      receiver.answering = slowly(50)
+      await start({ concurrency: 4 })
+      await flood(kind, 400)
+      const before = ofMallory()
+      const honest = story({ originator: 'bob' })
+      await makes[kind](honest)
+      await receiver.got(honest.key.id)
+      expect(before).toBeLessThan(300)
+      expect(ofMallory() - before).toBeLessThan(50)
+    })
+
+    it('gives up what comes again and again of the one that floods where others may wait behind it at the server', async () => {
+      receiver.answering = slowly(50)
+      const notifier = await start({ concurrency: 4, least_tries: 3 })
+      await byHand(fixture.nats.servers, async (manager) => {
+        const { config } = await manager.consumers.info(fixture.bus.subjects.stream, 'notifier_held')
+        await manager.consumers.update(fixture.bus.subjects.stream, 'notifier_held', { ...config, max_ack_pending: 40 })
+      })
+      await flood('held', 300)
+      const honest = story({ originator: 'bob' })
+      await makes.held(honest)
+      await receiver.got(honest.key.id)
+      expect(ofMallory()).toBeLessThan(200)
+      receiver.answering = answers(204)
+      await until(() => ofMallory() + notifier.counts.given_up === 300, { what: 'each is told or given up', deadline_ms: 60_000 })
+      expect(notifier.counts.given_up).toBeGreaterThan(50)
+      expect(receiver.of(honest.key.id)).toHaveLength(1)
+    })
   })
 
   it('goes on where it was when it was killed in the middle of a delivery', async () => {

@@ -7,6 +7,8 @@ export interface Delivery extends Stored {
   delivered: number
   /** Sequence of the delivery at its consumer; going back means that the consumer was made anew. */
   consumer_sequence: number
+  /** Messages of the consumer that were not delivered yet, where the server says so. */
+  pending?: number
   ack(): void
   /** Renews the lease. */
   working(): void

@@ -3,7 +3,7 @@ import type { ConsumeSettings } from './bus-deliveries.js'
 import { type ConsumeOptions, DurableConsumption } from './consume.js'
 import { settledUpTo } from './ensure.js'
 import { ensureDecisions, ensureNotifier, ensureRequests } from './topology.js'
-import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIERS, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
+import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER_ACK_WAIT_MS, NOTIFIERS, RETURNS_ACK_WAIT_MS } from './topology-configs.js'
 
 const CONCURRENCY = 64
 /** Durables that are made anew by whoever misses them. */
@@ -13,7 +13,11 @@ const RESTORED: Partial<Record<string, typeof ensureRequests>> = {
   ...Object.fromEntries(NOTIFIERS.map((durable) => [durable, ensureNotifier(durable)])),
 }
 /** Durables whose deliveries are renewed while they are handled. */
-const ACK_WAITS: Partial<Record<string, number>> = { [DISPATCHER]: DISPATCHER_ACK_WAIT_MS, [DECISIONS]: DISPATCHER_ACK_WAIT_MS }
+const ACK_WAITS: Partial<Record<string, number>> = {
+  [DISPATCHER]: DISPATCHER_ACK_WAIT_MS,
+  [DECISIONS]: DISPATCHER_ACK_WAIT_MS,
+  ...Object.fromEntries(NOTIFIERS.map((durable) => [durable, NOTIFIER_ACK_WAIT_MS])),
+}
 
 /** Consumes a durable as befits it: what is renewed, and what is made anew when it is gone. */
 export function consumeDurable(

@@ -5,7 +5,7 @@ import { BusReadError, NoStorageError } from './errors.js'
 
 /** Where a consumer began is history. */
 export const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
-const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waiting'])
+const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waiting', 'headers_only'])
 
 /** Gives what was found as it should be; undefined: it was made. */
 export async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<Config | undefined> {

@@ -25,8 +25,10 @@ export const NOTIFIER = 'notifier'
 export const NOTIFIER_HELD = 'notifier_held'
 export const NOTIFIER_DECISIONS = 'notifier_decisions'
 export const NOTIFIERS = [NOTIFIER, NOTIFIER_HELD, NOTIFIER_DECISIONS] as const
-/** A receiver may take its time, and nothing renews the delivery. */
-const NOTIFIER_ACK_WAIT_MS = 30_000
+/** What a killed notifier held is another's after this; a delivery that waits for its turn is renewed. */
+export const NOTIFIER_ACK_WAIT_MS = 30_000
+/** Notices of one kind that wait at a time. At the limit the server delivers nothing new, so the notifier gives up those of an agent that floods. */
+export const NOTIFIER_PENDING = 20_000
 /** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
 export const DISPATCHER_ACK_WAIT_MS = 5_000
 /** A listener may take its time; who is slow renews it. What a killed one held is another's after this. */
@@ -227,7 +229,9 @@ function notifierConfig(durable_name: string, filter: string): Config {
     filter_subjects: [filter],
     ack_wait: NOTIFIER_ACK_WAIT_MS * NS_PER_MS,
     max_deliver: -1,
-    max_ack_pending: 4096,
+    max_ack_pending: NOTIFIER_PENDING,
+    // Passes are read at the leader: what is in hand must not hold messages of megabytes.
+    headers_only: true,
     max_waiting: 512,
   }
 }

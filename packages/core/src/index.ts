@@ -28,6 +28,7 @@ export { requestDigest } from './digest.js'
 export type { Due, DueEnd, DueLook, OpenRules, Settled } from './due.js'
 export { auditRecord } from './entry.js'
 export { ERRORS, type ErrorRow, exitCode, PassOverError, passError } from './errors.js'
+export { FairPlaces } from './fair-places.js'
 export {
   type Finding,
   fine,

@@ -7,6 +7,7 @@
  * I2  What is told is what the fold of the stream says, by core's rules; a step that counts for nothing is not told.
  * I3  A receiver gets no more than it must: summaries, counts and names, never what is in a file; redirects are not followed.
  * I4  A slow or failing receiver costs only its own notices: they wait longer each time, up to a day.
+ * I5  One agent's notices do not hold up another's: room, reads and posts are shared by the agents at the roots of passes.
  */
 export { webhookFrom } from './environment.js'
 export { runNotifier } from './main.js'

@@ -10,12 +10,23 @@ import {
   type Verdict,
 } from '@passover/bus'
 import { type Clock, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
-import { type DeadLetterBody, HEADER, type HealthReport, keyText, type Notice, type Step, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import {
+  type DeadLetterBody,
+  type DecisionFact,
+  HEADER,
+  type HealthReport,
+  keyText,
+  type Notice,
+  type Step,
+  SYSTEM,
+  WIRE_VERSION,
+} from '@passover/schemas'
 import type { Logger } from 'pino'
 import { again } from './backoff.js'
+import { Lane } from './lane.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
 import { type Posted, post } from './post.js'
-import { countedAtLeader, mayBeTold, type ReadPass, readNotices } from './read-notices.js'
+import { causedBy, countedAtLeader, mayBeTold, type ReadPass, readNotices } from './read-notices.js'
 import { Taken } from './taken.js'
 
 export interface NotifierDeps {
@@ -61,6 +72,7 @@ class RunningNotifier implements Notifier {
   readonly #doubted = new Set<string>()
   /** How far passes were read lately, and the return that counts. */
   readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
+  readonly #lanes: Lane[] = []
   #consumptions: Consumption[] = []
   /** Why the receiver did not take the last notice. */
   #refused: string | undefined
@@ -99,6 +111,7 @@ class RunningNotifier implements Notifier {
 
   async drain(ms?: number): Promise<void> {
     this.#health.stop()
+    for (const lane of this.#lanes) lane.close()
     await Promise.all(this.#consumptions.map((one) => one.drain(ms)))
   }
 
@@ -106,24 +119,62 @@ class RunningNotifier implements Notifier {
     return this.drain()
   }
 
-  #consume(durable: string, concurrency: number): Promise<Consumption> {
+  #consume(durable: string, places: number): Promise<Consumption> {
+    const lane = new Lane(places)
+    this.#lanes.push(lane)
     const onRestored = (what: string) => this.#health.did('consumer', what)
-    return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery), { concurrency, onRestored })
+    return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
   }
 
-  async #handle(delivery: Delivery): Promise<Verdict> {
+  /** I5: what an agent has beyond its share comes again later, and is in nobody else's way meanwhile. */
+  async #handle(delivery: Delivery, lane: Lane): Promise<Verdict> {
     const fact = this.deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
-    let notices: Notice[] | undefined
+    const known = lane.rootOf(delivery)
+    if (known !== undefined && lane.posting.isFull(known)) return await this.#leave(delivery, fact, { root: known, lane })
+    const sender = causedBy(fact)
+    const read = await lane.reading.run(sender, () => this.#noticesOf(fact))
+    // What a worker stored may be nothing that counts, and a dead letter for each would be more than it is.
+    if (!read) return sender.of === undefined ? await this.#leave(delivery, fact, { root: sender.agent, lane }) : this.#again()
+    if (!Array.isArray(read)) return read
+    const root = read[0]?.root.originator
+    if (root === undefined) return { ok: true }
+    lane.pace.note(root, delivery)
+    const told = await lane.posting.run({ agent: root }, () => this.#tell(delivery, fact, read))
+    if (told && 'ok' in told) lane.over(delivery)
+    else lane.comesAgain(delivery, root)
+    return told ?? (await this.#leave(delivery, fact, { root, lane }))
+  }
+
+  /** What is to be told, or what becomes of the delivery where that is nothing or not known now. */
+  async #noticesOf(fact: Step | DecisionFact): Promise<Notice[] | Verdict> {
     try {
       const counted = await countedAtLeader(this.deps.bus, fact)
       if (counted === 'nothing') return { ok: true }
-      notices = counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)
+      const notices = counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)
+      return notices ?? { retry: true, delay_ms: UNREADABLE_WAIT_MS }
     } catch (error) {
       this.deps.log.warn({ ...fact.key, err: error }, 'a pass cannot be read now')
       return { retry: true, delay_ms: UNREADABLE_WAIT_MS }
     }
-    return notices ? await this.#tell(delivery, fact, notices) : { retry: true, delay_ms: UNREADABLE_WAIT_MS }
+  }
+
+  /** Of an agent that has its share in hand. Given up where it came again and again, its agent floods, and others may wait behind it at the server. */
+  async #leave(delivery: Delivery, step: Told, { root, lane }: { root: string; lane: Lane }): Promise<Verdict> {
+    const { delivered, pending = 0 } = delivery
+    lane.pace.note(root, delivery)
+    const lasts = delivered >= this.options.least_tries && this.#refused === undefined
+    if (!lasts || pending === 0 || !lane.pace.floods(root, delivery)) return this.#again()
+    if (!(await this.#bury(step, `not told after ${delivered} deliveries: ${root} has too many notices waiting`))) return this.#again()
+    this.deps.log.warn({ ...step.key, root, tries: delivered }, 'notice given up: its agent has too many')
+    lane.over(delivery)
+    this.counts.given_up++
+    return { ok: true }
+  }
+
+  /** Not all at once. */
+  #again(): Verdict {
+    return { retry: true, delay_ms: this.options.first_wait_ms * (0.5 + Math.random()) }
   }
 
   async #read(step: Told): Promise<Notice[]> {

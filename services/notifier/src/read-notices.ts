@@ -23,6 +23,7 @@ import {
   type PassKey,
   SLOTS,
   type Step,
+  SYSTEM,
   sha256,
   type WorkControl,
 } from '@passover/schemas'
@@ -32,6 +33,15 @@ type Json = Record<string, unknown>
 /** What a notice may be about: a held or return step, or a decision that released an output, whose changes may wait from then on. */
 export function mayBeTold(fact: Fact): fact is Step | DecisionFact {
   return fact.type === 'step' ? fact.kind === 'held' || fact.kind === 'return' : fact.type === 'decision' && fact.item === 'return'
+}
+
+/**
+ * The agent that had a message stored, and for whom: a worker its return, for an originator that it may have made up; an originator what the
+ * system stored about its pass.
+ */
+export function causedBy({ key, ...fact }: Step | DecisionFact): { agent: string; of?: string } {
+  const own = fact.type === 'step' && fact.kind === 'return' && fact.by !== SYSTEM
+  return own ? { agent: fact.by, of: key.originator } : { agent: key.originator }
 }
 
 /**

@@ -1,5 +1,5 @@
-/** As many deliveries as may be under way (max_ack_pending of each of the three durables): of more nobody comes back to the oldest. */
-const MOST = 3 * 4_096
+/** Deliveries with several notices that this process remembers; of more the oldest are forgotten. */
+const MOST = 12_288
 
 /**
  * Notices of deliveries under way that were taken already: those of a step are told each on its own. Another replica may finish what

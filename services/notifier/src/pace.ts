@@ -1,0 +1,40 @@
+/** Notices of one agent within a minute of the stream's time; an agent with more floods. */
+const MOST_A_MINUTE = 60
+const MINUTE_MS = 60_000
+/** Minutes of agents that are remembered. */
+const KEPT = 10_000
+
+/**
+ * Tells which agents made more notices within a minute than a person reads. It counts by the time at which a message was stored, so that what
+ * piled up while a receiver was away does not look like a flood.
+ */
+export class Pace {
+  readonly #minutes = new Map<string, Set<number>>()
+
+  constructor(
+    private readonly most = MOST_A_MINUTE,
+    private readonly kept = KEPT,
+  ) {}
+
+  /** Notes a delivery; a message that is delivered again counts once. */
+  note(sender: string, { sequence, time }: { sequence: number; time: number }): void {
+    const minute = minuteOf(sender, time)
+    const noted = this.#minutes.get(minute) ?? new Set()
+    this.#minutes.delete(minute)
+    this.#minutes.set(minute, noted)
+    if (noted.size <= this.most) noted.add(sequence)
+    for (const oldest of this.#minutes.keys()) {
+      if (this.#minutes.size <= this.kept) break
+      this.#minutes.delete(oldest)
+    }
+  }
+
+  /** Whether the sender made more than a few messages in the minute of this one. */
+  floods(sender: string, { time }: { time: number }): boolean {
+    return (this.#minutes.get(minuteOf(sender, time))?.size ?? 0) > this.most
+  }
+}
+
+function minuteOf(sender: string, time: number): string {
+  return `${sender} ${Math.floor(time / MINUTE_MS)}`
+}

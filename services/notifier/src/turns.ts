@@ -1,0 +1,58 @@
+type Entry = (free: (() => void) | undefined) => void
+
+/**
+ * Places that senders take in turn, and the parts of a sender in turn among themselves. A place that becomes free goes to the next one that
+ * waits, whatever the number of entries that another one has waiting. One sender alone uses all places.
+ */
+export class Turns {
+  #free: number
+  #closed = false
+  /** Senders that wait and their parts, in the order of their turns, with entries in order of arrival. */
+  readonly #waiting = new Map<string, Map<string, Entry[]>>()
+
+  constructor(places: number) {
+    this.#free = places
+  }
+
+  /** Resolves to a function that frees the place again; to undefined once the turns are closed. */
+  take(sender: string, part = ''): Promise<(() => void) | undefined> {
+    if (this.#closed) return Promise.resolve(undefined)
+    if (this.#free > 0) {
+      this.#free -= 1
+      return Promise.resolve(() => this.#next())
+    }
+    return new Promise((entry) => {
+      const parts = this.#waiting.get(sender) ?? new Map<string, Entry[]>()
+      const entries = parts.get(part) ?? []
+      entries.push(entry)
+      this.#waiting.set(sender, parts.set(part, entries))
+    })
+  }
+
+  /** Nobody gets a place any more. */
+  close(): void {
+    this.#closed = true
+    for (const parts of this.#waiting.values()) for (const entries of parts.values()) for (const entry of entries) entry(undefined)
+    this.#waiting.clear()
+  }
+
+  #next(): void {
+    const entry = nextIn(this.#waiting, (parts) => ({
+      entry: nextIn(parts, (entries) => ({ entry: entries.shift(), left: entries.length })),
+      left: parts.size,
+    }))
+    if (entry) entry(() => this.#next())
+    else this.#free += 1
+  }
+}
+
+/** Takes from the first one of a line, which goes behind the others where something of it is left. */
+function nextIn<One>(line: Map<string, One>, taken: (one: One) => { entry: Entry | undefined; left: number }): Entry | undefined {
+  for (const [name, one] of line) {
+    line.delete(name)
+    const { entry, left } = taken(one)
+    if (left > 0) line.set(name, one)
+    return entry
+  }
+  return undefined
+}
