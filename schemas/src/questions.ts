@@ -7,6 +7,7 @@ import { passError } from './errors.js'
 import { LIMITS } from './limits.js'
 import { agentName } from './names.js'
 import { queryQuestions } from './query.js'
+import { passStatus } from './return-context.js'
 
 /** Questions on `ask.<name>` and their answers. */
 export const question = z.discriminatedUnion('op', [
@@ -26,7 +27,7 @@ export const question = z.discriminatedUnion('op', [
     originator: agentName.optional(),
     subagent: agentName.optional(),
     session_id: text(LIMITS.short).optional(),
-    status: text(32).optional(),
+    status: passStatus.optional(),
     limit: z.int().positive().max(1000).optional(),
   }),
   z.object({ op: z.literal('agents') }),

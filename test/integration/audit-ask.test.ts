@@ -202,7 +202,7 @@ describe('audit: asking', () => {
   })
 
   it('what is no question, and what nobody knows, is answered as an error', async () => {
-    for (const question of [null, 7, {}, { op: 'odd' }, { op: 'list', limit: 100_000 }]) {
+    for (const question of [null, 7, {}, { op: 'odd' }, { op: 'list', limit: 100_000 }, { op: 'list', status: 'nonsense' }]) {
       expect(await alice.ask(question)).toMatchObject({ ok: false, error: { code: 'E005' } })
     }
     expect(await alice.ask({ op: 'pass', id: 'nobody-knows' })).toMatchObject({ ok: false, error: { code: 'E041' } })

@@ -176,7 +176,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     // Before a person approved it, a held pass's context is not its subagent's to see.
     const due = asked.due && (deps.seesAll(asker) || key.originator === asker) ? await dueOf(deps, loaded) : undefined
     if (due) pass.due = due
-    passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, key)) } : pass)
+    passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, pass)) } : pass)
   }
   if (passes.length > 0) return { ok: true, passes }
   const erased = erasedOf(deps, asker, asked.id)
@@ -203,8 +203,8 @@ function fromOf(begin: number | undefined): number {
   return Math.max(1, (begin ?? 0) - BEFORE)
 }
 
-async function belowOf(deps: AnswerDeps, asker: string, key: PassKey): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
-  const { passes, more } = await deps.query.below(key, deps.seesAll(asker) ? {} : { party: asker }, MAX_BELOW)
+async function belowOf(deps: AnswerDeps, asker: string, { row }: AnsweredPass): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
+  const { passes, more } = await deps.query.below({ row, own: deps.seesAll(asker) ? {} : { party: asker }, limit: MAX_BELOW })
   return { below: passes, ...(more ? { below_more: true } : {}) }
 }
 

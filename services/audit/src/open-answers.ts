@@ -21,11 +21,12 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
   const rules = rulesOf(options)
   const { check } = parts.schemas
   const older = new OlderPasses({ bus, clock, archive, rules, has: (key) => index.has(key), check })
+  const search = new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, acknowledged, check, older })
   return answerQuestions(bus, {
     archive,
-    query: new Query({ bus, acknowledged, projector, rows, seeded, table, archive, agents, rules, index, indexing }),
+    query: new Query({ bus, clock, acknowledged, projector, rows, seeded, table, archive, agents, rules, index, indexing, search }),
     dead,
-    search: new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, acknowledged, check, older }),
+    search,
     bus,
     log,
     trouble: deps.trouble,

@@ -1,9 +1,18 @@
 import type { Archive } from '@passover/archive'
 import type { Bus, Table } from '@passover/bus'
-import { type JournalRules, passStatus, requestTime } from '@passover/core'
-import { type AgentRecord, type AgentRow, keyText, type PassKey, type PassRecord, type PassRow } from '@passover/schemas'
+import { type Clock, type JournalRules, passStatus, requestTime } from '@passover/core'
+import {
+  type AgentRecord,
+  type AgentRow,
+  keyText,
+  type PassKey,
+  type PassQuery,
+  type PassRecord,
+  type PassRow,
+  type PassStatus,
+} from '@passover/schemas'
 import type { Acknowledged } from './acknowledged.js'
-import { describe, rowOf } from './describe.js'
+import { describe } from './describe.js'
 import { PassMemory, type RequestNote } from './pass-memory.js'
 import type { Projector } from './project.js'
 import { recordFilter } from './records.js'
@@ -11,6 +20,7 @@ import { noteKey } from './request-notes.js'
 import { matches, newestFirst, type RowFilter, type Rows } from './rows.js'
 import type { Indexing } from './search/indexing.js'
 import type { PassIndex } from './search/pass-index.js'
+import type { PassSearch } from './search/pass-search.js'
 import { mayBe, sentRow } from './sent.js'
 
 export interface QueryDeps {
@@ -24,8 +34,11 @@ export interface QueryDeps {
   archive: Archive
   agents: ReadonlyMap<string, AgentRecord>
   rules: JournalRules
-  index: Pick<PassIndex, 'has' | 'agents'>
+  index: Pick<PassIndex, 'has' | 'agents' | 'withStatus'>
   indexing: Pick<Indexing, 'complete'>
+  /** Finds what is not in memory. */
+  search: Pick<PassSearch, 'page'>
+  clock: Pick<Clock, 'monotonic'>
 }
 
 export interface Listed {
@@ -44,30 +57,58 @@ interface Candidate {
 /** So many lookups by hash take less than a millisecond. */
 const MOST_PAIRS = 4_096
 
-const OPEN = new Set(['requested', 'held', 'waiting_for_return'])
+/** One more page is begun no later. */
+const BUDGET_MS = 120
+/** A child is asked for before its parent ends: more than enough for the times of two messages. */
+const AFTER_END_MS = 60_000
+
+const OPEN: ReadonlySet<string> = new Set<PassStatus>(['requested', 'held', 'waiting_for_return'])
 
 /** Finds passes: memory for the youngest, KV for the recent, the archive's indexes for the rest. */
 export class Query {
   constructor(private readonly deps: QueryDeps) {}
 
-  /** The newest passes that match, newest first. */
-  async list(filter: RowFilter, limit: number): Promise<Listed> {
+  /**
+   * The newest passes that match, newest first. With `more` there may be others: they did not fit, or the time of one answer was used up before
+   * everything was looked at. `times`: bounds on when they were asked for, if the caller knows any.
+   */
+  async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<Listed> {
     await this.deps.seeded
-    const found = await this.fromMemory(filter, limit + 1)
-    if (found.length > limit || this.deps.rows.complete) return cut(found, limit)
-    // Without a name to filter by, the server would have to send every record there is.
-    if (recordFilter(filter) === recordFilter({})) return { passes: found, more: true }
-    const known = new Set(found.map(keyText))
-    for await (const { value } of this.deps.table.entries(recordFilter(filter))) {
-      const row = await sentRow(this.deps.acknowledged, rowOf(value))
-      if (!known.has(keyText(row)) && !this.isInMemory(keyText(row)) && matches(row, filter)) found.push(row)
-    }
-    return cut(found.sort(newestFirst), limit)
+    const remembered = await this.fromMemory(filter, limit + 1)
+    if (this.deps.rows.complete) return cut(remembered, limit)
+    const { passes, more } = await this.recorded(filter, limit + 1, times)
+    const known = new Set(remembered.map(keyText))
+    const found = [...remembered, ...passes.filter((row) => !known.has(keyText(row)) && !this.isNewerInMemory(row))]
+    const listed = cut(found.sort(newestFirst), limit)
+    return { ...listed, more: listed.more || more }
   }
 
-  /** The passes asked for within a pass, newest first. Its subagent asked for them all. */
-  below(key: PassKey, own: Pick<RowFilter, 'party'>, limit: number): Promise<Listed> {
-    return this.list({ ...own, originator: key.subagent, parent: keyText(key) }, limit)
+  /** From the index of the bucket, whose records are read until there are enough or the time is used up. */
+  private async recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<Listed> {
+    const { search, clock } = this.deps
+    const begun = clock.monotonic()
+    const passes: PassRow[] = []
+    let complete = true
+    let cursor: string | undefined
+    do {
+      const page = await search.page({ ...filter, ...times, cursor }, count - passes.length)
+      for (const { row } of page?.entries ?? []) if (parent === undefined || row.parent === parent) passes.push(row)
+      complete &&= page?.complete === true
+      cursor = page?.cursor
+    } while (cursor !== undefined && passes.length < count && clock.monotonic() - begun < BUDGET_MS)
+    return { passes, more: cursor !== undefined || !complete }
+  }
+
+  /** Memory then decides whether the pass matches, and it is among what memory told if it does. */
+  private isNewerInMemory(row: PassRow): boolean {
+    const text = keyText(row)
+    return this.isInMemory(text) || (this.deps.rows.get(text)?.last_sequence ?? 0) > row.last_sequence
+  }
+
+  /** The passes asked for within a pass, newest first. Its subagent asked for them all, before it ended. */
+  below({ row, own, limit }: { row: PassRow; own: Pick<RowFilter, 'party'>; limit: number }): Promise<Listed> {
+    const to = row.ended_at === undefined ? undefined : row.ended_at + AFTER_END_MS
+    return this.list({ ...own, originator: row.subagent, parent: keyText(row) }, limit, { from: row.created_at, to })
   }
 
   /** Every pass with this id (and these parties, as far as they are named). */
@@ -113,6 +154,7 @@ export class Query {
       return known
     }
     for (const { key, status } of this.openPasses()) {
+      if (!OPEN.has(status)) continue
       of(key.originator).originated++
       if (status === 'waiting_for_return') of(key.subagent).open++
       else of(key.subagent).waiting++
@@ -120,14 +162,20 @@ export class Query {
     return [...this.deps.agents.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map((agent) => ({ agent, ...of(agent.name) }))
   }
 
-  private *openPasses(): Generator<{ key: PassKey; status: string }> {
-    const { projector, rows } = this.deps
-    for (const { memory } of this.openMemories()) yield { key: memory.key, status: passStatus(memory.journal) }
+  /** Every open pass once. The index knows all records of the bucket, memory what is not in a record yet. */
+  private *openPasses(): Generator<{ key: Pick<PassKey, 'originator' | 'subagent'>; status: string }> {
+    const { projector, rows, index } = this.deps
+    const inMemory = new Map<string, PassMemory>()
+    for (const { memory } of this.openMemories()) inMemory.set(keyText(memory.key), memory)
+    for (const memory of projector.unrecorded()) inMemory.set(keyText(memory.key), memory)
+    for (const { key, journal } of inMemory.values()) yield { key, status: passStatus(journal) }
     for (const note of projector.notes.values()) {
       const key = noteKey(note)
-      if (key && !this.isKnown(keyText(key))) yield { key, status: 'requested' }
+      if (key && !this.isKnown(keyText(key)) && !index.has(key)) yield { key, status: 'requested' }
     }
-    for (const row of rows.values()) if (OPEN.has(row.status) && !this.isInMemory(keyText(row))) yield { key: row, status: row.status }
+    for (const row of rows.values()) if (!inMemory.has(keyText(row)) && !index.has(row)) yield { key: row, status: row.status }
+    const recorded = Array.from(inMemory.values(), ({ key }) => key)
+    for (const { status, ...key } of index.withStatus(OPEN, recorded)) yield { key, status }
   }
 
   private async fromMemory(filter: RowFilter, count: number): Promise<PassRow[]> {

@@ -1,4 +1,4 @@
-import { keyText, type PassRow } from '@passover/schemas'
+import { keyText, type PassRow, type PassStatus } from '@passover/schemas'
 
 /** How many passes `list` knows without reading the bucket. */
 export const MAX_ROWS = 20_000
@@ -10,7 +10,7 @@ export interface RowFilter {
   originator?: string | undefined
   subagent?: string | undefined
   session_id?: string | undefined
-  status?: string | undefined
+  status?: PassStatus | undefined
   /** keyText of the pass that they are children of. */
   parent?: string | undefined
   /** Passes of this agent only, whichever side it is on. */

@@ -1,7 +1,6 @@
 import type { ManifestEntry } from '@passover/archive'
 import type { Table } from '@passover/bus'
 import type { PassRecord } from '@passover/schemas'
-import type { ChunkEntry } from './chunk.js'
 import { rowOf } from './describe.js'
 import type { Parts } from './parts.js'
 import { MAX_ROWS, type Rows } from './rows.js'
@@ -12,14 +11,15 @@ export interface ArchiveStart {
   from: number
 }
 
-/** Rows of the newest records, so that `list` need not read the bucket. */
-export async function seed(table: Table<PassRecord>, rows: Rows): Promise<void> {
-  let found = 0
-  for await (const { value } of table.newest(MAX_ROWS)) {
-    rows.put(rowOf(value))
-    found++
-  }
-  if (found === MAX_ROWS) rows.complete = false
+/**
+ * Puts rows of the newest records into memory, so that `list` need not read the bucket. A record that was written again left its old revision
+ * empty, so how many were found says nothing: they are all only where the bucket holds no more than there is room for.
+ */
+export async function seed(table: Pick<Table<PassRecord>, 'entries' | 'extent' | 'newest'>, rows: Rows): Promise<void> {
+  const { entries } = await table.extent()
+  const holdsMore = entries > MAX_ROWS
+  if (holdsMore) rows.complete = false
+  for await (const { value } of holdsMore ? table.newest(MAX_ROWS) : table.entries()) rows.put(rowOf(value))
 }
 
 /** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
@@ -38,7 +38,7 @@ export async function projectionStart(
   return { from, rebuild: true }
 }
 
-export async function isEmpty(table: Table<PassRecord> | Table<ChunkEntry>): Promise<boolean> {
-  for await (const _ of table.newest(1)) return false
-  return true
+/** Whether a bucket holds nothing. Its newest write may be erased while older ones are there, so that is not asked for. */
+export async function isEmpty(table: Pick<Table<unknown>, 'extent'>): Promise<boolean> {
+  return (await table.extent()).entries === 0
 }

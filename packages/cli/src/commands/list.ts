@@ -1,3 +1,4 @@
+import type { PassStatus } from '@passover/schemas'
 import { Command, Option } from 'commander'
 import { action } from '../context.js'
 import { wholeNumber } from '../options.js'
@@ -25,7 +26,7 @@ Examples:
 interface ListOptions {
   from?: string
   to?: string
-  status?: string
+  status?: PassStatus
   session?: string
   limit: number
 }
@@ -61,9 +62,14 @@ export function listCommand(): Command {
         if (passes.length === 0) await noteIfUnknown(bus, context.terminal)
         if (context.terminal.mode === 'human')
           for (const [name, count] of workers) if (count === 0) context.terminal.note(noWorkersText(name))
-        if (more)
-          context.terminal.note(`More than ${options.limit}: see further with --limit, or narrow with --from, --to, --status, --session.`)
+        if (more) context.terminal.note(moreText(passes.length, options.limit))
         return 0
       }),
     )
+}
+
+function moreText(shown: number, limit: number): string {
+  const narrow = 'narrow with --from, --to, --status, --session'
+  if (shown >= limit) return `More than ${limit}: see further with --limit, or ${narrow}.`
+  return `There may be more: the audit did not look at every pass in the time of one answer: see "passover audit query", or ${narrow}.`
 }

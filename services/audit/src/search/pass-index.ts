@@ -160,6 +160,30 @@ export class PassIndex {
     return Array.from(this.dictionaries.agents.entries(), ([name]) => name)
   }
 
+  /** Agents and status of every entry that has one of these statuses, but for those passes that are left out. */
+  *withStatus(
+    statuses: Iterable<string>,
+    except: Iterable<PassKey>,
+  ): Generator<Pick<PassKey, 'originator' | 'subagent'> & { status: string }> {
+    const { agents, words } = this.dictionaries
+    const wanted = new Map<number, string>()
+    for (const status of statuses) {
+      const number = words.find(status)
+      if (number !== undefined) wanted.set(number, status)
+    }
+    const left = new Set<number | undefined>()
+    for (const key of except) left.add(this.placeOf(key))
+    for (const [number, block] of this.blocks) {
+      for (let at = 0; at < block.used; at++) {
+        const status = wanted.get(block.status[at] ?? 0)
+        if (status === undefined || block.revision[at] === 0 || left.has(number * BLOCK_SIZE + at)) continue
+        const originator = agents.word(block.originator[at] ?? 0)
+        const subagent = agents.word(block.subagent[at] ?? 0)
+        if (originator !== undefined && subagent !== undefined) yield { originator, subagent, status }
+      }
+    }
+  }
+
   /** Every block, and what says whether an entry of one may match. */
   scan(filter: IndexFilter): { blocks: Block[]; matches: ReturnType<typeof matcherOf> } {
     return { blocks: [...this.blocks.values()], matches: matcherOf(filter, this.dictionaries) }
