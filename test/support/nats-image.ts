@@ -33,13 +33,18 @@ async function build(): Promise<string> {
   const context = await mkdtemp(join(tmpdir(), 'passover-image-'))
   try {
     const root = join(context, 'root')
-    await place(binary, join(root, 'nats-server'))
-    for (const library of await librariesOf(binary)) await place(await realpath(library), join(root, library))
+    await placeWithLibraries(binary, join(root, 'nats-server'), root)
     await run('docker', ['build', '--quiet', '--tag', tag, '--file', DOCKERFILE, context], { timeout: 120_000 })
     return tag
   } finally {
     await rm(context, { recursive: true, force: true })
   }
+}
+
+/** Copies a program to a place below `root`, the root of an image, and the libraries that it is linked with to theirs. */
+export async function placeWithLibraries(binary: string, to: string, root: string): Promise<void> {
+  await place(binary, to)
+  for (const library of await librariesOf(binary)) await place(await realpath(library), join(root, library))
 }
 
 async function place(from: string, to: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { busFromEnvironment, nodeRandom, parseCredentials, readTextFile, serverClock } from './environment.js'
+import { busFromEnvironment, nodeRandom, parseCredentials, readTextFile, serverClock, topologyFromEnvironment } from './environment.js'
 
 const none = () => undefined
 
@@ -73,6 +73,19 @@ describe('nodeRandom', () => {
     nodeRandom.bytes(8).fill(0)
     expect(first).toEqual(copy)
     expect(first.buffer.byteLength).toBe(8)
+  })
+})
+
+describe('topologyFromEnvironment', () => {
+  it('takes bytes and replicas, and names what does not fit', () => {
+    expect(topologyFromEnvironment({})).toEqual({})
+    expect(topologyFromEnvironment({ PASSOVER_STORAGE_BYTES: '1000000', PASSOVER_REPLICAS: '3' })).toEqual({
+      storage_bytes: 1e6,
+      replicas: 3,
+    })
+    for (const text of ['2', '0', 'three', '3.0'])
+      expect(() => topologyFromEnvironment({ PASSOVER_REPLICAS: text })).toThrow(`PASSOVER_REPLICAS must be 1, 3, 5, not ${text}`)
+    expect(() => topologyFromEnvironment({ PASSOVER_STORAGE_BYTES: '1GB' })).toThrow('PASSOVER_STORAGE_BYTES must be a number of bytes')
   })
 })
 

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Random } from '@passover/schemas'
-import type { Bus } from './bus.js'
+import type { Bus, TopologyOptions } from './bus.js'
 import type { BusOptions } from './connect.js'
 import type { Credentials, TlsFiles } from './credentials.js'
 import { parseServers, type ServerAddresses, SettingError } from './server-address.js'
@@ -9,6 +9,8 @@ import { parseServers, type ServerAddresses, SettingError } from './server-addre
 type Environment = Record<string, string | undefined>
 
 export const DEFAULT_SERVER = 'nats://127.0.0.1:4222'
+/** Odd ones: with an even number no more servers may be away than with one fewer. */
+const REPLICAS = ['1', '3', '5']
 
 /**
  * Says how a process connects, as its environment has it: PASSOVER_SERVER or NATS_URL (comma-separated), what signs in (see
@@ -24,14 +26,21 @@ export function busFromEnvironment(env: Environment, readFile: ReadText): Omit<B
   return { servers, ...(credentials && { credentials }), ...tlsFromEnvironment(env), ...(prefix && { prefix }), ...(stream && { stream }) }
 }
 
-/** PASSOVER_STORAGE_BYTES: what stream and buckets may reserve in all. Throws where it is no positive whole number. */
-export function storageBytes(env: Environment): number | undefined {
-  const text = env.PASSOVER_STORAGE_BYTES
-  if (!text) return undefined
-  const bytes = Number(text)
-  if (!Number.isSafeInteger(bytes) || bytes <= 0)
-    throw new SettingError(`PASSOVER_STORAGE_BYTES must be a number of bytes, not ${text}`, 'set it to a number such as 10737418240')
-  return bytes
+/**
+ * PASSOVER_STORAGE_BYTES: what stream and buckets may reserve in all. PASSOVER_REPLICAS: how many servers of a cluster keep each of them.
+ *
+ * @throws SettingError where one does not fit
+ */
+export function topologyFromEnvironment(env: Environment): Pick<TopologyOptions, 'storage_bytes' | 'replicas'> {
+  const { PASSOVER_STORAGE_BYTES: storage, PASSOVER_REPLICAS: replicas } = env
+  if (storage && !(Number.isSafeInteger(Number(storage)) && Number(storage) > 0))
+    throw new SettingError(`PASSOVER_STORAGE_BYTES must be a number of bytes, not ${storage}`, 'set it to a number such as 10737418240')
+  if (replicas && !REPLICAS.includes(replicas))
+    throw new SettingError(
+      `PASSOVER_REPLICAS must be ${REPLICAS.join(', ')}, not ${replicas}`,
+      'set it to 3 for a cluster of three servers',
+    )
+  return { ...(storage && { storage_bytes: Number(storage) }), ...(replicas && { replicas: Number(replicas) }) }
 }
 
 /** The servers that the environment names, and the variable that does: PASSOVER_SERVER, else NATS_URL. Undefined: neither is set. */

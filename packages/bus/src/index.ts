@@ -37,8 +37,8 @@ export {
   serverClock,
   serverFromEnvironment,
   signInFromEnvironment,
-  storageBytes,
   tlsFromEnvironment,
+  topologyFromEnvironment,
 } from './environment.js'
 export type { Difference, NoReply } from './errors.js'
 export {

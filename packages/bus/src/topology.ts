@@ -6,7 +6,7 @@ import { type Config, differencesOf, type Loose, sameList } from './differences.
 import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo, tuneConsumer } from './ensure.js'
 import { differenceText, StreamLost } from './errors.js'
 import { keepIdWindow } from './id-window.js'
-import { ensureBounded, missingLimit, reserveStream, streamBytes, updateIfAllowed } from './quotas/reserve.js'
+import { ensureBounded, missingLimit, reserveStream, updateIfAllowed } from './quotas/reserve.js'
 import type { Subjects } from './subjects.js'
 import {
   type AgentTopology,
@@ -104,18 +104,22 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
   await ensureDecisions(api, subjects)
   await ensureRequests(api, subjects)
   // Only now: a process that made the stream a moment ago may have been about to lower its limit.
-  const [, ...buckets] = wantedStreams(subjects, { ...options, max_bytes: await streamBytes(api, subjects) })
+  const buckets = await bucketsOf(api, subjects, options.replicas)
   const raises = options.storage_bytes !== undefined
   for (const bucket of buckets) await ensureBucket(api, bucket, { loose, raises })
 }
 
 /** The buckets alone: the main stream is for no running process to make (decision 55). Idempotent. */
 export async function ensureBuckets(api: JetStreamApi, subjects: Subjects): Promise<void> {
-  const main = await infoOf(api, `STREAM.INFO.${subjects.stream}`)
-  const replicas = Number(main?.num_replicas ?? 1)
-  const [, ...buckets] = wantedStreams(subjects, { replicas, max_bytes: Number(main?.max_bytes ?? -1) })
-  for (const bucket of buckets)
+  for (const bucket of await bucketsOf(api, subjects))
     await ensureBucket(api, bucket, { loose: (field) => field === 'num_replicas' || field === 'compression' || OF_BEFORE.has(field) })
+}
+
+/** The buckets as they should be: limits and, unless said, replicas follow the main stream. */
+async function bucketsOf(api: JetStreamApi, subjects: Subjects, replicas?: number): Promise<Config[]> {
+  const main = await infoOf(api, `STREAM.INFO.${subjects.stream}`)
+  const options = { replicas: replicas ?? Number(main?.num_replicas ?? 1), max_bytes: Number(main?.max_bytes ?? -1) }
+  return wantedStreams(subjects, options).slice(1)
 }
 
 /** Throws StreamLost where something was made of a stream that is not there. */

@@ -14,9 +14,9 @@ import {
   serveHealth,
   serverClock,
   startServer,
-  storageBytes,
   type TlsFiles,
   TopologyError,
+  topologyFromEnvironment,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
 import { PRINTABLE_LOG } from '@passover/core/text'
@@ -178,7 +178,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     })
     opened.unshift(bus)
     buses.push(bus)
-    if (role === 'dispatcher') await bus.ensureTopology({ id_window_ms: options.id_window_ms, storage_bytes: storageBytes(process.env) })
+    if (role === 'dispatcher') await bus.ensureTopology({ id_window_ms: options.id_window_ms, ...topologyFromEnvironment(process.env) })
     if (role === 'audit') await bus.ensureTopology()
     return bus
   }

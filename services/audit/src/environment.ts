@@ -1,4 +1,4 @@
-import { type BusOptions, busFromEnvironment, storageBytes } from '@passover/bus'
+import { type BusOptions, busFromEnvironment, type TopologyOptions, topologyFromEnvironment } from '@passover/bus'
 import type { AuditSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
@@ -8,21 +8,21 @@ export interface Told {
   bus: Omit<BusOptions, 'identity'>
   settings: AuditSettings
   log_level: string
-  /** Bytes that stream and buckets may reserve in all (docs/operations/quotas.md). */
-  storage_bytes?: number | undefined
+  /** Of stream and buckets (docs/operations/quotas.md). */
+  topology: Pick<TopologyOptions, 'storage_bytes' | 'replicas'>
 }
 
 /**
  * What busFromEnvironment reads, and PASSOVER_ID_WINDOW_MS (as of the dispatchers), PASSOVER_LOG_ALL_PASSES (`false`),
  * PASSOVER_ARCHIVE_COMPRESSION, PASSOVER_PEOPLE (names, by commas, of those who are told about every pass), PASSOVER_OPEN (`true`:
- * whoever is no registered agent is), PASSOVER_STORAGE_BYTES, PASSOVER_LOG_LEVEL. `readFile` gives undefined for what is no file.
+ * whoever is no registered agent is), PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL. `readFile` gives undefined for what is no file.
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
   return {
     bus: busFromEnvironment(env, readFile),
     settings: settingsOf(env),
     log_level: env.PASSOVER_LOG_LEVEL ?? 'info',
-    storage_bytes: storageBytes(env),
+    topology: topologyFromEnvironment(env),
   }
 }
 

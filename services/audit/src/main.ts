@@ -29,7 +29,7 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
   )
   auditOptions.parse(told.settings)
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
-  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, silent_stream: 'refuse', storage_bytes: told.storage_bytes })
+  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, silent_stream: 'refuse', ...told.topology })
   const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
   const settings = { ...told.settings, id_window_ms }
   const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, settings)

@@ -5,7 +5,12 @@ const noFile = () => undefined
 
 describe('readEnvironment', () => {
   test('defaults to the local server and open registration', () => {
-    expect(readEnvironment({}, noFile)).toEqual({ bus: { servers: ['nats://127.0.0.1:4222'] }, settings: {}, log_level: 'info' })
+    expect(readEnvironment({}, noFile)).toEqual({
+      bus: { servers: ['nats://127.0.0.1:4222'] },
+      settings: {},
+      log_level: 'info',
+      topology: {},
+    })
   })
 
   test.each([

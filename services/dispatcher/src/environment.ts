@@ -1,4 +1,4 @@
-import { type BusOptions, busFromEnvironment, SettingError, storageBytes } from '@passover/bus'
+import { type BusOptions, busFromEnvironment, SettingError, type TopologyOptions, topologyFromEnvironment } from '@passover/bus'
 import type { DispatcherSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
@@ -8,13 +8,13 @@ export interface Told {
   bus: Omit<BusOptions, 'identity'>
   settings: DispatcherSettings
   log_level: string
-  /** Bytes that stream and buckets may reserve in all (docs/operations/quotas.md). */
-  storage_bytes?: number | undefined
+  /** Of stream and buckets (docs/operations/quotas.md). */
+  topology: Pick<TopologyOptions, 'storage_bytes' | 'replicas'>
 }
 
 /**
  * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS (of a stream that is made now: one that is there has its own), PASSOVER_POLICY (a path), PASSOVER_PARTS_BYTES,
- * PASSOVER_STORAGE_BYTES, PASSOVER_LOG_LEVEL.
+ * PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL.
  * `readFile` gives undefined for what is no file.
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
@@ -22,7 +22,7 @@ export function readEnvironment(env: Environment, readFile: (path: string) => st
     bus: busFromEnvironment(env, readFile),
     settings: settingsOf(env, readFile),
     log_level: env.PASSOVER_LOG_LEVEL ?? 'info',
-    storage_bytes: storageBytes(env),
+    topology: topologyFromEnvironment(env),
   }
 }
 

@@ -32,7 +32,7 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   )
   dispatcherOptions.parse(told.settings)
   const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher' })
-  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, storage_bytes: told.storage_bytes })
+  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, ...told.topology })
   const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
   const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS

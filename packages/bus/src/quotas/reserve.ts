@@ -44,12 +44,6 @@ async function raiseStream(api: JetStreamApi, config: Info['config'], storage_by
   if (max_bytes > Number(config.max_bytes)) await updateIfAllowed(api, { ...config, max_bytes })
 }
 
-/** Returns the byte limit of the main stream; -1: it has none. */
-export async function streamBytes(api: JetStreamApi, subjects: Subjects): Promise<number> {
-  const found = await streamOf(api, subjects.stream)
-  return found && isBounded(found.config) ? Number(found.config.max_bytes) : -1
-}
-
 /**
  * Makes a bucket with `wanted.max_bytes`, or with half as much, and so on, where the server cannot reserve it. A bucket that exists
  * keeps its limit. Returns what was found, as `ensureStream` does.

@@ -1,6 +1,8 @@
 import { Command, Option } from 'commander'
 import { action } from '../context.js'
+import { usage } from '../failure.js'
 import { durationOption, wholeNumber } from '../options.js'
+import { isNodeError } from '../project.js'
 
 /** `passover chaos` */
 export function chaosCommand(): Command {
@@ -31,7 +33,7 @@ export function chaosCommand(): Command {
     )
     .action(
       action<ChaosFlags, []>(async (context, flags) => {
-        const { runChaosCommand } = await import('../chaos.js')
+        const { runChaosCommand } = await import('../chaos.js').catch(refuseBundleAlone)
         return runChaosCommand(context, flags)
       }),
     )
@@ -49,4 +51,10 @@ export interface ChaosFlags {
   slack?: number
   idWindow?: number
   report?: string
+}
+
+/** The bundle (in the container image) has everything but what starts files of its own. */
+function refuseBundleAlone(error: unknown): never {
+  if (!isNodeError(error) || error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.includes('@passover/chaos')) throw error
+  throw usage('passover chaos is not in the container image', 'run it where the package is installed: npx @passover/cli chaos')
 }
