@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { PassRow } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { BIN, cleanEnvironment, Folder, json, ROOT, run } from './cli-harness.js'
+import { BIN, cleanEnvironment, Folder, json, openProject, ROOT, run } from './cli-harness.js'
 
 /** UX.md, Commands: what every command keeps, tried without a server. */
 
@@ -29,6 +30,7 @@ describe('the command line', () => {
     const { code, stdout, stderr } = await run(['shwo', 'x'], { cwd: folder.path })
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toContain('Did you mean show?')
+    expect(await run(['shwo', '--help'], { cwd: folder.path })).toMatchObject({ code: 2, stdout: '', stderr })
   })
 
   it('says mistakes as one JSON document with --json, wherever the flag stands', async () => {
@@ -190,6 +192,28 @@ describe('the command line', () => {
     expect(offers('passover', 'request', '--obj')).toEqual(['--objective'])
     expect(offers('passover', 'request', '--priority', 'h')).toEqual(['high'])
     expect(offers('passover', '--as', 'list', 'sho')).toEqual(['show'])
+  })
+
+  it('completes names of agents and ids in bash, also after npx', async () => {
+    await using project = await openProject()
+    const { cwd } = project
+    await run(['agents', 'add', 'echo'], { cwd })
+    const asked = await json<PassRow>(['request', '--from', 'alice', '--to', 'echo', '--objective', 'o', '--no-wait'], { cwd })
+    const { id } = asked.document
+    // What npx and the shell would find.
+    const bin = join(cwd, 'bin')
+    mkdirSync(bin)
+    const program = (name: string, args: string) =>
+      writeFileSync(join(bin, name), `#!/bin/sh\n${args}exec "${process.execPath}" "${BIN}" "$@"\n`, { mode: 0o755 })
+    program('passover', '')
+    program('npx', '[ "$1 $2" = "--no passover" ] || exit 1; shift 2\n')
+    const script = `eval "$(passover completion bash)"
+      offers() { COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMPREPLY=(); "$(complete -p "$1" | sed 's/.*-F \\([^ ]*\\).*/\\1/')"; echo "\${COMPREPLY[@]}"; }
+      offers passover show ${id.slice(0, 4)}; offers passover request --to e; offers passover agents show ec
+      offers npx passover show ${id.slice(0, 4)}; offers npx passover li; offers npx other x`
+    const env = cleanEnvironment({ PATH: `${bin}:${process.env.PATH}` })
+    const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], { cwd, encoding: 'utf8', env })
+    expect(stdout.split('\n'), stderr).toEqual([id, 'echo', 'echo', id, 'list', '', ''])
   })
 
   it('prints first within a tenth of a second of processor time', async () => {

@@ -53,6 +53,39 @@ function install(project: string): void {
   link(join(ROOT, 'node_modules', '.bin', 'tsc'), join(modules, '.bin', 'tsc'))
 }
 
+/** What a consumer may name: every entry of the SDK, the union of error codes, and each kind of artifact. */
+const CONSUMER = `import { connect, type ErrorCode, type FileModificationArtifact, PassOverError, type PassOverOptions, type WorkArtifact } from '@passover/sdk'
+import type * as failure from '@passover/sdk/failure'
+import type * as http from '@passover/sdk/http'
+import type * as people from '@passover/sdk/people'
+import type * as project from '@passover/sdk/project'
+import type * as words from '@passover/sdk/words'
+
+export type Entries = [typeof failure, typeof http, typeof people, typeof project, typeof words]
+
+export function advice(error: unknown): string {
+  if (!(error instanceof PassOverError)) return ''
+  const code: ErrorCode = error.code
+  // @ts-expect-error There is no such code.
+  if (code === 'E999') return ''
+  return code === 'E010' ? 'wait longer' : error.message
+}
+
+export const paths = (artifacts: WorkArtifact[]) =>
+  artifacts.filter((one): one is FileModificationArtifact => one.type === 'file_modification').map(({ path }) => path)
+
+export const request: PassOverOptions = { subagent: 'greeter', reason: 'r', work_context: { objective: 'o' }, priority: 'high' }
+export const agent = () => connect('alice')
+`
+
+/** Fields of an interface without a doc comment, in a file of types. */
+function undocumented(types: string, name: string): string[] {
+  const [, body = ''] = new RegExp(`interface ${name} \\{\\n([\\s\\S]*?)\\n\\}`).exec(types) ?? []
+  const fields = [...body.matchAll(/(\*\/\s*)?^ {4}(\w+)\??:/gm)]
+  expect(fields.length).toBeGreaterThan(15)
+  return fields.flatMap(([, comment, field = '']) => (comment ? [] : [field]))
+}
+
 describe('passover init, in a project outside of this clone', () => {
   it('makes one that type-checks, starts and gets a result, by the commands that it prints', async () => {
     using folder = new Folder()
@@ -78,10 +111,12 @@ describe('passover init, in a project outside of this clone', () => {
     const { compilerOptions } = read(join(project, 'agents', 'tsconfig.json'))
     expect(compilerOptions).toMatchObject({ strict: true })
     expect(compilerOptions).not.toHaveProperty('skipLibCheck')
+    writeFileSync(join(project, 'agents', 'consumer.mts'), CONSUMER)
     const npm = (script: string, detached = false) =>
       new Spawned(spawn('npm', ['run', '--silent', script], { cwd: project, env, detached }))
     const built = await npm('build').ended
     expect(built, built.stdout).toMatchObject({ code: 0 })
+    expect(undocumented(readFileSync(join(project, 'node_modules/@passover/sdk/dist/options.d.ts'), 'utf8'), 'PassOverOptions')).toEqual([])
 
     await using up = npm('up')
     await up.printed('is up', 'stdout', 120_000)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { commandTree, completionScript, SHELLS } from './completion.js'
+import { type CommandNode, commandTree, completionScript, SHELLS } from './completion.js'
 import { buildProgram } from './program.js'
 
 const tree = commandTree(buildProgram())
@@ -20,8 +20,22 @@ describe('completion', () => {
     for (const shell of SHELLS) expect(completionScript(shell, tree)).toMatch(/high.*medium.*low/)
   })
 
+  it('asks for names and ids where an argument or a flag is one, as passover and as npx passover', () => {
+    const asks = {
+      bash: /'show'\) words='.*' values=ids ;;/,
+      zsh: /'show'\) candidates=\(.*\) values=ids ;;/,
+      fish: /from show" -f -a '\(passover completion ids /,
+    }
+    for (const shell of SHELLS) {
+      const script = completionScript(shell, tree)
+      expect(script).toMatch(asks[shell])
+      expect(script).toMatch(shell === 'fish' ? /-l to -x -a '\(npx --no passover completion agents / : /--to\) .*_passover_values agents/)
+      expect(script).toContain('npx --no')
+    }
+  })
+
   it('quotes what a shell would take apart', () => {
-    const odd = { ...tree, commands: [{ name: 'x', description: "it's $(boom) `boom`", options: [], commands: [] }] }
+    const odd: CommandNode = { ...tree, commands: [{ name: 'x', description: "it's $(boom) `boom`", options: [], commands: [] }] }
     for (const shell of ['zsh', 'fish'] as const) expect(completionScript(shell, odd)).toContain(`it'\\''s $(boom)`)
   })
 })

@@ -6,13 +6,20 @@ export interface CommandNode {
   description: string
   options: OptionNode[]
   commands: CommandNode[]
+  /** What its first argument names, where the server knows which there are. */
+  argument?: Values | undefined
 }
+
+/** Values that only the server knows: names of agents, ids of passes. `passover completion <values>` prints them. */
+export const VALUES = ['agents', 'ids'] as const
+export type Values = (typeof VALUES)[number]
 
 export interface OptionNode {
   flags: string[]
   description: string
   takesValue: boolean
   choices: string[]
+  values?: Values | undefined
 }
 
 /** Reads the tree off the program, so that completion never falls behind the commands. */
@@ -22,7 +29,17 @@ export function commandTree(command: Command): CommandNode {
     description: firstLine(command.description()),
     options: command.options.filter((option) => !option.hidden).map(optionNode),
     commands: command.commands.map(commandTree),
+    argument: argumentOf(command),
   }
+}
+
+/** Arguments of these names, except where they are of something else: new names, numbers of versions, tokens. */
+const ARGUMENTS: Record<string, Values> = { id: 'ids', ids: 'ids', agent: 'agents', name: 'agents', from: 'agents', to: 'agents' }
+const OTHERS = new Set(['add', 'diff', 'revoke'])
+
+function argumentOf(command: Command): Values | undefined {
+  const [first] = command.registeredArguments
+  return first && !OTHERS.has(command.name()) ? ARGUMENTS[first.name()] : undefined
 }
 
 function optionNode(option: Option): OptionNode {
@@ -31,6 +48,7 @@ function optionNode(option: Option): OptionNode {
     description: firstLine(option.description),
     takesValue: option.required || option.optional,
     choices: option.argChoices ?? [],
+    values: option.flags.endsWith('<agent>') ? 'agents' : option.long === '--pass' ? 'ids' : undefined,
   }
 }
 
@@ -67,10 +85,17 @@ function expand(inner: string): string {
   return `"\${${inner}}"`
 }
 
-function valuesOf(tree: CommandNode): { flag: string; choices: string[] }[] {
+function valuesOf(tree: CommandNode): (Pick<OptionNode, 'choices' | 'values'> & { flag: string })[] {
   return everyCommand(tree).flatMap(({ node }) =>
-    node.options.filter((option) => option.takesValue).flatMap((option) => option.flags.map((flag) => ({ flag, choices: option.choices }))),
+    node.options
+      .filter((option) => option.takesValue)
+      .flatMap(({ flags, choices, values }) => flags.map((flag) => ({ flag, choices, values }))),
   )
+}
+
+/** Asks the server, by the program as it was typed. Whatever goes wrong, nothing is offered. */
+function asks(run: string): string[] {
+  return ['_passover_values() {', `  command ${run} completion "$1" 2>/dev/null`, '}']
 }
 
 /** Walks the words before the cursor to the command they name; both bash and zsh read it. */
@@ -93,20 +118,22 @@ function walk(tree: CommandNode, words: string): string[] {
 }
 
 function bash(tree: CommandNode): string {
-  const choices = new Map(valuesOf(tree).map(({ flag, choices }) => [flag, choices]))
+  const values = new Map(valuesOf(tree).map((one) => [one.flag, one]))
+  const offered = (list: string) => `COMPREPLY=($(compgen -W ${list} -- "$current"))`
   const globals = tree.options.flatMap((option) => option.flags)
   return [
     '# passover completion for bash: eval "$(passover completion bash)"',
+    ...asks(`\${_passover_program:-passover}`),
     '_passover() {',
     `  local current=${expand('COMP_WORDS[COMP_CWORD]')} previous=${expand('COMP_WORDS[COMP_CWORD-1]')}`,
     '  case "$previous" in',
-    ...[...choices].map(
-      ([flag, values]) =>
-        `    ${flag}) COMPREPLY=(${values.length > 0 ? `$(compgen -W ${quote(values.join(' '))} -- "$current")` : '$(compgen -f -- "$current")'}); return ;;`,
-    ),
+    ...[...values.values()].map(({ flag, choices, values: asked }) => {
+      if (asked) return `    ${flag}) ${offered(`"$(_passover_values ${asked})"`)}; return ;;`
+      return `    ${flag}) ${choices.length > 0 ? offered(quote(choices.join(' '))) : 'COMPREPLY=($(compgen -f -- "$current"))'}; return ;;`
+    }),
     '  esac',
     ...walk(tree, expand('COMP_WORDS[@]:1:COMP_CWORD-1')),
-    '  local words=""',
+    '  local words="" values=""',
     '  case "$path" in',
     ...everyCommand(tree).map(({ path, node }) => {
       const words = [
@@ -115,31 +142,51 @@ function bash(tree: CommandNode): string {
         ...(path.length > 0 ? globals : []),
         '--help',
       ]
-      return `    ${quote(path.join('/'))}) words=${quote([...new Set(words)].join(' '))} ;;`
+      const asked = node.argument ? ` values=${node.argument}` : ''
+      return `    ${quote(path.join('/'))}) words=${quote([...new Set(words)].join(' '))}${asked} ;;`
     }),
     '  esac',
-    '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
+    '  if [[ -n "$values" && "$current" != -* ]]; then words="$words $(_passover_values "$values")"; fi',
+    `  ${offered('"$words"')}`,
     '}',
     'complete -o default -F _passover passover',
+    '# npx passover …, npx @passover/cli … (bash takes the @ for a word of its own)',
+    '_passover_npx() {',
+    '  local at=1',
+    `  if [[ ${expand('COMP_WORDS[1]')} == @ ]]; then at=2; fi`,
+    `  case ${expand('COMP_WORDS[at]')} in`,
+    '    passover) local _passover_program="npx --no passover" ;;',
+    '    passover/cli|@passover/cli) local _passover_program="npx --no @passover/cli" ;;',
+    '    *) return ;;',
+    '  esac',
+    '  if (( COMP_CWORD <= at )); then return; fi',
+    `  local COMP_WORDS=(${expand('COMP_WORDS[@]:at')}) COMP_CWORD=$(( COMP_CWORD - at ))`,
+    '  _passover',
+    '}',
+    'complete -p npx >/dev/null 2>&1 || complete -o default -F _passover_npx npx',
     '',
   ].join('\n')
 }
 
 function zsh(tree: CommandNode): string {
   const described = (name: string, description: string) => quote(`${name.replaceAll(':', '\\:')}:${description}`)
-  const choices = new Map(
+  const values = new Map(
     valuesOf(tree)
-      .filter(({ choices }) => choices.length > 0)
-      .map(({ flag, choices }) => [flag, choices]),
+      .filter(({ choices, values: asked }) => asked || choices.length > 0)
+      .map((one) => [one.flag, one]),
   )
+  const asked = (kind: Values) => `candidates=(${'$'}{(f)"$(_passover_values ${kind})"})`
   return [
     '#compdef passover',
     '# passover completion for zsh: eval "$(passover completion zsh)"',
+    ...asks(`\${=_passover_program:-passover}`),
     '_passover() {',
     '  local -a candidates',
+    '  local values=""',
     `  case ${expand('words[CURRENT-1]')} in`,
-    ...[...choices].map(
-      ([flag, values]) => `    ${flag}) candidates=(${values.map(quote).join(' ')}); _describe value candidates; return ;;`,
+    ...[...values.values()].map(
+      ({ flag, choices, values: kind }) =>
+        `    ${flag}) ${kind ? asked(kind) : `candidates=(${choices.map(quote).join(' ')})`}; _describe value candidates; return ;;`,
     ),
     '  esac',
     ...walk(tree, expand('words[@]:1:CURRENT-2')),
@@ -150,35 +197,85 @@ function zsh(tree: CommandNode): string {
         ...node.commands.map((child) => described(child.name, child.description)),
         ...options.flatMap((option) => option.flags.map((flag) => described(flag, option.description))),
       ]
-      return `    ${quote(path.join('/'))}) candidates=(${entries.join(' ')}) ;;`
+      return `    ${quote(path.join('/'))}) candidates=(${entries.join(' ')})${node.argument ? ` values=${node.argument}` : ''} ;;`
     }),
     '  esac',
+    `  if [[ -n "$values" && "$PREFIX" != -* ]]; then candidates+=(\${(f)"$(_passover_values "$values")"}); fi`,
     '  _describe command candidates || _files',
     '}',
     'compdef _passover passover',
+    '# npx passover …, npx @passover/cli …',
+    '_passover_npx() {',
+    '  if (( CURRENT > 2 )) && [[ $words[2] == (passover|@passover/cli) ]]; then',
+    '    local _passover_program="npx --no $words[2]"',
+    '    shift words',
+    '    (( CURRENT-- ))',
+    '    _passover',
+    '  else',
+    '    _files',
+    '  fi',
+    '}',
+    '(( $+_comps[npx] )) || compdef _passover_npx npx',
     '',
   ].join('\n')
 }
 
 function fish(tree: CommandNode): string {
-  const top = tree.commands.map((child) => child.name)
-  const lines = ['# passover completion for fish: passover completion fish | source', 'complete -c passover -f']
-  for (const option of tree.options) lines.push(fishOption(option, undefined))
-  for (const child of tree.commands) {
-    lines.push(`complete -c passover -n "not __fish_seen_subcommand_from ${top.join(' ')}" -a ${child.name} -d ${quote(child.description)}`)
-    for (const option of child.options) lines.push(fishOption(option, `__fish_seen_subcommand_from ${child.name}`))
-    for (const grandchild of child.commands) {
-      lines.push(
-        `complete -c passover -n "__fish_seen_subcommand_from ${child.name}" -a ${grandchild.name} -d ${quote(grandchild.description)}`,
-      )
-      for (const option of grandchild.options) lines.push(fishOption(option, `__fish_seen_subcommand_from ${grandchild.name}`))
-    }
-  }
-  return `${lines.join('\n')}\n`
+  const typed = (program: string, when: string) =>
+    fishLines(tree, { program, when, run: program === 'npx' ? 'npx --no passover' : 'passover' })
+  return [
+    '# passover completion for fish: passover completion fish | source',
+    'complete -c passover -f',
+    ...typed('passover', ''),
+    ...typed('npx', '__fish_seen_subcommand_from passover; and '),
+    '',
+  ].join('\n')
 }
 
-function fishOption(option: OptionNode, when: string | undefined): string {
+interface Typed {
+  program: string
+  /** What must hold besides. */
+  when: string
+  /** How the program is run. */
+  run: string
+}
+
+function fishLines(tree: CommandNode, typed: Typed): string[] {
+  const top = tree.commands.map((child) => child.name)
+  const lines: string[] = []
+  const complete = (when: string, rest: string) => lines.push(`complete -c ${typed.program} -n "${typed.when}${when}" ${rest}`)
+  const options = (node: CommandNode, when: string) => {
+    for (const option of node.options) complete(when, fishOption(option, typed))
+  }
+  options(tree, 'true')
+  for (const child of tree.commands) {
+    const seen = `__fish_seen_subcommand_from ${child.name}`
+    complete(`not __fish_seen_subcommand_from ${top.join(' ')}`, `-a ${child.name} -d ${quote(child.description)}`)
+    options(child, seen)
+    if (child.argument) complete(seen, `-f -a ${fishValues(child.argument, typed)}`)
+    for (const grandchild of child.commands) {
+      complete(seen, `-a ${grandchild.name} -d ${quote(grandchild.description)}`)
+      const both = `${seen}; and __fish_seen_subcommand_from ${grandchild.name}`
+      options(grandchild, both)
+      if (grandchild.argument) complete(both, `-f -a ${fishValues(grandchild.argument, typed)}`)
+    }
+  }
+  return lines
+}
+
+function fishValues(values: Values, { run }: Typed): string {
+  return `'(${run} completion ${values} 2>/dev/null)'`
+}
+
+function fishOption(option: OptionNode, typed: Typed): string {
   const flags = option.flags.map((flag) => (flag.startsWith('--') ? `-l ${flag.slice(2)}` : `-s ${flag.slice(1)}`)).join(' ')
-  const value = option.choices.length > 0 ? ` -x -a ${quote(option.choices.join(' '))}` : option.takesValue ? ' -r -F' : ''
-  return `complete -c passover${when ? ` -n "${when}"` : ''} ${flags}${value} -d ${quote(option.description)}`
+  const { choices, values, takesValue } = option
+  const value = values
+    ? ` -x -a ${fishValues(values, typed)}`
+    : choices.length > 0
+      ? ` -x -a ${quote(choices.join(' '))}`
+      : takesValue
+        ? ' -r -F'
+        : ''
+  return `${flags}${value} -d ${quote(option.description)}`
 }

@@ -14,7 +14,27 @@
  */
 export type { Credentials } from '@passover/bus'
 export { modificationDigest, PassOverError, verifyWebhook } from '@passover/core'
-export type { HandlerResult, Notice, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
+export type {
+  AgentPairOverride,
+  Budget,
+  ContextFile,
+  DecisionArtifact,
+  ErrorCode,
+  ExpectedOutputType,
+  FileModificationArtifact,
+  FindingArtifact,
+  HandlerResult,
+  MessageArtifact,
+  Notice,
+  ParentProof,
+  PassError,
+  Priority,
+  SessionMessage,
+  ToolResultArtifact,
+  WorkArtifact,
+  WorkContext,
+  WorkOutput,
+} from '@passover/schemas'
 export { type Agent, type AgentOptions, createAgent } from './agent.js'
 export { type Judged, mayApply, mayNotBeApplied } from './apply/allow.js'
 export { type ApplyOptions, judge } from './apply/apply.js'

@@ -17,35 +17,67 @@ import { invalidOption as invalid, unknownOption } from './check-options.js'
 
 type GivenContext = z.input<typeof workContext>
 
-/** What an agent says to pass work over (spec 0 §2.1, spec 1 phase 5). Milliseconds. */
+/** What is passed over, and on which terms. Times and spans are milliseconds. */
 export interface PassOverOptions {
+  /** The agent that does the work, by its registered name. */
   subagent: string
-  /** Only the objective is needed; session_id and directory are filled in, files and messages default to none. */
+  /**
+   * What the subagent reads. Only `objective` is required: `session_id` and `directory` are filled in from the connection, `files` and
+   * `messages` default to none.
+   */
   work_context: Partial<GivenContext> & { objective: string }
+  /** Why the work is passed over, for people: approvers, `passover show` and the audit trail. */
   reason: string
-  /** false: nobody waits; the return is stored and audited all the same (default true). */
+  /**
+   * Whether a result is waited for. With `false` nobody waits; the return is stored and audited all the same.
+   * @defaultValue `true`
+   */
   return_required?: boolean | undefined
+  /**
+   * The queue of the subagent that it waits in.
+   * @defaultValue `'medium'`
+   */
   priority?: Priority | undefined
-  /** Overall deadline from admission (default: the policy's, 30,000). */
+  /**
+   * Time from admission to the deadline, at most what the parent pass has left. A pass that has not ended by then ends with E010.
+   * @defaultValue The policy's, else 30,000.
+   */
   timeout_ms?: number | undefined
+  /** Settings of the pair for this pass alone. They may narrow what the policy allows; a setting that would widen it is E013. */
   override?: AgentPairOverride | undefined
+  /** What the subagent must not do, such as `'read_only'` or `'no_external_calls'`. Those of the parent pass are added to them. */
   constraints?: string[] | undefined
+  /** The kind of output that is wanted. The subagent is told; the output is not checked against it. */
   expected_output_type?: ExpectedOutputType | undefined
+  /** Asks that proposed changes are applied without a question. It takes effect only where policy and the user's own setting allow it too. */
   auto_apply_on_success?: boolean | undefined
+  /** Limits of everything that is done for this pass, passes below it included. One that is exceeded is E014. */
   budget?: Budget | undefined
-  /** 9 to 64 of A-Z a-z 0-9 _ -; the same id with the same request gets the stored state or result. Default: a new one. */
+  /**
+   * The pass's own id, 9 to 64 characters of A-Z a-z 0-9 _ -. Passing over again with the same id and the same request gets the stored state
+   * or result; with another request it is E005.
+   * @defaultValue A new id.
+   */
   id?: string | undefined
-  /** The pass that this one tries again. */
+  /** The id of the pass that this one tries again, for the audit trail. */
   retry_of?: string | undefined
-  /** Attempts made for it before this one. */
+  /** How many attempts were made for it before this one, for the audit trail and the limit of retries. */
   attempts_made?: number | undefined
+  /** The person on whose behalf it is asked for, for the audit trail. It gives no right. Passes below inherit it. */
   user_id?: string | undefined
+  /** An id of the caller's own that links this pass to other records. Passes below inherit it. */
   trace_id?: string | undefined
-  /** W3C traceparent of what this pass continues, where the process's own OpenTelemetry does not say; one that is none is ignored. */
+  /**
+   * W3C traceparent of what this pass continues, where the process's own OpenTelemetry does not say it. A malformed one is ignored.
+   * @defaultValue The active span's.
+   */
   traceparent?: string | undefined
-  /** The pass within which this one is asked for; default: the one whose handler calls. */
+  /**
+   * The pass within which this one is asked for. It proves the chain that depth and cycles are counted on.
+   * @defaultValue The pass whose handler calls, if one does.
+   */
   parent?: ParentProof | undefined
-  /** Aborting it cancels the pass. */
+  /** Aborting it cancels the pass (E043). */
   signal?: AbortSignal | undefined
 }
 

@@ -1,18 +1,43 @@
 import { Argument, Command } from 'commander'
-import { action } from '../context.js'
+import type { Values } from '../completion.js'
+import { action, type Context } from '../context.js'
 
-/** `passover completion bash|zsh|fish` */
+/** Passes whose ids are offered: the newest. */
+const MOST_IDS = 100
+/** A shell expands what it is offered. */
+const WORD = /^[A-Za-z0-9_-]+$/
+
+/** `passover completion bash|zsh|fish`, and `agents|ids`, which the scripts call. */
 export function completionCommand(program: () => Command): Command {
   return new Command('completion')
     .description('print the completion script of a shell')
-    .addArgument(new Argument('<shell>', 'which shell').choices(['bash', 'zsh', 'fish']))
-    .addHelpText('after', '\nExample:\n  eval "$(passover completion bash)"')
+    .addArgument(
+      new Argument(
+        '<shell>',
+        'which shell; agents and ids print what the scripts offer: names of agents, ids of the newest passes',
+      ).choices(['bash', 'zsh', 'fish', 'agents', 'ids']),
+    )
+    .addHelpText('after', '\nIt completes passover and npx passover.\n\nExample:\n  eval "$(passover completion bash)"')
     .action(
-      action<object, ['bash' | 'zsh' | 'fish']>(async ({ terminal }, _options, shell) => {
+      action<object, ['bash' | 'zsh' | 'fish' | Values]>(async (context, _options, wanted) => {
+        const { terminal } = context
+        if (wanted === 'agents' || wanted === 'ids') {
+          const words = (await wordsOf(context, wanted)).filter((word) => WORD.test(word))
+          terminal.show(words, () => words.join('\n'))
+          return 0
+        }
         const { commandTree, completionScript } = await import('../completion.js')
-        const script = completionScript(shell, commandTree(program()))
-        terminal.show({ shell, script }, () => script)
+        const script = completionScript(wanted, commandTree(program()))
+        terminal.show({ shell: wanted, script }, () => script)
         return 0
       }),
     )
+}
+
+async function wordsOf(context: Context, wanted: Values): Promise<string[]> {
+  const { connectPerson } = await import('../client.js')
+  const { askAgents, askList } = await import('@passover/sdk/people')
+  await using bus = await connectPerson(context)
+  if (wanted === 'agents') return (await askAgents(bus)).map(({ agent }) => agent.name)
+  return [...new Set((await askList(bus, { limit: MOST_IDS })).passes.map(({ id }) => id))]
 }

@@ -17,7 +17,7 @@ describe('a running up', () => {
   it('tells what is wrong with it', () => {
     const gone = { ...check, state: 'failed' as const, what: 'it is gone' }
     expect(report(gone, { ...gone, weight: 'told' as const, restart_helps: true })).toMatchObject([
-      { state: 'broken', text: 'dispatcher.stream: it is gone (since 5 s ago)' },
+      { state: 'broken', text: 'dispatcher.stream: it is gone (for 5.0 s)' },
       { state: 'look', mend: 'stop it and start it again' },
     ])
   })

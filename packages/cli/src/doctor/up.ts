@@ -1,5 +1,5 @@
 import { type HealthReport, healthReport } from '@passover/schemas'
-import { ago } from '../duration.js'
+import { ago, duration } from '../duration.js'
 import { broken, type Check, look, ok } from './check.js'
 
 const ANSWER_MS = 3_000
@@ -36,7 +36,7 @@ export function renderHealth({ process, ready, checks }: HealthReport, now: numb
   const wrong = checks
     .filter(({ state }) => state !== 'ok')
     .map((check) => {
-      const text = `${check.name}: ${check.what} (since ${ago(check.since, now)})`
+      const text = `${check.name}: ${check.what} (for ${duration(now - check.since)})`
       const mend = check.restart_helps ? 'stop it and start it again' : 'passover doctor tells more; it goes on trying'
       return (check.weight === 'needed' ? broken : look)(name, text, mend)
     })
