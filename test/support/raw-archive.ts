@@ -21,9 +21,21 @@ export async function rawMessages(url: string, stream: string): Promise<RawMessa
     const found: RawMessage[] = []
     if ((await consumer.info()).num_pending === 0) return found
     const messages = await consumer.consume()
-    for await (const message of messages) {
-      found.push({ sequence: message.seq, subject: message.subject, data: message.data })
-      if (message.info.pending === 0) break
+    let delivered = 0
+    // Where the last one is deleted meanwhile, no message says that it is the last.
+    const look = async () => {
+      const info = await consumer.info()
+      if (info.num_pending === 0 && info.delivered.consumer_seq <= delivered) messages.stop()
+    }
+    const looking = setInterval(() => void look().catch(() => undefined), 200)
+    try {
+      for await (const message of messages) {
+        found.push({ sequence: message.seq, subject: message.subject, data: message.data })
+        delivered = message.info.deliverySequence
+        if (message.info.pending === 0) break
+      }
+    } finally {
+      clearInterval(looking)
     }
     return found
   } finally {

@@ -72,7 +72,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes } = options
   const projector: Projector = new Projector(
-    { log, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent },
+    { log, clock, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent },
     { writes: () => logging.on, open_ms, request_ms, ended_bytes },
   )
   const needed = () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1)

@@ -1,5 +1,5 @@
 import { type Listed, Roster } from '@passover/bus'
-import type { JournalRules } from '@passover/core'
+import type { Clock, JournalRules } from '@passover/core'
 import { keyText, type PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { briefOf, type StoredRecord } from './brief.js'
@@ -11,8 +11,17 @@ import { type Records, recordKey, type Slot } from './records.js'
 import type { Rows } from './rows.js'
 import type { SchemaChecks } from './schema-checks.js'
 
+/** Messages beyond which a pass is long. */
+const LONG = 64
+/**
+ * Ms from one record of a long pass to the next, for each of its messages. A record takes some 6 µs a message to make: an agent that adds one
+ * message after the other would have it made for each of them, which takes longer with each.
+ */
+const PAUSE_MS = 1
+
 export interface KeeperDeps {
   log: Logger
+  clock: Pick<Clock, 'monotonic' | 'after'>
   rules: JournalRules
   records: Records
   rows: Rows
@@ -29,6 +38,10 @@ export interface Tracked extends Listed {
   writing: 'no' | 'yes' | 'again'
   /** It was counted when it ended. */
   counted: boolean
+  /** Of a long pass: when its next record may be made, by the monotonic clock. */
+  rests_until?: number
+  /** It was erased: no record is made of it any more. */
+  erased?: boolean
 }
 
 /** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
@@ -48,10 +61,23 @@ export class Keeper {
       tracked.writing = 'again'
       return 'record'
     }
+    if (tracked.erased) return 'record'
+    const rest = (tracked.rests_until ?? 0) - (tracked.rests_until ? this.deps.clock.monotonic() : 0)
+    if (rest > 0) {
+      tracked.writing = 'again'
+      this.unwritten.add(tracked)
+      this.deps.clock.after(rest, () => this.onWritten(tracked, true))
+      return 'record'
+    }
     const brief = this.made(tracked.memory, briefOf)
     if (brief) this.put(tracked, brief.stored, brief.row)
     else this.saveRecord(tracked)
     return brief ? 'brief' : 'record'
+  }
+
+  /** Passes that begin with one of these were erased: what is under way of them is not begun again. */
+  forget(erased: ReadonlySet<number>): void {
+    for (const tracked of this.unwritten.all()) if (erased.has(tracked.memory.first)) tracked.erased = true
   }
 
   noteHeld(memory: PassMemory): void {
@@ -81,6 +107,8 @@ export class Keeper {
     const slot = tracked.slot ?? { key: recordKey(memory.key, row.created_at, row.session_id) }
     tracked.slot = slot
     tracked.writing = 'yes'
+    const messages = memory.noted.length
+    if (messages > LONG) tracked.rests_until = this.deps.clock.monotonic() + messages * PAUSE_MS
     this.unwritten.add(tracked)
     this.deps.records.send(slot, { stored, row }, (written) => this.onWritten(tracked, written))
   }

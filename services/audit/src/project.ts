@@ -118,8 +118,14 @@ export class Projector {
     return (this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text))?.memory
   }
 
+  /** Passes of which a record is being written, or is to be. */
+  get writing(): number {
+    return this.keeper.unwritten.size
+  }
+
   /** Passes whose first message is among these: a later one may have come since. */
   forget(erased: ReadonlySet<number>): void {
+    this.keeper.forget(erased)
     for (const [text, { memory }] of this.ended) if (erased.has(memory.first)) this.ended.delete(text)
   }
 
@@ -236,9 +242,11 @@ export class Projector {
     const { memory } = tracked
     const { stored, fact } = message
     if (stored.sequence <= memory.last || (fact.type === 'step' && isFirst(fact) && isExpired(fact))) return
+    const noted = memory.noted.length
     const ignored = memory.add(stored, fact, this.deps.rules)
     if (ignored !== undefined) this.deps.violations.report(fact.key, fact.sequence, ignored)
-    this.place(text, tracked)
+    // The record says what is noted. One of more messages than are noted changes nothing in it, and to make it takes milliseconds.
+    if (memory.noted.length > noted) this.place(text, tracked)
   }
 
   /** Puts a pass where it belongs, and has it written where its record tells less than memory. */

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
-import { encode, type Table, TableError } from '@passover/bus'
+import { encode, type Listed, Roster, type Table, TableError } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord, PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { recordIn, type StoredRecord } from './brief.js'
 import { MAX_TRIES, mayPass } from './failures.js'
+import { firstSequence } from './search/position.js'
 
 /** KV bucket of the projection (DESIGN §4). */
 export const PASSES_BUCKET = 'passes'
@@ -77,10 +78,12 @@ export interface Standing {
 }
 
 /** A record under way: what is to be written where, and whom to tell. */
-interface Writing {
+interface Writing extends Listed {
   slot: Slot
   record: Recorded
   tries: number
+  /** Its pass was erased meanwhile: it is not tried again. */
+  erased?: boolean
   done: (written: boolean) => void
 }
 
@@ -89,7 +92,7 @@ interface Writing {
  * whatever order (I2). Puts are pipelined; an error is tried again until the process ends, unless no waiting can mend it.
  */
 export class Records {
-  private inFlight = 0
+  private readonly underWay = new Roster<Writing>()
   private stopped = false
   private waiters: (() => void)[] = []
   writes = 0
@@ -108,23 +111,35 @@ export class Records {
 
   /** The same without a promise: it is done for every pass. `done` is called exactly once, perhaps before this returns. */
   send(slot: Slot, record: Recorded, done: (written: boolean) => void): void {
-    this.inFlight++
-    this.attempt({ slot, record, tries: 0, done })
+    if (this.stopped) {
+      done(false)
+      return
+    }
+    const writing = { slot, record, tries: 0, done, place: 0 }
+    this.underWay.add(writing)
+    this.attempt(writing)
+  }
+
+  /** Passes that begin with one of these were erased: a record of theirs that is not stored yet must not come after that. */
+  forget(erased: ReadonlySet<number>): void {
+    for (const writing of this.underWay.all()) {
+      if (erased.has(firstSequence(writing.record.stored.sequences))) writing.erased = true
+    }
   }
 
   /** Records under way. */
   get pending(): number {
-    return this.inFlight
+    return this.underWay.size
   }
 
   /** Settles when none is under way. */
   async settled(): Promise<void> {
-    while (this.inFlight > 0) await new Promise<void>((done) => this.waiters.push(done))
+    while (this.underWay.size > 0) await new Promise<void>((done) => this.waiters.push(done))
   }
 
   /** A promise when the reader must wait for puts to be acknowledged. */
   busy(): Promise<void> | undefined {
-    return this.inFlight > MAX_IN_FLIGHT ? new Promise((done) => this.waiters.push(done)) : undefined
+    return this.underWay.size > MAX_IN_FLIGHT ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
   /** Gives up what is only being retried. */
@@ -138,7 +153,7 @@ export class Records {
 
   private attempt(writing: Writing): void {
     const { slot, record } = writing
-    if (slot.sequence !== undefined && slot.sequence >= record.stored.sequences.last) {
+    if (writing.erased || (slot.sequence !== undefined && slot.sequence >= record.stored.sequences.last)) {
       this.end(writing, true)
       return
     }
@@ -199,8 +214,8 @@ export class Records {
   }
 
   private end(writing: Writing, written: boolean): void {
-    this.inFlight--
-    if (this.inFlight <= MAX_IN_FLIGHT / 2 && this.waiters.length > 0) this.release()
+    this.underWay.remove(writing)
+    if (this.underWay.size <= MAX_IN_FLIGHT / 2 && this.waiters.length > 0) this.release()
     writing.done(written)
   }
 }

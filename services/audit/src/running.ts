@@ -169,6 +169,7 @@ export class RunningAudit {
       projector.position < last ||
       this.opened.behind.whole !== undefined ||
       records.pending > 0 ||
+      projector.writing > 0 ||
       reloads.size > 0 ||
       schemas.pending > 0 ||
       violations.lowest !== undefined ||

@@ -5,6 +5,7 @@ import type { CheckerOptions, Judgement, StoredMessage } from './found.js'
 import { judge } from './judge.js'
 
 const READ_MS = 300_000
+const LOOK_MS = 200
 
 /** Reads a whole stream from its first message and judges it by the server's clock. */
 export async function checkStream(
@@ -32,7 +33,15 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
   const consumer = await jetstream(nc).consumers.get(stream)
   const records: StoredMessage[] = []
   let stop = () => {}
+  let delivered = 0
+  let looking: NodeJS.Timeout | undefined
   await new Promise<void>((resolve, reject) => {
+    // Where the last one is deleted meanwhile, no message says that it is the last.
+    const look = async () => {
+      const info = await consumer.info()
+      if (info.num_pending === 0 && info.delivered.consumer_seq <= delivered) resolve()
+    }
+    looking = setInterval(() => void look().catch(() => undefined), LOOK_MS)
     const take = (message: JsMsg) => {
       records.push({
         subject: message.subject,
@@ -42,6 +51,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
         headers: () => Object.fromEntries(message.headers ?? []),
         data: message.data,
       })
+      delivered = message.info.deliverySequence
       if (message.info.pending === 0) resolve()
     }
     // What a callback throws would end the client's reader without a word.
@@ -55,7 +65,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
     consumer.consume({ max_messages: 5_000, callback }).then((messages) => {
       stop = () => messages.stop()
     }, reject)
-  })
+  }).finally(() => clearInterval(looking))
   stop()
   // Who looks for what others left behind must leave nothing.
   await consumer.delete()

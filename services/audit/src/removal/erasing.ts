@@ -17,6 +17,12 @@ import { type Said, say } from './say.js'
 import { type SessionDeps, type SessionFound, type SessionPass, sessionPasses } from './session-passes.js'
 import { batches, idsIn, inPasses } from './tombstones.js'
 
+interface Tombstones {
+  passes: ErasedPass[]
+  /** Sequence of the first. */
+  first: number
+}
+
 export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
   archive: SessionDeps['archive']
   clock: Clock
@@ -96,7 +102,7 @@ export class Erasing {
     const before = await this.tombstones(erase)
     const found = await this.found(erasure)
     const passes = without(found.passes, before)
-    const refusal = before.length === 0 ? this.refusal(erasure, found) : undefined
+    const refusal = before.passes.length === 0 ? this.refusal(erasure, found) : undefined
     if (refusal !== undefined) return void (await this.say({ kind: 'refused', erase, why: refusal }, position))
     const wait = passes.reduce((latest, { settled }) => Math.max(latest, settled), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
@@ -109,7 +115,7 @@ export class Erasing {
       after = await this.say({ kind: 'erased', erase, passes: batch }, after)
       if (after === undefined) return
     }
-    const stones = await this.tombstones(erase)
+    const stones = (await this.tombstones(erase)).passes
     const sessions = new Set([erasure.session, '', ...found.passes.flatMap(({ claimed }) => claimed ?? [])])
     const parts = await this.replace(sessions, stones)
     await this.leaveNoPieces(erase)
@@ -121,14 +127,16 @@ export class Erasing {
   }
 
   /** What was said of it so far: tombstones stay in the stream. */
-  private async tombstones(erase: number): Promise<ErasedPass[]> {
+  private async tombstones(erase: number): Promise<Tombstones> {
     const { bus } = this.deps
-    const found: ErasedPass[] = []
-    await using reader = await bus.follow({ filters: [bus.subjects.custody(SYSTEM)], from: erase }, ({ headers, data }, fact) => {
+    const found: Tombstones = { passes: [], first: Number.POSITIVE_INFINITY }
+    await using reader = await bus.follow({ filters: [bus.subjects.custody(SYSTEM)], from: erase }, ({ sequence, headers, data }, fact) => {
       if (fact.type === 'untrusted') return
       const body = decode(data, headers.get(HEADER.contentType))
       const parsed = body.ok ? custodyBody.safeParse(body.value) : undefined
-      if (parsed?.success && parsed.data.kind === 'erased' && parsed.data.erase === erase) found.push(...parsed.data.passes)
+      if (!parsed?.success || parsed.data.kind !== 'erased' || parsed.data.erase !== erase) return
+      found.passes.push(...parsed.data.passes)
+      found.first = Math.min(found.first, sequence)
     })
     await Promise.race([reader.caughtUp, reader.closed])
     return found
@@ -235,11 +243,14 @@ export function pauseAfter(times: number): number {
   return Math.min(WAIT_MS, AGAIN_MS * 2 ** (times - 1))
 }
 
-/** What no tombstone stands for yet. */
-function without(passes: readonly SessionPass[], stones: readonly ErasedPass[]): SessionPass[] {
-  const named = new Set(entriesOf(stones).map(({ sequence }) => sequence))
+/**
+ * What no tombstone stands for yet. What agents stored after the first tombstone leaves the stream by itself: were it to have tombstones too when an
+ * erasure is begun again, agents that go on storing could keep one from ever being done.
+ */
+function without(passes: readonly SessionPass[], stones: Tombstones): SessionPass[] {
+  const named = new Set(entriesOf(stones.passes).map(({ sequence }) => sequence))
   return passes.flatMap((pass) => {
-    const frames = pass.frames.filter(([sequence]) => !named.has(sequence))
+    const frames = pass.frames.filter(([sequence]) => sequence < stones.first && !named.has(sequence))
     return frames.length > 0 ? [{ ...pass, frames }] : []
   })
 }

@@ -101,10 +101,11 @@ export function forgetsErased(parts: Parts, remembering: Remembering): () => voi
   }
 }
 
-function forget({ rows, projector, index }: Parts, { archive, dead }: Remembering, erased: ReadonlySet<number>): void {
+function forget({ rows, projector, records, index }: Parts, { archive, dead }: Remembering, erased: ReadonlySet<number>): void {
   if (erased.size === 0) return
   const known = [...rows.values()].map((row) => ({ row, indexed: index.has(row) }))
   projector.forget(erased)
+  records.forget(erased)
   index.forgetFirst(erased)
   // The last message of a row may be younger than what was erased; then its line in the index tells.
   for (const { row, indexed } of known) if (erased.has(row.last_sequence) || (indexed && !index.has(row))) rows.remove(keyText(row))

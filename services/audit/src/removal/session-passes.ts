@@ -22,7 +22,7 @@ export interface SessionPass {
   /** In the order in which they leave the stream (rule 4). */
   frames: ErasedFrame[]
   parts: string[]
-  /** Server ms of its end, or of the last request that could begin it anew. What agents store besides postpones nothing. */
+  /** Server ms of its end, or of the last request before the erasure that could begin it anew. What agents store besides postpones nothing. */
   settled: number
   /** Why it cannot be erased yet; undefined: it is done with. */
   open: string | undefined
@@ -36,7 +36,10 @@ export interface SessionAsked {
   session: string
   /** Undefined: the only one that has a session of this name. */
   originator?: string | undefined
-  /** What began later does not count. */
+  /**
+   * Sequence of the erasure. What began later does not count, what is stored later is not waited for, and a request that came later postpones nothing:
+   * agents go on storing messages.
+   */
   before?: number | undefined
 }
 
@@ -55,7 +58,7 @@ const AT_ONCE = 16
  */
 export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Promise<SessionFound> {
   const { session, before = Number.POSITIVE_INFINITY } = asked
-  await deps.untilRead((await deps.bus.bounds()).last)
+  await deps.untilRead(asked.before ?? (await deps.bus.bounds()).last)
   const found = new Map<string, PassKey>()
   const unsaid = new Map<string, PassKey>()
   const refused = new Map<string, PassKey>()
@@ -74,7 +77,7 @@ export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Pro
   for (const { key, session_id } of deps.unsealedRows()) if (session_id === undefined) refused.set(keyText(key), key)
   const all: Found[] = []
   for (const keys of inBatches([...new Map([...unsaid, ...refused, ...found]).values()])) {
-    all.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, session)))).flat())
+    all.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, { session, before })))).flat())
   }
   const began = eachOnce(all.filter(({ begins }) => begins < before))
   const owned = ownedOf(began)
@@ -104,14 +107,14 @@ function* inBatches<T>(items: readonly T[]): Generator<T[]> {
 }
 
 /** The passes of this session that had an id: none, one, or several where it was used again. */
-async function passesOf(deps: SessionDeps, key: PassKey, session: string): Promise<Found[]> {
+async function passesOf(deps: SessionDeps, key: PassKey, { session, before }: { session: string; before: number }): Promise<Found[]> {
   const uses = (await usesOfId(deps, key)).filter((use) => use.session === session)
   return await Promise.all(
     uses.map(async (use) => {
       const { originator, parent, asks, messages } = use
       const begins = messages.reduce((first, { stored }) => Math.min(first, stored.sequence), Number.POSITIVE_INFINITY)
       const ended = settledAt(use, ({ type }) => type === 'step')
-      return { originator, parent, asks, begins, ended, admitted: isAdmitted(use), pass: await passOf(deps, session, use) }
+      return { originator, parent, asks, begins, ended, admitted: isAdmitted(use), pass: await passOf(deps, { session, before }, use) }
     }),
   )
 }
@@ -158,7 +161,7 @@ function isAdmitted({ memory }: Use): boolean {
   return (memory.step('work') ?? memory.step('held')) !== undefined
 }
 
-async function passOf(deps: SessionDeps, session: string, use: Use): Promise<SessionPass> {
+async function passOf(deps: SessionDeps, { session, before }: { session: string; before: number }, use: Use): Promise<SessionPass> {
   const { memory, messages, claimed } = use
   const { key } = memory
   const stored = new Map(messages.map((message) => [message.stored.sequence, message.stored]))
@@ -171,7 +174,7 @@ async function passOf(deps: SessionDeps, session: string, use: Use): Promise<Ses
     key,
     frames: order.flatMap((sequence) => frameOf(stored.get(sequence))),
     parts: [...new Set([...stored.values()].flatMap(partsNamed))],
-    settled: settledAt(use, ({ type }) => type === 'step' || type === 'request'),
+    settled: settledAt(use, ({ type, sequence }) => type === 'step' || (type === 'request' && sequence < before)),
     open: await whyOpen(deps, use),
     held: [...new Set([...names].flatMap((name) => deps.holdsOn(key, name)))],
     claimed,
