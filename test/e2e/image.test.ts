@@ -60,7 +60,7 @@ function ask(client: HttpClient, index: number): Promise<string> {
   return until(
     async () => {
       const { output } = await client.passes.create(pass, { key: `pass-${index}`, wait_s: 60 })
-      return output?.output
+      return typeof output?.output === 'string' ? output.output : undefined
     },
     { what: `pass ${index} is answered`, deadline_ms: 180_000 },
   )
