@@ -13,7 +13,7 @@ const CHECKS = [
   ['errors.md is what the code says', process.execPath, ['infra/setup/errors.mjs', '--check']],
 ]
 
-prepare()
+await prepare()
 let failed = 0
 for (const [what, command, args] of CHECKS) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 64 << 20 })

@@ -10,7 +10,7 @@ import { prepare, ROOT } from './prepare.mjs'
  * `--replay`: how fast, and with how much memory, `verify`, `replay`, `audit rebuild` and `audit export` read an archive of a million entries;
  * `--soon`: how soon an installation follows a new policy and mends itself.
  */
-prepare()
+await prepare()
 const given = process.argv.slice(2)
 const APART = ['rules', 'isolation', 'accounts', 'overload', 'timers', 'lag', 'query', 'flat', 'replay', 'soon']
 const apart = APART.find((name) => given.includes(`--${name}`))

@@ -28,7 +28,7 @@ function usage() {
 const given = process.argv.slice(2)
 const [folder] = given.filter((one) => one !== '--agents')
 if (!folder || folder.startsWith('-') || given.length > 2) usage()
-prepare()
+await prepare()
 // npm runs scripts at the root; a folder is meant from where it was called.
 const into = resolve(process.env.INIT_CWD ?? process.cwd(), folder)
 mkdirSync(into, { recursive: true })

@@ -1,15 +1,18 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { tryLock } from './lock.mjs'
 
 /** The set-up that `npm start` and `npm test` share: Node is new enough, dependencies are there, the build is fresh. */
 
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const STAMP = join(ROOT, 'node_modules', '.passover-installed')
-const LOCK = join(tmpdir(), `passover-setup-${createHash('sha256').update(ROOT).digest('hex').slice(0, 12)}`)
+const LOCK = `passover-setup-${createHash('sha256').update(ROOT).digest('hex').slice(0, 12)}`
+const LOOK_MS = 200
 
 function say(text) {
   process.stderr.write(`${text}\n`)
@@ -22,7 +25,7 @@ function requireNode() {
   process.exit(2)
 }
 
-function run(what, command, args) {
+function run(what, command, args, env = {}) {
   const started = Date.now()
   const result = spawnSync(command, args, {
     cwd: ROOT,
@@ -30,7 +33,7 @@ function run(what, command, args) {
     encoding: 'utf8',
     maxBuffer: 64 << 20,
     shell: process.platform === 'win32',
-    env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1', DO_NOT_TRACK: '1', npm_config_update_notifier: 'false' },
+    env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1', DO_NOT_TRACK: '1', npm_config_update_notifier: 'false', ...env },
   })
   if (result.status === 0) {
     say(`  ✓ ${what} (${((Date.now() - started) / 1000).toFixed(1)} s)`)
@@ -52,48 +55,43 @@ function install() {
   const stamp = wanted()
   if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === stamp) return
   // No dependency needs its install script; some would compile native code that nothing here uses.
-  run('dependencies installed', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'])
+  const cache = canWriteHome() ? undefined : mkdtempSync(join(tmpdir(), 'passover-npm-'))
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund']
+  if (cache) process.once('exit', () => rmSync(cache, { recursive: true, force: true }))
+  run('dependencies installed', 'npm', args, cache && { npm_config_cache: cache })
   writeFileSync(STAMP, stamp)
 }
 
+/** npm keeps its cache there, and fails without one. */
+function canWriteHome() {
+  try {
+    accessSync(homedir(), constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** One set-up at a time: two first commands in one clone must not install over each other. */
-function exclusively(work) {
-  const deadline = Date.now() + 300_000
-  for (;;) {
-    try {
-      writeFileSync(LOCK, String(process.pid), { flag: 'wx' })
-      break
-    } catch {
-      const owner = Number(existsSync(LOCK) ? readFileSync(LOCK, 'utf8') : 0)
-      if (owner && !alive(owner)) rmSync(LOCK, { force: true })
-      if (Date.now() > deadline) {
-        say(`Another set-up (process ${owner}) has held ${LOCK} for five minutes; remove it if that is wrong.`)
-        process.exit(1)
-      }
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
-    }
+async function exclusively(work) {
+  let release = await tryLock(LOCK)
+  if (!release) say('  … another set-up runs in this folder; waiting for it to end')
+  while (!release) {
+    await setTimeout(LOOK_MS)
+    release = await tryLock(LOCK)
   }
   try {
     work()
   } finally {
-    rmSync(LOCK, { force: true })
-  }
-}
-
-function alive(pid) {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return error.code === 'EPERM'
+    await release()
   }
 }
 
 /** `tests: false`: without the test workspace, which nobody needs to run the product. */
-export function prepare({ tests = true } = {}) {
+export async function prepare({ tests = true } = {}) {
   requireNode()
   say('Setting up')
-  exclusively(() => {
+  await exclusively(() => {
     install()
     // Not by npx: started by `npx -p node@24`, it would look for that package again.
     run('build up to date', process.execPath, [

@@ -68,7 +68,7 @@ async function shortCoverage(children) {
   return judgeCoverage({ root: ROOT, children })
 }
 
-prepare()
+await prepare()
 const docker = dockerRuns()
 const out = mkdtempSync(join(tmpdir(), 'passover-test-'))
 const report = join(out, 'report.json')

@@ -39,7 +39,7 @@ function missing() {
   }
 }
 
-prepare()
+await prepare()
 const why = missing()
 if (why) {
   process.stdout.write(`\nLeft out: the previous version against the current one (${why}).\n`)

@@ -149,6 +149,15 @@ describe('npm start', { timeout: 300_000 }, () => {
     expect(stdout).not.toContain('wrote src/')
   })
 
+  it('says in one line that it may open too few files', async () => {
+    const command = `ulimit -n 64; exec '${process.execPath}' '${join(ROOT, 'infra', 'start', 'bootstrap.mjs')}' --once`
+    const limited = new Spawned(spawn('sh', ['-c', command], { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] }))
+    expect(await limited.ended).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/\nno more files can be opened: .*ulimit -n 4096\n$/),
+    })
+  })
+
   it('says what it does not understand', async () => {
     expect(await start('--twice').ended).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no --twice') })
   })

@@ -1,6 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
+import { startProcess } from '../support/processes.js'
 import { ROOT } from './cli-harness.js'
 
 /** The files that stand as `node <file>` in the scripts of package.json: they run before anything is installed. */
@@ -27,4 +30,34 @@ test('what runs before the set-up needs nothing but Node', () => {
       loadedFirst(join(ROOT, entry)).filter((name) => !name.startsWith('node:')),
       entry,
     ).toEqual([])
+})
+
+test('of several set-ups at once one runs; another follows when that one is killed', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'passover-setup-'))
+  const taker = join(folder, 'taker.mjs')
+  const lock = pathToFileURL(join(ROOT, 'infra', 'setup', 'lock.mjs')).href
+  writeFileSync(
+    taker,
+    `import { tryLock } from '${lock}'
+     process.on('message', async () => process.send({ event: 'tried', took: (await tryLock('${folder}')) !== undefined }))
+     process.send({ event: 'ready' })`,
+  )
+  try {
+    const setUps = [1, 2, 3].map(() => startProcess(taker))
+    await using _all = { [Symbol.asyncDispose]: async () => void (await Promise.all(setUps.map((one) => one.kill()))) }
+    await Promise.all(setUps.map((one) => one.heard('ready')))
+    const tryAll = async (those: typeof setUps) => {
+      for (const one of those) one.tell({})
+      const tried = await Promise.all(those.map((one) => one.heard('tried')))
+      return those.filter((_, at) => tried[at]?.took === true)
+    }
+    const [first, ...none] = await tryAll(setUps)
+    expect(none).toEqual([])
+    const others = setUps.filter((one) => one !== first)
+    expect(await tryAll(others)).toEqual([])
+    await first?.kill()
+    expect(await tryAll(others)).toHaveLength(1)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 })

@@ -9,18 +9,24 @@ export interface Proxy extends AsyncDisposable {
   /** Connections that are there stay open and carry nothing any more; new ones work. */
   silence(): void
   mend(): void
+  /** Cuts when a client sends this text next; settles when it did. */
+  cutAt(text: string): Promise<void>
 }
 
 export async function proxyTo(url: string): Promise<Proxy> {
   const target = new URL(url)
   const open = new Set<Socket>()
   let broken = false
+  let watched: { text: string; cut: () => void } | undefined
   const server: Server = createServer((near) => {
     if (broken) {
       near.destroy()
       return
     }
     const far = connect(Number(target.port), target.hostname)
+    near.on('data', (bytes: Buffer) => {
+      if (watched && bytes.includes(watched.text)) watched.cut()
+    })
     for (const [socket, other] of [
       [near, far],
       [far, near],
@@ -36,11 +42,24 @@ export async function proxyTo(url: string): Promise<Proxy> {
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   const { port } = server.address() as AddressInfo
+  const cut = () => {
+    broken = true
+    watched = undefined
+    for (const socket of open) socket.destroy()
+  }
   return {
     url: `nats://127.0.0.1:${port}`,
-    cut() {
-      broken = true
-      for (const socket of open) socket.destroy()
+    cut,
+    cutAt(text) {
+      return new Promise((done) => {
+        watched = {
+          text,
+          cut() {
+            cut()
+            done()
+          },
+        }
+      })
     },
     silence() {
       for (const socket of open) {

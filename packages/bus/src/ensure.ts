@@ -64,12 +64,16 @@ export async function infoOf(api: JetStreamApi, call: string): Promise<Config | 
   throw refused(call, reply)
 }
 
+/** JetStream starts, or has no leader for now. */
+const UNAVAILABLE = 503
 /** Storage of server or account is used or reserved by others, no server of a cluster has enough, or the account bounds a stream's bytes. */
 const NO_STORAGE = new Set([10005, 10023, 10047, 10122])
 
 export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
   if (NO_STORAGE.has(reply.err_code)) return new NoStorageError(`${entity}: ${reply.description} (${reply.err_code})`)
-  return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
+  return new BusReadError(`${entity}: ${reply.description} (${reply.err_code})`, 'refused_by_server', {
+    unavailable: reply.code === UNAVAILABLE,
+  })
 }
 
 /** Sequence up to which everything that a durable delivered is acknowledged; undefined: it is not there. Throws where the server does not say. */

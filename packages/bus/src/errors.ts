@@ -16,13 +16,18 @@ export class BusUnreachable extends Error {
 /** Why a read gave nothing. */
 export type ReadFailure = NoReply | 'refused_by_server' | 'too_long'
 
+const PASSING: ReadonlySet<ReadFailure> = new Set<ReadFailure>(['timeout', 'disconnected', 'no_responders'])
+
 /** A read that the server did not answer, or refused to. Its reader knows no more than before. */
 export class BusReadError extends Error {
   override readonly name: string = 'BusReadError'
   readonly reason: ReadFailure
-  constructor(message: string, reason: ReadFailure) {
+  /** The same question may be answered later: the server is away, or says that it cannot serve for now. */
+  readonly passing: boolean
+  constructor(message: string, reason: ReadFailure, { unavailable = false }: { unavailable?: boolean } = {}) {
     super(message)
     this.reason = reason
+    this.passing = unavailable || PASSING.has(reason)
   }
 }
 

@@ -1,5 +1,6 @@
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { cacheFolder, compareVersions, requireIsolation, ServerUnavailable } from './server-binary.js'
+import { cacheFolder, compareVersions, requireIsolation, resolveServerBinary, ServerUnavailable } from './server-binary.js'
 import { serverConfig } from './server-config.js'
 import { mirrorsIn } from './server-debian.js'
 import { assetName, checksumOf } from './server-release.js'
@@ -27,6 +28,15 @@ describe('the cache', () => {
   it('follows XDG, then the home', () => {
     expect(cacheFolder({ XDG_CACHE_HOME: '/c', HOME: '/h' })).toBe('/c/passover/nats-server')
     expect(cacheFolder({ HOME: '/h' })).toBe('/h/.cache/passover/nats-server')
+  })
+
+  it('is named with what to set where it cannot be written', async () => {
+    const failure = await resolveServerBinary({ env: { PATH: '', HOME: fileURLToPath(import.meta.url) } }).catch((error) => error)
+    expect(failure).toBeInstanceOf(ServerUnavailable)
+    expect(failure.message).toMatch(
+      /server-binary\.test\.ts\/\.cache\/passover\/nats-server cannot be written \(ENOTDIR\); set XDG_CACHE_HOME/,
+    )
+    expect(failure.tried).not.toContainEqual(expect.objectContaining({ source: 'release' }))
   })
 })
 

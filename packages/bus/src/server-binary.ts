@@ -107,6 +107,14 @@ export async function resolveServerBinary(options: BinaryOptions = {}): Promise<
   const cached = await findInCache(cache)
   if (cached) return cached
 
+  const unwritable = await mkdir(cache, { recursive: true, mode: 0o700 }).then(
+    () => undefined,
+    (error: NodeJS.ErrnoException) => error.code ?? error.message,
+  )
+  if (unwritable !== undefined) {
+    const why = `${cache} cannot be written (${unwritable}); set XDG_CACHE_HOME to a folder that you can write`
+    throw new ServerUnavailable([...tried, { source: 'cache', why }])
+  }
   const sources = [
     { source: 'release' as const, fetch: (into: Fetching) => fromRelease(into, options.release) },
     { source: 'debian' as const, fetch: fromDebian },
@@ -154,7 +162,6 @@ async function install(
   context: Omit<Fetching, 'folder'>,
   fetch: (into: Fetching) => Promise<string>,
 ): Promise<{ path: string; version: string }> {
-  await mkdir(cache, { recursive: true, mode: 0o700 })
   await sweep(cache)
   const folder = await mkdtemp(join(cache, '.new-'))
   try {

@@ -1,8 +1,9 @@
+import { setTimeout } from 'node:timers/promises'
 import { type HealthReport, issueTexts } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { z } from 'zod'
 import type { Bus } from './bus.js'
-import { BusUnreachable, StreamLost, TopologyError } from './errors.js'
+import { BusReadError, BusUnreachable, StreamLost, TopologyError } from './errors.js'
 import { healthPort, serveHealth } from './health-endpoint.js'
 import { otherIdWindow } from './id-window.js'
 import { SettingError } from './server-address.js'
@@ -43,20 +44,55 @@ export async function tendService(tended: Tended): Promise<void> {
   if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
 }
 
-/**
- * Runs a service as its process's main: starts it, and ends the process with 2 where a setting is wrong or 5 where no server can be reached, in
- * one line. `printable` makes hidden characters of that line visible.
- */
-export async function runService(start: () => Promise<Running>, printable: (text: string) => string): Promise<void> {
-  const running = await start().catch((error: unknown) => {
-    const failure = startFailure(error)
-    if (!failure) throw error
-    process.stderr.write(`${printable(failure.text)}\n`)
-    process.exit(failure.exit)
-  })
-  await runToItsEnd(running)
+interface ServiceOptions {
+  /** Makes hidden characters of a line visible. */
+  printable: (text: string) => string
+  /** Decides when a line that repeats is told: undefined where it is left out. */
+  repeats: { tell(line: string, now: number): number | undefined }
 }
 
+/**
+ * Runs a service as its process's main. A server that goes away while the service starts is waited for. The process ends with 2 where a setting
+ * is wrong, or with 5 where no server can be reached at first, with one line on stderr.
+ */
+export async function runService(start: () => Promise<Running>, options: ServiceOptions): Promise<void> {
+  const say = (text: string) => process.stderr.write(`${options.printable(text)}\n`)
+  let isReached = false
+  for (;;) {
+    try {
+      return await runToItsEnd(await start())
+    } catch (error) {
+      isReached ||= error instanceof BusReadError && error.passing
+      if (isReached && isPassing(error)) {
+        const line = `the server does not answer while this service starts; waiting for it: ${error.message}`
+        if (options.repeats.tell(line, performance.now()) !== undefined) say(line)
+        await setTimeout(AGAIN_MS)
+        continue
+      }
+      const failure = startFailure(error)
+      if (!failure) throw error
+      say(failure.text)
+      process.exit(failure.exit)
+    }
+  }
+}
+
+function isPassing(error: unknown): error is BusReadError | BusUnreachable {
+  return (error instanceof BusReadError && error.passing) || (error instanceof BusUnreachable && !error.refused)
+}
+
+/** Starts what runs on a connection. What was opened is closed again, last first, where the start fails, so that another attempt finds nothing of it. */
+export async function closingOnFailure<T>(opened: AsyncDisposable[], start: () => Promise<T>): Promise<T> {
+  try {
+    return await start()
+  } catch (error) {
+    for (const one of opened.reverse()) await one[Symbol.asyncDispose]().then(undefined, () => undefined)
+    throw error
+  }
+}
+
+/** Between two attempts to start. */
+const AGAIN_MS = 500
 /** Exit code of E030. */
 const MISCONFIGURED = 2
 /** Exit code of E040. */

@@ -1,3 +1,4 @@
+import { fileLimitFault } from '@passover/bus/entry'
 import type { ErrorCode } from '@passover/schemas'
 import { Failure as CliFailure, usage } from '@passover/sdk/failure'
 import { duration } from './duration.js'
@@ -30,6 +31,7 @@ export class Finished extends Error {
   }
 }
 
+const MISCONFIGURED = 2
 /** Exit code of who was left with Ctrl-C. */
 export const INTERRUPTED = 130
 
@@ -118,6 +120,9 @@ export async function describeFailure(error: unknown): Promise<Described> {
     const told = lines ?? (rule ? [ruleText(rule)] : undefined)
     return { document, exit, ...(told ? { lines: told } : {}) }
   }
+  const limit = fileLimitFault(error)
+  // Before anything else is loaded.
+  if (limit) return { document: failureDocument('E030', limit.message, limit.hint), exit: MISCONFIGURED }
   const message = error instanceof Error ? error.message : String(error)
   const outside = await fromOutside(error, message)
   if (outside) return outside

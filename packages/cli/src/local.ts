@@ -19,7 +19,7 @@ import {
   topologyFromEnvironment,
 } from '@passover/bus'
 import { Health, healthLog, joinReports } from '@passover/core'
-import { PRINTABLE_LOG } from '@passover/core/text'
+import { logOptions } from '@passover/core/text'
 import { dispatcherMetrics, startDispatcher } from '@passover/dispatcher'
 import { type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
@@ -164,7 +164,7 @@ interface Services {
 
 async function startServices({ project, server, access, options }: Services): Promise<Local> {
   const log = pino(
-    { ...PRINTABLE_LOG, level: options.log_level ?? 'info' },
+    { ...logOptions(), level: options.log_level ?? 'info' },
     pino.destination({ dest: join(project, 'passover.log'), mkdir: true, sync: false }),
   )
   const opened: AsyncDisposable[] = server ? [server.running] : []
@@ -174,6 +174,7 @@ async function startServices({ project, server, access, options }: Services): Pr
       servers: serversOf(access),
       identity: SYSTEM,
       name: nameOf(role, access),
+      onError: (error) => log.warn({ err: error }, 'reported by the connection'),
       ...accessOf(role, access, options),
     })
     opened.unshift(bus)

@@ -1,50 +1,5 @@
 #!/usr/bin/env node
-import { setPriority } from 'node:os'
-import { pathToFileURL } from 'node:url'
-import {
-  DEFAULT_ID_WINDOW_MS,
-  nodeRandom,
-  openBus,
-  processMetrics,
-  readTextFile,
-  runService,
-  serverClock,
-  tendService,
-} from '@passover/bus'
-import { PRINTABLE_LOG, visibleLines } from '@passover/core'
-import { SYSTEM } from '@passover/schemas'
-import { outputSchemas } from '@passover/validation'
-import { pino } from 'pino'
-import { readEnvironment } from './environment.js'
-import { startAudit } from './healing.js'
-import { auditOptions } from './options.js'
-import type { AuditRunning } from './running.js'
+import { loadProcess } from '@passover/bus/entry'
 
-/** An audit process: connects as its environment says (see environment.ts), makes the topology, starts. */
-export async function runAudit(env: Record<string, string | undefined>): Promise<AuditRunning> {
-  const told = readEnvironment(env, readTextFile)
-  const log = pino(
-    { ...PRINTABLE_LOG, name: 'audit', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
-    pino.destination(2),
-  )
-  auditOptions.parse(told.settings)
-  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit' })
-  await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, silent_stream: 'refuse', ...told.topology })
-  const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
-  const settings = { ...told.settings, id_window_ms }
-  const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, settings)
-  const metrics = () => [...running.metrics(), processMetrics()]
-  // With another window at once: it would go on deleting by the former.
-  await tendService({ running, bus, log, env, id_window_ms, metrics, other_window_drain_ms: 0 })
-  return running
-}
-
-/** The audit only watches: where processors are short, it yields to those who pass, and catches up after. */
-const NICENESS = 5
-
-async function main(): Promise<void> {
-  setPriority(NICENESS)
-  await runService(() => runAudit(process.env), visibleLines)
-}
-
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) await main()
+const { main } = await loadProcess(() => import('./process.js'))
+await main()

@@ -1,4 +1,4 @@
-import { type Consumption, QuestionLimits, StoreWatch, waitForTime } from '@passover/bus'
+import { type Consumption, closingOnFailure, QuestionLimits, StoreWatch, waitForTime } from '@passover/bus'
 import { Counting, Health, healthLog } from '@passover/core'
 import type { HealthReport, PassKey } from '@passover/schemas'
 import { startAdmission } from './admission.js'
@@ -9,7 +9,7 @@ import type { DispatcherDeps } from './deps.js'
 import { watchDispatcher } from './health.js'
 import { LivePolicy } from './live-policy.js'
 import { nonces } from './nonce.js'
-import { type DispatcherSettings, dispatcherOptions } from './options.js'
+import { type DispatcherOptions, type DispatcherSettings, dispatcherOptions } from './options.js'
 import { Parents } from './parent.js'
 import { register } from './register.js'
 import { Registry } from './registry.js'
@@ -39,9 +39,16 @@ export interface Running extends AsyncDisposable {
  */
 export async function startDispatcher(deps: DispatcherDeps, settings: DispatcherSettings = {}): Promise<Running> {
   const options = dispatcherOptions.parse(settings)
+  const begun: AsyncDisposable[] = []
+  return closingOnFailure(begun, () => start(deps, options, begun))
+}
+
+async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: AsyncDisposable[]): Promise<Running> {
   await waitForTime(deps.bus, deps.clock)
   const registry = await Registry.start(deps)
+  begun.push(registry)
   const policy = await LivePolicy.start(deps, { fallback: options.policy, refresh_ms: options.policy_ms })
+  begun.push(policy)
   const rules = { id_window_ms: options.id_window_ms }
   const parents = new Parents(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
@@ -62,17 +69,22 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
     nonce: nonces(deps.random),
   }
   const context: Context = Object.assign(shared, { budgets: await Budgets.start(shared) })
-  if (options.timekeeper) timekeeper = await Timekeeper.start(context)
-  else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
+  begun.push(stopping(context.budgets))
+  if (options.timekeeper) {
+    timekeeper = await Timekeeper.start(context)
+    begun.push(timekeeper)
+  } else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
   water.start()
+  begun.push(stopping(consumers), stopping(water))
   const questions = new QuestionLimits()
   // An agent over its limit gets no answer, and asks again.
   const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
   const answering = await deps.bus.answer(answer, 'register')
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
   const stores = await watchStores(context, health)
+  begun.push(stopping(stores))
   const onRestored = (what: string) => health.did('admission', what)
   const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
   const progress = new ConsumerProgress(context)
@@ -81,6 +93,14 @@ export async function startDispatcher(deps: DispatcherDeps, settings: Dispatcher
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
   return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, progress, health })
+}
+
+function stopping(part: { stop(): unknown }): AsyncDisposable {
+  return {
+    async [Symbol.asyncDispose]() {
+      await part.stop()
+    },
+  }
 }
 
 /** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 56). */

@@ -171,8 +171,8 @@ export class WorkConsumers {
       return
     }
     if (clock.monotonic() - since < this.#context.options.missing_ms || this.#workStart(record.name) === 'unknown') return
-    log.warn({ agent: record.name }, 'work consumers made again')
     await this.make(record)
+    log.warn({ agent: record.name }, 'work consumers made again')
   }
 
   /** Lease and attempts of the consumers, and the limit of the parts bucket, follow policy and registry. One that is lost meanwhile is seen missing by the next look. */

@@ -10,7 +10,7 @@
  * I5  One agent's notices do not hold up another's: room, reads and posts are shared by the agents at the roots of passes.
  */
 export { webhookFrom } from './environment.js'
-export { runNotifier } from './main.js'
 export { type Notifier, type NotifierDeps, startNotifier } from './notifier.js'
 export { type NotifierSettings, notifierOptions } from './options.js'
+export { runNotifier } from './process.js'
 export { mayBeTold, readNotices } from './read-notices.js'

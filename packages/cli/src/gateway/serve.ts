@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openBus, type ProjectAccess, parseCredentials, projectAccess, serverClock } from '@passover/bus'
-import { PRINTABLE_LOG } from '@passover/core/text'
+import { logOptions } from '@passover/core/text'
 import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, TokenFile, TokenFileFailed } from '@passover/gateway'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
@@ -90,7 +90,7 @@ export function openTo(person: string, { project }: Pick<ServerSetting, 'project
 /** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken or the address none; E030: others could reach it, and nobody needs a token. */
 export async function serveGateway(context: Context, server: ServerSetting, { host, port, tokens }: ServeOptions): Promise<Listening> {
   const bus = await connectAs(SYSTEM, server)
-  const log = pino({ ...PRINTABLE_LOG, level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
+  const log = pino({ ...logOptions(), level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
   const connect = ownersConnections(server, context.env)
   const tracing = await openTracing({ env: context.env, service: 'passover-gateway', say: (line) => log.warn(line) })
   const deps = {

@@ -5,11 +5,13 @@
  * - {@link visible}, {@link visibleLines}, {@link oneLine}: text for people.
  * - {@link hiddenIn}: which hidden characters a text has, for warnings.
  * - {@link cut}, {@link cutStart}: shorter text, without splitting a character.
- * - {@link printableJson}, {@link escapeJson}: JSON  that can be printed to a terminal; {@link PRINTABLE_LOG} does it for pino.
+ * - {@link printableJson}, {@link escapeJson}: JSON  that can be printed to a terminal; {@link logOptions} does it for pino, and folds repeated lines.
  * - {@link shellWord}: one argument of a command that is shown to be copied.
  */
 export { cut, cutStart } from './cut.js'
 export { hiddenIn } from './hidden.js'
-export { escapeJson, PRINTABLE_LOG, printableJson } from './json.js'
+export { escapeJson, printableJson } from './json.js'
+export { logOptions } from './log.js'
+export { Repeats } from './repeats.js'
 export { shellWord } from './shell.js'
 export { oneLine, visible, visibleLines } from './visible.js'

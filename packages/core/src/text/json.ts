@@ -22,6 +22,3 @@ function escaped(character: string): string {
   for (let at = 0; at < character.length; at++) text += `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`
   return text
 }
-
-/** Options of a pino logger whose lines can be printed to a terminal. */
-export const PRINTABLE_LOG = { hooks: { streamWrite: escapeJson } }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { cut, cutStart, escapeJson, hiddenIn, oneLine, printableJson, shellWord, visible, visibleLines } from './index.js'
+import { cut, cutStart, escapeJson, hiddenIn, logOptions, oneLine, printableJson, shellWord, visible, visibleLines } from './index.js'
 
 /** An independent statement of what must never be printed raw. */
 const HIDDEN =
@@ -144,5 +144,34 @@ describe('shellWord', () => {
     expect(shellWord("it's; $(rm) `x`")).toBe("'it'\\''s; $(rm) `x`'")
     expect(shellWord("a\n\u202e'\\")).toBe("$'a\\x0a\\xe2\\x80\\xae\\'\\\\'")
     expect(shellWord('=x')).toBe("'=x'")
+  })
+})
+
+describe('logOptions', () => {
+  it('tell a warning that repeats at growing intervals, with the number of lines left out, and every other line each time', () => {
+    let now = 0
+    const told: unknown[][] = []
+    const { logMethod } = logOptions(() => now).hooks
+    const log = (level: number, ...args: unknown[]) =>
+      logMethod.call(undefined, args, (...line: never[]) => void told.push([now, ...line]), level)
+    for (; now <= 80_000; now += 1_000) log(40, { err: new Error('no stream') }, 'not deleted')
+    const lasting = told.splice(0).map(([at, fields]) => [at, (fields as { repeated?: number }).repeated])
+    expect(lasting).toEqual([
+      [0, undefined],
+      [10_000, 9],
+      [30_000, 19],
+      [70_000, 39],
+    ])
+    log(40, { err: new Error('no leader') }, 'not deleted')
+    log(50, { err: new Error('no stream') }, 'not deleted')
+    log(30, 'dispatcher takes requests')
+    log(30, 'dispatcher takes requests')
+    expect(told.splice(0)).toHaveLength(4)
+    // It was over for longer than the last interval.
+    now = 400_000
+    log(40, { err: new Error('no stream') }, 'not deleted')
+    now += 10_000
+    log(40, { err: new Error('no stream') }, 'not deleted')
+    expect(told).toHaveLength(2)
   })
 })

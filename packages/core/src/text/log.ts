@@ -1,0 +1,43 @@
+import { escapeJson } from './json.js'
+import { Repeats } from './repeats.js'
+
+/** pino's number of the level `warn`. */
+const WARN = 40
+/** A line with more text is told each time: it is not compared. */
+const LONGEST = 4_096
+
+type Tell = (this: unknown, ...args: unknown[]) => void
+
+/**
+ * Returns options of a pino logger whose lines can be printed to a terminal, and which tells a warning or an error that repeats with the same
+ * text and fields at growing intervals. The field `repeated` counts what was left out.
+ */
+export function logOptions(now: () => number = () => performance.now()) {
+  const repeats = new Repeats()
+  return {
+    hooks: {
+      streamWrite: escapeJson,
+      logMethod(this: unknown, args: unknown[], method: (...args: never[]) => void, level: number): void {
+        const line = level < WARN ? undefined : lineOf(level, args)
+        const repeated = line === undefined ? 0 : repeats.tell(line, now())
+        if (repeated !== undefined) (method as Tell).apply(this, repeated === 0 ? args : counted(args, repeated))
+      },
+    },
+  }
+}
+
+function counted(args: unknown[], repeated: number): unknown[] {
+  const [fields, ...rest] = args
+  if (fields instanceof Error) return [{ err: fields, repeated }, ...rest]
+  return typeof fields === 'object' && fields !== null ? [{ ...fields, repeated }, ...rest] : [{ repeated }, ...args]
+}
+
+/** What two lines must share to be the same; undefined: it is not compared. */
+function lineOf(level: number, args: unknown[]): string | undefined {
+  try {
+    const text = JSON.stringify([level, ...args], (_name, value) => (value instanceof Error ? `${value.name}: ${value.message}` : value))
+    return text.length > LONGEST ? undefined : text
+  } catch {
+    return undefined
+  }
+}

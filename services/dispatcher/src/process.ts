@@ -1,0 +1,53 @@
+import {
+  closingOnFailure,
+  DEFAULT_ID_WINDOW_MS,
+  nodeRandom,
+  openBus,
+  processMetrics,
+  readTextFile,
+  runService,
+  serverClock,
+  tendService,
+} from '@passover/bus'
+import { logOptions, Repeats, visibleLines } from '@passover/core'
+import { SYSTEM } from '@passover/schemas'
+import { openTracing } from '@passover/tracing'
+import { pino } from 'pino'
+import { type Running, startDispatcher } from './dispatcher.js'
+import { readEnvironment } from './environment.js'
+import type { Faults } from './faults.js'
+import { dispatcherMetrics } from './metrics.js'
+import { dispatcherOptions } from './options.js'
+
+/**
+ * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
+ * `faults` is for tests that end a process between two of its steps.
+ */
+export async function runDispatcher(env: Record<string, string | undefined>, faults?: Faults): Promise<Running> {
+  const told = readEnvironment(env, readTextFile)
+  const log = pino(
+    { ...logOptions(), name: 'dispatcher', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
+    pino.destination(2),
+  )
+  dispatcherOptions.parse(told.settings)
+  const onError = (error: unknown) => log.warn({ err: error }, 'reported by the connection')
+  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher', onError })
+  const opened: AsyncDisposable[] = [bus]
+  return closingOnFailure(opened, async () => {
+    await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, ...told.topology })
+    const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
+    opened.push(tracing)
+    const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
+    const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
+    const running = await startDispatcher(deps, { ...told.settings, id_window_ms })
+    opened.push(running)
+    const metrics = () => [dispatcherMetrics(running.stats()), processMetrics()]
+    await tendService({ running, bus, log, env, id_window_ms, metrics })
+    return running
+  })
+}
+
+/** Runs the process until it is told to stop. */
+export async function main(): Promise<void> {
+  await runService(() => runDispatcher(process.env), { printable: visibleLines, repeats: new Repeats() })
+}
