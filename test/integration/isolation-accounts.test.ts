@@ -1,6 +1,6 @@
-import { headers, type NatsConnection } from '@nats-io/transport-node'
+import { connect, credsAuthenticator, headers, type NatsConnection } from '@nats-io/transport-node'
 import type { Bus, Principal } from '@passover/bus'
-import { issueAgent, issueAgentUser, issueCore, issueCoreUser, type KeyText, readToken } from '@passover/bus/auth'
+import { issueAgent, issueAgentUser, issueCore, issueCoreUser, type KeyText, readToken, type SignedAccount } from '@passover/bus/auth'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isolatedFixture } from '../support/isolated.js'
 import { openProbe, type Probe, permittedFixture } from '../support/permitted.js'
@@ -248,6 +248,49 @@ describe('accounts of a running server', () => {
     await expect(connect(issued.creds)).rejects.toThrow(/authorization/i)
     await using _other = await fixture.probe(maria)
     await using _agent = await fixture.probe(alice)
+  })
+
+  it('bound the connections of an agent, and the subscriptions of each', async () => {
+    await using fixture = await isolatedFixture([alice, mallory])
+    const subscribed = async (many: number) => {
+      const { nc } = await fixture.probe(mallory)
+      const refused: string[] = []
+      void (async () => {
+        for await (const status of nc.status()) if (status.type === 'error') refused.push(status.error.message)
+      })()
+      for (let n = 0; n < many; n++) nc.subscribe(`returned.mallory.${n}.>`, { callback: () => {} })
+      await nc.flush()
+      await new Promise((next) => setImmediate(next))
+      return { refused, closed: nc.isClosed() }
+    }
+    expect(await subscribed(1_900)).toEqual({ refused: [], closed: false })
+    // Each connection has a limit of its own.
+    const beyond = await subscribed(2_100)
+    expect(beyond.refused.length).toBeGreaterThan(50)
+    expect([beyond.refused[0], beyond.closed]).toEqual([expect.stringMatching(/maximum subscriptions exceeded/i), false])
+
+    const account = fixture.accounts.get('mallory') as SignedAccount
+    // A token of the same second is not newer.
+    await until(() => Math.floor(Date.now() / 1000) > readToken(account.jwt).issued_at, { what: 'the next second' })
+    const { jwt } = await issueAgent(fixture.installation, mallory, { key: account, connections: 3 })
+    await fixture.resolver.push(jwt)
+    const { creds } = fixture.credentials(mallory) as { creds: string }
+    const open: NatsConnection[] = []
+    const another = async () => {
+      const authenticator = credsAuthenticator(new TextEncoder().encode(creds))
+      open.push(
+        await connect({ servers: fixture.nats.servers, authenticator, inboxPrefix: '_INBOX_mallory', timeout: 1_000, reconnect: false }),
+      )
+    }
+    const isRefused = () =>
+      another().then(
+        () => false,
+        () => true,
+      )
+    await until(isRefused, { what: 'a connection is refused', deadline_ms: 20_000 })
+    expect(open.length).toBeLessThan(100)
+    await using _other = await fixture.probe(alice)
+    await Promise.all(open.map((nc) => nc.close()))
   })
 
   it('end at the time that was signed', async () => {

@@ -34,6 +34,14 @@ interface AgentOptions {
   connections?: number
 }
 
+/** Connections of one agent at a time. */
+const AGENT_CONNECTIONS = 256
+/**
+ * Subscriptions of each of them; the server counts by connection. With the connections it bounds what an agent's subscriptions take of
+ * the server's memory to about 1 GB. An SDK connection has a dozen, and one for each pass that it waits for by a given id.
+ */
+const AGENT_SUBSCRIPTIONS = 2_000
+
 /** Everything, as far as the server's limits go. Zero means none. */
 const UNLIMITED = { subs: -1, data: -1, payload: -1, imports: -1, exports: -1, wildcards: true, conn: -1 }
 const ALL_STORAGE = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
@@ -80,7 +88,7 @@ export function permissionClaims({ publish, never, subscribe, answers }: Permiss
  * and no more: imports alone would keep the agent in, and permissions make the server say that it refuses.
  */
 export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subjects, options: AgentOptions): AccountClaims {
-  const { core, revocations, connections = -1 } = options
+  const { core, revocations, connections = AGENT_CONNECTIONS } = options
   const context = { subjects, agents: 'any' as const }
   const crossings = crossing(grantsFor(agent, context))
   const { publish, ...rights } = permissionsFor(agent, context)
@@ -95,7 +103,7 @@ export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subj
         return within === subject ? [] : [[subject, [{ subject: within, weight: 100 }]]]
       }),
     ),
-    limits: { ...UNLIMITED, exports: 0, leaf: 0, conn: connections, disallow_bearer: true },
+    limits: { ...UNLIMITED, exports: 0, leaf: 0, conn: connections, subs: AGENT_SUBSCRIPTIONS, disallow_bearer: true },
     default_permissions: permissionClaims({ ...rights, publish: publish.map(withinAccount) }),
     revocations,
   }

@@ -45,7 +45,7 @@ export interface AccountOptions {
   revocations?: Record<string, number>
   /** Seconds since 1970. The account and all its credentials end then. */
   expires_at?: number
-  /** Maximum connections of the account at a time. @defaultValue no limit */
+  /** Maximum connections of the account at a time. @defaultValue 256 */
   connections?: number
 }
 

@@ -1,6 +1,6 @@
 import type { Principal } from '@passover/bus'
 import { issueAgent, issueAgentUser, issueCore, issueCoreUser, type SignedAccount } from '@passover/bus/auth'
-import { CliFailure } from '../failure.js'
+import { CliFailure, usage } from '../failure.js'
 import { type AuthRecords, isService, type PrincipalRecord, principalOf, serviceName } from './records.js'
 
 /** A change of the records, and the account that servers must be given for it to take effect. Absent: servers need nothing. */
@@ -11,13 +11,15 @@ export interface Issued {
   creds: string
 }
 
-export interface Expiry {
+export interface Limits {
   /** ms from now. */
   expires_ms?: number | undefined
+  /** Of an agent: connections at a time; absent: as before, or the default. */
+  connections?: number | undefined
 }
 
 /** Issues credentials for a new principal, or for one that was revoked. CliFailure E031 where the name is taken. */
-export async function addPrincipal(records: AuthRecords, principal: Principal, { expires_ms }: Expiry = {}): Promise<Issued> {
+export async function addPrincipal(records: AuthRecords, principal: Principal, { expires_ms, connections }: Limits = {}): Promise<Issued> {
   const name = 'name' in principal ? principal.name : serviceName(principal.role)
   const known = records.principals.find((one) => one.name === name)
   if (known && known.revoked_at === undefined) throw taken(known)
@@ -28,6 +30,7 @@ export async function addPrincipal(records: AuthRecords, principal: Principal, {
     name,
     role: principal.role,
     ...rights,
+    connections: connections ?? known?.connections,
     account: known?.account,
     user: '',
     issued_at: now,
@@ -40,8 +43,10 @@ export async function addPrincipal(records: AuthRecords, principal: Principal, {
 }
 
 /** Issues new credentials and revokes the ones before. */
-export async function rotatePrincipal(records: AuthRecords, name: string, { expires_ms }: Expiry = {}): Promise<Issued> {
+export async function rotatePrincipal(records: AuthRecords, name: string, { expires_ms, connections }: Limits = {}): Promise<Issued> {
   const record = activeRecord(records, name)
+  if (connections !== undefined && record.role !== 'agent') throw notAnAgent(record.role)
+  record.connections = connections ?? record.connections
   const lasted = record.expires_at === undefined ? undefined : record.expires_at - record.issued_at
   revokeUser(record)
   record.issued_at = Date.now()
@@ -104,8 +109,12 @@ async function issue(records: AuthRecords, record: PrincipalRecord, principal: P
 async function signAgain(records: AuthRecords, record: PrincipalRecord): Promise<SignedAccount> {
   const principal = principalOf(record)
   if (principal.role !== 'agent') return signCore(records)
-  const { revocations, account: key } = record
-  record.account = await issueAgent(records.installation, principal, { revocations, ...(key ? { key } : {}) })
+  const { revocations, connections, account: key } = record
+  record.account = await issueAgent(records.installation, principal, {
+    revocations,
+    ...(connections === undefined ? {} : { connections }),
+    ...(key ? { key } : {}),
+  })
   return record.account
 }
 
@@ -118,6 +127,10 @@ async function signCore(records: AuthRecords): Promise<SignedAccount> {
 
 function revokeUser(record: PrincipalRecord): void {
   record.revocations = { ...record.revocations, [record.user]: Math.floor(Date.now() / 1_000) }
+}
+
+function notAnAgent(role: string): CliFailure {
+  return usage('--connections is about agents', `leave it out for a ${role}`)
 }
 
 function taken({ name, role, revoked_at }: PrincipalRecord): CliFailure {

@@ -20,6 +20,7 @@ export interface AddOptions {
   originates?: 'always' | 'within_a_pass' | 'never'
   subagent?: boolean
   expires?: number
+  connections?: number
   out?: string
 }
 
@@ -28,7 +29,7 @@ export async function runAdd(context: Context, options: AddOptions, kind: Kind, 
   const auth = findAuth(context)
   const principal = principalFor(kind, name, options)
   const issued = await auth.change(async (records) => {
-    const added = await addPrincipal(records, principal, { expires_ms: options.expires })
+    const added = await addPrincipal(records, principal, { expires_ms: options.expires, connections: options.connections })
     return { ...added, installation: records.installation }
   })
   const path = auth.writeCredentials(issued.record, issued.creds)
@@ -48,10 +49,14 @@ export async function runAdd(context: Context, options: AddOptions, kind: Kind, 
 }
 
 /** `passover auth rotate <name>` */
-export async function runRotate(context: Context, options: Pick<AddOptions, 'expires' | 'out'>, name: string): Promise<number> {
+export async function runRotate(
+  context: Context,
+  options: Pick<AddOptions, 'expires' | 'connections' | 'out'>,
+  name: string,
+): Promise<number> {
   const auth = findAuth(context)
   const issued = await auth.change(async (records) => {
-    const rotated = await rotatePrincipal(records, name, { expires_ms: options.expires })
+    const rotated = await rotatePrincipal(records, name, { expires_ms: options.expires, connections: options.connections })
     return { ...rotated, installation: records.installation }
   })
   // Before the server closes connections with the old ones: clients that read the file again come back at once.
@@ -130,9 +135,9 @@ function line(auth: AuthFolder, record: PrincipalRecord): Line {
   }
 }
 
-function principalFor(kind: Kind, name: string, { originates, subagent }: AddOptions): Principal {
-  if (kind !== 'agent' && (originates !== undefined || subagent !== undefined))
-    throw usage('--originates and --no-subagent are about agents', `leave them out for a ${kind}`)
+function principalFor(kind: Kind, name: string, { originates, subagent, connections }: AddOptions): Principal {
+  if (kind !== 'agent' && (originates !== undefined || subagent !== undefined || connections !== undefined))
+    throw usage('--originates, --no-subagent and --connections are about agents', `leave them out for a ${kind}`)
   if (kind === 'agent') return { role: 'agent', name, originates: originates !== 'never', subagent: subagent !== false }
   if (kind !== 'service') return { role: kind, name }
   if (isService(name as Principal['role'])) return { role: name as (typeof SERVICES)[number] }

@@ -18,6 +18,8 @@ export interface PrincipalRecord {
   /** Of an agent: may originate passes, may receive them. */
   originates?: boolean | undefined
   subagent?: boolean | undefined
+  /** Of an agent: how many connections it may have at a time. */
+  connections?: number | undefined
   /** Of an agent: its account. */
   account?: SignedAccount | undefined
   /** Public key of the current user. */
@@ -45,6 +47,7 @@ const principal = z.looseObject({
   role: z.enum(['agent', ...PEOPLE, ...SERVICES]),
   originates: z.boolean().optional(),
   subagent: z.boolean().optional(),
+  connections: z.int().optional(),
   account: account.optional(),
   user: z.string(),
   issued_at: z.number(),

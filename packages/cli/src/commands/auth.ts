@@ -3,7 +3,7 @@ import type { CheckOptions } from '../auth/check.js'
 import type { TlsOptions } from '../auth/init.js'
 import type { AddOptions, Kind } from '../auth/manage.js'
 import { action } from '../context.js'
-import { durationOption, nameOption } from '../options.js'
+import { durationOption, nameOption, wholeNumber } from '../options.js'
 
 export const TLS = 'encrypt connections, with a certificate of an own authority (for development)'
 export const TLS_CERT = 'certificate of the server, PEM'
@@ -11,6 +11,8 @@ export const TLS_KEY = 'its private key, PEM'
 export const TLS_CA = 'the authority that signed it, PEM (default: one that the system trusts)'
 
 const EXPIRES = 'validity, such as 12h or 30d'
+const CONNECTIONS = 'connections that an agent may have at a time'
+const MOST_CONNECTIONS = 65_536
 const OUT = 'where to write the credentials besides, mode 0600'
 /** As records name a service; agents and people have no dot in their names. */
 const SERVICE = /^passover\.(?:dispatcher|audit|notifier|gateway)$/
@@ -62,6 +64,7 @@ function add(): Command {
     )
     .option('--no-subagent', 'passes may not go to it')
     .option('--expires <time>', EXPIRES, durationOption('--expires'))
+    .option('--connections <n>', `${CONNECTIONS} (default: 256)`, wholeNumber('--connections', 1, MOST_CONNECTIONS))
     .option('--out <file>', OUT)
     .addHelpText(
       'after',
@@ -85,6 +88,7 @@ function rotate(): Command {
     .description('issue new credentials in place, and revoke the ones before at once')
     .argument('<name>', 'as list shows it', recordName)
     .option('--expires <time>', `${EXPIRES} (default: as long as the ones before)`, durationOption('--expires'))
+    .option('--connections <n>', `${CONNECTIONS} (default: as before)`, wholeNumber('--connections', 1, MOST_CONNECTIONS))
     .option('--out <file>', OUT)
     .addHelpText('after', '\nProcesses that read the credentials file by its path reconnect with the new ones by themselves.')
     .action(
