@@ -121,9 +121,18 @@ export const inboxItem = z.object({
 })
 export type InboxItem = z.infer<typeof inboxItem>
 
-/** To `{ op: 'inbox' }`: oldest first; `next` goes on where the limit cut it off. */
+/** The inbox was full: items of `originator`, under passes of `root_originator`, may wait until then (server ms) without being listed. */
+export const inboxLeftOut = z.object({ originator: z.string(), root_originator: z.string(), until: z.number() })
+
+/** To `{ op: 'inbox' }`: on each page originators take turns, and it is told oldest first; `next` goes on where the limit cut it off. */
 export const inboxAnswer = z.union([
-  z.object({ ok: z.literal(true), items: z.array(inboxItem), more: z.boolean(), next: z.string().optional() }),
+  z.object({
+    ok: z.literal(true),
+    items: z.array(inboxItem),
+    more: z.boolean(),
+    next: z.string().optional(),
+    left_out: z.array(inboxLeftOut).optional(),
+  }),
   z.object({ ok: z.literal(false), error: passError }),
 ])
 export type InboxAnswer = z.infer<typeof inboxAnswer>

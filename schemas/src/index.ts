@@ -166,6 +166,7 @@ export {
   type InboxItem,
   inboxAnswer,
   inboxItem,
+  inboxLeftOut,
   type ShownFile,
   type ShownFinding,
   type ShownModification,

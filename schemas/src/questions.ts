@@ -33,7 +33,7 @@ export const question = z.discriminatedUnion('op', [
   z.object({ op: z.literal('agents') }),
   /** Which of these returns the asker acknowledged. */
   z.object({ op: z.literal('acknowledged'), returns: list(z.int().positive(), 1000) }),
-  /** What waits for a person, oldest first. An agent is told about its own passes only. */
+  /** What waits for a person; originators take turns on a page. An agent is told about its own passes only. */
   z.object({
     op: z.literal('inbox'),
     /** Only what was asked for, however far down, on behalf of this agent. */
@@ -42,7 +42,7 @@ export const question = z.discriminatedUnion('op', [
     approver: agentName.optional(),
     limit: z.int().positive().max(200).optional(),
     /** `next` of the answer before. */
-    after: text(300).optional(),
+    after: text(10_000).optional(),
   }),
   ...deadLetterQuestions,
   ...queryQuestions,

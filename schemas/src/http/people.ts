@@ -3,7 +3,7 @@ import { agentRow } from '../answers.js'
 import { text } from '../bounded.js'
 import { deadLetter } from '../dead-letters.js'
 import { passError } from '../errors.js'
-import { inboxItem } from '../inbox.js'
+import { inboxItem, inboxLeftOut } from '../inbox.js'
 import { LIMITS } from '../limits.js'
 import { agentName } from '../names.js'
 import { passOverPreferences } from '../policy.js'
@@ -20,9 +20,14 @@ export const inboxParameters = z.strictObject({
   /** Only what the token's owner may decide. */
   mine: flag.optional(),
   limit: wholeNumber(1, 200).optional(),
-  cursor: text(300).optional(),
+  cursor: text(10_000).optional(),
 })
-export const inboxPage = z.object({ items: z.array(inboxItem), cursor: z.string().optional() })
+export const inboxPage = z.object({
+  items: z.array(inboxItem),
+  cursor: z.string().optional(),
+  /** The inbox was full: items of these agents may wait that it does not list. */
+  left_out: z.array(inboxLeftOut).optional(),
+})
 export type InboxPage = z.infer<typeof inboxPage>
 
 /** The policy in force. Version 0 is the system's defaults. The header ETag is the version. */

@@ -1,6 +1,8 @@
+import { passError } from '@passover/core'
 import type { InboxAnswer, InboxItem, Question } from '@passover/schemas'
-import { cursorOf, type Inbox, type Waiting } from './inbox.js'
+import type { Inbox, Waiting } from './inbox.js'
 import { type DueDeps, dueOf } from './inbox-item.js'
+import { parseCursor, Turns } from './inbox-turns.js'
 import { loadPass } from './load.js'
 
 export interface InboxDeps extends DueDeps {
@@ -19,31 +21,43 @@ const AT_A_TIME = 8
 const ROOM = 500_000
 
 /**
- * What waits for a person now, oldest first (DESIGN §3). The inbox says where to look; what is told is found out from the stream,
- * by the rule that every reader has. Who is no person is told about the passes that it asked for.
+ * What waits for a person now (DESIGN §3): a page on which originators take turns, shown oldest first. The inbox says where to look; what is
+ * told is found out from the stream, by the rule that every reader has. Who is no person is told about the passes that it asked for.
+ * E005: a cursor that no page gave.
  */
 export async function answerInbox(deps: InboxDeps, asker: string, asked: Asked): Promise<InboxAnswer> {
   const { root_originator, approver, limit = DEFAULT_LIMIT, after } = asked
-  const own = deps.seesAll(asker) ? {} : { originator: asker }
-  const listed = deps.inbox.list({ root_originator, ...own })
-  const rest = after === undefined ? listed : listed.filter((entry) => cursorOf(entry) > after)
+  const place = after === undefined ? undefined : parseCursor(after)
+  if (after !== undefined && !place) return { ok: false, error: passError('E005', 'The cursor is none that a page of the inbox gave') }
+  const filter = { root_originator, ...(deps.seesAll(asker) ? {} : { originator: asker }) }
+  const turns = new Turns(deps.inbox.list(filter), place, MOST_LOOKS)
+  const { items, looked } = await lookedAt(deps, turns.entries, { approver, limit })
+  const next = turns.cursorAfter(looked)
+  const left_out = deps.inbox.leftOut(filter)
+  const more = next !== undefined || left_out.length > 0
+  items.sort((a, b) => a.since - b.since)
+  return { ok: true, items, more, ...(next === undefined ? {} : { next }), ...(left_out.length > 0 ? { left_out } : {}) }
+}
+
+/** What is due of these, as much as one answer has room for; `looked`: how many of them it needs no more. */
+async function lookedAt(
+  deps: InboxDeps,
+  entries: readonly Waiting[],
+  { approver, limit }: { approver: string | undefined; limit: number },
+): Promise<{ items: InboxItem[]; looked: number }> {
   const items: InboxItem[] = []
-  const seen = { last: undefined as string | undefined, room: ROOM }
-  const answer = (more: boolean): InboxAnswer => ({ ok: true, items, more, ...(more && seen.last ? { next: seen.last } : {}) })
-  for (let at = 0; at < rest.length && at < MOST_LOOKS; at += AT_A_TIME) {
-    const some = rest.slice(at, at + AT_A_TIME)
-    const found = await Promise.all(some.map((entry) => lookAt(deps, entry)))
+  let room = ROOM
+  for (let at = 0; at < entries.length; at += AT_A_TIME) {
+    const found = await Promise.all(entries.slice(at, at + AT_A_TIME).map((entry) => lookAt(deps, entry)))
     for (const [number, item] of found.entries()) {
-      const shown = item && (approver === undefined || mayDecide(item, approver)) ? item : undefined
-      const size = shown ? JSON.stringify(shown).length : 0
-      if (shown && (items.length >= limit || (size > seen.room && items.length > 0))) return answer(true)
-      seen.room -= size
-      if (shown) items.push(shown)
-      const entry = some[number]
-      seen.last = entry && cursorOf(entry)
+      if (!item || (approver !== undefined && !mayDecide(item, approver))) continue
+      const size = JSON.stringify(item).length
+      if (items.length >= limit || (size > room && items.length > 0)) return { items, looked: at + number }
+      room -= size
+      items.push(item)
     }
   }
-  return answer(rest.length > MOST_LOOKS)
+  return { items, looked: entries.length }
 }
 
 /** Undefined: it waits no longer, and is looked at no more. */

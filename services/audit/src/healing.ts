@@ -80,6 +80,7 @@ class HealingAudit implements AuditRunning {
     health.watch('answers', 'needed', () => unless(this.inner?.answerTrouble))
     const withoutPeople = options.answers && !hasPeople(deps, options) ? NO_PEOPLE : undefined
     health.watch('people', 'told', () => unless(withoutPeople))
+    health.watch('inbox', 'told', () => unless(this.inner?.inboxTrouble))
     health.watch('archive', 'told', () => unless(this.inner?.archiveTrouble))
     health.begin()
   }

@@ -46,3 +46,40 @@ it('what a replica has written is not written over, unless it says otherwise', a
   expect(await written({})).toEqual([])
   expect(await written({ expires_at: 1 })).toEqual(['put'])
 })
+
+// Fails where whoever comes first has all places: what another agent's passes wait for is then in no inbox, and nothing says so.
+it('is shared: of too many it leaves out the newest of the agent that has most, says so, and knows it after a restart', async () => {
+  const bucket = new Map<string, unknown>()
+  const table = {
+    create: async (name: string, value: unknown) => bucket.set(name, value).size,
+    put: async (name: string, value: unknown) => bucket.set(name, value).size,
+    erase: async (name: string) => bucket.delete(name),
+    entries: async function* () {
+      for (const [name, value] of bucket) yield { key: name, value }
+    },
+  }
+  let now = 0
+  const open = () => new Inbox(table as unknown as InboxTable, { ...clock, now: () => now } as never, pino({ level: 'silent' }), 5)
+  const inbox = open()
+  const held = (originator: string, n: number) => {
+    const awaits = { item: 'dispatch', since: n, expires_at: 1_000 + n }
+    const pass = { originator, subagent: 'audit', id: `given-id-${n}` }
+    inbox.note({ key: pass, awaits: awaits as never, sequences: { last: n } as never }, n)
+  }
+  for (let n = 1; n <= 10; n++) held('mallory', n)
+  expect(inbox.leftOut()).toMatchObject([{ originator: 'mallory', root_originator: 'mallory' }])
+  for (const n of [11, 12]) held('bob', n)
+  held('mallory', 13)
+  const told = (of: Inbox) => of.list({}).map((entry) => `${entry.key.originator} ${entry.since}`)
+  const left = ['mallory 1', 'mallory 2', 'mallory 3', 'bob 11', 'bob 12']
+  expect(told(inbox)).toEqual(left)
+  while (inbox.lowest !== undefined) await new Promise((turn) => setImmediate(turn))
+  const again = open()
+  await again.load()
+  expect(told(again)).toEqual(left)
+  expect(again.trouble).toContain('does not list all that waits of mallory')
+  expect([again.leftOut({ originator: 'bob' }), again.leftOut({ root_originator: 'alice' })]).toEqual([[], []])
+  // Everything that was left out has expired.
+  now = 100_000
+  expect([again.leftOut(), again.trouble, [...bucket.keys()].filter((name) => name.startsWith('left_out'))]).toEqual([[], undefined, []])
+})

@@ -22,15 +22,29 @@ export type Waiting = z.infer<typeof waitingEntry>
 /** Everything that waited when it was made is in the bucket. */
 const builtEntry = z.object({ v: z.literal(1), built: z.literal(true) })
 const BUILT = 'built'
-export const inboxEntry = z.union([waitingEntry, builtEntry])
+
+/** The inbox had no room for some items of this originator; `until`: the last of them expires then. */
+const leftOutEntry = z.object({
+  v: z.literal(1),
+  left_out: z.literal(true),
+  originator: z.string(),
+  root_originator: z.string(),
+  until: z.number(),
+})
+export type LeftOut = Pick<z.infer<typeof leftOutEntry>, 'originator' | 'root_originator' | 'until'>
+
+export const inboxEntry = z.union([waitingEntry, builtEntry, leftOutEntry])
 export type InboxTable = Table<z.infer<typeof inboxEntry>>
 
 /** What the inbox asks of a record. */
 type Noted = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
 
-/** Of each item; who has more to decide is told of the older ones first. Whatever it is, its pass can be decided by id. */
+/** Entries of each item. Beyond that the originator that has most of them gets no more. Whatever is left out, its pass can be decided by id. */
 const MOST = 50_000
+/** A mark of what was left out is written again when its time has moved on by that much. */
+const MARK_MS = 60_000
 const MOST_WRITES = 256
+const MOST_NAMED = 5
 const RETRY_MS = 500
 
 /**
@@ -41,7 +55,15 @@ const RETRY_MS = 500
 export class Inbox {
   /** By pass id: nearly all passes are in no inbox, and for them this is one look. */
   private readonly waiting = new Map<string, Waiting[]>()
+  /** The same by item and originator. */
+  private readonly of = {
+    dispatch: new Map<string, Set<Waiting>>(),
+    return: new Map<string, Set<Waiting>>(),
+    apply: new Map<string, Set<Waiting>>(),
+  }
   private readonly counts = { dispatch: 0, return: 0, apply: 0 }
+  /** By the keys of their marks; `written`: what the bucket says of `until`. */
+  private readonly marks = new Map<string, LeftOut & { written: number }>()
   /** Entries whose write is not acknowledged yet, with the first sequence of their pass. */
   private readonly writing = new Map<Waiting, number>()
   private waiters: (() => void)[] = []
@@ -51,6 +73,7 @@ export class Inbox {
     private readonly table: InboxTable,
     private readonly clock: Clock,
     private readonly log: Logger,
+    private readonly most = MOST,
   ) {}
 
   /** Reads the bucket; false when nobody finished making it. */
@@ -58,6 +81,7 @@ export class Inbox {
     let built = false
     for await (const { value } of this.table.entries()) {
       if ('built' in value) built = true
+      else if ('left_out' in value) this.marks.set(markKey(value), { ...value, written: value.until })
       else this.keep(value)
     }
     return built
@@ -87,7 +111,26 @@ export class Inbox {
         if (right && (filter.originator ?? entry.key.originator) === entry.key.originator) found.push(entry)
       }
     }
-    return found.sort((a, b) => a.since - b.since || (cursorOf(a) < cursorOf(b) ? -1 : 1))
+    return found.sort((a, b) => a.since - b.since || (tieOf(a) < tieOf(b) ? -1 : 1))
+  }
+
+  /** Whose items may wait although the inbox does not list them. */
+  leftOut(filter: { root_originator?: string | undefined; originator?: string | undefined } = {}): LeftOut[] {
+    const found: LeftOut[] = []
+    for (const [name, { originator, root_originator, until }] of this.marks) {
+      const right = (filter.root_originator ?? root_originator) === root_originator && (filter.originator ?? originator) === originator
+      if (until <= this.clock.now()) this.forget(name)
+      else if (right) found.push({ originator, root_originator, until })
+    }
+    return found
+  }
+
+  /** What people must know of an inbox that is full; undefined: it is not. */
+  get trouble(): string | undefined {
+    const names = [...new Set(this.leftOut().map(({ originator }) => originator))].sort()
+    if (names.length === 0) return undefined
+    const some = names.slice(0, MOST_NAMED).join(', ')
+    return `the inbox is full: it does not list all that waits of ${some}${names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : ''}; see \`passover list --from ${names[0]} --status held\``
   }
 
   /** Of one item, those whose time was over by then (server ms). */
@@ -107,8 +150,14 @@ export class Inbox {
     if (entries.length > 0) this.waiting.set(entry.key.id, entries)
     else this.waiting.delete(entry.key.id)
     this.counts[entry.item]--
+    const own = this.of[entry.item].get(entry.key.originator)
+    own?.delete(entry)
+    if (own?.size === 0) this.of[entry.item].delete(entry.key.originator)
     // A mark that it was deleted would keep its pass's id for good. One that stays in the bucket is only looked at once more.
-    const key = tableKey(entry)
+    this.erase(tieOf(entry))
+  }
+
+  private erase(key: string): void {
     const erased = this.table.erase(key).catch(() => this.table.delete(key))
     erased.catch((error: unknown) => this.log.debug({ err: error }, 'inbox entry not deleted'))
   }
@@ -133,10 +182,56 @@ export class Inbox {
   }
 
   private keep(entry: Waiting): boolean {
-    if (this.find(entry.key, entry.item) || this.counts[entry.item] >= MOST) return false
-    this.counts[entry.item]++
-    this.waiting.set(entry.key.id, [...(this.waiting.get(entry.key.id) ?? []), entry])
+    const { item, key } = entry
+    if (this.find(key, item) || !this.hasRoom(entry)) return false
+    this.counts[item]++
+    this.waiting.set(key.id, [...(this.waiting.get(key.id) ?? []), entry])
+    const own = this.of[item].get(key.originator)
+    if (own) own.add(entry)
+    else this.of[item].set(key.originator, new Set([entry]))
     return true
+  }
+
+  /** Nobody's are left out for what another one asks without end: of too many, the newest of the originator that has most of them. */
+  private hasRoom(entry: Waiting): boolean {
+    const { item, key } = entry
+    if (this.counts[item] < this.most) return true
+    let largest = new Set<Waiting>()
+    for (const own of this.of[item].values()) if (own.size > largest.size) largest = own
+    if ((this.of[item].get(key.originator)?.size ?? 0) >= largest.size) {
+      this.leave(entry)
+      return false
+    }
+    let newest: Waiting | undefined
+    for (const one of largest) if (one.since >= (newest?.since ?? 0)) newest = one
+    if (!newest) return false
+    this.leave(newest)
+    this.drop(newest)
+    return true
+  }
+
+  /** Remembers, in the bucket too, that an item was left out: a restart does not find it again. */
+  private leave({ key, root_originator, expires_at }: Waiting): void {
+    const name = markKey({ originator: key.originator, root_originator })
+    const known = this.marks.get(name)
+    const { originator } = key
+    if (!known) this.log.warn({ originator, root_originator, most: this.most }, 'inbox is full; newest items of this originator left out')
+    const mark = known ?? { originator, root_originator, until: 0, written: Number.NEGATIVE_INFINITY }
+    this.marks.set(name, mark)
+    mark.until = Math.max(mark.until, expires_at)
+    if (mark.until - mark.written < MARK_MS) return
+    // Ahead, so that it holds for all that are left out until it is written again.
+    mark.until += MARK_MS
+    mark.written = mark.until
+    this.table.put(name, { v: 1, left_out: true, originator, root_originator, until: mark.until }).catch((error: unknown) => {
+      mark.written = Number.NEGATIVE_INFINITY
+      this.log.warn({ originator, err: error }, 'inbox does not remember what it left out')
+    })
+  }
+
+  private forget(name: string): void {
+    this.marks.delete(name)
+    this.erase(name)
   }
 
   private async write(entry: Waiting, first: number): Promise<void> {
@@ -157,7 +252,7 @@ export class Inbox {
 
   /** The same that a replica has written is not written over: its bytes would lie on disk until the server compacts. */
   private async put(entry: Waiting): Promise<void> {
-    const name = tableKey(entry)
+    const name = tieOf(entry)
     if ((await this.table.create(name, entry)) !== undefined) return
     const there = (await this.table.get(name))?.value
     const same = there !== undefined && 'item' in there && there.since === entry.since && there.expires_at === entry.expires_at
@@ -165,13 +260,13 @@ export class Inbox {
   }
 }
 
-/** Where it stands in the order: what `next` of an answer says. */
-export function cursorOf({ item, key, since }: Waiting): string {
-  return `${String(since).padStart(15, '0')}.${item}.${key.originator}.${key.subagent}.${key.id}`
+/** What an entry is stored under, which also orders entries of the same moment. */
+export function tieOf({ item, key }: Waiting): string {
+  return `${item}.${key.originator}.${key.subagent}.${key.id}`
 }
 
-function tableKey({ item, key }: Waiting): string {
-  return `${item}.${key.originator}.${key.subagent}.${key.id}`
+function markKey({ originator, root_originator }: Pick<LeftOut, 'originator' | 'root_originator'>): string {
+  return `left_out.${originator}.${root_originator}`
 }
 
 function isOf(entry: Waiting, key: PassKey): boolean {

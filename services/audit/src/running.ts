@@ -139,6 +139,10 @@ export class RunningAudit {
     return this.parts.archiver.trouble ?? this.opened.deleter?.trouble ?? this.opened.removal?.trouble
   }
 
+  get inboxTrouble(): string | undefined {
+    return this.parts.inbox.trouble
+  }
+
   metrics(): Registry[] {
     return [this.parts.ended.registry, auditMetrics(this.stats())]
   }

@@ -3,7 +3,7 @@ import {
   type AgentRow,
   type AnsweredPass,
   agentsAnswer,
-  type InboxItem,
+  type InboxAnswer,
   inboxAnswer,
   listAnswer,
   type PassKey,
@@ -59,10 +59,10 @@ export async function askList(bus: Bus, filter: ListFilter): Promise<{ passes: P
 
 export type InboxFilter = Omit<Extract<Question, { op: 'inbox' }>, 'op'>
 
-/** What waits for a person, oldest first; `next` goes on where the limit cut it off. */
-export async function askInbox(bus: Bus, filter: InboxFilter): Promise<{ items: InboxItem[]; more: boolean; next?: string | undefined }> {
-  const { items, more, next } = await ask(bus, { op: 'inbox', ...filter }, inboxAnswer)
-  return { items, more, next }
+/** What waits for a person, oldest first; `next` goes on where the limit cut it off. `left_out`: items of these agents had no room in the inbox. */
+export async function askInbox(bus: Bus, filter: InboxFilter): Promise<Omit<Extract<InboxAnswer, { ok: true }>, 'ok'>> {
+  const { ok: _, ...page } = await ask(bus, { op: 'inbox', ...filter }, inboxAnswer)
+  return page
 }
 
 /** Registered agents with their open passes. */

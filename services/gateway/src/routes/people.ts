@@ -27,7 +27,7 @@ export const listInbox = route({
   method: 'get',
   path: '/api/pass-over/inbox',
   name: 'listInbox',
-  summary: 'What waits for a person, oldest first',
+  summary: 'What waits for a person: agents take turns on a page, oldest first',
   scope: 'read',
   access: 'own',
   query: inboxParameters,
@@ -40,7 +40,7 @@ export const listInbox = route({
       ...(limit === undefined ? {} : { limit }),
       ...(cursor === undefined ? {} : { after: cursor }),
     }
-    const { items, next } = await actor.as((bus) => askInbox(bus, filter))
-    return { status: 200, body: { items: items.map((item) => itemFor(caller, item)), cursor: next } }
+    const { items, next, left_out } = await actor.as((bus) => askInbox(bus, filter))
+    return { status: 200, body: { items: items.map((item) => itemFor(caller, item)), cursor: next, left_out } }
   },
 })
