@@ -142,8 +142,8 @@ export const answeredPass = z.object({
 })
 export type AnsweredPass = z.infer<typeof answeredPass>
 
-/** To `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; none is E041. */
-export const passAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(answeredPass) }), refusal])
+/** To `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; none is E041. `left_out`: how many more there are. */
+export const passAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(answeredPass), left_out: z.int().optional() }), refusal])
 export type PassAnswer = z.infer<typeof passAnswer>
 
 /** To `{ op: 'list' }`: newest first; `more`: the limit cut it off. */

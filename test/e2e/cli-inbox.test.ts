@@ -63,7 +63,7 @@ describe('inbox', () => {
     expect(stdout).toMatch(/expires in 24 h/)
     expect(stdout).toContain('a grave one')
     expect(stdout).toContain('3. three  +2 -1  better (confidence high)')
-    expect(stdout).toContain(`passover approve ${held.id} --item dispatch`)
+    expect(stdout).toContain(`passover approve ${held.id} --item dispatch --from ida --to `)
     expect((await run(['show', returned.id], { cwd })).stdout).toContain('Waits for a person')
     expect(await run(['inbox', '--from', 'nobody'], { cwd })).toMatchObject({ code: 0, stdout: 'Nothing waits for a person.\n' })
     expect(await inbox('--from', 'nobody')).toEqual([])

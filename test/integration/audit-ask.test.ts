@@ -12,6 +12,7 @@ import {
   sha256,
   timeAnswer,
 } from '@passover/schemas'
+import { findPass } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { Story, type StoryOptions } from '../support/story.js'
@@ -237,6 +238,17 @@ describe('audit: asking', () => {
       'request',
       'return',
     ])
+  })
+
+  it('says how many of the passes that share an id it left out', async () => {
+    const id = 'shared-id-2'
+    const others = Array.from({ length: 24 }, (_, n) => new Story(fixture.bus, id, { originator: 'mallory', subagent: `name-${n}` }))
+    for (const pass of [...others, new Story(fixture.bus, id)]) await pass.request()
+    await audit.settled()
+    const answer = await askPass(maria, { id })
+    expect(answer.ok && [answer.passes.length, answer.left_out]).toEqual([20, 5])
+    await expect(findPass(maria, { id })).rejects.toThrow('… and 15 more')
+    expect((await findPass(maria, { id, from: 'alice', to: 'audit' })).key.originator).toBe('alice')
   })
 
   it('a pass that was deleted from the stream is told from the archive, also after a restart and with its record gone', async () => {

@@ -6,7 +6,7 @@ import type { Context } from './context.js'
 import { CliFailure, usage } from './failure.js'
 import { renderReview } from './render/apply.js'
 import { countWarnings } from './render/diff.js'
-import { ABOUT, renderItem } from './render/inbox.js'
+import { ABOUT, fromTo, renderItem } from './render/inbox.js'
 import { count } from './text.js'
 
 interface Asked {
@@ -44,18 +44,21 @@ export function confirmDecision({ terminal, person }: Context, asked: Asked) {
   }
 }
 
-function undecided({ id }: InboxItem, shown: string, { only }: Asked): CliFailure {
+function undecided(item: InboxItem, shown: string, { only }: Asked): CliFailure {
   const numbers = only ? ` --only ${only.join(',')}` : ''
   return usage(
     `nothing was approved: there is no terminal to ask at`,
-    `to approve exactly these changes: passover approve ${shellWord(id)} --item apply${numbers} --digest ${shown}`,
+    `to approve exactly these changes: passover approve ${shellWord(item.id)} --item apply ${fromTo(item)}${numbers} --digest ${shown}`,
   )
 }
 
-function otherDigest({ id, item }: InboxItem, shown: string): CliFailure {
+function otherDigest(due: InboxItem, shown: string): CliFailure {
+  const { id, item } = due
   return new CliFailure('E013', `what waits in ${id} is not what --digest names, and nothing was decided: its digest is ${shown}`, {
     hint:
-      item === 'apply' ? `look at the changes: passover apply ${shellWord(id)} --dry-run` : `look again: passover show ${shellWord(id)}`,
+      item === 'apply'
+        ? `look at the changes: passover apply ${shellWord(id)} ${fromTo(due)} --dry-run`
+        : `look again: passover show ${shellWord(id)} ${fromTo(due)}`,
     exit: 4,
   })
 }

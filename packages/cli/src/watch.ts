@@ -10,6 +10,7 @@ import { rulesOf } from './id-window.js'
 import { namesOn } from './output/names.js'
 import { readerGone } from './output/reader-gone.js'
 import { ring } from './output/writer.js'
+import { fromTo } from './render/inbox.js'
 import { sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
 import { count, cut, oneLine, typed } from './text.js'
@@ -112,14 +113,13 @@ function noticeLine({ time, originator, subagent, id, notice }: Happening & { no
 
 /** A notification in words. */
 export function sayNotice(notice: Notice): string {
-  const { id } = notice.pass
   if (notice.event === 'approval') {
     const what = {
       dispatch: 'waits for a person to let it start',
       return: `waits for its release${notice.why ? ` (${notice.why})` : ''}`,
       apply: 'has changes that wait for a person',
     }[notice.item]
-    return `${what}: ${typed(`passover approve ${id} --item ${notice.item}`)}`
+    return `${what}: ${typed(`passover approve ${notice.pass.id} --item ${notice.item} ${fromTo(notice.pass)}`)}`
   }
   const { outcome, code, summary, findings, changes, issues } = notice
   const counts = [

@@ -82,6 +82,8 @@ export type Answer =
 const DEFAULT_LIMIT = 50
 /** Passes told in one answer, and bytes of returns in it: an answer is one message. */
 const MAX_PASSES = 20
+/** Passes of one id that are looked at for it; erased ones are not told. */
+const MAX_LOOKED = 100
 /** Messages that may lie between what was sent at the same time. */
 const BEFORE = 4_096
 /** Passes told below each. */
@@ -163,7 +165,10 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   const keys = (await deps.query.keys(asked)).filter((key) => deps.seesAll(asker) || key.originator === asker || key.subagent === asker)
   const passes: AnsweredPass[] = []
   let room = MAX_RETURN_BYTES
-  for (const key of keys.slice(0, MAX_PASSES)) {
+  let looked = 0
+  for (const key of keys) {
+    if (passes.length === MAX_PASSES || looked === MAX_LOOKED) break
+    looked += 1
     const request = deps.requestOf(key)
     const loaded = await loadPass(deps, key, {
       up_to: last,
@@ -178,7 +183,9 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     if (due) pass.due = due
     passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, pass)) } : pass)
   }
-  if (passes.length > 0) return { ok: true, passes }
+  const left_out = keys.length - looked
+  if (passes.length > 0) return { ok: true, passes, ...(left_out > 0 && { left_out }) }
+  if (left_out > 0) return refuse('E040', `More than ${looked} passes have the id ${asked.id}: say which originator's and subagent's`)
   const erased = erasedOf(deps, asker, asked.id)
   if (erased) return erased
   // That there is no such pass may be said only by who could have found it.

@@ -25,6 +25,7 @@ import { nameMarks } from '@passover/sdk/words'
 import { agreed } from '../agreed.js'
 import { CliFailure, usage } from '../failure.js'
 import { renderApplied, renderInterrupted, renderPlan, renderSettled } from '../render/apply.js'
+import { fromTo } from '../render/inbox.js'
 import type { Terminal } from '../terminal.js'
 import { count } from '../text.js'
 import { decideApplication } from './decide-application.js'
@@ -120,7 +121,7 @@ function undecided({ pass, judged }: Ready, person: string): CliFailure {
   const { id } = pass.row
   return usage(
     `nobody has decided about the ${count(judged.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
-    `look at them: passover apply ${id} --dry-run; approve and apply them: passover apply ${id} --yes`,
+    `look at them: passover apply ${id} ${fromTo(pass.row)} --dry-run; approve and apply them: passover apply ${id} ${fromTo(pass.row)} --yes`,
   )
 }
 

@@ -59,7 +59,9 @@ describe('an item of the inbox', () => {
     expect(text).toContain('3 MiB in all')
     expect(text).toContain('rules     read_only')
     expect(text).toContain('pair scout->audit v7')
-    expect(text).toContain('  passover approve held-pass-1 --item dispatch\n  passover deny held-pass-1 --item dispatch')
+    expect(text).toContain(
+      '  passover approve held-pass-1 --item dispatch --from scout --to audit\n  passover deny held-pass-1 --item dispatch --from scout --to audit',
+    )
   })
 
   it('shows what a start without files asks for', () => {
@@ -99,9 +101,11 @@ describe('an item of the inbox', () => {
 
   it('names the command that this person can type', () => {
     expect(commandsOf(proposed, { person: 'ann' })).toBe(
-      'passover approve held-pass-1 --item apply [--only 1,…]\npassover deny held-pass-1 --item apply',
+      'passover approve held-pass-1 --item apply --from scout --to audit [--only 1,…]\npassover deny held-pass-1 --item apply --from scout --to audit',
     )
-    expect(commandsOf(proposed, { person: 'carol' })).toBe('passover approve held-pass-1 --item apply   (by ann or bob)')
+    expect(commandsOf(proposed, { person: 'carol' })).toBe(
+      'passover approve held-pass-1 --item apply --from scout --to audit   (by ann or bob)',
+    )
     expect(commandsOf(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')
     expect(commandsOf({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
   })

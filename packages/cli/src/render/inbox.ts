@@ -1,5 +1,5 @@
 import { decidesOwn, takesPart } from '@passover/core'
-import { type InboxItem, keyText, type ShownModification } from '@passover/schemas'
+import { type InboxItem, keyText, type PassKey, type ShownModification } from '@passover/schemas'
 import { dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
 import { count, indent, oneLine, sizeText, typed, visible } from '../text.js'
@@ -137,15 +137,20 @@ export function changeText(change: ChangeTold, colors: Terminal['colors'], by = 
   return [told, ...warnings.map(({ message }) => `${by}${colors.yellow(`! ${oneLine(message)}`)}`)].join('\n')
 }
 
+/** The flags by which a command means one pass only, also where another originator or subagent has one with the same id. */
+export function fromTo({ originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): string {
+  return `--from ${originator} --to ${subagent}`
+}
+
 /** Exactly what to type, a command a line; the item is named, so that it is no other one's by the time it is typed. */
 export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): string {
-  const from = `${item.id} --item ${item.item}`
-  if (item.approvers && !item.approvers.includes(person))
-    return `passover approve ${from}   (by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'})`
   const key = { originator: item.originator, subagent: item.subagent, id: item.id }
+  const which = `${item.id} --item ${item.item} ${fromTo(key)}`
+  if (item.approvers && !item.approvers.includes(person))
+    return `passover approve ${which}   (by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'})`
   const parties = { key, ancestors: item.chain.slice(0, -1), approvers: item.approvers, local_person: item.local_person }
   if (takesPart(person, parties) && !decidesOwn(person, parties))
-    return `passover approve ${from}   (by another person: ${person} takes part in it)`
+    return `passover approve ${which}   (by another person: ${person} takes part in it)`
   const some = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1 ? ' [--only 1,…]' : ''
-  return `passover approve ${from}${some}\npassover deny ${from}`
+  return `passover approve ${which}${some}\npassover deny ${which}`
 }

@@ -88,10 +88,15 @@ function passQuestion(ref: PassRef, wants: PassWants): Question {
 
 /** Every pass with that id; none is []. */
 export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass[]> {
+  return (await askNamed(bus, ref, wants)).passes
+}
+
+/** The same, and how many more there are. */
+async function askNamed(bus: Bus, ref: PassRef, wants: PassWants): Promise<{ passes: AnsweredPass[]; left_out?: number | undefined }> {
   try {
-    return (await ask(bus, passQuestion(ref, wants), passAnswer)).passes
+    return await ask(bus, passQuestion(ref, wants), passAnswer)
   } catch (error) {
-    if (error instanceof Failure && error.code === 'E041') return []
+    if (error instanceof Failure && error.code === 'E041') return { passes: [] }
     throw error
   }
 }
@@ -105,12 +110,13 @@ export function isWholeId({ id }: PassRef): boolean {
 /** The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists, or no id at all. */
 export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
-  const exact = isWhole ? await askPasses(bus, ref, wants) : []
+  const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, wants) : { passes: [] }
   if (exact.length === 1 && exact[0]) return exact[0]
   if (exact.length > 1)
     throw severalPasses(
       ref.id,
       exact.map(({ row }) => row),
+      left_out,
     )
   const { passes } = await askList(bus, {
     limit: LIST_LIMIT,
@@ -137,13 +143,14 @@ async function erasedAs(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
   return undefined
 }
 
-export function severalPasses(id: string, rows: (PassKey & { status?: string })[]): Failure {
+export function severalPasses(id: string, rows: (PassKey & { status?: string })[], left_out = 0): Failure {
   const shown = rows
     .slice(0, 10)
     .map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}${row.status === undefined ? '' : `  ${row.status}`}`)
-  const rest = rows.length > 10 ? [`  … and ${rows.length - 10} more`] : []
+  const more = rows.length + left_out - shown.length
+  const rest = more > 0 ? [`  … and ${more} more`] : []
   return new Failure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
-    hint: 'say which: the whole id, with --from <agent> or --to <agent>',
+    hint: 'say which: the whole id, with --from <agent> and --to <agent>',
     exit: 2,
   })
 }
