@@ -33,6 +33,7 @@ import { CliFailure } from './failure.js'
 import { KeptServer } from './kept-server.js'
 import { type Local, LocalParts } from './local-parts.js'
 import { makeProject, readServerFile, type ServerFile, writeServerFile } from './project.js'
+import { rotatedLog } from './rotated-log.js'
 import { type Credentials, type ServerSetting, serversOf } from './settings.js'
 
 export interface LocalOptions {
@@ -163,10 +164,7 @@ interface Services {
 }
 
 async function startServices({ project, server, access, options }: Services): Promise<Local> {
-  const log = pino(
-    { ...logOptions(), level: options.log_level ?? 'info' },
-    pino.destination({ dest: join(project, 'passover.log'), mkdir: true, sync: false }),
-  )
+  const log = pino({ ...logOptions(), level: options.log_level ?? 'info' }, rotatedLog(join(project, 'passover.log')))
   const opened: AsyncDisposable[] = server ? [server.running] : []
   const buses: Bus[] = []
   const open = async (role: ServiceRole): Promise<Bus> => {

@@ -26,12 +26,35 @@ type Why = keyof typeof WHY
 /** Directories whose whole content counts, at any depth of the path. */
 const DIRECTORIES: Record<Why, readonly string[]> = {
   git: ['.git', '.githooks', '.husky', '.hooks', '.lefthook', '.hg', '.svn', '.jj', '.bzr'],
-  ci: ['.github', '.gitlab', '.gitea', '.forgejo', '.circleci', '.ci', '.buildkite', '.woodpecker', '.semaphore', '.teamcity', '.tekton'],
-  packages: ['node_modules', '.yarn', '.pnpm', '.bundle', '.mvn', '.cargo', '.gradle', '.venv', 'venv', 'site-packages'],
-  editor: ['.vscode', '.idea', '.fleet', '.zed', '.run', '.devcontainer', '.settings', '.vs', '.nvim', '.vim'],
-  shell: ['.direnv', '.mise', '.envrc.d'],
-  tool: ['.storybook', '.config', '.bazel'],
-  agent: ['.claude', '.cursor', '.codex', '.gemini', '.windsurf', '.roo', '.clinerules', '.kiro', '.continue', '.aider'],
+  ci: [
+    ...['.github', '.gitlab', '.gitea', '.forgejo', '.circleci', '.ci', '.buildkite', '.woodpecker', '.semaphore', '.teamcity', '.tekton'],
+    ...['.builds', '.zuul.d', '.ebextensions', '.platform', '.azuredevops'],
+  ],
+  packages: [
+    'node_modules',
+    '.yarn',
+    '.pnpm',
+    '.bundle',
+    '.mvn',
+    '.cargo',
+    '.gradle',
+    '.venv',
+    'venv',
+    'site-packages',
+    '.swiftpm',
+    'renv',
+  ],
+  editor: [
+    ...['.vscode', '.idea', '.fleet', '.zed', '.run', '.devcontainer', '.settings', '.vs', '.nvim', '.vim', '.emacs.d', '.helix', '.theia'],
+    // Build servers and builders that an editor starts when it opens the folder.
+    ...['.bsp', '.nova', '.externaltoolbuilders', 'nbproject'],
+  ],
+  shell: ['.direnv', '.mise', '.envrc.d', '.ipython', '.jupyter'],
+  tool: ['.storybook', '.config', '.bazel', '.terraform', '.moon', '.nx', '.devenv', '.devbox'],
+  agent: [
+    ...['.claude', '.cursor', '.codex', '.gemini', '.windsurf', '.roo', '.clinerules', '.kiro', '.continue', '.aider'],
+    ...['.augment', '.junie', '.qwen', '.amazonq', '.trae', '.crush', '.goose', '.agents'],
+  ],
   passover: ['.passover', '.opencode'],
 }
 
@@ -42,14 +65,32 @@ const NAMES: readonly [Why, RegExp][] = [
   ['ci', /(\.?gitlab-ci|\.travis|\.?appveyor|\.drone|\.cirrus|\.?woodpecker|\.build|wercker|codefresh)\.(ya?ml|star)/],
   ['ci', /(azure-pipelines|bitbucket-pipelines|cloudbuild|buildspec|appspec|render|app|serverless|skaffold)(\..*)?\.ya?ml|jenkinsfile.*/],
   ['ci', /(netlify|fly|wrangler)\.(toml|jsonc?)|vercel\.json|procfile.*|heroku\.yml/],
+  [
+    'ci',
+    /(\.?(zuul|goreleaser|prow|rultor|mergify|platform\.app)|codemagic|bitrise|amplify|samconfig|firebase|railway|nixpacks)\.(ya?ml|json|toml)/,
+  ],
   ['packages', /package\.(json5?|ya?ml)|package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-(lock|workspace)\.ya?ml|bun\.lockb?/],
   ['packages', /\.npmrc|\.yarnrc(\.ya?ml)?|\.?pnpmfile\.[cm]?js|bunfig\.toml|deno\.(jsonc?|lock)|\.pnp\..*|binding\.gyp|lerna\.json/],
+  ['packages', /(julia)?(project|manifest)\.toml|(pdm|pixi|conda-lock)\.(toml|lock|ya?ml)|environment\.ya?ml|(hatch|foundry)\.toml/],
+  [
+    'packages',
+    /conanfile\.(py|txt)|vcpkg(-configuration)?\.json|nuget\.config|global\.json|pubspec\.(ya?ml|lock)|podfile(\.lock)?|cartfile/,
+  ],
+  [
+    'packages',
+    /.*\.(cabal|opam)|cabal\.project.*|stack\.ya?ml|setup\.l?hs|rebar\.(config(\.script)?|lock)|(deps|shadow-cljs|bb)\.edn|project\.clj/,
+  ],
   ['packages', /pyproject\.toml|setup\.(py|cfg)|requirements.*\.(txt|in)|pipfile(\.lock)?|poetry\.lock|uv\.(lock|toml)|pip\.conf/],
   [
     'packages',
     /gemfile(\.lock)?|.*\.gemspec|composer\.(json|lock)|cargo\.(toml|lock)|build\.rs|mix\.(exs|lock)|go\.(mod|sum|work)|pom\.xml/,
   ],
   ['editor', /.*\.(code-workspace|sublime-project|iml)|\.(exrc|vimrc|nvimrc|gvimrc|lvimrc|nvim\.lua|dir-locals(-2)?\.el)|_vimrc/],
+  // Opening the folder runs `.emacs` where it is the home; `.project` names Eclipse's builders, `.kateproject` language servers.
+  [
+    'editor',
+    /[._]emacs(\.elc?)?|\.(project|kateproject|vimspector\.json|ycm_extra_conf\.py|replit)|analysis_options\.yaml|omnisharp\.json/,
+  ],
   ['editor', /\.gitpod\.yml|devcontainer\.json|desktop\.ini|autorun\.inf/],
   ['shell', /\.env.*|\.(bash|zsh|tcsh|csh|ksh)(rc|env|_profile|_login|_logout)|\.z?(profile|login|logout)|config\.fish|\.inputrc/],
   ['shell', /\.(gdbinit|lldbinit|tool-versions|autoenv.*|irbrc|pryrc|pythonrc|pythonstartup|node_repl_history)|\.?mise.*\.toml/],
@@ -63,6 +104,31 @@ const NAMES: readonly [Why, RegExp][] = [
     'tool',
     /(ts|js)config.*\.json|\.?biome\.jsonc?|.*\.grit|\.(pylintrc|flake8|coveragerc|rspec|rubocop\.ya?ml|golangci\.(ya?ml|toml|json))/,
   ],
+  // A version manager fetches or runs the interpreter that such a file names; a toolchain may be a path.
+  ['shell', /\.[a-z]+-version|rust-toolchain(\.toml)?|\.bazelversion|devbox\.json|devenv\.(nix|ya?ml)/],
+  // Interpreters load these from the folder in which they start.
+  ['shell', /\.(rprofile|renviron|ghci|ocamlinit|perldb|guile|user\.ini|htaccess)|(ipython|jupyter\w*)_config\.py|startup\.jl|php\.ini/],
+  ['shell', /\.bash_(aliases|completion)|\.x(profile|session)|\.tmux\.conf|\.my\.cnf|\.forward/],
+  [
+    'tool',
+    /cdk(tf)?\.json|.*\.(tf|tofu)(\.json)?|.*\.(pkr|nomad)\.hcl|\.terraform\.lock\.hcl|terragrunt\.hcl|terraform\.rc|pulumi(\..*)?\.ya?ml/,
+  ],
+  [
+    'tool',
+    /ansible\.cfg|helmfile(\..*)?\.ya?ml|(angular|nest-cli|rush|workspace)\.json|\.angular-cli\.json|moon\.ya?ml|pants\.toml|\.buckconfig|buck/,
+  ],
+  [
+    'tool',
+    /gatsby-(node|ssr|browser)\.[cm]?[jt]sx?|ember-cli-build\.[cm]?js|wallaby\.[cm]?js|webpack\.mix\.[cm]?js|nextflow\.config|snakefile/,
+  ],
+  [
+    'tool',
+    /(phpunit|psalm)\.xml(\.dist)?|phpstan(\..*)?\.neon(\.dist)?|(rector|ecs)\.php|\.php-cs-fixer(\.dist)?\.php|guardfile|capfile|config\.ru|\.simplecov/,
+  ],
+  [
+    'tool',
+    /cmakeuserpresets\.json|.*\.bzl|workspace\.bzlmod|dune(-project|-workspace)?|earthfile|dagger\.json|xmake\.lua|premake5?\.lua|tupfile|build\.(sc|mill)/,
+  ],
   ['tool', /conftest\.py|(tox|pytest)\.ini|noxfile\.py|fabfile\.py|tasks\.py|wscript|sconstruct|sconscript/],
   [
     'tool',
@@ -74,6 +140,7 @@ const NAMES: readonly [Why, RegExp][] = [
   ],
   ['tool', /.*\.(sln|props|targets|pbxproj)|.*\.(cs|fs|vb|vcx)proj|package\.swift|\.?bazelrc|build/],
   ['tool', /(docker|container)file.*|.*\.(docker|container)file|(docker-)?compose.*\.ya?ml|vagrantfile|tiltfile|brewfile/],
+  ['agent', /(qwen|crush|warp|replit)\.md|\.?crush\.json|\.goosehints|\.rules|\.augment-guidelines/],
   ['agent', /(agents|claude|gemini|skill)(\.local)?\.md|\.?mcp\.json|\.(cursor|windsurf|cline)rules|\.aider.*|opencode\.jsonc?|llms\.txt/],
   ['passover', /pass-over\.json/],
 ]
@@ -90,7 +157,8 @@ const SHORT_NAMES: readonly [Why, RegExp][] = [
 /**
  * Returns why a file may run, or change what runs, without a person starting it: hooks, CI, package scripts, editor tasks, tool
  * configuration and instructions for agents. Such files are never applied automatically, and approvers are warned of them.
- * A path that is not listed may still be code that someone runs later.
+ * A path that is not listed may still be code that someone runs later. Files that only describe a style, such as `.editorconfig`, are not listed:
+ * no tool runs what they name.
  *
  * @param path - Path within the project, with `/` or `\` as separators; it does not have to be valid.
  * @returns One clause about the file, or `undefined` for a file that only runs when someone starts or imports it.
