@@ -73,9 +73,19 @@ export type DeadLetterDetail = z.infer<typeof deadLetterDetail>
 
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
-/** To `{ op: 'dead_letters' }`: newest first; `next` goes on where the limit cut it off. */
+/**
+ * To `{ op: 'dead_letters' }`: newest first; `next` goes on where the limit cut it off, and `rest` counts what comes then. `forgotten`: older ones are not
+ * remembered, and each is found by its pass only.
+ */
 export const deadLettersAnswer = z.union([
-  z.object({ ok: z.literal(true), letters: z.array(deadLetter), more: z.boolean(), next: z.int().optional() }),
+  z.object({
+    ok: z.literal(true),
+    letters: z.array(deadLetter),
+    more: z.boolean(),
+    next: z.int().optional(),
+    rest: z.array(z.object({ originator: z.string(), letters: z.int() })).optional(),
+    forgotten: z.literal(true).optional(),
+  }),
   refusal,
 ])
 export type DeadLettersAnswer = z.infer<typeof deadLettersAnswer>

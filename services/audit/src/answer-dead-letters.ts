@@ -26,6 +26,8 @@ const DEFAULT_LIMIT = 50
 /** Advisories looked at for one answer: nearly all are answered by a letter at once. */
 const MOST_LOOKS = 100
 const MOST_PASSES = 20
+/** Originators whose letters are counted in an answer. */
+const MOST_COUNTED = 100
 const SHOWN_BYTES = 64 * 1024
 /** Of one answer, which travels as one message. A request is told whole or not at all. */
 const MOST_BYTES = 864 * 1024
@@ -46,9 +48,23 @@ export async function answerDeadLetters(
   const all = [...pending, ...known].filter((letter) => mayBeTold(deps, asker, letter) && fits(letter, { ...filter, before }))
   all.sort((a, b) => b.sequence - a.sequence)
   const letters = all.slice(0, limit)
-  const more = all.length > limit
-  const last = letters.at(-1)
-  return { ok: true, letters, more: more || !deps.dead.complete, ...(more && last ? { next: last.sequence } : {}) }
+  const last = all.length > limit ? letters.at(-1) : undefined
+  const forgotten = deps.dead.hasForgotten(filter.originator)
+  return {
+    ok: true,
+    letters,
+    more: last !== undefined || forgotten,
+    ...(last ? { next: last.sequence, rest: countedBy(all.slice(limit)) } : {}),
+    ...(forgotten ? { forgotten } : {}),
+  }
+}
+
+/** How many there are of each originator, most first. */
+function countedBy(letters: readonly DeadLetter[]): { originator: string; letters: number }[] {
+  const counts = new Map<string, number>()
+  for (const { originator } of letters) counts.set(originator, (counts.get(originator) ?? 0) + 1)
+  const counted = Array.from(counts, ([originator, count]) => ({ originator, letters: count }))
+  return counted.sort((a, b) => b.letters - a.letters || (a.originator < b.originator ? -1 : 1)).slice(0, MOST_COUNTED)
 }
 
 /** One dead letter whole: its bytes, and the request that a requeue repeats. E041: none that the asker may see. */

@@ -54,8 +54,8 @@ export class DeadLetters implements AsyncDisposable {
   readonly #settled = new Map<string, SettledEvent[]>()
   readonly #advised = new Map<number, Advised>()
   #following: Following | undefined
-  /** Older ones were forgotten. */
-  complete = true
+  /** Originators of which older ones were forgotten. */
+  readonly #forgotten = new Set<string>()
 
   constructor(
     private readonly isAgent: (name: string) => boolean,
@@ -88,6 +88,11 @@ export class DeadLetters implements AsyncDisposable {
   /** Newest first. */
   newest(): Letter[] {
     return [...this.#letters.values()].reverse()
+  }
+
+  /** Whether older letters of this originator, or of any, were forgotten. */
+  hasForgotten(originator?: string): boolean {
+    return originator === undefined ? this.#forgotten.size > 0 : this.#forgotten.has(originator)
   }
 
   get(key: PassKey): Letter | undefined {
@@ -142,9 +147,9 @@ export class DeadLetters implements AsyncDisposable {
     else this.#of.set(key.originator, new Set([text]))
     if (this.#letters.size <= this.most) return
     const oldest = this.#oldestOfMost()
+    this.#forgotten.add(this.#letters.get(oldest)?.key.originator ?? '')
     this.#forgetLetter(oldest)
     this.#settled.delete(oldest)
-    this.complete = false
   }
 
   /** The oldest of the originator that has most of them: nobody's are forgotten for what another one sends without end. */

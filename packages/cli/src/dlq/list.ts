@@ -11,6 +11,8 @@ export interface ListRequest {
   before?: number
 }
 
+const MOST_NAMED = 10
+
 /** Shows what is dead, newest first. */
 export async function runList(context: Context, { from, to, state, limit, before }: ListRequest): Promise<number> {
   const { terminal } = context
@@ -21,10 +23,21 @@ export async function runList(context: Context, { from, to, state, limit, before
     ...(state ? { state } : {}),
     ...(before ? { before } : {}),
   }
-  const { letters, more } = await everyLetter(bus, filter, limit)
+  const { letters, next, rest = [], forgotten } = await everyLetter(bus, filter, limit)
   if (terminal.mode === 'jsonl') for (const letter of letters) terminal.stream(letter, () => undefined)
   else terminal.show(letters, () => (letters.length === 0 ? 'Nothing is dead.' : renderLetters(letters, bus.now(), terminal)))
-  const last = letters.at(-1)
-  if (more && last) terminal.note(`More than ${limit}: go on with --before ${last.sequence}, or narrow with --from, --to, --state.`)
+  if (next !== undefined)
+    terminal.note(`More than ${limit}${restText(rest)}: go on with --before ${next}, or narrow with --from, --to, --state.`)
+  if (forgotten)
+    terminal.note(
+      'The audit does not remember older dead letters of the agents that have most of them: `passover dlq show <id>` finds each.',
+    )
   return 0
+}
+
+/** One agent's may fill the page: whose others there are is said. */
+function restText(rest: readonly { originator: string; letters: number }[]): string {
+  if (rest.length === 0) return ''
+  const some = rest.slice(0, MOST_NAMED).map(({ originator, letters }) => `${letters} of ${originator}`)
+  return ` (then ${some.join(', ')}${rest.length > MOST_NAMED ? ` and of ${rest.length - MOST_NAMED} other agents` : ''})`
 }

@@ -1,5 +1,12 @@
 import type { Bus } from '@passover/bus'
-import { type DeadLetter, type DeadLetterDetail, deadLetterAnswer, deadLettersAnswer, type Question } from '@passover/schemas'
+import {
+  type DeadLetter,
+  type DeadLetterDetail,
+  type DeadLettersAnswer,
+  deadLetterAnswer,
+  deadLettersAnswer,
+  type Question,
+} from '@passover/schemas'
 import { ask, isWholeId, type PassRef, severalPasses } from './ask.js'
 import { Failure } from './failure.js'
 
@@ -7,20 +14,22 @@ export type LetterFilter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op'>
 
 const PAGE = 500
 
-/** Dead letters, newest first; `next` goes on where the limit cut it off. */
-export async function askLetters(bus: Bus, filter: LetterFilter): Promise<{ letters: DeadLetter[]; more: boolean; next?: number }> {
-  const { letters, more, next } = await ask(bus, { op: 'dead_letters', ...filter }, deadLettersAnswer)
-  return { letters, more, ...(next === undefined ? {} : { next }) }
+type LettersPage = Omit<Extract<DeadLettersAnswer, { ok: true }>, 'ok'>
+
+/** Dead letters, newest first; `next` goes on where the limit cut it off, and `rest` counts by originator what comes then. */
+export async function askLetters(bus: Bus, filter: LetterFilter): Promise<LettersPage> {
+  const { ok: _, ...page } = await ask(bus, { op: 'dead_letters', ...filter }, deadLettersAnswer)
+  return page
 }
 
 /** At most so many of them, however many an answer holds. */
-export async function everyLetter(bus: Bus, filter: LetterFilter, most: number): Promise<{ letters: DeadLetter[]; more: boolean }> {
+export async function everyLetter(bus: Bus, filter: LetterFilter, most: number): Promise<LettersPage> {
   const letters: DeadLetter[] = []
   for (let before = filter.before; ; ) {
     const page = await askLetters(bus, { ...filter, limit: Math.min(PAGE, most - letters.length), ...(before ? { before } : {}) })
     letters.push(...page.letters)
     before = page.next
-    if (before === undefined || letters.length >= most) return { letters, more: page.more }
+    if (before === undefined || letters.length >= most) return { ...page, letters }
   }
 }
 
