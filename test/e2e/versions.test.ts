@@ -1,10 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { type Bus, decode, encode, openBus } from '@passover/bus'
+import { passAnswer } from '@passover/schemas'
 import type * as Sdk from '@passover/sdk'
 import { describe, expect, test } from 'vitest'
+import { durable, listener } from '../support/delivery.js'
+import { GatewayWorld } from '../support/gateway.js'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { startProcess, type TestProcess } from '../support/processes.js'
 import { until } from '../support/until.js'
+import { Folder, json } from './cli-harness.js'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const { commit } = JSON.parse(readFileSync(`${ROOT}infra/test/previous.json`, 'utf8')) as { commit: string }
@@ -48,10 +53,54 @@ async function told(agents: typeof Sdk, nats: NatsFixture, { originator, subagen
   return String(answer.output)
 }
 
+/** What the audit answers about a pass, once it has read it. */
+async function record(bus: Bus, { id }: Key) {
+  const answer = await until(
+    async () => {
+      const read = passAnswer.safeParse(await bus.ask({ op: 'pass', id, history: true }, { timeout_ms: 5_000 }))
+      return read.data?.ok ? read.data : undefined
+    },
+    { what: `the audit answers about ${id}` },
+  )
+  return answer.passes.map(({ row }) => row)
+}
+
+describe('a request of a newer wire version', () => {
+  test('is told as refused, by its own id, to a durable return, over HTTP, by show and by request', async () => {
+    await using gateway = await GatewayWorld.start()
+    const { world } = gateway.agents
+    await world.agent('audit')
+    using folder = new Folder()
+    const options = { cwd: folder.path, env: { NATS_URL: world.nats.url, PASSOVER_AS: 'ann' } }
+    await using alice = await durable(gateway.agents, 'alice')
+    const heard = listener()
+    await alice.agent.onWaitingReturn(heard.hears)
+
+    const { key, data, headers } = world.request({ from: 'alice', to: 'audit' })
+    const decoded = decode(data)
+    const newer = encode({ ...(decoded.ok ? (decoded.value as object) : {}), v: 2 }, 'msgpack')
+    await world.send(newer, { headers })
+
+    await until(() => heard.told.length > 0, { what: 'the waiting return is told' })
+    const refusal = { code: 'E005', message: expect.stringContaining('wire version 2') }
+    expect(heard.told).toMatchObject([{ pass: key, error: refusal }])
+    const body = { id: key.id, subagent: 'audit', reason: 'review', work_context: { objective: 'look' } }
+    const over = await gateway.ask('agent~alice', '/passes', { body, headers: { prefer: 'wait=20' } })
+    expect(over.body).toMatchObject({ code: 'E005', detail: expect.stringContaining('wire version 2'), pass_id: key.id })
+    expect((await gateway.ask('ann', `/passes/${key.id}`)).body).toMatchObject({ status: 'refused', record: { key, error: refusal } })
+
+    const shown = await json(['show', key.id], options)
+    expect(shown).toMatchObject({ code: 0, document: { status: 'refused', record: { key, error: refusal } } })
+    const asked = await json(['request', 'audit', 'look', '--from', 'alice', '--id', key.id], options)
+    expect(asked).toMatchObject({ code: 2, document: { error: { code: 'E005', message: expect.stringContaining('wire version 2') } } })
+  })
+})
+
 // `npm run test:upgrade` builds the previous version.
 describe.skipIf(!existsSync(VERSIONS.previous))(`the current version and commit ${commit}, built by npm run test:upgrade`, () => {
   test('agents of both versions pass work over both, and each version tells again what ended under the other', async () => {
     await using nats = await natsFixture({})
+    await using bus = await openBus({ servers: nats.servers, identity: 'ann', onError: () => undefined })
     const passed: Key[] = []
     const ended: string[] = []
     let turn = 0
@@ -60,6 +109,11 @@ describe.skipIf(!existsSync(VERSIONS.previous))(`the current version and commit 
       await using _services = await services(nats, version)
       turn++
       for (const key of passed) expect(await told(await sdkOf('current'), nats, key), version).toBe(`read ${key.subagent.slice(7)}`)
+      for (const key of passed) {
+        expect(await record(bus, key), `${version} about ${key.originator}`).toMatchObject([
+          { ...key, status: expect.stringMatching(/^(returned|processed)$/) },
+        ])
+      }
       for (const workers of BOTH) {
         const worker = await (await sdkOf(workers)).connect({ agent: `worker-${workers}`, servers: nats.servers })
         await using _worker = worker

@@ -14,7 +14,11 @@ test('a request that cannot be read waits for an earlier one of its id, and does
   const good = world.request()
   await world.bus.publish(good)
   const second = await world.send(Buffer.from('{"v": 2'), { headers: good.headers })
-  await until(() => (world.dispatchers[0]?.stats().retried ?? 0) > 0, { what: 'the second one waits' })
+  const stats = () => world.dispatchers[0]?.stats() ?? { position: 0, retried: 0 }
+  await until(() => stats().position >= second.sequence, { what: 'the timekeeper has read both' })
+  // Twice: one look may have begun before that.
+  const { retried } = stats()
+  await until(() => stats().retried >= retried + 2, { what: 'the second one waits' })
   open()
   expect((await world.end(second)).error?.code).toBe('E005')
   expect((await world.state(good.key, 'open')).state).toBe('open')

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { SEGMENT_SIZE } from '@passover/archive'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
-import { staysTrue } from '../support/until.js'
+import { fillTo } from '../support/stream.js'
+import { staysTrue, until } from '../support/until.js'
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -90,6 +92,36 @@ describe('asking twice', () => {
     const alice = await world.agent('alice')
     const old = world.world.id(world.world.bus.now() - 2 * 3_600_000)
     await expect(alice.passOver({ subagent: 'counter', reason: 'x', work_context, id: old })).rejects.toMatchObject({ code: 'E005' })
+  })
+
+  it('an expired id whose request is stored once more, after its pass was deleted, still gives its result', async () => {
+    const id_window_ms = 1_000
+    await using short = await AgentWorld.start({ dispatchers: [], audit: false })
+    const { bus } = short.world
+    await bus.ensureTopology({ id_window_ms })
+    await short.world.dispatcher({ id_window_ms })
+    await short.audit({ id_window_ms })
+    const alice = await short.agent('alice')
+    const once = await short.agent('once')
+    await using _worker = await once.onPass(() => 'the result')
+    const { key, ...request } = short.world.request({ from: 'alice', to: 'once' })
+    await bus.publish(request)
+    expect((await alice.handle(key.id, 'once')).output).toBe('the result')
+    await fillTo(bus, SEGMENT_SIZE)
+    await until(async () => (await bus.journal.read(key)).length === 0, {
+      what: 'the audit has archived and deleted it',
+      deadline_ms: 60_000,
+    })
+    await bus.publish(request)
+    const refusal = await short.world.end(key)
+    expect(refusal.error?.code).toBe('E005')
+    const late = await short.agent('alice')
+    expect((await late.handle(key.id, 'once')).output).toBe('the result')
+    // Where nothing ever had the id, the refusal is all there is.
+    const other = { ...key, id: short.world.id(bus.now() - 10 * id_window_ms) }
+    await short.world.ask({ from: 'alice', to: 'once', id: other.id })
+    await short.world.end(other)
+    await expect(late.handle(other.id, 'once')).rejects.toMatchObject({ code: 'E005' })
   })
 
   it('return_required false: nobody waits, the return is stored all the same', async () => {

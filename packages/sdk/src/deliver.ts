@@ -1,5 +1,5 @@
-import { acceptReturn, type CheckSchema, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
-import { isSamePass, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { acceptReturn, type CheckSchema, type JournalRules, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
+import { idTime, isSamePass, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { Acknowledging } from './acknowledging.js'
 import { applyItself, offersItself } from './apply/auto.js'
 import type { Awaited, Settled } from './awaited.js'
@@ -22,10 +22,15 @@ export class Delivering implements AsyncDisposable {
   readonly #directory: string | undefined
   readonly #terms: Terms
   readonly #check: CheckSchema | undefined
+  readonly #rules: JournalRules
   readonly #under = new Set<Awaited>()
   #closed = false
 
-  constructor(deps: Deps, home: { name: string; acknowledging: Pick<Acknowledging, 'note'>; directory?: string | undefined }) {
+  constructor(
+    deps: Deps,
+    home: { name: string; acknowledging: Pick<Acknowledging, 'note'>; directory?: string | undefined; rules: JournalRules },
+  ) {
+    this.#rules = home.rules
     this.#deps = deps
     this.#directory = home.directory
     this.#acknowledging = home.acknowledging
@@ -95,17 +100,24 @@ export class Delivering implements AsyncDisposable {
 
   /** An id that expired may have a stored result of the same request: the audit remembers what the stream deleted. */
   async #refuse(awaited: Awaited, found: FoundReturn, error: PassError): Promise<() => void> {
-    if (found.by === SYSTEM && error.code === 'E005' && awaited.digest !== undefined) {
-      const asked = await ask(this.#deps.bus, awaited.key)
-      const older = asked.kind === 'pass' && asked.pass.digest === awaited.digest ? asked.found : undefined
+    const { key, digest } = awaited
+    if (found.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, found.time))) {
+      const asked = await ask(this.#deps.bus, key)
+      // Who asks by the id alone means the pass that had it: of an expired id there is no later one.
+      const older = asked.kind === 'pass' && (digest === undefined || asked.pass.digest === digest) ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
         awaited.returned = older.sequence
         awaited.returned_at = older.time
         // Judged like any other: what nobody released is not handed out because it is old.
-        return this.#slowly(awaited, older, openReturn(this.#deps.bus, awaited.key, older))
+        return this.#slowly(awaited, older, openReturn(this.#deps.bus, key, older))
       }
     }
     return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })
+  }
+
+  #hasExpired({ id }: PassKey, at: number): boolean {
+    const made = idTime(id)
+    return made !== undefined && at - made > this.#rules.id_window_ms
   }
 
   #give(awaited: Awaited, output: WorkOutput): void {

@@ -69,7 +69,7 @@ export class Returns implements AsyncDisposable {
       { deliver: (awaited, found) => this.#deliver(awaited, found), end: (awaited, outcome) => this.#end(awaited, outcome) },
     )
     this.#acknowledging = new Acknowledging(deps, options.name)
-    this.#delivering = new Delivering(deps, { name: options.name, acknowledging: this.#acknowledging, directory: options.apply_in })
+    this.#delivering = new Delivering(deps, { name: options.name, acknowledging: this.#acknowledging, directory: options.apply_in, rules })
     this.#ear = new Listening(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },

@@ -73,7 +73,10 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   if (options.timekeeper) {
     timekeeper = await Timekeeper.start(context)
     begun.push(timekeeper)
-  } else deps.log.info('keeps no time: passes under a rate or a number of active ones are left to dispatchers that do')
+  } else
+    deps.log.info(
+      'keeps no time: passes under a rate or a number of active ones, and requests that cannot be read, are left to dispatchers that do',
+    )
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
   water.start()

@@ -47,7 +47,7 @@ export const dispatcherOptions = z.strictObject({
   step_deadline_ms: z.int().positive().default(15_000),
   /** False: a replica that only keeps time. */
   admission: z.boolean().default(true),
-  /** False: a replica that only admits. */
+  /** False: a replica that only admits. What needs the timekeeper's reading is left to the others: limits, and requests that cannot be read. */
   timekeeper: z.boolean().default(true),
 })
 export type DispatcherOptions = z.infer<typeof dispatcherOptions>
