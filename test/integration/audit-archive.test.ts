@@ -34,6 +34,8 @@ describe('audit: the archive', () => {
       await told
       const last = await fixture.audit()
       await last.settled()
+      await untilViolationsAreRecorded(bus)
+      await last.settled()
       await last.drain()
       await expectArchived(bus)
       await expectSameAfterRebuild(fixture)
@@ -57,12 +59,9 @@ describe('audit: the archive', () => {
     await other.settled()
     const sealed = await expectArchived(bus)
     expect((await (await bus.objects(ARCHIVE_BUCKET)).list()).length).toBe(2 * sealed)
-    const impossible = (await everything(bus)).filter(({ subject, guarded }) => subject.startsWith('return.') && !guarded)
-    expect(impossible.length).toBeGreaterThan(0)
-    const violations = async () => (await everything(bus)).filter(({ subject }) => subject.includes('.violation.')).length
-    await until(async () => (await violations()) >= impossible.length, { what: 'each violation is recorded', every_ms: 200 })
+    const impossible = await untilViolationsAreRecorded(bus)
     await other.settled()
-    expect(await violations()).toBe(impossible.length)
+    expect(await violationsIn(bus)).toBe(impossible)
     await expectSameAfterRebuild(fixture)
   })
 
@@ -122,6 +121,18 @@ describe('audit: the archive', () => {
     await expect(fixture.audit()).rejects.toThrow(/another stream/)
   })
 })
+
+/** Waits until each impossible return has its violation: it is stored after what it is about, and belongs to the record. Gives how many there are. */
+async function untilViolationsAreRecorded(bus: Bus): Promise<number> {
+  const impossible = (await everything(bus)).filter(({ subject, guarded }) => subject.startsWith('return.') && !guarded).length
+  expect(impossible).toBeGreaterThan(0)
+  await until(async () => (await violationsIn(bus)) >= impossible, { what: 'each violation is recorded', every_ms: 200 })
+  return impossible
+}
+
+async function violationsIn(bus: Bus): Promise<number> {
+  return (await everything(bus)).filter(({ subject }) => subject.includes('.violation.')).length
+}
 
 /** Slow enough that the test is about kills and not about volume. */
 const PACE_MS = 8
