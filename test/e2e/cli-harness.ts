@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { AnsweredPass, PassRow, WorkOutput } from '@passover/schemas'
+import { shapeFault } from '../../packages/cli/src/json/shapes.js'
 import { until as untilTruthy } from '../support/until.js'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
@@ -146,13 +147,16 @@ export function run(args: string[], options: SpawnOptions): Promise<Ended> {
   return cli(args, options).ended
 }
 
-/** Runs a command with --json; fails unless stdout is exactly one JSON document. */
+/** Runs a command with --json; fails unless stdout is exactly one JSON document of the shape that is documented. */
 export async function json<T = Record<string, unknown>>(
   args: string[],
   options: SpawnOptions,
 ): Promise<{ code: number | null; document: T; stderr: string }> {
   const { code, stdout, stderr } = await run([...args, '--json'], options)
-  return { code, document: JSON.parse(stdout) as T, stderr }
+  const document = JSON.parse(stdout) as T
+  const fault = shapeFault(args, document)
+  if (fault) throw new Error(`not as docs/reference/json-output.md says: ${fault}`)
+  return { code, document, stderr }
 }
 
 /** A folder that is removed at the end. */

@@ -6,6 +6,7 @@ import { HEADER } from '@passover/schemas'
 import { WorkError } from '@passover/sdk'
 import { publishCancel } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { shapeFault } from '../../packages/cli/src/json/shapes.js'
 import { AgentWorld } from '../support/agents.js'
 import { COLUMNS, faults, faultsAtTerminal, HOSTILE, LINE, RAW } from '../support/hostile.js'
 import { runInProcess } from '../support/in-process.js'
@@ -206,7 +207,7 @@ describe('text that agents set', () => {
       const { stdout, stderr } = await passover(...words, ...form)
       const found = [...(form.length === 0 ? faultsAtTerminal(stdout) : faults(stdout)), ...faults(stderr)]
       expect({ words: words[0], form, faults: found }).toEqual({ words: words[0], form, faults: [] })
-      if (form.length > 0 && stdout !== '') expect(() => JSON.parse(stdout)).not.toThrow()
+      if (form.length > 0 && stdout !== '') expect(shapeFault(words, JSON.parse(stdout))).toBeUndefined()
     }
   })
 

@@ -3,6 +3,7 @@ import { ERROR_CODES } from '@passover/schemas'
 import { type Command, CommanderError } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { EXIT_CODES, EXIT_CODES_HELP, INTERRUPTED } from './failure.js'
+import { JSON_SHAPES } from './json/shapes.js'
 import { buildProgram } from './program.js'
 
 function everyCommand(command: Command): Command[] {
@@ -25,6 +26,15 @@ it('documents each exit code that an error ends with', () => {
   const used = ERROR_CODES.map((code) => exitCode({ code }))
   expect(documented).toEqual(expect.arrayContaining([0, ...used, exitCode({ code: 'E013', details: { approval: 'denied' } }), INTERRUPTED]))
   for (const [code, what] of EXIT_CODES) expect(EXIT_CODES_HELP).toMatch(new RegExp(`^  ${code} +${what}$`, 'm'))
+})
+
+it('documents what each command prints under --json, and nothing else', () => {
+  const named = (command: Command, above: string[]): string[] => [
+    // A command that has others below it may do something by itself.
+    ...(command.commands.length === 0 || ['agents', 'evidence', 'gateway'].includes(above.join(' ')) ? [above.join(' ')] : []),
+    ...command.commands.flatMap((one) => named(one, [...above, one.name()])),
+  ]
+  expect(Object.keys(JSON_SHAPES).sort()).toEqual(named(buildProgram(), []).sort())
 })
 
 describe('the command tree', () => {
