@@ -271,7 +271,7 @@ describe('stores', () => {
       const all = headers()
       for (const how of ['all', 'sub']) {
         all.set('Nats-Rollup', how)
-        expect((await nc.request(String(meta), 'x', { headers: all })).string()).toContain('rollup not permitted')
+        expect((await nc.request(String(meta), 'x', { headers: all, timeout: 5_000 })).string()).toContain('rollup not permitted')
       }
       for (const { subject } of before) expect((await nc.request(subject, 'x')).string()).toContain('maximum messages per subject exceeded')
       await nc.close()
