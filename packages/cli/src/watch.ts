@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
-import type { JournalRules } from '@passover/core'
-import type { Notice, Step } from '@passover/schemas'
+import type { PassReads } from '@passover/notifier'
+import type { DecisionFact, Notice, Step } from '@passover/schemas'
 import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
@@ -40,15 +40,18 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   const names = await namesOn(bus, context)
   const { last } = await bus.bounds()
   const from = request.all ? 1 : last + 1
+  let reads: PassReads | undefined
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
     const happening = happeningOf(stored, fact, { subjects: bus.subjects, names })
     if (!happening || !wanted(happening, request)) return
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
-    if (!(await import('@passover/notifier')).mayBeTold(fact)) return
+    const { mayBeTold, PassReads } = await import('@passover/notifier')
+    if (!mayBeTold(fact)) return
     // Each costs reads: of what is long past only who wants notifications is told them.
     if (stored.sequence <= last && !request.notifications) return
     // The next message waits for it, so that a notification stands behind what it is about.
-    for (const notice of await noticesFor({ bus, rules }, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
+    reads ??= new PassReads(bus, rules)
+    for (const notice of await noticesFor(reads, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
   if (request.id !== undefined && !request.all && terminal.mode === 'human') await noteSilence(context, bus, { ...request, id: request.id })
@@ -96,14 +99,9 @@ class Shown {
 }
 
 /** What people are to be told of a message; nothing where the pass cannot be read any more. */
-async function noticesFor(
-  { bus, rules }: { bus: Bus; rules: JournalRules },
-  step: Pick<Step, 'key' | 'sequence'>,
-  about: Happening,
-): Promise<(Happening & { notice: Notice })[]> {
-  const { readNotices } = await import('@passover/notifier')
-  const { notices } = await readNotices(bus, step, rules).catch(() => ({ notices: [] }))
-  return notices.map((notice) => ({ ...about, kind: 'notification', notice }))
+async function noticesFor(reads: PassReads, fact: Step | DecisionFact, about: Happening): Promise<(Happening & { notice: Notice })[]> {
+  const notices = await reads.noticesOf(fact).catch(() => undefined)
+  return (notices ?? []).map((notice) => ({ ...about, kind: 'notification', notice }))
 }
 
 function noticeLine({ time, originator, subagent, id, notice }: Happening & { notice: Notice }, { terminal }: Context): string {

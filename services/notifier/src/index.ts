@@ -12,5 +12,6 @@
 export { webhookFrom } from './environment.js'
 export { type Notifier, type NotifierDeps, startNotifier } from './notifier.js'
 export { type NotifierSettings, notifierOptions } from './options.js'
+export { PassReads } from './pass-reads.js'
 export { runNotifier } from './process.js'
-export { mayBeTold, readNotices } from './read-notices.js'
+export { mayBeTold } from './read-notices.js'

@@ -15,7 +15,6 @@ import {
   type DecisionFact,
   HEADER,
   type HealthReport,
-  keyText,
   type Notice,
   type Step,
   SYSTEM,
@@ -25,8 +24,9 @@ import type { Logger } from 'pino'
 import { again } from './backoff.js'
 import { Lane } from './lane.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
+import { PassReads } from './pass-reads.js'
 import { type Posted, post } from './post.js'
-import { causedBy, countedAtLeader, mayBeTold, type ReadPass, readNotices } from './read-notices.js'
+import { causedBy, mayBeTold } from './read-notices.js'
 import { Taken } from './taken.js'
 
 export interface NotifierDeps {
@@ -47,8 +47,6 @@ export interface Notifier extends AsyncDisposable {
 }
 
 const UNREADABLE_WAIT_MS = 1_000
-/** A pass that is forgotten is read once more. */
-const READS_KEPT = 1_024
 /** What people are waited for is rarer than returns: a part of as many at a time. */
 const FEW = 4
 
@@ -68,10 +66,7 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 class RunningNotifier implements Notifier {
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
   readonly #taken = new Taken()
-  /** Subagents of which a journal is read for a return that may count for nothing. */
-  readonly #doubted = new Set<string>()
-  /** How far passes were read lately, and the return that counts. */
-  readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
+  readonly #reads: PassReads
   readonly #lanes: Lane[] = []
   #consumptions: Consumption[] = []
   /** Why the receiver did not take the last notice. */
@@ -82,6 +77,7 @@ class RunningNotifier implements Notifier {
     private readonly deps: NotifierDeps,
     private readonly options: NotifierOptions,
   ) {
+    this.#reads = new PassReads(deps.bus, { id_window_ms: options.id_window_ms })
     this.#health = new Health({ process: 'notifier', clock: deps.clock, onChange: healthLog(deps.log) })
   }
 
@@ -149,10 +145,7 @@ class RunningNotifier implements Notifier {
   /** What is to be told, or what becomes of the delivery where that is nothing or not known now. */
   async #noticesOf(fact: Step | DecisionFact): Promise<Notice[] | Verdict> {
     try {
-      const counted = await countedAtLeader(this.deps.bus, fact)
-      if (counted === 'nothing') return { ok: true }
-      const notices = counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)
-      return notices ?? { retry: true, delay_ms: UNREADABLE_WAIT_MS }
+      return (await this.#reads.noticesOf(fact)) ?? { retry: true, delay_ms: UNREADABLE_WAIT_MS }
     } catch (error) {
       this.deps.log.warn({ ...fact.key, err: error }, 'a pass cannot be read now')
       return { retry: true, delay_ms: UNREADABLE_WAIT_MS }
@@ -175,30 +168,6 @@ class RunningNotifier implements Notifier {
   /** Not all at once. */
   #again(): Verdict {
     return { retry: true, delay_ms: this.options.first_wait_ms * (0.5 + Math.random()) }
-  }
-
-  async #read(step: Told): Promise<Notice[]> {
-    const { notices, ...read } = await readNotices(this.deps.bus, step, { id_window_ms: this.options.id_window_ms })
-    this.#reads.set(keyText(step.key), read)
-    for (const oldest of this.#reads.keys()) if (this.#reads.size > READS_KEPT) this.#reads.delete(oldest)
-    return notices
-  }
-
-  /**
-   * Of a return that may count for nothing. Its subagent may store any number of these in a journal of megabytes: one read serves all that are stored
-   * by then, and there is one at a time. Undefined: another one is under way.
-   */
-  async #readDoubted(step: Told): Promise<Notice[] | undefined> {
-    const read = this.#reads.get(keyText(step.key))
-    if (read && step.sequence <= read.seen && step.sequence !== read.returned) return []
-    const { subagent } = step.key
-    if (this.#doubted.has(subagent)) return undefined
-    this.#doubted.add(subagent)
-    try {
-      return await this.#read(step)
-    } finally {
-      this.#doubted.delete(subagent)
-    }
   }
 
   /** I1: acknowledged when every notice was taken, or given up. */

@@ -1,6 +1,7 @@
 import { type Bus, encode, readHeaders, type Stored, Subjects } from '@passover/bus'
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
+import { PassReads } from './pass-reads.js'
 import { readNotices } from './read-notices.js'
 
 const KEY = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
@@ -45,5 +46,24 @@ describe('what is told of a return', () => {
 
   it('is an error, whatever output stands beside it', async () => {
     expect(await told({ v: 1, error: null, output: {}, brief: brief() })).toEqual(['E021'])
+  })
+})
+
+describe('reading passes', () => {
+  it('reads a journal once for all returns in it that count for nothing', async () => {
+    const headers = { 'Passover-Digest': 'd'.repeat(64), 'Passover-Request': '1', 'Passover-Timeout': '30000', 'Passover-Nonce': 'n' }
+    const work = stored(2, subjects.work(KEY, 'medium'), { headers, body: { v: 1, control: { policy: { base: 1 } }, parts: [] } })
+    const junk = Array.from({ length: 1_000 }, (_, n) =>
+      stored(3 + n, subjects.return(KEY, 'scout'), { headers: { 'Passover-Attempt': '2', 'Passover-Nonce': 'm' }, body: { v: 1 } }),
+    )
+    let read = 0
+    const history = async () => {
+      read += 1
+      return [work, ...junk]
+    }
+    const newest = async (subject: string) => (subject === work.subject ? work : undefined)
+    const reads = new PassReads({ subjects, journal: { history, newest } } as unknown as Bus, { id_window_ms: 3_600_000 })
+    for (const one of junk) expect(await reads.noticesOf(subjects.toFact(one) as Step)).toEqual([])
+    expect(read).toBe(1)
   })
 })

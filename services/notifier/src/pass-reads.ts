@@ -1,0 +1,53 @@
+import type { Bus } from '@passover/bus'
+import type { JournalRules } from '@passover/core'
+import { type DecisionFact, keyText, type Notice, type Step } from '@passover/schemas'
+import { countedAtLeader, type ReadPass, readNotices } from './read-notices.js'
+
+/** A pass that is forgotten is read once more. */
+const READS_KEPT = 1_024
+
+/**
+ * Reads passes for what is to be told of their messages. A subagent may store any number of returns that count for nothing, in a journal of
+ * megabytes: one read serves all that are stored by then, and there is one at a time.
+ */
+export class PassReads {
+  /** How far passes were read lately, and the return that counts. */
+  readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
+  /** Subagents of which a journal is read for a return that may count for nothing. */
+  readonly #doubted = new Set<string>()
+
+  constructor(
+    private readonly bus: Bus,
+    private readonly rules: JournalRules,
+  ) {}
+
+  /**
+   * What is to be told about a message. Undefined: another return of its subagent is being judged, ask again.
+   * @throws BusReadError where the pass cannot be read now
+   */
+  async noticesOf(fact: Step | DecisionFact): Promise<Notice[] | undefined> {
+    const counted = await countedAtLeader(this.bus, fact)
+    if (counted === 'nothing') return []
+    return counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)
+  }
+
+  async #read(step: Pick<Step, 'key' | 'sequence'>): Promise<Notice[]> {
+    const { notices, ...read } = await readNotices(this.bus, step, this.rules)
+    this.#reads.set(keyText(step.key), read)
+    for (const oldest of this.#reads.keys()) if (this.#reads.size > READS_KEPT) this.#reads.delete(oldest)
+    return notices
+  }
+
+  async #readDoubted(step: Pick<Step, 'key' | 'sequence'>): Promise<Notice[] | undefined> {
+    const read = this.#reads.get(keyText(step.key))
+    if (read && step.sequence <= read.seen && step.sequence !== read.returned) return []
+    const { subagent } = step.key
+    if (this.#doubted.has(subagent)) return undefined
+    this.#doubted.add(subagent)
+    try {
+      return await this.#read(step)
+    } finally {
+      this.#doubted.delete(subagent)
+    }
+  }
+}
