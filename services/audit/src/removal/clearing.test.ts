@@ -10,6 +10,7 @@ async function cleared(tells: (k: number) => boolean) {
     log: { error: (about: unknown) => errors.push(about) },
     objects: { get: async () => undefined, delete: async (name: string) => void deleted.push(name) },
     rows: { removeWithin: () => undefined },
+    indexing: { forgetGone: async () => undefined },
   }
   const clearing = new Clearing(deps as never, { tells: async (k) => tells(k) })
   await clearing.clean({ k: 3, object: 'frames', index: 'index' } as never)

@@ -19,8 +19,6 @@ import type { LoadDeps } from '../load.js'
 import { recordFilter, recordKey } from '../records.js'
 import type { Rows } from '../rows.js'
 import type { Indexing } from '../search/indexing.js'
-import type { PassIndex } from '../search/pass-index.js'
-import { firstSequence } from '../search/position.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
 import type { Telling } from './telling.js'
@@ -31,8 +29,7 @@ export interface ClearingDeps extends LoadDeps, PartsDeps {
   objects: ObjectStore
   table: Table<PassRecord>
   rows: Rows
-  index: Pick<PassIndex, 'forgetFirst'>
-  indexing: Pick<Indexing, 'erased'>
+  indexing: Pick<Indexing, 'erase' | 'forgetGone'>
   watch: CustodyWatch
   /** Tells this process's objects from a replica's. */
   instance: string
@@ -57,7 +54,7 @@ export class Clearing {
 
   /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
   async clean(entry: ManifestEntry): Promise<void> {
-    const { objects, archive, rows, log } = this.deps
+    const { objects, archive, rows, indexing, log } = this.deps
     archive.forget(entry.k)
     if (!(await this.telling.tells(entry.k))) {
       // None of ours marked it: what it held may be needed to tell what was taken.
@@ -72,6 +69,8 @@ export class Clearing {
     await objects.delete(entry.object)
     await objects.delete(entry.index)
     rows.removeWithin(segmentRange(entry.k))
+    // Another audit may have erased its records: each does this for a segment once.
+    await indexing.forgetGone(segmentRange(entry.k))
   }
 
   /** Records of passes that have nothing younger than this segment. */
@@ -82,23 +81,20 @@ export class Clearing {
     if (entry.last_time < first_time) return
     const { contents, add } = sortContents({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
     for (const frame of frames) if (frame.kind === 'event') add({ ...frame.event, headers: readHeaders(frame.event.headers) })
-    const keys: string[] = []
+    const keys = new Set<string>()
     for (const { memory, whole } of contents.passes.values()) {
       if (!whole) continue
       const { record } = describe(memory, rules)
-      keys.push(recordKey(memory.key, createdAt(record), record.session_id))
+      keys.add(recordKey(memory.key, createdAt(record), record.session_id))
     }
     for (const { key, begins } of passes) {
-      if (!begins) for await (const found of table.entries(recordFilter(key))) keys.push(found.key)
+      if (!begins) for await (const found of table.entries(recordFilter(key))) keys.add(found.key)
     }
-    const firsts = new Set<number>()
+    // An older use of an id may stay: a held one, in a segment before this.
+    const goes = ({ key, value }: { key: string; value: PassRecord }) => keys.has(key) && value.sequences.last <= segmentRange(entry.k).last
     for (const key of keys) {
       const found = await table.get(key)
-      if (!found || found.value.sequences.last > segmentRange(entry.k).last) continue
-      await table.erase(key)
-      firsts.add(firstSequence(found.value.sequences))
-      await this.deps.indexing.erased(key)
+      if (found && goes(found)) await this.deps.indexing.erase(key, goes)
     }
-    if (firsts.size > 0) this.deps.index.forgetFirst(firsts)
   }
 }

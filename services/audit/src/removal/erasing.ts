@@ -1,7 +1,7 @@
 import { encodeFrame, eventOf, segmentOf, segmentRange } from '@passover/archive'
 import { decode } from '@passover/bus'
 import { type Clock, entriesOf } from '@passover/core'
-import { type CustodyErasure, custodyBody, type ErasedPass, HEADER, SYSTEM } from '@passover/schemas'
+import { type CustodyErasure, custodyBody, type ErasedPass, HEADER, type PassRecord, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { eachOf } from '../delete-segment.js'
 import { Looking } from '../looking.js'
@@ -28,7 +28,7 @@ export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
   clock: Clock
   log: Logger
   watch: CustodyWatch
-  indexing: Pick<Indexing, 'erased'>
+  indexing: Pick<Indexing, 'erase'>
 }
 
 const AT_ONCE = 16
@@ -219,14 +219,13 @@ export class Erasing {
 
   private async eraseRecords(sessions: ReadonlySet<string>, digests: ReadonlyMap<number, string>): Promise<void> {
     const { table, log, indexing } = this.deps
+    const goes = ({ value }: { value: PassRecord }) => digests.has(firstSequence(value.sequences))
     let kept = 0
     // What was refused may have a record that does not know its session.
     for (const session_id of sessions) {
       for await (const { key, value } of table.entries(recordFilter({ session_id }))) {
         // Its last message may be younger than the tombstones: agents may store events at any time.
-        if (!digests.has(firstSequence(value.sequences))) continue
-        if (!(await table.erase(key))) kept++
-        await indexing.erased(key)
+        if (goes({ value }) && !(await indexing.erase(key, goes))) kept++
       }
     }
     if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')

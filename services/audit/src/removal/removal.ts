@@ -32,7 +32,7 @@ export class Removal {
 
 /** The removal of an audit's parts. */
 export function openRemoval(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Removal {
-  const { deps, manifest, archiver, rows, logging, index, indexing } = parts
+  const { deps, manifest, archiver, rows, logging, indexing } = parts
   const { clock, log, random } = deps
   const shared = {
     ...sessionDeps(parts, archive),
@@ -46,7 +46,7 @@ export function openRemoval(parts: Parts, { archive, objects }: { archive: Archi
     refersTo: (part: string, erased?: { has(sequence: number): boolean }) => archiver.refersTo(part, erased),
     instance: makeInstance(random),
   }
-  return new Removal(new Aging({ ...shared, rows, index, retention: () => logging.retention }), new Erasing(shared))
+  return new Removal(new Aging({ ...shared, rows, retention: () => logging.retention }), new Erasing(shared))
 }
 
 /** What finding the passes of a session takes. */

@@ -28,7 +28,12 @@ export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow 
 
 /** The same of bytes as they stand there; undefined: they are no record. */
 export function indexedBytes(data: Uint8Array, revision: number): Indexed | undefined {
-  const decoded = decode(data)
-  const glanced = decoded.ok ? glanceAt(decoded.value) : undefined
+  const glanced = glancedBytes(data)
   return glanced && indexedOf(glanced, revision)
+}
+
+/** What the bytes of a record say in brief; undefined: they are none. */
+export function glancedBytes(data: Uint8Array): ReturnType<typeof glanceAt> {
+  const decoded = decode(data)
+  return decoded.ok ? glanceAt(decoded.value) : undefined
 }

@@ -1,10 +1,12 @@
 import type { IdFinder } from '@passover/archive'
-import type { Table, TableExtent } from '@passover/bus'
+import { type Entry, type Outcome, type Table, TableError, type TableExtent } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { PassKey, PassRecord } from '@passover/schemas'
+import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
+import pLimit from 'p-limit'
 import type { Logger } from 'pino'
 import { passOf, type Recorded, recordFilter, recordKey, type Standing } from '../records.js'
-import { indexedBytes, indexedOf } from './indexed.js'
+import type { Rows } from '../rows.js'
+import { glancedBytes, indexedBytes, indexedOf } from './indexed.js'
 import { paced } from './paced.js'
 import type { PassIndex } from './pass-index.js'
 import { Revisions } from './revisions.js'
@@ -15,10 +17,13 @@ const WRITES_A_TRIM = 8_192
 const PLACES_LEFT = 1_024
 const AGAIN_MS = 5_000
 const MOST_AGAIN_MS = 60_000
+/** Records looked for at once. */
+const AT_ONCE = 16
 
 export interface IndexingDeps {
-  table: Pick<Table<PassRecord>, 'read' | 'extent' | 'entries' | 'bytesOf'>
+  table: Pick<Table<PassRecord>, 'read' | 'extent' | 'entries' | 'bytesOf' | 'at' | 'send' | 'erase'>
   index: PassIndex
+  rows: Rows
   clock: Clock
   log: Logger
 }
@@ -31,8 +36,8 @@ export class Indexing implements Standing {
   horizon = Number.NEGATIVE_INFINITY
   private readonly stop_ = new AbortController()
   private readonly revisions = new Revisions()
-  /** The gap that there was when it was looked last: what is only under way has closed it by the next look. */
-  private gap: number | undefined
+  /** The newest revision when it was looked last: what is only under way has closed a gap below it by the next look. */
+  private newest = 0
   private catching: Promise<void> | undefined
   private written = 0
   private trimming: Promise<void> | undefined
@@ -111,24 +116,32 @@ export class Indexing implements Standing {
   }
 
   found(data: Uint8Array, revision: number): void {
-    const entry = indexedBytes(data, revision)
-    if (entry) this.deps.index.put(entry, 'live')
+    const { index, rows } = this.deps
+    const glanced = glancedBytes(data)
+    if (glanced) {
+      index.put(indexedOf(glanced, revision), 'live')
+      if (!rows.get(keyText(glanced.row))) rows.put(glanced.row)
+    }
     this.revisions.see(revision)
   }
 
   /**
-   * Reads what other processes wrote between the records of this one: a replica's, or a rebuild's. Called once a second; costs nothing where this
-   * process writes alone.
+   * Reads what other processes wrote: a replica, or a rebuild. Called once a second; where this process writes alone it costs one question about the
+   * bucket.
    */
   catchUp(): void {
-    const { gap } = this
-    this.gap = this.revisions.gapBelow
-    if (!this.complete || gap === undefined || this.revisions.reached >= gap || this.stop_.signal.aborted) return
-    this.catching ??= this.readGap(gap)
+    if (!this.complete || this.stop_.signal.aborted) return
+    this.catching ??= this.lookForGap()
       .catch((error: unknown) => this.deps.log.debug({ err: error }, 'records of other processes not read yet'))
       .finally(() => {
         this.catching = undefined
       })
+  }
+
+  private async lookForGap(): Promise<void> {
+    const { newest } = this
+    this.newest = (await this.deps.table.extent()).last
+    if (this.revisions.reached < newest) await this.readGap(newest)
   }
 
   private async readGap(until: number): Promise<void> {
@@ -157,12 +170,42 @@ export class Indexing implements Standing {
     if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
   }
 
-  /** A record was erased, which leaves no revision to be read. */
-  async erased(key: string): Promise<void> {
+  /**
+   * Erases a record. That leaves no revision that tells other audits of it, so the other records of its pass are written again as they are: with those,
+   * each audit gets its line. `goes`: which of them are erased as well, and are left alone. False: its bytes lie on disk until the server compacts.
+   */
+  async erase(key: string, goes: (other: Pick<Entry<PassRecord>, 'key' | 'value'>) => boolean): Promise<boolean> {
+    const { table } = this.deps
     const pass = passOf(key)
-    if (!pass) return
-    this.remove(pass, key, Number.POSITIVE_INFINITY)
-    await this.readOthers(pass)
+    const others: string[] = []
+    if (pass) for await (const other of table.entries(recordFilter(pass))) if (other.key !== key && !goes(other)) others.push(other.key)
+    for (const other of others) await this.writeAgain(other)
+    const clean = await table.erase(key)
+    if (pass) this.remove(pass, key, Number.POSITIVE_INFINITY)
+    return clean
+  }
+
+  private async writeAgain(key: string): Promise<void> {
+    const { table } = this.deps
+    const standing = await table.bytesOf(key)
+    if (!standing?.data) return
+    const { data, revision } = standing
+    const outcome = await new Promise<Outcome>((settle) => table.send(key, data, revision, settle))
+    if (outcome.kind === 'stored') this.found(data, outcome.sequence)
+    // Lost: another process wrote it, which tells as much.
+    else if (outcome.kind !== 'lost') throw new TableError(`${key} was not written again: ${outcome.kind}`, outcome)
+  }
+
+  /** Forgets passes that begin within a range and have no record any more: another audit erased it. */
+  async forgetGone({ first, last }: { first: number; last: number }): Promise<void> {
+    const { table, index } = this.deps
+    const gone = new Set<number>()
+    const limit = pLimit(AT_ONCE)
+    const look = async (revision: number) => {
+      if (!(await table.at(revision))) gone.add(revision)
+    }
+    await Promise.all(index.revisionsWithin(first, last).map((revision) => limit(look, revision)))
+    if (gone.size > 0) index.forgetRevisions(gone)
   }
 
   private remove(pass: PassKey, key: string, below: number): boolean {

@@ -216,6 +216,19 @@ export class PassIndex {
     this.forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
   }
 
+  /** Revisions of the entries whose passes begin within a range of sequences. */
+  revisionsWithin(first: number, last: number): number[] {
+    const found: number[] = []
+    for (const block of this.blocks.values()) {
+      for (let at = 0; at < block.used; at++) {
+        const revision = block.revision[at] ?? 0
+        const begins = block.first[at] ?? 0
+        if (revision !== 0 && begins >= first && begins <= last) found.push(revision)
+      }
+    }
+    return found
+  }
+
   /** Forgets entries by their revisions: nothing stands there in the bucket. */
   forgetRevisions(gone: ReadonlySet<number>): void {
     this.forgetWhere(({ revision }, at) => gone.has(revision[at] ?? 0))

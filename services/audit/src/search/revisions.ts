@@ -5,11 +5,9 @@ export class Revisions {
   /** Every write up to here is known. */
   reached = 0
   private readonly ahead = new Set<number>()
-  private newest = 0
 
   see(revision: number): void {
     if (revision <= this.reached) return
-    this.newest = Math.max(this.newest, revision)
     this.ahead.add(revision)
     this.close()
   }
@@ -24,11 +22,6 @@ export class Revisions {
 
   knows(revision: number): boolean {
     return revision <= this.reached || this.ahead.has(revision)
-  }
-
-  /** The newest known write, when one before it is not known. */
-  get gapBelow(): number | undefined {
-    return this.ahead.size === 0 ? undefined : this.newest
   }
 
   private close(): void {
