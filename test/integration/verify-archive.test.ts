@@ -1,8 +1,9 @@
 import { encodeFrame, type LocalSegment, type RemovedSegment } from '@passover/archive'
 import { decode, encode, readHeaders } from '@passover/bus'
 import { verifyArchive } from '@passover/cli'
-import { HEADER, sha256 } from '@passover/schemas'
+import { HEADER, type Part, type PassKey, sha256 } from '@passover/schemas'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { verdictText } from '../../packages/cli/src/verify/command.js'
 import { RecordedStream } from '../support/recorded-stream.js'
 import { openRecording, recordPass } from '../support/recording.js'
 import { sealAll } from '../support/seal-all.js'
@@ -262,5 +263,79 @@ describe('an archive whose chain was made anew', () => {
       remarked: [{ sequence: back.sequence, rule: 'return', what: expect.stringContaining('E021') }],
     })
     expect(encodeFrame(back).digest).toHaveLength(32)
+  })
+})
+
+describe('messages of an agent that wants to blind `verify`', () => {
+  /** A return of mallory that names parts which were never stored. */
+  const returned = (own: RecordedStream, key: PassKey, { parts, guard }: { parts: number; guard: [string, number] }) => {
+    const named = (n: number): Part => ({ name: `artifact:${n}`, hash: sha256(`${key.id} ${n}`), size: 5, owner: 'mallory' })
+    return own.put(own.subjects.return(key, 'mallory'), {
+      headers: { [HEADER.attempt]: '1' },
+      body: { v: 1, output: { status: 'completed', summary: '', artifacts: [] }, parts: Array.from({ length: parts }, (_, n) => named(n)) },
+      guard,
+    })
+  }
+  const start = () => {
+    const own = new RecordedStream()
+    for (const name of ['alice', 'audit', 'mallory']) own.agent(name)
+    own.publishPolicy({})
+    return own
+  }
+  const missing = async () => ({ fault: 'is missing' })
+  const keyOf = (originator: string, subagent: string, n: number) => ({ originator, subagent, id: `pass-${String(n).padStart(12, '0')}` })
+
+  it('are remarks, and their parts are not looked for, where readers pass them over', async () => {
+    const own = start()
+    const nobody = keyOf('nobody', 'mallory', 1)
+    returned(own, nobody, { parts: 30, guard: [own.subjects.journal(nobody), 0] })
+    // What the guard names is true of other subjects, and says nothing of this pass.
+    for (let n = 2; n < 40; n++) returned(own, keyOf('nobody', 'mallory', n), { parts: 1, guard: ['agent.paula', 3] })
+    const pass = own.return(own.begin(own.ask({ key: keyOf('alice', 'mallory', 50) })))
+    returned(own, pass.key, { parts: 30, guard: [own.subjects.journal(pass.key), pass.last] })
+    const { faults, shown, remarks, remarked } = await verifyArchive(sourceOf(await sealAll(own.events)), { ...RULES, parts: missing })
+    expect({ faults, shown }).toEqual({ faults: 0, shown: [] })
+    expect(remarks).toBe(40)
+    expect(remarked.every(({ what }) => what.endsWith('every reader passes it over'))).toBe(true)
+  })
+
+  it('take no place of other faults, and parts that one agent lacks are told as one', async () => {
+    const own = start()
+    const change = { type: 'file_modification', path: 'a.ts', old_content: 'a', new_content: 'b', reason: 'r', confidence: 'high' } as const
+    for (let n = 0; n < 30; n++) {
+      const { key, last } = own.begin(own.ask({ key: keyOf('alice', 'mallory', n) }))
+      returned(own, key, { parts: n === 0 ? 1_000 : 1, guard: [own.subjects.journal(key), last] })
+      const mine = own.return(own.begin(own.ask({ key: keyOf('mallory', 'audit', n) })), { artifacts: [change] })
+      own.event(mine, 'applied', 'mallory', { applied_by: 'paula', applied_at: 1, applied: ['a.ts'], rejected: [], digests: ['d'] })
+    }
+    const honest = own.return(own.begin(own.ask({ key: keyOf('alice', 'audit', 99) })), { artifacts: [change] })
+    const forged = own.event(honest, 'applied', 'alice', {
+      applied_by: 'paula',
+      applied_at: 1,
+      applied: ['a.ts'],
+      rejected: [],
+      digests: ['d'],
+    })
+    const segments = (await sealAll(own.events)).map((segment) => ({ ...segment, entry: { ...segment.entry, raw_size: 1 } }))
+    const verdict = await verifyArchive(sourceOf(segments), { ...RULES, parts: missing, expect: 'ab'.repeat(32) })
+    const { first, faults, shown } = verdict
+    expect(first).toMatchObject({ rule: 'chain', segment: 0 })
+    expect(faults).toBe(2 + 1_029 + 31)
+    expect(shown.filter(({ rule }) => rule === 'chain').map(({ what }) => what)).toEqual([
+      expect.stringContaining('its manifest says 1'),
+      expect.stringContaining(`does not pass through ${'ab'.repeat(32)}`),
+    ])
+    expect(shown.filter(({ rule }) => rule === 'parts')).toEqual([
+      expect.objectContaining({
+        count: 1_029,
+        what: '1029 parts of mallory are missing',
+        examples: expect.arrayContaining([expect.any(String)]),
+      }),
+    ])
+    expect(shown.filter(({ rule }) => rule === 'approval').map(({ sequence }) => sequence)).toContain(forged.sequence)
+    const text = verdictText(verdict)
+    expect(text).toContain(`sequence ${forged.sequence} (alice/audit/`)
+    expect(text).toContain(`does not pass through ${'ab'.repeat(32)}`)
+    expect(text).toContain('1029 parts of mallory are missing, such as "artifact:0" in sequence')
   })
 })

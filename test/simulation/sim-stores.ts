@@ -22,6 +22,7 @@ export const inlineParts: PartStore = {
   stow: async (_, parts) => parts,
   fetch: async (part) => part.data ?? new Uint8Array(0),
   remove: async () => undefined,
+  list: async () => undefined,
   removeToken: async () => undefined,
 }
 

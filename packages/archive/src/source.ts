@@ -1,6 +1,7 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ObjectStore } from '@passover/bus'
+import { sha256 } from '@passover/schemas'
 import { z } from 'zod'
 import { type Manifest, type ManifestEntry, manifestEntry, removedSegment } from './manifest.js'
 
@@ -14,6 +15,17 @@ export interface ArchiveSource {
   again?(k: number): Promise<ManifestEntry | undefined>
   /** When the entry of a segment was written, by the server that keeps it (ms); absent: nobody can tell. */
   storedAt?(k: number): Promise<number | undefined>
+  /** What is wrong with the files of a saved archive beside its segments. */
+  filesFaults?(): Promise<FileFault[]>
+  /** Files of a saved archive that nothing asked for so far, and that are none of its own. */
+  strays?(): Promise<string[]>
+}
+
+export interface FileFault {
+  severity: 'fault' | 'remark'
+  /** Segment. */
+  k?: number
+  what: string
 }
 
 /** There is no archive there, or none that can be read. */
@@ -34,24 +46,52 @@ export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'
 const MANIFEST = 'manifest.jsonl'
 /** What else is to be known of a saved archive. The chain does not cover it: who judges may say otherwise. */
 const ABOUT = 'archive.json'
-const about = z.object({ v: z.literal(1), id_window_ms: z.int().positive() })
+const about = z.object({
+  v: z.literal(1),
+  id_window_ms: z.int().positive(),
+  /** SHA-256 of each line of the manifest, which has fields that the chain does not cover. Earlier versions wrote none. */
+  manifest: z.array(z.string()).optional(),
+})
 /** Names come from a manifest that anybody may have written. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 
 /** An archive that was saved into a folder: its manifest, an entry a line, and its objects beside it. */
 export function folderArchive(folder: string): ArchiveSource {
+  const own = new Set([MANIFEST, ABOUT])
   return {
-    entries: async () => {
-      const text = await readFile(join(folder, MANIFEST), 'utf8').catch((error: NodeJS.ErrnoException) => {
-        throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST} in ${folder}` : error.message)
-      })
-      return text
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line, at) => entryIn(line, at + 1))
+    entries: async () => (await manifestLines(folder)).map((line, at) => entryIn(line, at + 1)),
+    object: async (name) => {
+      own.add(name)
+      return NAME.test(name) ? readFile(join(folder, name)).catch(() => undefined) : undefined
     },
-    object: async (name) => (NAME.test(name) ? readFile(join(folder, name)).catch(() => undefined) : undefined),
+    filesFaults: async () => filesFaults(await manifestLines(folder), await aboutOf(folder)),
+    strays: async () => (await readdir(folder)).filter((name) => !own.has(name)).sort(),
   }
+}
+
+async function manifestLines(folder: string): Promise<string[]> {
+  const text = await readFile(join(folder, MANIFEST), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST} in ${folder}` : error.message)
+  })
+  return text.split('\n').filter((line) => line !== '')
+}
+
+function filesFaults(lines: readonly string[], saved: z.infer<typeof about> | undefined): FileFault[] {
+  if (!saved && lines.length === 0) return []
+  if (!saved)
+    return [{ severity: 'fault', what: `${ABOUT} is missing: the id window and the digests of the manifest's entries are not known` }]
+  const { manifest: digests } = saved
+  if (!digests) {
+    const what = `${ABOUT} has no digests of the manifest's entries: an earlier version saved it, or they were taken out`
+    return [{ severity: 'remark', what }]
+  }
+  const faults: FileFault[] = lines.flatMap((line, at) => {
+    const differs = `its entry in ${MANIFEST} is not the one of which ${ABOUT} has the digest: one of both was changed`
+    return digests[at] === sha256(line) ? [] : [{ severity: 'fault', k: entryIn(line, at + 1).k, what: differs }]
+  })
+  if (lines.length < digests.length)
+    faults.push({ severity: 'fault', what: `${MANIFEST} has ${lines.length} entries, and ${ABOUT} the digests of ${digests.length}` })
+  return faults
 }
 
 /** A name that was changed must not pass for one that is left out. */
@@ -67,13 +107,17 @@ function entryIn(line: string, number: number): ManifestEntry {
 
 /** The id window of the installation that a folder was saved from (ms); undefined: it does not say. Throws ArchiveUnreadable. */
 export async function savedWindow(folder: string): Promise<number | undefined> {
+  return (await aboutOf(folder))?.id_window_ms
+}
+
+async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefined> {
   const text = await readFile(join(folder, ABOUT), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw new ArchiveUnreadable(error.message)
   })
   if (text === undefined) return undefined
   try {
-    return about.parse(JSON.parse(text)).id_window_ms
+    return about.parse(JSON.parse(text))
   } catch {
     throw new ArchiveUnreadable(`${ABOUT} in ${folder} does not say what an archive is judged by`)
   }
@@ -104,7 +148,9 @@ export class FolderWriter {
 
   /** The manifest is written last: a folder that was left half full is none. */
   async end(): Promise<void> {
-    await writeFile(join(this.folder, ABOUT), `${JSON.stringify({ v: 1, id_window_ms: this.rules.id_window_ms })}\n`)
+    const { id_window_ms } = this.rules
+    const saved: z.infer<typeof about> = { v: 1, id_window_ms, manifest: this.lines.map((line) => sha256(line)) }
+    await writeFile(join(this.folder, ABOUT), `${JSON.stringify(saved)}\n`)
     await writeFile(join(this.folder, MANIFEST), this.lines.map((line) => `${line}\n`).join(''))
   }
 

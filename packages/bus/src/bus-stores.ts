@@ -7,6 +7,11 @@ export interface PartStore {
   stow(owner: string, parts: Part[], moved?: ReadonlySet<Part>): Promise<Part[]>
   /** The bytes of a part, checked against its hash. Throws PartError when they are gone or differ. */
   fetch(part: Part): Promise<Uint8Array>
+  /**
+   * The tokens of all parts in an agent's bucket, empty where there is none; undefined: these credentials may not list them, or the bucket holds more
+   * than `most` messages.
+   */
+  list(owner: string, most: number): Promise<ReadonlySet<string> | undefined>
   /** Deletes a stored part, by its hash or by the token under which it lies. Not for agents. */
   remove(owner: string, hash: string): Promise<void>
   removeToken(owner: string, token: string): Promise<void>

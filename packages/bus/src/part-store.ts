@@ -1,9 +1,10 @@
 import type { Part } from '@passover/schemas'
 import { sha256 } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
-import { jsonOf } from './api.js'
+import { API_ERROR, jsonOf } from './api.js'
 import type { Outcome, Outgoing } from './bus-messages.js'
 import type { PartStore } from './bus-stores.js'
+import { refused } from './ensure.js'
 import { BusReadError, PartError, PartsFullError, PartTakenError, type ReadFailure } from './errors.js'
 import type { Link } from './link.js'
 import type { LoadedPart } from './parts.js'
@@ -30,6 +31,12 @@ const MOST_OUTPUT_BYTES = 64 * 1024 * 1024
 interface PartMeta {
   size: number
   chunks: number
+}
+
+interface BucketInfo {
+  state: { num_subjects?: number; subjects?: Record<string, number> }
+  /** Of the subjects that match, over all pages. */
+  total?: number
 }
 
 interface Place {
@@ -73,6 +80,28 @@ export class BucketPartStore implements PartStore {
     return data
   }
 
+  async list(owner: string, most: number): Promise<ReadonlySet<string> | undefined> {
+    const stream = `OBJ_${this.#subjects.partsBucket(owner)}`
+    const found = new Set<string>()
+    try {
+      const held = await this.#info(stream)
+      if (held && (held.state.num_subjects ?? 0) > most) return undefined
+      for (const base of held ? [this.#subjects.parts(owner, 'M'), this.#subjects.earlierParts(owner, 'M')] : []) {
+        for (let offset = 0; ; ) {
+          const info = await this.#info(stream, { subjects_filter: `${base}.>`, offset })
+          const names = Object.keys(info?.state.subjects ?? {})
+          for (const name of names) found.add(name.slice(base.length + 1))
+          offset += names.length
+          if (names.length === 0 || offset >= (info?.total ?? 0)) break
+        }
+      }
+      return found
+    } catch (error) {
+      if (error instanceof BusReadError && error.reason === 'permission') return undefined
+      throw error
+    }
+  }
+
   remove(owner: string, hash: string): Promise<void> {
     return this.removeToken(owner, sealOf(hash).token)
   }
@@ -82,6 +111,13 @@ export class BucketPartStore implements PartStore {
       await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.M}` })
       await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.C}.*` })
     }
+  }
+
+  async #info(stream: string, question?: { subjects_filter: string; offset: number }): Promise<BucketInfo | undefined> {
+    const reply = await this.#api.call<BucketInfo>(`STREAM.INFO.${stream}`, question)
+    if (reply.ok) return reply.value
+    if (reply.err_code === API_ERROR.streamNotFound) return undefined
+    throw refused(`stream ${stream}`, reply)
   }
 
   #place(owner: string, { token }: Pick<Seal, 'token'>): Place {

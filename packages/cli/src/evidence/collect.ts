@@ -13,7 +13,7 @@ import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
-import { referencedBy } from '../verify/parts.js'
+import { Buckets, referencedBy } from '../verify/parts.js'
 import { StoredRecord } from '../verify/recorded.js'
 import type { Evidence } from './bundle.js'
 
@@ -134,14 +134,18 @@ class Room {
 /** The bytes of the parts that entries only name, as far as they are there and go into one file. */
 async function partsNamed(bus: Bus, entries: readonly ArchivedEvent[]): Promise<Map<string, Uint8Array>> {
   const found = new Map<string, Uint8Array>()
+  const buckets = new Buckets(bus.parts)
   let room = MOST_PART_BYTES
   for (const part of entries.flatMap((event) => referencedBy(new StoredRecord(event, bus.subjects)))) {
-    if (found.has(part.hash) || part.size > room) continue
+    if (found.has(part.hash) || part.size > room || (await buckets.lacks(part))) continue
     const bytes = await bus.parts.fetch(part).catch((error: unknown) => {
       if (error instanceof PartError || (error instanceof BusReadError && error.reason === 'permission')) return undefined
       throw error
     })
-    if (!bytes) continue
+    if (!bytes) {
+      buckets.missed(part)
+      continue
+    }
     room -= bytes.length
     found.set(part.hash, bytes)
   }

@@ -9,7 +9,7 @@ export async function judgeEntries(
   options: { id_window_ms: number; parts?: LookAtPart },
 ): Promise<Verdict> {
   const judging = new Judging({ ...options, selection: true }, subjects)
-  for (const event of entries) judging.event(event)
+  for (const event of entries) await judging.event(event)
   await judging.segment()
   return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined, removed: undefined }, options)
 }

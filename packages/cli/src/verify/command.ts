@@ -7,7 +7,8 @@ import { CliFailure, usage } from '../failure.js'
 import { rulesOf, windowOf } from '../id-window.js'
 import { everySecond } from '../reading.js'
 import { count } from '../text.js'
-import { type BadEntry, entryText, type JudgeOptions, type Verdict, verifyArchive } from './run.js'
+import { type BadEntry, entryText, faultLines } from './findings.js'
+import { type JudgeOptions, type Verdict, verifyArchive } from './run.js'
 
 export interface VerifyFlags {
   archive?: string
@@ -114,13 +115,13 @@ export function verdictText(verdict: Verdict): string {
   else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
   if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
   if (faults > 1)
-    lines.push(`  ${count(faults, 'entry is', 'entries are')} bad in all:`, ...shown.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
+    lines.push(`  ${count(faults, 'entry is', 'entries are')} bad in all:`, ...faultLines(shown, faults).map((line) => `    ${line}`))
   if (remarks > untrusted) {
     lines.push(
       `! ${count(remarks - untrusted, 'entry', 'entries')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
     )
     const others = remarked.filter(({ rule }) => rule !== 'trust')
-    lines.push(...others.slice(0, 10).map((entry) => `    ${entryText(entry)}`))
+    lines.push(...faultLines(others, remarks - untrusted).map((line) => `    ${line}`))
   }
   lines.push('', ...countLines(verdict))
   if (verdict.removed)

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { askIndex } from '@passover/sdk/people'
-import type { Findings } from './run.js'
+import type { Findings } from './findings.js'
 
 /** What was compared of the audit's index; `none`: no audit answered that could, or it still reads. */
 export type IndexCounts = { records: number; wrong: number } | 'none'

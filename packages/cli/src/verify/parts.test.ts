@@ -1,8 +1,8 @@
 import { type Bus, PartError, Subjects } from '@passover/bus'
 import type { Part } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
+import type { BadEntry } from './findings.js'
 import { type PartLook, partsOf, ReferencedParts } from './parts.js'
-import type { BadEntry } from './run.js'
 
 /** What is said of a step that names a part of this owner, where looking for it answers so. */
 async function judged(kind: 'work' | 'return', owner: string, look: PartLook) {
@@ -46,7 +46,12 @@ it('a part that is gone a moment before it is as old as it had to be kept is not
     throw new PartError('not there', 'missing')
   }
   // No version of the policy was published: the defaults keep thirty days.
-  const bus = { subjects: new Subjects(), now: () => days_30, follow: async () => reader, parts: { fetch } } as unknown as Bus
+  const bus = {
+    subjects: new Subjects(),
+    now: () => days_30,
+    follow: async () => reader,
+    parts: { fetch, list: async () => undefined },
+  } as unknown as Bus
   const look = await partsOf(bus)
   const found = (time: number) => look({} as Part, { sequence: 1, time })
   expect([await found(59_000), await found(61_000)]).toEqual(['gone', { fault: 'is missing' }])

@@ -1,9 +1,9 @@
 import { type ArchiveSource, eventOf } from '@passover/archive'
-import { type Bus, BusReadError, PartError, type PartStore } from '@passover/bus'
-import { RETENTION_SLACK_MS, Retentions } from '@passover/core'
-import { type Fact, keyText, type Part, part, sha256 } from '@passover/schemas'
+import { type Bus, BusReadError, PartError, type PartStore, partToken } from '@passover/bus'
+import { RETENTION_SLACK_MS, type Recorded, Retentions } from '@passover/core'
+import { keyText, type Part, part, type Step, sha256 } from '@passover/schemas'
+import type { BadEntry, Findings } from './findings.js'
 import { StoredRecord } from './recorded.js'
-import type { BadEntry, Findings } from './run.js'
 
 /** Parts that messages name instead of holding them. */
 export interface PartCounts {
@@ -20,14 +20,22 @@ export type PartLook = 'whole' | 'gone' | 'elsewhere' | { fault: string } | { re
 /** Where the bytes of parts are looked for. */
 export type LookAtPart = (part: Part, stored: { sequence: number; time: number }) => Promise<PartLook>
 
-const AT_ONCE = 4
-const KNOWN = 20_000
+const AT_ONCE = 16
+const KNOWN = 1_000_000
+/** Parts that wait to be looked for: their messages are long, and an agent chooses how many parts each names. */
+const MANY = 2_000
+
+/** What is known of the step that names a part, without the message's bytes. */
+interface NamedBy {
+  step: Step
+  named: Part
+}
 
 /** Looks for the parts that steps name; a part that several name is read once. */
 export class ReferencedParts {
   readonly counts: PartCounts = { whole: 0, gone: 0, elsewhere: 0 }
   private readonly whole = new Set<string>()
-  private waiting: (() => Promise<void>)[] = []
+  private waiting: NamedBy[] = []
 
   constructor(
     private readonly look: LookAtPart,
@@ -35,8 +43,15 @@ export class ReferencedParts {
   ) {}
 
   /** A work step's are those that its worker got; a return's are its large artifacts. They are looked at by `settle`. */
-  see(recorded: StoredRecord): void {
-    for (const named of referencedBy(recorded)) this.waiting.push(() => this.check(recorded, named))
+  see(recorded: Recorded): void {
+    const { fact } = recorded
+    if (fact.type !== 'step') return
+    for (const named of referencedBy(recorded)) this.waiting.push({ step: fact, named })
+  }
+
+  /** So many wait that they are to be looked at before more is read. */
+  get isMany(): boolean {
+    return this.waiting.length >= MANY
   }
 
   /** All that were seen so far. */
@@ -45,41 +60,52 @@ export class ReferencedParts {
     this.waiting = []
     let at = 0
     const runner = async () => {
-      for (let next = waiting[at++]; next; next = waiting[at++]) await next()
+      for (let next = waiting[at++]; next; next = waiting[at++]) await this.check(next)
     }
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, waiting.length) }, runner))
   }
 
-  private async check({ fact }: StoredRecord, named: Part): Promise<void> {
-    const foreign = foreignOwner(fact, named)
-    if (foreign) return this.findings.fault(entryOf(fact, named, foreign))
+  private async check(one: NamedBy): Promise<void> {
+    const { step, named } = one
+    const foreign = foreignOwner(step, named)
+    if (foreign) return this.say('fault', one, foreign)
     const name = `${named.owner} ${named.hash} ${named.size}`
-    const found = this.whole.has(name) ? 'whole' : await this.look(named, fact)
-    if (this.whole.size >= KNOWN) this.whole.clear()
-    if (found === 'whole') this.whole.add(name)
+    const found = this.whole.has(name) ? 'whole' : await this.look(named, step)
+    if (found === 'whole' && this.whole.size < KNOWN) this.whole.add(name)
     if (typeof found === 'string') {
       this.counts[found]++
       return
     }
-    if ('fault' in found) return this.findings.fault(entryOf(fact, named, found.fault))
+    if ('fault' in found) return this.say('fault', one, found.fault)
     this.counts.gone++
-    this.findings.remark(entryOf(fact, named, found.remark))
+    this.say('remark', one, found.remark)
+  }
+
+  /** What one agent names is told together: it may name any number, of buckets that hold whatever it likes. */
+  private say(severity: 'fault' | 'remark', { step, named }: NamedBy, that: string): void {
+    const { name, owner } = named
+    const by = step.kind === 'return' ? step.by : step.key.originator
+    const pass = keyText(step.key)
+    const entry: BadEntry = {
+      sequence: step.sequence,
+      pass,
+      rule: 'parts',
+      what: `names a part ${JSON.stringify(name)} of ${owner} that ${that}`,
+    }
+    const whose = owner === by ? `parts of ${owner}` : `parts that ${by} names`
+    const all = (count: number) => `${count} ${whose} ${that.replace(/^is /, 'are ')}`
+    const example = () => `${JSON.stringify(name)}${owner === by ? '' : ` of ${owner}`} in sequence ${step.sequence} (${pass})`
+    this.findings[severity](entry, { by, alike: { kind: `${whose} ${that}`, all, example } })
   }
 }
 
-function entryOf(fact: Fact, { name, owner }: Part, that: string): BadEntry {
-  const pass = fact.type === 'step' ? { pass: keyText(fact.key) } : {}
-  return { sequence: fact.sequence, ...pass, rule: 'parts', what: `names a part ${JSON.stringify(name)} of ${owner} that ${that}` }
-}
-
 /** Who returns stows what is large under its own name. A part of a bucket that nobody may read could never be missed: it must not be named. */
-function foreignOwner(fact: Fact, { owner }: Part): string | undefined {
-  if (fact.type !== 'step' || fact.kind !== 'return' || owner === fact.by) return undefined
-  return `is not of ${fact.by}, who returned it`
+function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
+  return kind !== 'return' || owner === by ? undefined : `is not of ${by}, who returned it`
 }
 
 /** The parts of a work step or a return whose bytes lie elsewhere. */
-export function referencedBy(recorded: StoredRecord): Part[] {
+export function referencedBy(recorded: Recorded): Part[] {
   const { fact } = recorded
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'return')) return []
   const { parts } = (recorded.body() ?? {}) as { parts?: unknown }
@@ -102,17 +128,64 @@ interface PartsOptions {
  */
 export async function partsOf(bus: Bus, { onBytes, hasLeft }: PartsOptions = {}): Promise<LookAtPart> {
   const retentions = await retentionsOf(bus)
+  const buckets = new Buckets(bus.parts)
+  const left = hasLeft && remembered(hasLeft)
   return async (named, { sequence, time }) => {
-    const found = await lookIn(bus.parts, named, onBytes)
+    const lacks = await buckets.lacks(named)
+    if (lacks === 'not looked for') return { remark: NOT_LOOKED }
+    const found = lacks ? 'missing' : await lookIn(bus.parts, named, onBytes)
     if (found !== 'missing') return found
+    buckets.missed(named)
     const until = retentions.keptUntil(time)
     if (until !== undefined && until < bus.now() + RETENTION_SLACK_MS) return 'gone'
-    if (await hasLeft?.(sequence)) return 'gone'
+    if (await left?.(sequence)) return 'gone'
     return until === undefined ? { remark: NOT_KNOWN } : { fault: 'is missing' }
   }
 }
 
 const NOT_KNOWN = 'is missing; how long it had to be kept is not known, as versions of the policy are missing or cannot be read'
+const NOT_LOOKED = 'is not looked for: its bucket cannot be listed, and a thousand others are missing there'
+
+/** Messages of a bucket that is listed: beyond them the list costs the server more than single reads cost here. */
+const LISTED = 300_000
+/** Parts that are looked for one by one and found missing in one bucket, at most. */
+const MISSED = 1_000
+
+/** What agents' buckets hold, each listed once, so that a part that is not there costs no request. */
+export class Buckets {
+  private readonly lists = new Map<string, Promise<ReadonlySet<string> | undefined>>()
+  private readonly misses = new Map<string, number>()
+
+  constructor(private readonly store: Pick<PartStore, 'list'>) {}
+
+  /** Whether a part is not in its bucket for certain. The messages that name it were stored before the bucket is listed, and their parts before them. */
+  async lacks({ owner = '', hash }: Part): Promise<boolean | 'not looked for'> {
+    const listing = this.lists.get(owner) ?? this.store.list(owner, LISTED)
+    this.lists.set(owner, listing)
+    const listed = await listing
+    if (listed) return !listed.has(partToken(hash))
+    return (this.misses.get(owner) ?? 0) >= MISSED ? 'not looked for' : false
+  }
+
+  /** It was looked for, and is not there. */
+  missed({ owner = '' }: Part): void {
+    this.misses.set(owner, (this.misses.get(owner) ?? 0) + 1)
+  }
+}
+
+const REMEMBERED = 64
+
+/** Asks once for all parts of a message. */
+function remembered(ask: (sequence: number) => Promise<boolean>): (sequence: number) => Promise<boolean> {
+  const asked = new Map<number, Promise<boolean>>()
+  return (sequence) => {
+    const answer = asked.get(sequence) ?? ask(sequence)
+    asked.set(sequence, answer)
+    const [oldest] = asked.keys()
+    if (asked.size > REMEMBERED && oldest !== undefined) asked.delete(oldest)
+    return answer
+  }
+}
 
 /** By the versions of the policy in the stream, which never leave it. */
 async function retentionsOf(bus: Bus): Promise<Retentions> {

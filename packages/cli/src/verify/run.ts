@@ -1,26 +1,20 @@
-import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain, faultText } from '@passover/archive'
+import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
-import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts, type VerifyFinding } from '@passover/core'
-import { keyText, type PassKey } from '@passover/schemas'
+import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts } from '@passover/core'
+import type { PassKey } from '@passover/schemas'
+import { type BadEntry, Findings, firstOf } from './findings.js'
 import type { IndexCounts } from './index-of-passes.js'
 import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
 import { StoredRecord, subjectsOf } from './recorded.js'
 import { type ChainValue, type Visitor, type Walked, walkArchive } from './walk.js'
 
-/** One bad entry. */
-export interface BadEntry {
-  sequence?: number
-  segment?: number
-  pass?: string
-  rule: string
-  what: string
-}
-
 export interface Verdict {
   ok: boolean
-  /** The first in the order of the stream, and how many there are. */
+  /** The first of the chain, else the first in the order of the stream. */
   first: BadEntry | undefined
+  /** How many there are. */
   faults: number
+  /** Some of every rule, in the order in which they were found; what one agent caused never takes the place of others. */
   shown: BadEntry[]
   remarks: number
   /** How many of the remarks are about messages and entries that no reader believes: a client had the server publish them. */
@@ -38,47 +32,6 @@ export interface Verdict {
   removed: (Walked['removed'] & { untold?: number }) | undefined
   /** Why it was not saved, though that was asked for. */
   unsaved?: string
-}
-
-/** What is kept of many. */
-const SHOWN = 20
-
-/** Collects what was found, in the order of the stream. */
-export class Findings {
-  readonly faults: BadEntry[] = []
-  readonly remarks: BadEntry[] = []
-  faultCount = 0
-  remarkCount = 0
-  untrusted = 0
-
-  archive({ k, sequence, pass, what }: ArchiveFault): void {
-    this.fault({
-      segment: k,
-      rule: 'chain',
-      what,
-      ...(sequence === undefined ? {} : { sequence }),
-      ...(pass ? { pass: keyText(pass) } : {}),
-    })
-  }
-
-  rule({ severity, rule, sequence, key, what }: VerifyFinding): void {
-    const entry = { sequence, rule, what, ...(key ? { pass: keyText(key) } : {}) }
-    if (severity === 'fault') this.fault(entry)
-    else this.remark(entry)
-  }
-
-  remark(entry: BadEntry): void {
-    this.remarkCount++
-    if (entry.rule === 'trust') this.untrusted++
-    // An attacker who makes the server publish can also cause enough other remarks to hide these.
-    const alike = entry.rule === 'trust' ? this.remarks.filter(({ rule }) => rule === 'trust') : this.remarks
-    if (alike.length < SHOWN) this.remarks.push(entry)
-  }
-
-  fault(entry: BadEntry): void {
-    this.faultCount++
-    if (this.faults.length < SHOWN) this.faults.push(entry)
-  }
 }
 
 export interface JudgeOptions {
@@ -136,15 +89,17 @@ export class Judging implements Visitor {
       from: options.from ?? 1,
       selection: options.selection,
       onFinding: (finding) => this.findings.rule(finding),
+      // What readers pass over needs no parts.
+      onCounted: this.parts && ((counted) => this.parts?.see(counted)),
     })
   }
 
-  event(event: ArchivedEvent): void {
+  event(event: ArchivedEvent): Promise<void> | undefined {
     const recorded = this.recorded(event)
     this.verifier.add(recorded)
     this.removals.see(recorded)
-    this.parts?.see(recorded)
     this.told()
+    return this.parts?.isMany ? this.parts.settle() : undefined
   }
 
   async segment(): Promise<void> {
@@ -211,19 +166,29 @@ export async function verifyArchive(source: ArchiveSource, options: JudgeOptions
   const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
   const walked = await walkArchive(source, visitor, options.from)
   judging.finish({ begins: walked.begins })
+  await judgeFiles(source, judging.findings, options)
   return verdictOf(judging, walked, options)
+}
+
+/** The files of a saved archive that the chain does not cover. */
+async function judgeFiles(source: ArchiveSource, findings: Findings, { from = 1, rules }: JudgeOptions): Promise<void> {
+  for (const { severity, k, what } of (await source.filesFaults?.()) ?? []) {
+    if (k === undefined) findings[severity]({ rule: 'archive', what })
+    else findings.archive({ k, what })
+  }
+  // What was left out was not asked for either.
+  if (from > 1 || rules === 'chain only') return
+  for (const name of (await source.strays?.()) ?? [])
+    findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} is not of this archive: nothing names it` })
 }
 
 export function verdictOf({ findings, verifier, met, parts, untold }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
   if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
-    findings.fault({
-      rule: 'chain',
-      what: `the chain does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`,
-    })
+    findings.unexpected(`does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`)
   }
   return {
     ok: findings.faultCount === 0,
-    first: [...findings.faults].sort(byPlace)[0],
+    first: firstOf(findings.faults),
     faults: findings.faultCount,
     shown: findings.faults,
     remarks: findings.remarkCount,
@@ -240,22 +205,3 @@ export function verdictOf({ findings, verifier, met, parts, untold }: Judging, w
 
 /** What of a walk a verdict tells. */
 type Told = Pick<Walked, 'segments' | 'head' | 'values' | 'begins' | 'removed'>
-
-/** By sequence; what is said of a whole segment stands before its entries. */
-function byPlace(one: BadEntry, other: BadEntry): number {
-  return placeOf(one) - placeOf(other)
-}
-
-const SEGMENT = 4096
-
-function placeOf({ sequence, segment }: BadEntry): number {
-  return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT)
-}
-
-/** One bad entry in words. */
-export function entryText({ sequence, segment, pass, rule, what }: BadEntry): string {
-  if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
-  if (rule === 'index') return `${pass === undefined ? '' : `pass ${pass}: `}${what}; \`passover audit rebuild\` mends it [${rule}]`
-  const where = sequence === undefined ? 'the chain' : `sequence ${sequence}${pass ? ` (${pass})` : ''}`
-  return `${where} ${what} [${rule}]`
-}

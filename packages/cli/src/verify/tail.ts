@@ -42,7 +42,7 @@ export async function judgeTail(deps: TailDeps, { from, up_to, chained, unbroken
   await readSpan(bus, { from, up_to }, (stored) => tail.event(eventOf(stored)))
   await tail.end(up_to)
   // The tombstones of an erasure that was done meanwhile, how long is kept since.
-  await hearSaid(bus, { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY }, (stored) => judging.event(eventOf(stored)))
+  await hearSaid(bus, { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY }, (stored) => void judging.event(eventOf(stored)))
   await sayMissing(judging, manifest, gaps.until(up_to))
 }
 
@@ -115,7 +115,7 @@ class Tail {
     const buffer = await this.take({ ...event, digest: encodeFrame(event).digest })
     const stored = { ...event, headers: readHeaders(event.headers) }
     buffer.add(stored, bus.subjects.toFact(stored), undefined)
-    judging.event(event)
+    await judging.event(event)
   }
 
   private async take({ sequence, digest }: ErasedEntry): Promise<SegmentBuffer> {

@@ -25,7 +25,8 @@ export interface ChainValue {
 
 /** What comes by while an archive, and the stream after it, is read. */
 export interface Visitor {
-  event(event: ArchivedEvent): void
+  /** May wait. */
+  event(event: ArchivedEvent): Promise<void> | void
   /** `pass`: the one that it belonged to, where the index still says so. */
   erased(entry: ErasedDigest, pass?: PassKey): void
   /** A segment that retention removed, after what is kept of it. */
@@ -73,6 +74,9 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
     walked.newest = entry
     const broken = linkFault(entry, previous)
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
+    const { last } = segmentRange(entry.k)
+    if (entry.resume > last + 1)
+      visitor.fault({ k: entry.k, what: `says that the audit reads on at ${entry.resume}, behind its own end, ${last}` })
     if (!previous && (entry.k > 0 || entry.chain_before !== GENESIS_HEX)) walked.begins = { k: entry.k, chain: entry.chain_before }
     if (!read) {
       await passRemoved(source, visitor, { entry, walked })
@@ -82,7 +86,7 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
     for (const fault of faults) visitor.fault(fault)
     for (const frame of frames) {
       if (frame.kind === 'erased') visitor.erased(frame, passOf(frame.sequence))
-      else visitor.event(frame.event)
+      else await visitor.event(frame.event)
     }
     visitor.chain?.(
       entry.chain_before,
@@ -131,7 +135,7 @@ async function passRemoved(
     visitor.fault({ k, what: `what was kept of it (${removed.kept.object}) is missing, or is not what was kept` })
   }
   const frames = kept ? readableIn(kept) : []
-  for (const frame of frames) if (frame.kind === 'event') visitor.event(frame.event)
+  for (const frame of frames) if (frame.kind === 'event') await visitor.event(frame.event)
   if (removed.at - entry.last_time < removed.retention_days * DAY_MS) {
     visitor.fault({ k, what: `was removed before the ${removed.retention_days} days were over that it says were kept` })
   }

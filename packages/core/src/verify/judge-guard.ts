@@ -15,3 +15,11 @@ export function guardFault({ key, journal, partial }: PassTold, step: Step, eras
     ? `comes after step ${guard.sequence} of its pass, which is not here`
     : `comes after step ${guard.sequence} of its pass, but the step before it here is ${journal.last}`
 }
+
+/**
+ * The step of its own pass that the server saw before a step; 0: none, or the guard names other subjects. Such a guard proves nothing of this pass,
+ * and an agent may write any.
+ */
+export function guardedBefore({ key, guard }: Step): number {
+  return guard?.subject === journalFilter(key) ? guard.sequence : 0
+}

@@ -16,7 +16,7 @@ export function* overdue(
     const due = journal.state === 'open' ? journal.deadline : decidableUntil({ journal, decisions: [] }, 'dispatch')
     if (due + slack_ms >= now) continue
     const what = `has no return ${now - due} ms after ${journal.state === 'open' ? 'its deadline' : 'its approval expired'}`
-    if (!erasures.namelessSince(journal.valid)) yield { ...finding, what, sequence: journal.valid, key }
+    if (!erasures.namelessSince(journal.valid)) yield { ...finding, what, sequence: journal.valid, key, by: key.originator }
   }
   for (const { fact, recorded, text } of book.asking.all()) {
     if (erasures.namelessSince(fact.sequence) || (text !== undefined && book.isErased(text)) || book.isErased(badText(fact))) continue
@@ -28,6 +28,7 @@ export function* overdue(
       ...finding,
       what: 'was never answered: no step names it',
       sequence,
+      by: originator,
       ...(id === undefined ? {} : { key: { originator, subagent, id } }),
     }
   }

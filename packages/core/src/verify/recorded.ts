@@ -70,6 +70,8 @@ export interface VerifyFinding {
   rule: VerifyRule
   sequence: number
   key?: PassKey | undefined
+  /** Who wrote the message, or asked for the pass: what one of them causes is kept from hiding what others do. Undefined: a service. */
+  by?: string | undefined
   what: string
 }
 

@@ -1,4 +1,4 @@
-import { type Fact, policyDigest, type SegmentRun, sha256 } from '@passover/schemas'
+import { type Fact, journalFilter, policyDigest, type SegmentRun, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { Recorded } from './recorded.js'
 import { Removals, type RemovedTold } from './removals.js'
@@ -159,11 +159,11 @@ describe('Removals: how old', () => {
 })
 
 describe('Removals: what was open', () => {
-  const step = (guard: number | undefined, time: number): Partial<Fact> => ({
+  const step = (guard: number | undefined, time: number, subject = journalFilter(keyOf(START))): Partial<Fact> => ({
     type: 'step',
     key: keyOf(START),
     time,
-    ...(guard === undefined ? {} : { guard: { sequence: guard, subject: '' } }),
+    ...(guard === undefined ? {} : { guard: { sequence: guard, subject } }),
   })
 
   it('a pass that went on later was, where its next step says on what it follows', () => {
@@ -184,7 +184,11 @@ describe('Removals: what was open', () => {
       [50, FOREVER],
     ] as const)
       archive.see(step(guard, time))
+    // An agent chooses what its guard names: one about other subjects says nothing of its pass.
+    archive.see(step(4_100, FOREVER, 'agent.paula'))
     expect(archive.faults()).toEqual([])
+    archive.see(step(4_100, FOREVER))
+    expect(archive.faults()).toHaveLength(1)
   })
 })
 

@@ -1,6 +1,7 @@
 import { type Fact, idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Custody } from '../custody.js'
 import { day, days } from './age-text.js'
+import { guardedBefore } from './judge-guard.js'
 import type { Recorded } from './recorded.js'
 import { Retentions, SLACK_MS } from './retentions.js'
 import { differs, type Telling, ToldRemovals, within } from './told-removals.js'
@@ -169,7 +170,7 @@ export class Removals {
     const made = key && idTime(key.id)
     if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.names.size < MOST_NAMES)
       this.names.add(keyText(key))
-    const before = fact.type === 'step' ? fact.guard?.sequence : undefined
+    const before = fact.type === 'step' ? guardedBefore(fact) : 0
     if (!before || before > newest.last) return
     const within = this.removed.find(({ first, last }) => first <= before && before <= last)
     if (within && fact.time > within.at + SLACK_MS && !this.open.has(within.k)) this.open.set(within.k, fact.sequence)

@@ -7,7 +7,7 @@ import { ancestryFault } from './judge-ancestry.js'
 import { appliedFault, dispatchFault, heldDiffers } from './judge-approval.js'
 import { type Beginning, judgeBeginning, type Objection } from './judge-begin.js'
 import { judgeReturn, type Returned } from './judge-end.js'
-import { guardFault } from './judge-guard.js'
+import { guardedBefore, guardFault } from './judge-guard.js'
 import { overdue } from './overdue.js'
 import { known, type ParentNamed, parentNamedBy, parentOf } from './parent-named.js'
 import { PassBook } from './pass-book.js'
@@ -31,6 +31,8 @@ export interface VerifyOptions extends JournalRules {
   /** How much later than its deadline a pass may have no return yet, as what is read ends: services may be down just then. */
   slack_ms?: number
   onFinding(finding: VerifyFinding): void
+  /** Called with each step that readers believe. Not called with those that they pass over. */
+  onCounted?: ((recorded: Recorded) => void) | undefined
   /** Told of each request and of the first step that answers it. */
   onBegin?: ((beginning: Beginning) => void) | undefined
 }
@@ -107,7 +109,7 @@ export class StreamVerifier {
       this.untrustedStep(step, step.untrusted)
       return
     }
-    const pass = this.book.open.get(keyText(step.key)) ?? this.begin(step)
+    const pass = this.book.open.get(keyText(step.key)) ?? this.begin(recorded, step)
     if (!pass) return
     this.noteErased(pass, step)
     const wrong = pass.partial ? undefined : guardFault(pass, step, this.erasures)
@@ -118,8 +120,10 @@ export class StreamVerifier {
     if (ignored !== undefined) {
       const rule: VerifyRule = step.kind === 'return' ? 'one_return' : 'journal'
       if (!pass.partial) this.find('remark', { rule, what: `${ignored}: every reader passes it over` }, step)
+      else if (guardedBefore(step) > 0) this.options.onCounted?.(recorded)
       return
     }
+    this.options.onCounted?.(recorded)
     pass.steps.push(step)
     pass.proofs.push(step.sequence)
     if (before.state === 'none') this.first(recorded, step, pass)
@@ -136,7 +140,7 @@ export class StreamVerifier {
     else this.beforeFirst.set(keyText(step.key), step.sequence)
   }
 
-  private untrusted(what: string, why: string, fact: { sequence: number; key?: PassKey }): void {
+  private untrusted(what: string, why: string, fact: Found): void {
     this.find('remark', { rule: 'trust', what: `${what} is not believed: ${why}` }, fact)
   }
 
@@ -147,7 +151,7 @@ export class StreamVerifier {
   }
 
   /** What a step of a pass that is not open begins; undefined: nothing can be said about it. */
-  private begin(step: Step): PassTold | undefined {
+  private begin(recorded: Recorded, step: Step): PassTold | undefined {
     if (this.book.hasEnded(step.key)) {
       // After it was deleted from the stream a request for it is answered as expired; anything else is passed over by every reader.
       const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
@@ -155,7 +159,7 @@ export class StreamVerifier {
       else this.find('remark', { rule: 'one_return', what: `a ${step.kind} after the return: every reader passes it over` }, step)
       return undefined
     }
-    const before = step.guard?.sequence ?? 0
+    const before = guardedBefore(step)
     const isFirst = before === 0 || this.beforeFirst.get(keyText(step.key)) === before
     const unseen = !isFirst && this.erasures.unseen(before)
     if (!isFirst && !unseen) {
@@ -168,6 +172,7 @@ export class StreamVerifier {
       if (!unseen) pass.journal = { ...NONE, last: before }
       return pass
     }
+    this.options.onCounted?.(recorded)
     this.book.forget(step.key)
     return undefined
   }
@@ -272,7 +277,30 @@ export class StreamVerifier {
     return this.book.answered(step, (fact) => answersRequest(step, fact))
   }
 
-  private find(severity: VerifyFinding['severity'], { rule, what }: Objection, fact: { sequence: number; key?: PassKey }): void {
-    this.options.onFinding({ severity, rule, what, sequence: fact.sequence, ...(fact.key ? { key: fact.key } : {}) })
+  private find(severity: VerifyFinding['severity'], { rule, what }: Objection, fact: Found): void {
+    const by = writerOf(fact)
+    this.options.onFinding({
+      severity,
+      rule,
+      what,
+      sequence: fact.sequence,
+      ...(fact.key && { key: fact.key }),
+      ...(by !== undefined && { by }),
+    })
   }
+}
+
+interface Found {
+  sequence: number
+  key?: PassKey
+  kind?: string
+  by?: string
+  sender?: string
+  originator?: string
+}
+
+/** The agent or person who wrote a message; undefined: a service did. Work steps name a slot there. */
+function writerOf({ kind, by, sender, originator }: Found): string | undefined {
+  const writer = kind === 'work' || kind === 'held' ? undefined : (by ?? sender ?? originator)
+  return writer === SYSTEM ? undefined : writer
 }

@@ -1,0 +1,215 @@
+import { type ArchiveFault, faultText } from '@passover/archive'
+import type { VerifyFinding } from '@passover/core'
+import { keyText } from '@passover/schemas'
+
+/** One bad entry, or several of one kind that one agent caused. */
+export interface BadEntry {
+  sequence?: number
+  segment?: number
+  pass?: string
+  rule: string
+  what: string
+  /** The agent or person who caused it; absent: a service, or it is not known. */
+  by?: string
+  /** How many it stands for; absent: one. */
+  count?: number
+  /** Some of those, where it stands for several. */
+  examples?: string[]
+}
+
+/** What is said of several entries of one kind together. */
+export interface Alike {
+  kind: string
+  /** All of them, in words. */
+  all: (count: number) => string
+  /** One of them, in words: asked only of the first ones. */
+  example: () => string
+}
+
+interface Told {
+  by?: string | undefined
+  alike?: Alike | undefined
+}
+
+/** Entries that are kept of each rule. */
+const SHOWN = 20
+const EXAMPLES = 3
+
+interface Kept {
+  entry: BadEntry
+  by: string
+  /** In the order in which they were found. */
+  at: number
+  alike: Alike | undefined
+  count: number
+  examples: string[]
+}
+
+/**
+ * Keeps some of the entries of each rule. An agent may cause any number of them, so each rule has a share of its own; within it, the one who
+ * caused the most makes room for those who caused less, and entries of one kind are told as one.
+ */
+class Share {
+  count = 0
+  readonly kept: Kept[] = []
+
+  add(entry: BadEntry, at: number, { by = '', alike }: Told): void {
+    this.count++
+    const one = alike && this.kept.find((kept) => kept.by === by && kept.alike?.kind === alike.kind)
+    if (one) {
+      one.count++
+      if (one.examples.length < EXAMPLES) one.examples.push(alike.example())
+    } else if (this.hasRoom(by)) {
+      this.kept.push({ entry: by === '' ? entry : { ...entry, by }, by, at, alike, count: 1, examples: alike ? [alike.example()] : [] })
+    }
+  }
+
+  private hasRoom(by: string): boolean {
+    if (this.kept.length < SHOWN) return true
+    const counts = new Map<string, number>()
+    for (const kept of this.kept) counts.set(kept.by, (counts.get(kept.by) ?? 0) + 1)
+    const [most, number] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one))
+    if (number <= (counts.get(by) ?? 0) + 1) return false
+    this.kept.splice(
+      this.kept.findLastIndex((kept) => kept.by === most),
+      1,
+    )
+    return true
+  }
+}
+
+function told({ entry, alike, count, examples }: Kept): BadEntry {
+  if (!alike || count === 1) return entry
+  const { pass: _, ...rest } = entry
+  return { ...rest, what: alike.all(count), count, examples }
+}
+
+class Shares {
+  private readonly shares = new Map<string, Share>()
+  private at = 0
+
+  add(entry: BadEntry, told: Told, name = entry.rule): void {
+    const share = this.shares.get(name) ?? new Share()
+    this.shares.set(name, share)
+    share.add(entry, this.at++, told)
+  }
+
+  get count(): number {
+    return [...this.shares.values()].reduce((sum, { count }) => sum + count, 0)
+  }
+
+  counted(name: string): number {
+    return this.shares.get(name)?.count ?? 0
+  }
+
+  get entries(): BadEntry[] {
+    const kept = [...this.shares.values()].flatMap((share) => share.kept)
+    return kept.sort((one, other) => one.at - other.at).map(told)
+  }
+}
+
+/** Collects what was found, in the order of the stream. */
+export class Findings {
+  private readonly faulty = new Shares()
+  private readonly noted = new Shares()
+
+  get faults(): BadEntry[] {
+    return this.faulty.entries
+  }
+
+  get faultCount(): number {
+    return this.faulty.count
+  }
+
+  get remarks(): BadEntry[] {
+    return this.noted.entries
+  }
+
+  get remarkCount(): number {
+    return this.noted.count
+  }
+
+  get untrusted(): number {
+    return this.noted.counted('trust')
+  }
+
+  archive({ k, sequence, pass, what }: ArchiveFault): void {
+    this.fault({
+      segment: k,
+      rule: 'chain',
+      what,
+      ...(sequence === undefined ? {} : { sequence }),
+      ...(pass ? { pass: keyText(pass) } : {}),
+    })
+  }
+
+  rule({ severity, rule, sequence, key, by, what }: VerifyFinding): void {
+    this[severity]({ sequence, rule, what, ...(key ? { pass: keyText(key) } : {}) }, { by })
+  }
+
+  remark(entry: BadEntry, told: Told = {}): void {
+    this.noted.add(entry, told)
+  }
+
+  fault(entry: BadEntry, told: Told = {}): void {
+    this.faulty.add(entry, told)
+  }
+
+  /** The chain does not pass through the value that was expected. Nothing else takes its place. */
+  unexpected(what: string): void {
+    this.faulty.add({ rule: 'chain', what }, {}, 'expected')
+  }
+}
+
+/** The first fault: of the chain where it has one, else in the order of the stream. */
+export function firstOf(faults: readonly BadEntry[]): BadEntry | undefined {
+  return [...faults].sort((one, other) => Number(other.rule === 'chain') - Number(one.rule === 'chain') || placeOf(one) - placeOf(other))[0]
+}
+
+const SEGMENT = 4096
+
+/** By sequence; what is said of a whole segment comes before its entries. */
+function placeOf({ sequence, segment }: BadEntry): number {
+  return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT)
+}
+
+/** One bad entry in words. */
+export function entryText({ sequence, segment, pass, rule, what, count, examples = [] }: BadEntry): string {
+  if (count !== undefined) return `${what}, such as ${examples.join(', ')} [${rule}]`
+  if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
+  if (rule === 'index') return `${pass === undefined ? '' : `pass ${pass}: `}${what}; \`passover audit rebuild\` mends it [${rule}]`
+  if (rule === 'archive') return `${what} [${rule}]`
+  const where = sequence === undefined ? 'the chain' : `sequence ${sequence}${pass ? ` (${pass})` : ''}`
+  return `${where} ${what} [${rule}]`
+}
+
+/** Entries of one rule in a text: so many, and more where more agents caused some. */
+const TEXT_LEAST = 3
+const TEXT_MOST = 10
+
+/** Faults in words: some of every rule and of every agent that caused some, those of the chain first. */
+export function faultLines(faults: readonly BadEntry[], all: number): string[] {
+  const rules = [...new Set(['chain', ...faults.map(({ rule }) => rule)])]
+  const told = rules.flatMap((name) => {
+    const entries = faults.filter(({ rule }) => rule === name)
+    // The last one says what was expected of the chain.
+    return name === 'chain' ? [...entries.slice(0, TEXT_MOST), ...entries.slice(TEXT_MOST).slice(-1)] : ofEach(entries)
+  })
+  const rest = all - told.reduce((sum, { count = 1 }) => sum + count, 0)
+  return [...told.map(entryText), ...(rest > 0 ? [`… and ${rest} more`] : [])]
+}
+
+/** The first of each agent, then the second of each, and so on. */
+function ofEach(entries: readonly BadEntry[]): BadEntry[] {
+  const seen = new Map<string | undefined, number>()
+  const ranked = entries.map((entry) => {
+    const rank = seen.get(entry.by) ?? 0
+    seen.set(entry.by, rank + 1)
+    return { entry, rank }
+  })
+  const most = Math.min(TEXT_MOST, Math.max(TEXT_LEAST, seen.size))
+  return ranked
+    .sort((one, other) => one.rank - other.rank)
+    .slice(0, most)
+    .map(({ entry }) => entry)
+}
