@@ -20,7 +20,7 @@ export type PartLook = 'whole' | 'gone' | 'elsewhere' | { fault: string } | { re
 /** Where the bytes of parts are looked for. */
 export type LookAtPart = (part: Part, stored: { sequence: number; time: number }) => Promise<PartLook>
 
-const AT_ONCE = 16
+const AT_ONCE = 4
 const KNOWN = 1_000_000
 /** Parts that wait to be looked for: their messages are long, and an agent chooses how many parts each names. */
 const MANY = 2_000
