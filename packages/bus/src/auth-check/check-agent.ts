@@ -1,8 +1,9 @@
 import { inboxPrefixOf } from '../connect.js'
 import type { Credentials, TlsFiles } from '../credentials.js'
 import { API } from '../grants.js'
+import { WRITTEN_BEFORE } from '../publish.js'
 import { Subjects } from '../subjects.js'
-import { type Answer, CheckConnection, type CheckIdentity, token } from './connection.js'
+import { type Answer, CheckConnection, type CheckIdentity } from './connection.js'
 import { type Attempt, admission, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
 
 /** `possible`: the agent can do it. `untested`: it could not be tried or not be observed. */
@@ -138,8 +139,8 @@ class Check {
   /** Has the server call the JetStream API with a body of the agent's: it stores the body in its bucket and aims a direct get at the API. */
   async apiBounce(): Promise<void> {
     const name = 'bounce: a call of the JetStream API'
-    const consumer = `${NOBODY}-${token()}`
-    const inbox = this.#own.ownInbox()
+    const consumer = `${NOBODY}-check`
+    const inbox = this.#own.steadyInbox
     let heard = false
     const stop = this.#own.hear(inbox, () => {
       heard = true
@@ -250,12 +251,12 @@ class Check {
     return aimed
   }
 
-  /** Stores a marker in the agent's own bucket and aims a direct get of it. */
+  /** Stores a marker in the agent's own bucket, where a subject is written once, and aims a direct get of it. */
   async #aimMarker(body: Uint8Array, target: string): Promise<'sent' | 'refused' | 'untested'> {
-    const subject = markerSubject(this.#subjects, this.#agent)
-    const stored = await this.#own.request(subject, body, { headers: { 'Nats-Rollup': 'sub' } })
+    const subject = markerSubject(this.#subjects, this.#agent, body)
+    const stored = await this.#own.request(subject, body, {})
     if (stored.kind !== 'answered') return stored.kind === 'refused' ? 'refused' : 'untested'
-    if (isError(stored.message.string())) return 'untested'
+    if (isError(stored.message.string()) && !stored.message.string().includes(WRITTEN_BEFORE)) return 'untested'
     if (!this.stored.includes(subject)) this.stored.push(subject)
     const get = `${API}.DIRECT.GET.OBJ_${this.#subjects.partsBucket(this.#agent)}.${subject}`
     this.#own.publish(get, NOTHING, { reply: target })

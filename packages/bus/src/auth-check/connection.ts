@@ -41,8 +41,7 @@ export class CheckConnection implements AsyncDisposable {
     void this.#watchRefusals()
     nc.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
-        if (error) return
-        this.#waiting.get(message.subject)?.(message)
+        if (!error) this.#waiting.get(message.subject)?.(message)
       },
     })
   }
@@ -75,6 +74,11 @@ export class CheckConnection implements AsyncDisposable {
   ownInbox(): string {
     this.#count += 1
     return `${this.#inbox}.${this.#count}`
+  }
+
+  /** The same at every check: for what is stored once. */
+  get steadyInbox(): string {
+    return `${inboxPrefixOf(this.identity)}.auth-check`
   }
 
   /** Publishes with any reply subject. */
@@ -137,7 +141,7 @@ export class CheckConnection implements AsyncDisposable {
 }
 
 /** Returns a short random token. */
-export function token(): string {
+function token(): string {
   return randomBytes(8).toString('hex')
 }
 

@@ -1,4 +1,4 @@
-import { HEADER, SLOTS, SYSTEM } from '@passover/schemas'
+import { HEADER, SLOTS, SYSTEM, sha256 } from '@passover/schemas'
 import { CONTENT_TYPE, encode } from '../codec.js'
 import { API } from '../grants.js'
 import type { Subjects } from '../subjects.js'
@@ -112,7 +112,7 @@ export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
       name: 'publish_ack',
       text: 'the acknowledgment of a publish',
       attempts: [
-        guarded(markerSubject(subjects, agent)),
+        guarded(markerSubject(subjects, agent, NOTHING)),
         guarded(subjects.request(NOBODY, agent)),
         guarded(subjects.return(toIt, agent)),
         guarded(subjects.acknowledged(agent)),
@@ -143,9 +143,9 @@ export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
   ]
 }
 
-/** Returns the subject of the one message that a check stores: in the agent's own bucket, where each check replaces the last one. */
-export function markerSubject(subjects: Subjects, agent: string): string {
-  return `${subjects.parts(agent, 'C')}.${NOBODY}.0`
+/** Returns the subject of what a check stores: in the agent's own bucket, the same for the same body, so that later checks find it there. */
+export function markerSubject(subjects: Subjects, agent: string, body: Uint8Array): string {
+  return `${subjects.parts(agent, 'C')}.${NOBODY}-${sha256(body).slice(0, 16)}.0`
 }
 
 function ackOf(stream: string, consumer: string): string {

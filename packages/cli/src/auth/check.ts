@@ -74,7 +74,7 @@ function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<T
     ...possible.map(({ probe, text }) => `${colors.red('✗')} ${probe}: ${text}`),
     ...untested.map(({ probe, text }) => `${colors.yellow('!')} ${probe}: not tried, ${text}`),
     `${colors.green('✓')} the server refused ${possible.length + untested.length === 0 ? `all ${count(of('refused').length, 'attempt')}` : `the other ${count(of('refused').length, 'attempt')}`}`,
-    ...(stored.length > 0 ? [`  left behind, and replaced by the next check: ${stored.join(', ')}`] : []),
+    ...(stored.length > 0 ? [`  left behind, and used again by the next check: ${stored.join(', ')}`] : []),
     '',
   ]
   if (level === 'open') {
