@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, w
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startProcess, type TestProcess } from '../support/processes.js'
-import { cli, Folder, json, ROOT, run, type Spawned, until } from './cli-harness.js'
+import { cli, Folder, json, ROOT, run, type Spawned, serverFile, until } from './cli-harness.js'
 
 interface Listed {
   name: string
@@ -26,7 +26,7 @@ describe('passover auth, and up --isolated', () => {
     cwd = mkdtempSync(join(ROOT, 'test', 'dist', 'isolated-'))
     // A repository of its own: the search for a project's server ends here, and does not find that of another test in the clone.
     mkdirSync(join(cwd, '.git'))
-    up = cli(['up', '--isolated', '--tls'], { cwd })
+    up = cli(['up', '--isolated', '--tls', '--http', '0'], { cwd })
     await up.printed('is up', 'stdout', 120_000)
   }, 150_000)
   afterAll(async () => {
@@ -120,6 +120,27 @@ describe('passover auth, and up --isolated', () => {
     // The same name may come back, with credentials of its own.
     expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
     await using _again = await greeter()
+  })
+
+  it('revokes: the gateway refuses the tokens of that name, and where it knows of no revocation of them, the credentials that are gone', async () => {
+    const { document: token } = await json<{ id: string; token: string }>(['gateway', 'token', 'add', '--agent', 'greeter'], { cwd })
+    // Another gateway, with tokens of its own.
+    copyFileSync(join(cwd, '.passover', 'gateway-tokens.json'), join(cwd, 'tokens.json'))
+    await using other = cli(['gateway', '--port', '0', '--tokens', 'tokens.json', '--json'], { cwd })
+    await other.printed('}')
+    const urls = [serverFile(cwd).http ?? '', (JSON.parse(other.stdout) as { url: string }).url]
+    const open = (url: string) => fetch(`${url}/api/pass-over/events`, { headers: { authorization: `Bearer ${token.token}` } })
+    const feeds = await Promise.all(urls.map(open))
+    expect(feeds.map(({ status }) => status)).toEqual([200, 200])
+    const ended = Promise.all(feeds.map((feed) => feed.text()))
+    expect(await auth('revoke', 'greeter')).toMatchObject({ code: 0, document: { tokens_revoked: [token.id] } })
+    expect(await request('--timeout', '2s')).toMatchObject({ code: 124 })
+    for (const told of await ended) expect(told).not.toContain('event: passover')
+    expect((await Promise.all(urls.map(open))).map(({ status }) => status)).toEqual([401, 403])
+    expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
+    expect((await Promise.all(urls.map(open))).map(({ status }) => status)).toEqual([401, 200])
+    expect((await run(['auth', 'revoke', 'greeter'], { cwd })).stdout).not.toContain('tokens')
+    expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
   })
 
   it('adds people to the running installation, who see every pass until they are revoked', async () => {

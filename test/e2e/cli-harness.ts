@@ -192,7 +192,7 @@ export async function openProject(args: string[] = [], env: NodeJS.ProcessEnv = 
   }
 }
 
-export function serverFile(cwd: string): { url: string; user: string; password: string; pid?: number } {
+export function serverFile(cwd: string): { url: string; user: string; password: string; pid?: number; http?: string } {
   return JSON.parse(readFileSync(join(cwd, '.passover', 'server.json'), 'utf8'))
 }
 

@@ -20,10 +20,14 @@ function clockByHand() {
   return { clock: { now: () => now, monotonic: () => now, after } as unknown as Clock, pass }
 }
 
+function fakeBus(): Bus {
+  return { closed: new Promise(() => {}), [Symbol.asyncDispose]: async () => undefined } as unknown as Bus
+}
+
 describe('a connection under the name of an owner', () => {
   it('is closed when nobody uses it, and not because one user said twice that it is done', async () => {
     const { clock, pass } = clockByHand()
-    const bus = { [Symbol.asyncDispose]: async () => undefined } as unknown as Bus
+    const bus = fakeBus()
     const acting = new Acting(() => Promise.resolve(bus), clock, { idle_ms: 100, identities: 1 })
     const [one, other] = [await acting.hold('ann'), await acting.hold('ann')]
     one.release()
@@ -34,5 +38,22 @@ describe('a connection under the name of an owner', () => {
     other.release()
     pass(1_000)
     expect(acting.size).toBe(0)
+  })
+
+  it('is lost when the server refuses it, and replaced for the next user', async () => {
+    const { clock } = clockByHand()
+    const made: ReturnType<typeof fakeBus>[] = []
+    const connect = () => {
+      made.push(fakeBus())
+      return made.length < 3 ? Promise.resolve(made.at(-1) as Bus) : undefined
+    }
+    const acting = new Acting(connect, clock, { idle_ms: 100, identities: 2 })
+    const before = await acting.hold('ann')
+    expect([before.lost(), (await acting.hold('ann')).bus]).toEqual([false, made[0]])
+    Object.assign(made[0] as object, { denied: 'revoked' })
+    const renewed = await acting.hold('ann')
+    expect([before.lost(), renewed.lost(), renewed.bus === made[1]]).toEqual([true, false, true])
+    Object.assign(made[1] as object, { denied: 'revoked' })
+    await expect(acting.hold('ann')).rejects.toMatchObject({ problem: { status: 403, code: 'E013' } })
   })
 })

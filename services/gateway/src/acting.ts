@@ -12,6 +12,17 @@ interface Held {
   agent?: Promise<Agent>
   users: number
   idle_since: number
+  /** The connection was closed and does not come back. */
+  closed: boolean
+}
+
+/** A connection of a token's owner, in use until `release` is called. */
+export interface Holding {
+  bus: Bus
+  /** Counts once, however often it is called. */
+  release: () => void
+  /** Whether the server refuses the owner's credentials, or the connection was closed for good. */
+  lost: () => boolean
 }
 
 /**
@@ -33,20 +44,13 @@ export class Acting implements AsyncDisposable {
   }
 
   /** Does something on the connection of that name. 403 where the gateway holds no credentials for it. */
-  async as<T>(name: string, act: (bus: Bus) => Promise<T>): Promise<T> {
-    const { bus, release } = await this.hold(name)
-    try {
-      return await act(bus)
-    } finally {
-      release()
-    }
+  as<T>(name: string, act: (bus: Bus) => Promise<T>): Promise<T> {
+    return this.#with(name, act)
   }
 
   /** As an agent that passes work over. */
   async asAgent<T>(name: string, act: (agent: Agent) => Promise<T>): Promise<T> {
-    return this.as(name, async (bus) => {
-      const held = this.#held.get(name)
-      if (!held) throw new Error(`the connection of ${name} is gone while it is used`)
+    return this.#with(name, async (bus, held) => {
       const { tracing } = this.limits
       held.agent ??= Promise.resolve(
         createAgent(
@@ -58,8 +62,23 @@ export class Acting implements AsyncDisposable {
     })
   }
 
-  /** For who needs it longer. `release` counts once, however often it is called: a connection in use must not look idle. */
-  async hold(name: string): Promise<{ bus: Bus; release: () => void }> {
+  async #with<T>(name: string, act: (bus: Bus, held: Held) => Promise<T>): Promise<T> {
+    const { bus, held, release } = await this.#take(name)
+    try {
+      return await act(bus, held)
+    } finally {
+      release()
+    }
+  }
+
+  /** For who needs it longer: a connection in use must not look idle. */
+  async hold(name: string): Promise<Holding> {
+    const { bus, held, release } = await this.#take(name)
+    return { bus, release, lost: () => isLost(bus, held) }
+  }
+
+  /** A connection that is lost is replaced: the name may have other credentials by now, or none. */
+  async #take(name: string): Promise<{ bus: Bus; held: Held; release: () => void }> {
     const held = this.#held.get(name) ?? this.#begin(name)
     held.users += 1
     let released = false
@@ -70,7 +89,11 @@ export class Acting implements AsyncDisposable {
       held.idle_since = this.clock.monotonic()
     }
     try {
-      return { bus: await held.bus, release }
+      const bus = await held.bus
+      if (!isLost(bus, held)) return { bus, held, release }
+      release()
+      if (this.#held.get(name) === held) this.#close(name)
+      return await this.#take(name)
     } catch (error) {
       release()
       if (this.#held.get(name) === held) this.#held.delete(name)
@@ -93,8 +116,9 @@ export class Acting implements AsyncDisposable {
       const hint = 'add them to the file that PASSOVER_GATEWAY_CREDENTIALS names'
       throw new HttpProblem(problemFor(403, { code: 'E013', detail: `this gateway holds no credentials for "${name}"`, hint }))
     }
-    const held: Held = { bus, users: 0, idle_since: this.clock.monotonic() }
+    const held: Held = { bus, users: 0, idle_since: this.clock.monotonic(), closed: false }
     this.#held.set(name, held)
+    void closing(held)
     this.#sweep()
     return held
   }
@@ -130,6 +154,19 @@ export class Acting implements AsyncDisposable {
     this.#held.clear()
     await Promise.all(all.map(end))
   }
+}
+
+function isLost(bus: Bus, { closed }: Held): boolean {
+  return closed || bus.denied !== undefined
+}
+
+async function closing(held: Held): Promise<void> {
+  try {
+    await (await held.bus).closed
+  } catch {
+    // Whoever waits for the connection is told why there is none.
+  }
+  held.closed = true
 }
 
 /** An agent owns its connection. */

@@ -3,6 +3,7 @@ import { printableJson } from '@passover/core'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
 import { askNames, happeningOf } from '@passover/sdk/people'
+import type { Holding } from './acting.js'
 import type { Caller } from './caller.js'
 import { FeedSight } from './feed-sight.js'
 import { HttpProblem, problemFor } from './problem.js'
@@ -20,13 +21,14 @@ interface FeedLimits {
 type StandsStill = (caller: Caller) => Promise<boolean>
 
 interface FeedOptions {
+  /** Reads the stream. */
   bus: Bus
+  /** The connection of the token's owner, released when the feed ends. The feed tells nothing while it is away, and ends when it is lost. */
+  owner: Holding
   caller: Caller
   wanted: EventsParameters
   /** Read up to there already; undefined: begins with what is stored next. */
   after: number | undefined
-  /** Called once it has ended. */
-  ended: () => void
 }
 
 /** Kinds whose detail stands in the body, which a feed does not read otherwise. */
@@ -58,7 +60,7 @@ export class Feeds {
     const feed = { token: caller.token, close: async () => writer.close() }
     this.#open.add(feed)
     const ended = () => {
-      if (this.#open.delete(feed)) options.ended()
+      if (this.#open.delete(feed)) options.owner.release()
     }
     try {
       const { first, last } = await bus.bounds()
@@ -99,7 +101,7 @@ interface Beginning {
 
 /** Gives what closes it. */
 async function begin(options: FeedOptions, beginning: Beginning): Promise<() => Promise<void>> {
-  const { bus, caller, wanted } = options
+  const { bus, owner, caller, wanted } = options
   const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
   const sight = new FeedSight(bus, caller)
   const seen = { subjects: bus.subjects, names: await askNames(bus) }
@@ -119,15 +121,19 @@ async function begin(options: FeedOptions, beginning: Beginning): Promise<() => 
   const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
     if (writer.closed) return
     const happening = happeningOf(stored, fact, seen)
-    if (happening && isWanted(happening, wanted) && (await sight.sees(happening)))
-      await tell(block('passover', stored.sequence, await whole(bus, { happening, fact, seen })))
+    if (happening && isWanted(happening, wanted) && (await sight.sees(happening))) {
+      const told = await whole(bus, { happening, fact, seen })
+      await connected(owner.bus, writer)
+      await tell(block('passover', stored.sequence, told))
+    }
     position = stored.sequence
   })
   const heartbeat = setInterval(() => {
     if (!writer.busy) void tell(block('position', position, {}))
   }, heartbeat_ms)
-  // A feed outlives the request that its token was asked for: taken back, it must not go on.
+  // A feed outlives the request that its token was asked for: it must not go on when the token or the owner's credentials are taken back.
   const recheck = setInterval(() => {
+    if (owner.lost()) return writer.close()
     void standsStill(caller)
       .catch(() => false)
       .then((stands) => stands || writer.close())
@@ -141,6 +147,19 @@ async function begin(options: FeedOptions, beginning: Beginning): Promise<() => 
   }
   void writer.ended.then(close)
   return close
+}
+
+/** Waits until the owner is connected, or the feed has ended. */
+function connected(owner: Bus, writer: StreamWriter): Promise<void> {
+  if (owner.connected) return Promise.resolve()
+  return new Promise((resolve) => {
+    const stop = owner.onReconnect(done)
+    function done() {
+      stop()
+      resolve()
+    }
+    void writer.ended.then(done)
+  })
 }
 
 /** Who is too slow is sent away; what is not written then is read again when it comes back. */

@@ -84,12 +84,22 @@ export class TokenFile implements Tokens {
 
   /** False: there is none with that id. */
   async revoke(id: string): Promise<boolean> {
-    let found = false
+    return (await this.#revoke((one) => one.id === id)).length > 0
+  }
+
+  /** Revokes every token that acts under this name. Returns their ids. Writes nothing where there is none. */
+  async revokeAllOf(name: string): Promise<string[]> {
+    const acts = (one: KeptToken) => one.name === name
+    return (await this.#tokens()).some(acts) ? this.#revoke(acts) : []
+  }
+
+  async #revoke(chosen: (token: KeptToken) => boolean): Promise<string[]> {
+    let ids: string[] = []
     await this.#change((tokens) => {
-      found = tokens.some((one) => one.id === id)
-      return tokens.filter((one) => one.id !== id)
+      ids = tokens.filter(chosen).map(({ id }) => id)
+      return tokens.filter((one) => !chosen(one))
     })
-    return found
+    return ids
   }
 
   async stands({ token, name, kind, scopes }: Caller): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { believedAgents, type Principal } from '@passover/bus'
 import { writeAgent } from '../agents-write.js'
 import { connectPerson } from '../client.js'
@@ -79,8 +80,17 @@ export async function runRevoke(context: Context, name: string): Promise<number>
     return { ...one, installation: records.installation }
   })
   auth.removeCredentials(revoked.record)
+  // Before the server is told, which may fail: a token must not act again when the name is added again.
+  const [tokens] = await Promise.allSettled([revokeTokens(context, auth, name)])
   const live = await publish(context, auth, revoked)
-  context.terminal.show({ ...line(auth, revoked.record), server_told: live }, () => `Revoked ${name}. ${told(live, 'its credentials')}`)
+  const ended = tokens.status === 'fulfilled' ? tokens.value : []
+  context.terminal.show({ ...line(auth, revoked.record), server_told: live, tokens_revoked: ended }, () =>
+    [
+      `Revoked ${name}. ${told(live, 'its credentials')}`,
+      ...(ended.length > 0 ? [`Gateway tokens revoked: ${ended.join(', ')}`] : []),
+    ].join('\n'),
+  )
+  if (tokens.status === 'rejected') throw tokens.reason
   return 0
 }
 
@@ -119,6 +129,14 @@ interface Line {
   expires_at?: number
   revoked_at?: number
   credentials: string
+}
+
+/** Revokes the gateway tokens of a name: those of the project, and those in the file that the environment names. Loads the gateway, which no other command here needs. */
+async function revokeTokens({ env }: Context, auth: AuthFolder, name: string): Promise<string[]> {
+  const [{ revokeTokensOf }, { tokensOf }] = await Promise.all([import('../gateway/token.js'), import('../gateway/serve.js')])
+  const { PASSOVER_GATEWAY_TOKENS: named } = env
+  const paths = [tokensOf(dirname(auth.path)), ...(named === undefined ? [] : [named])]
+  return (await Promise.all(paths.map((path) => revokeTokensOf(path, name)))).flat()
 }
 
 function line(auth: AuthFolder, record: PrincipalRecord): Line {

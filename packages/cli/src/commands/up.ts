@@ -207,11 +207,11 @@ async function externalServer({ flags, env, directory }: Context) {
 /** The gateway stands before everything else that runs: it is there last, and gone first. */
 async function serveAll(context: Context, local: Local, { signals, http }: { signals: StopSignals; http: number | true | undefined }) {
   if (http === undefined) return await serve(context, local, { signals })
-  const { serveGateway } = await import('../gateway/serve.js')
+  const { serveGateway, tokensOf } = await import('../gateway/serve.js')
   const server: ServerSetting = { ...(await serverOf(context, local)), url: local.url }
   const port = http === true ? undefined : http
   try {
-    await using gateway = await serveGateway(context, server, { port, tokens: `${local.project}/gateway-tokens.json` })
+    await using gateway = await serveGateway(context, server, { port, tokens: tokensOf(local.project) })
     await rememberHttp(local, gateway.url)
     return await serve(context, local, { signals, api: gateway.url })
   } finally {

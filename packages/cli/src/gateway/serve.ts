@@ -24,11 +24,16 @@ export interface ServeOptions {
 export function tokensPath({ directory, env }: Pick<Context, 'directory' | 'env'>, given: string | undefined): string {
   const named = given ?? env.PASSOVER_GATEWAY_TOKENS
   const project = named ? undefined : findProject(directory)
-  const path = named ?? (project && join(requireOwn(project), 'gateway-tokens.json'))
+  const path = named ?? (project && tokensOf(requireOwn(project)))
   if (path) return path
   throw new CliFailure('E030', 'there is no place for the tokens of a gateway', {
     hint: 'name a file by --tokens or PASSOVER_GATEWAY_TOKENS; a project of passover up has one',
   })
+}
+
+/** The file with the tokens of a project's own gateway. */
+export function tokensOf(project: string): string {
+  return join(project, 'gateway-tokens.json')
 }
 
 const credentialsFile = z.record(z.string(), z.string())

@@ -66,6 +66,11 @@ function table(all: ShownToken[], now: number, terminal: Context['terminal']): s
   )
 }
 
+/** Revokes the tokens in a file that act under a name, and returns their ids. CliFailure E030: the file cannot be used. */
+export function revokeTokensOf(path: string, name: string): Promise<string[]> {
+  return told(new TokenFile(path).revokeAllOf(name))
+}
+
 /** CliFailure E041: there is none with that id. */
 export async function revokeToken(context: Context, { tokens }: TokenOptions, id: string): Promise<number> {
   const revoked = await told(new TokenFile(tokensPath(context, tokens)).revoke(id))

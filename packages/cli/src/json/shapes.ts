@@ -326,7 +326,7 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
   }),
   'auth add': z.strictObject({ ...issued, server_told: flag, registered: flag.optional() }),
   'auth rotate': z.strictObject({ ...issued, server_told: flag }),
-  'auth revoke': z.strictObject({ ...issued, server_told: flag }),
+  'auth revoke': z.strictObject({ ...issued, server_told: flag, tokens_revoked: z.array(text) }),
   'auth list': z.array(z.strictObject(issued)),
   'auth check': z.strictObject({
     ok: flag,

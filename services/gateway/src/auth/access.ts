@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import type { Agent } from '@passover/sdk'
-import type { Acting } from '../acting.js'
+import type { Acting, Holding } from '../acting.js'
 import type { Caller } from '../caller.js'
 import { HttpProblem, problemFor } from '../problem.js'
 
@@ -27,6 +27,16 @@ export function requireOriginator({ kind, name }: Caller, { originator }: { orig
   throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: `${originator} or a person can cancel it` }))
 }
 
+/**
+ * Refuses (503) while the owner's connection is away. The gateway's own connection reads only for an owner that the server lets in now: revoked or
+ * expired credentials end the owner's connection, and not the gateway's.
+ */
+export function requireConnected({ connected, identity }: Pick<Bus, 'connected' | 'identity'>): void {
+  if (connected) return
+  const detail = `"${identity}" is not connected: the server is away, or does not let it in`
+  throw new HttpProblem(problemFor(503, { code: 'E040', detail, hint: 'try again', retry_after_ms: 1_000 }))
+}
+
 /** What a handler does under the name of its caller. Questions of an agent are limited to its own passes on each of these connections. */
 export class Actor {
   constructor(
@@ -45,13 +55,13 @@ export class Actor {
   }
 
   /** Holds the caller's connection until `release` is called. */
-  async hold(): Promise<{ bus: Bus; release: () => void }> {
-    const { bus, release } = await this.acting.hold(this.caller.name)
-    return { bus: limited(bus, this.caller), release }
+  async hold(): Promise<Holding> {
+    const held = await this.acting.hold(this.caller.name)
+    return { ...held, bus: limited(held.bus, this.caller) }
   }
 
   /** Holds the connection of another name, for a person who acts in its place. Throws where the caller is an agent. */
-  async holdFor(name: string): Promise<{ bus: Bus; release: () => void }> {
+  async holdFor(name: string): Promise<Holding> {
     requireAccess(this.caller, 'people')
     return this.acting.hold(name)
   }

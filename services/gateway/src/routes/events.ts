@@ -1,5 +1,6 @@
 import { eventsParameters, feedEvent } from '@passover/schemas/http'
 import { z } from 'zod'
+import { requireConnected } from '../auth/access.js'
 import { route } from '../route.js'
 
 const headers = z.object({
@@ -21,18 +22,22 @@ export const followEvents = route({
   headers,
   answers: { 200: { what: 'Events: passover (data: FeedEvent), position, gap, reset', media: 'text/event-stream', schema: feedEvent } },
   async handle({ query, headers: given, caller, inside, request, actor }) {
-    // Nobody would read it.
-    if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'text/event-stream' } })
     const told = given['last-event-id']
     const after = told === undefined ? query.after : Number(told)
-    // An agent may not read the stream; the gateway does it for it, and shows it its own passes.
-    if (caller.kind === 'agent') return inside.feeds.open({ bus: inside.bus, caller, wanted: query, after, ended: () => undefined })
-    const { bus, release } = await actor.hold()
+    const owner = await actor.hold()
     try {
-      return await inside.feeds.open({ bus, caller, wanted: query, after, ended: release })
+      requireConnected(owner.bus)
+      if (request.method !== 'HEAD') {
+        // An agent may not read the stream. The gateway reads it, shows the agent its own passes, and only while the agent is let in.
+        const bus = caller.kind === 'agent' ? inside.bus : owner.bus
+        return await inside.feeds.open({ bus, owner, caller, wanted: query, after })
+      }
     } catch (error) {
-      release()
+      owner.release()
       throw error
     }
+    // Nobody would read it.
+    owner.release()
+    return new Response(null, { headers: { 'content-type': 'text/event-stream' } })
   },
 })

@@ -1,4 +1,5 @@
 import { healthReport } from '@passover/schemas'
+import { requireConnected } from '../auth/access.js'
 import { route } from '../route.js'
 
 export const livez = route({
@@ -35,8 +36,11 @@ export const metrics = route({
   scope: 'read',
   access: 'people',
   answers: { 200: { what: 'In the text format of Prometheus', media: 'text/plain' } },
-  async handle({ inside }) {
-    const { text, type } = await inside.metrics.text()
+  async handle({ inside, actor }) {
+    const { text, type } = await actor.as((bus) => {
+      requireConnected(bus)
+      return inside.metrics.text()
+    })
     return new Response(text, { headers: { 'content-type': type, 'cache-control': 'no-store' } })
   },
 })
