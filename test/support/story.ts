@@ -145,12 +145,7 @@ export class Story {
   }
 
   applied(by = 'maria'): Promise<number> {
-    return this.event('applied', this.key.originator, {
-      applied_by: by,
-      applied_at: 1_800_000_000_000,
-      applied: ['src/sum.ts'],
-      rejected: [],
-    })
+    return this.event('applied', by, { applied_by: by, applied_at: 1_800_000_000_000, applied: ['src/sum.ts'], rejected: [] })
   }
 
   /** request, work, return: the shortest life. */

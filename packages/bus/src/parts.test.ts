@@ -75,6 +75,15 @@ describe('context parts', () => {
     )
   })
 
+  it('hold nothing in "context" that policy could drop, and that approvers are shown by its own part', () => {
+    const files = (content: unknown) => ({ files: [{ path: '.env', content }] })
+    for (const hidden of [files('SECRET'), files(''), files(7), { tool_results: [{}] }, { messages: [{}] }])
+      expect(joinContext([{ name: 'context', data: Buffer.from(JSON.stringify({ objective: 'o', ...hidden })) }])).toEqual({
+        ok: false,
+        error: expect.stringMatching(/^(the content of .env|tool_results|messages) stands in the part "context"/),
+      })
+  })
+
   it('that are no parts of a context are an error, not an exception', () => {
     const bytes = (text: string) => new TextEncoder().encode(text)
     expect(joinContext([])).toMatchObject({ ok: false })

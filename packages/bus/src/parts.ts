@@ -57,18 +57,23 @@ export function splitContext(context: WorkContext): { parts: Part[] } {
   return { parts }
 }
 
-/** Puts a context together from the parts that are there: what was dropped is absent, messages are then none. Its form is not checked. */
+/**
+ * Puts a context together from the parts that are there: what was dropped is absent, messages are then none. What has a part of its own may
+ * not stand in the part `context`: policy drops parts by their names, and approvers are shown them. Otherwise its form is not checked.
+ */
 export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
   const take = oneTaker(parts)
   const context = take('context')
   if (!context) return { ok: false, error: 'the part "context" is missing' }
   try {
     const rest = jsonOf(context) as Json
+    for (const name of ['messages', 'tool_results']) if (rest[name] !== undefined) throw misplaced(name)
     const messages = take('messages')
     const toolResults = take('tool_results')
     const files = Array.isArray(rest.files) ? (rest.files as Json[]) : []
     const filled = files.map((file) => {
-      const content = 'content' in file ? undefined : take(FILE + String(file.path))
+      if (file.content !== undefined && file.content !== null) throw misplaced(`the content of ${String(file.path)}`)
+      const content = file.content === null ? undefined : take(FILE + String(file.path))
       return content ? { ...file, content: CONTENT_TEXT.decode(content) } : file
     })
     const joined = {
@@ -81,6 +86,10 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
   } catch (error) {
     return { ok: false, error: error instanceof Error ? error.message : String(error) }
   }
+}
+
+function misplaced(what: string): Error {
+  return new Error(`${what} stands in the part "context", and belongs into a part of its own`)
 }
 
 const APART = new Set(['messages', 'tool_results', 'files'])

@@ -1,4 +1,4 @@
-import type { AppliedBody } from '@passover/schemas'
+import type { AppliedBody, RecordedDecision } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { applicationOf } from './application.js'
@@ -16,7 +16,15 @@ function events(...bodies: (Partial<AppliedBody> & { sender?: string })[]) {
     body: { v: 1, applied_by: 'maria', applied_at: index, applied: ['f'], rejected: [], ...body },
   }))
 }
-const told = (...bodies: Parameters<typeof events>) => applicationOf({ key, events: events(...bodies) })
+const approvals = ['maria', 'pat'].map((person) => ({
+  item: 'apply' as const,
+  person,
+  verdict: 'approve' as const,
+  sequence: 1,
+  time: 1,
+  counts: true,
+}))
+const told = (...bodies: Parameters<typeof events>) => applicationOf({ key, events: events(...bodies) }, approvals)
 
 describe('applicationOf', () => {
   it('tells what stands, and since when', () => {
@@ -28,6 +36,16 @@ describe('applicationOf', () => {
       applied_by: 'maria',
       record: { at: 0, by: 'maria', modifications: { a: 'applied', b: 'applied' } },
     })
+  })
+
+  it('names nobody but the sender and persons whose approval counts', () => {
+    const [maria] = approvals
+    const by = (decisions: RecordedDecision[], sender?: string) =>
+      applicationOf({ key, events: events({ digests: ['a'], ...(sender && { sender }) }) }, decisions).applied_by
+    expect(by(approvals)).toBe('maria')
+    expect(by([], 'maria')).toBe('maria')
+    for (const other of [{ counts: false }, { item: 'dispatch' as const }, { verdict: 'deny' as const }, { person: 'pat' }])
+      expect(by([{ ...(maria as RecordedDecision), ...other }])).toBe('alice')
   })
 
   it('takes back what an undo names, and goes by what still stands', () => {

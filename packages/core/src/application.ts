@@ -1,4 +1,4 @@
-import { type AppliedBody, appliedBody, type PassRecord, SYSTEM } from '@passover/schemas'
+import { type AppliedBody, appliedBody, type PassRecord, type RecordedDecision, SYSTEM } from '@passover/schemas'
 import type { PassHistory } from './history.js'
 
 /** What stands of an output in its originator's files, as the `applied` events tell it. */
@@ -18,14 +18,17 @@ interface Standing {
 
 /**
  * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
- * applied nothing is no application, and the subagent has no say in it.
+ * applied nothing is no application, and the subagent has no say in it. Who applied is its sender, or a person whose approval of the
+ * changes counts: nobody can be named who said nothing.
  */
-export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>): Application {
+export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisions: readonly RecordedDecision[]): Application {
   const standing = new Map<string, Standing>()
   const ever = new Set<string>()
   let last: Standing | undefined
-  for (const body of bodiesOf(pass)) {
-    const { applied_at: at, applied_by: by, digests = [''] } = body
+  const approvers = new Set(decisions.filter(approvesChanges).map(({ person }) => person))
+  for (const { body, sender } of bodiesOf(pass)) {
+    const { applied_at: at, applied_by, digests = [''] } = body
+    const by = approvers.has(applied_by) ? applied_by : sender
     if (body.applied.length === 0) continue
     last = { at, by }
     if (body.undone && !body.digests) standing.clear()
@@ -41,16 +44,19 @@ export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>): Applic
   return { applied: true, applied_at: newest.at, applied_by: newest.by, ...(record && { record }) }
 }
 
-function bodiesOf({ key, events }: Pick<PassHistory, 'key' | 'events'>): AppliedBody[] {
+function approvesChanges({ item, verdict, counts }: RecordedDecision): boolean {
+  return counts === true && item === 'apply' && verdict === 'approve'
+}
+
+function bodiesOf({ key, events }: Pick<PassHistory, 'key' | 'events'>): { body: AppliedBody; sender: string }[] {
   const told = new Set<string>()
   return events.flatMap((event) => {
     if (event.kind !== 'applied' || event.sender === key.subagent || event.sender === SYSTEM) return []
-    const { data } = appliedBody.safeParse(event.body)
-    if (!data) return []
-    if (data.nonce === undefined) return [data]
-    if (told.has(data.nonce)) return []
-    told.add(data.nonce)
-    return [data]
+    const { data: body } = appliedBody.safeParse(event.body)
+    if (!body) return []
+    if (body.nonce !== undefined && told.has(body.nonce)) return []
+    if (body.nonce !== undefined) told.add(body.nonce)
+    return [{ body, sender: event.sender }]
   })
 }
 

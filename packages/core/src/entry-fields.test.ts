@@ -6,7 +6,7 @@ import { control, KEY, output, request, step, T0, timedId } from '../testing/sam
 describe('the fields of an audit record', () => {
   it('tells who applied what', () => {
     const body = { v: 1, applied_by: 'bob', applied_at: T0 + 5_000, applied: ['a.ts'], rejected: ['b.ts'] }
-    expect(record({ events: [event('applied', 20, body)] })).toMatchObject({
+    expect(record({ events: [{ ...event('applied', 20, body), sender: 'bob' }] })).toMatchObject({
       sequences: { last: 20 },
       entry: { applied: true, applied_by: 'bob' },
       metadata: { applied: true, applied_by: 'bob', applied_at: T0 + 5_000 },

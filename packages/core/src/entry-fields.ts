@@ -35,7 +35,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
   const { pass, output } = told
   const { control, request } = pass
   const { started_at, completed_at, ended_at } = runTimes(told)
-  const { applied, applied_by } = applicationOf(pass)
+  const { applied, applied_by } = applicationOf(pass, told.decisions)
   const artifacts = output?.artifacts ?? []
   const ran = started_at !== undefined && completed_at !== undefined
   return {
@@ -73,7 +73,7 @@ export function metadataOf(told: Told): PassOverMetadata {
   const { control, request } = pass
   const created_at = requestedAt(told)
   const { started_at, completed_at, ended_at } = runTimes(told)
-  const application = applicationOf(pass)
+  const application = applicationOf(pass, told.decisions)
   const initiated = {
     agent_id: pass.key.originator,
     timestamp: created_at,

@@ -40,7 +40,7 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
         told.expired === undefined
           ? awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions })
           : undefined,
-      application: marked(applicationOf(pass).record, pass, rules.names),
+      application: marked(applicationOf(pass, told.decisions).record, pass, rules.names),
       settlement: marked(
         settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
         pass,

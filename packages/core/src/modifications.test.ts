@@ -35,10 +35,12 @@ describe('the modifications of an output', () => {
     expect(Object.values(chooseModifications(all, []).modifications)).toEqual(['rejected', 'rejected', 'rejected'])
   })
 
-  it('take an equal one along, since a decision cannot tell them apart', () => {
-    const twice = modificationsIn({ artifacts: [change('a'), change('a')] })
-    expect(Object.values(chooseModifications(twice, [1]).modifications)).toEqual(['taken'])
-    expect(Object.values(chooseModifications(twice, [2]).modifications)).toEqual(['taken'])
+  it('are taken one by one where the same one is proposed several times', () => {
+    const thrice = modificationsIn({ artifacts: [change('a'), change('b'), change('a'), change('a')] })
+    for (const only of [[1, 2], [3], [2, 4], [], [1, 2, 3, 4]]) {
+      const decision = { verdict: 'approve' as const, modifications: chooseModifications(thrice, only).modifications }
+      expect(takenModifications(thrice, decision).map(({ number }) => number)).toEqual(only)
+    }
   })
 
   it('are taken as the decision says; unnamed and denied ones are not', () => {

@@ -4,24 +4,32 @@ import { canonicalJson, type FileModificationArtifact, sha256, type WorkOutput }
 export interface NumberedModification {
   /** 1-based position among the output's file modifications: what `--only 1,3` means. */
   number: number
-  /** What a decision calls it. Two equal modifications share it, so that they are taken or rejected together. */
+  /** What a decision calls it: no other of the output has it. */
   digest: string
   modification: FileModificationArtifact
 }
 
 export type ModificationChoice = Record<string, 'taken' | 'rejected'>
 
-/** Names a modification in a decision: SHA-256 of its RFC 8785 form. */
-export function modificationDigest(modification: FileModificationArtifact): string {
-  return sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
+/**
+ * Names a modification in a decision: SHA-256 of its RFC 8785 form. An output may propose the same one several times; `repetition` counts them
+ * from 1, so that each is taken or rejected by itself.
+ */
+export function modificationDigest(modification: FileModificationArtifact, repetition = 1): string {
+  const digest = sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
+  return repetition === 1 ? digest : sha256(`${digest} ${repetition}`)
 }
 
 /** The file modifications of an output, numbered as `show`, `inbox` and `apply` print them. */
 export function modificationsIn({ artifacts }: Pick<WorkOutput, 'artifacts'>): NumberedModification[] {
   const found: NumberedModification[] = []
+  const seen = new Map<string, number>()
   for (const artifact of artifacts) {
     if (artifact.type !== 'file_modification') continue
-    found.push({ number: found.length + 1, digest: modificationDigest(artifact), modification: artifact })
+    const same = modificationDigest(artifact)
+    const repetition = (seen.get(same) ?? 0) + 1
+    seen.set(same, repetition)
+    found.push({ number: found.length + 1, digest: modificationDigest(artifact, repetition), modification: artifact })
   }
   return found
 }
@@ -34,7 +42,7 @@ export function chooseModifications(
   const unknown = (only ?? []).filter((number) => !all.some((one) => one.number === number))
   const modifications: ModificationChoice = {}
   for (const { number, digest } of all) {
-    const taken = only === undefined || only.includes(number) || modifications[digest] === 'taken'
+    const taken = only === undefined || only.includes(number)
     modifications[digest] = taken ? 'taken' : 'rejected'
   }
   return { modifications, unknown }
