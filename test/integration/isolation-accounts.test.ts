@@ -293,6 +293,36 @@ describe('accounts of a running server', () => {
     await Promise.all(open.map((nc) => nc.close()))
   })
 
+  it('have every question answered, and what no service takes is forgotten', async () => {
+    await using fixture = await isolatedFixture([alice, mallory, { role: 'audit' }])
+    const remembered = async () => {
+      const address = new URL(`/accountz?acc=${fixture.installation.core.id}`, fixture.nats.node.monitor)
+      const { account_detail } = (await (await fetch(address)).json()) as { account_detail: { responses?: Record<string, object> } }
+      return Object.keys(account_detail.responses ?? {}).length
+    }
+    const { nc } = await fixture.probe(mallory)
+    const ask = async (count: number, body: string) => {
+      for (let n = 0; n < count; n++) nc.publish('ask.mallory', body, { reply: `_INBOX_mallory.q${n}` })
+      await nc.flush()
+    }
+    const audit = await fixture.bus({ role: 'audit' })
+    const answering = await audit.answer(async (_, question) => {
+      if ((question as { op?: string }).op === 'throw') throw new Error('cannot')
+      return undefined
+    })
+    for (const body of ['{"op":"x"}', '{"op":"throw"}', 'no body']) await ask(100, body)
+    // Long before the server would forget them by itself.
+    await until(async () => (await remembered()) === 0, { what: 'each has its answer', deadline_ms: 5_000 })
+    await answering.drain()
+    // A service that hangs: it takes questions and says nothing.
+    const { nc: hanging } = await fixture.probe({ role: 'audit' })
+    hanging.subscribe('ask.*')
+    await hanging.flush()
+    await ask(100, '{"op":"x"}')
+    expect(await remembered()).toBeGreaterThanOrEqual(100)
+    await until(async () => (await remembered()) === 0, { what: 'the server forgets them', deadline_ms: 60_000 })
+  })
+
   it('end at the time that was signed', async () => {
     await using fixture = await isolatedFixture([alice])
     const account = fixture.accounts.get('alice') as KeyText

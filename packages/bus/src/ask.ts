@@ -5,14 +5,14 @@ import type { Consumption } from './bus-deliveries.js'
 import { CONTENT_TYPE, decode, encode } from './codec.js'
 import { encodeHeaders, headersOf } from './headers.js'
 import type { Link } from './link.js'
-import type { Replies } from './replies.js'
+import { NOTHING, type Replies } from './replies.js'
 import type { Subjects } from './subjects.js'
 
 /** Replicas of a service share its questions. */
 const QUEUE = 'passover'
 const TIMEOUT_MS = 2_000
 
-/** Core request; undefined when nobody answers in time, or with bytes that are no body. */
+/** Core request; undefined when nobody answers in time, or with bytes that are no body: so says a service that it does not answer. */
 export async function ask(
   replies: Replies,
   subject: string,
@@ -37,7 +37,7 @@ function isInbox(reply: string): boolean {
   return reply.startsWith('_INBOX') || reply.startsWith('_R_')
 }
 
-/** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported and leaves its asker without answer. */
+/** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported, and its asker gets an empty answer. */
 export class Answering implements Consumption {
   readonly closed: Promise<void>
   /** The server refused the subscription; undefined: it did not. */
@@ -86,10 +86,17 @@ export class Answering implements Consumption {
 
   async #answer(message: Arrived, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
     const decoded = decode(message.data, headersOf(message).get(HEADER.contentType))
-    if (!decoded.ok) return
-    const answer = await handler(asker, decoded.value)
-    if (answer === undefined) return
+    const answer = decoded.ok ? await this.#handled(handler(asker, decoded.value)) : undefined
+    // An empty answer reads as none. Without one the server would remember for long where it is to go, and an agent can fill its memory with that.
+    if (!decoded.ok || answer === undefined) {
+      this.#link.send(message.reply ?? '', NOTHING)
+      return
+    }
     const headers = encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE[decoded.type] })
     this.#link.send(message.reply ?? '', encode(answer, decoded.type), { headers })
+  }
+
+  #handled(answer: Promise<unknown>): Promise<unknown> {
+    return answer.catch((error) => this.#link.report(error))
   }
 }

@@ -82,7 +82,7 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   water.start()
   begun.push(stopping(consumers), stopping(water))
   const questions = new QuestionLimits()
-  // An agent over its limit gets no answer, and asks again.
+  // An agent over its limit gets an empty answer, and asks again.
   const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
   const answering = await deps.bus.answer(answer, 'register')
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })

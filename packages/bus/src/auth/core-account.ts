@@ -13,6 +13,8 @@ const ANY_AGENT = 'x'.repeat(64)
  * its entry; pulls of ours wait for at most 5 s.
  */
 const PULL_REMEMBERED_MS = 10_000
+/** So long the server remembers where an answer goes. Agents wait for 5 s at most. */
+const ANSWER_REMEMBERED_MS = 10_000
 const NS_PER_MS = 1_000_000
 
 /** Placeholder for the user's own name, which the server fills in. */
@@ -152,10 +154,11 @@ function exportsFor(subjects: Subjects): Export[] {
     .map(({ subject, type }) => ({ subject, type, ...(type === 'service' ? responseOf(subject) : {}) }) as Export)
 }
 
-/** One answer, unless it is a pull: a second one from the stream's side has nowhere to go. */
+/** One answer, unless it is a pull: a second one from the stream's side has nowhere to go. Where none comes, the server forgets the question. */
 function responseOf(subject: string): Pick<Export, 'response_type' | 'response_threshold'> {
-  if (!subject.startsWith(`${API}.CONSUMER.MSG.NEXT.`)) return { response_type: 'Singleton' }
-  return { response_type: 'Stream', response_threshold: PULL_REMEMBERED_MS * NS_PER_MS }
+  const pull = subject.startsWith(`${API}.CONSUMER.MSG.NEXT.`)
+  const remembered_ms = pull ? PULL_REMEMBERED_MS : ANSWER_REMEMBERED_MS
+  return { response_type: pull ? 'Stream' : 'Singleton', response_threshold: remembered_ms * NS_PER_MS }
 }
 
 /** Whether every subject of the one filter is one of the other. */
