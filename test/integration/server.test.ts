@@ -72,6 +72,15 @@ describe('startServer', () => {
     expect(varz.jetstream.config.sync_always).toBe(true)
   })
 
+  it('cuts off who sends a subject that is far longer than ours', async () => {
+    const server = await start()
+    const nc = await connect({ servers: server.url, reconnect: false })
+    nc.publish('a'.repeat(1_800))
+    await nc.flush()
+    nc.publish('a'.repeat(2_100))
+    expect(String(await nc.closed())).toMatch(/maximum control line exceeded/i)
+  })
+
   it('says who has the folder, and where', async () => {
     const server = await start()
     const refusal = await start().catch((error: unknown) => error)

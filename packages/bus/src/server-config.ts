@@ -85,6 +85,8 @@ export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, 
     ...(place.ports_folder ? { ports_file_dir: place.ports_folder } : {}),
     ...(place.log ? { log_file: place.log, logfile_size_limit: 32 << 20, logfile_max_num: 3 } : {}),
     max_payload: settings.max_payload_bytes ?? 1 << 20,
+    // Bounds subjects, which the server keeps in memory. Ours have 500 characters at most, a signed CONNECT 1,100.
+    max_control_line: 2048,
     // A client that takes longer than this to take its messages in is cut off, and connects again.
     write_deadline: '10s',
     jetstream: {

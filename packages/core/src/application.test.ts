@@ -20,6 +20,7 @@ const approvals = ['maria', 'pat'].map((person) => ({
   item: 'apply' as const,
   person,
   verdict: 'approve' as const,
+  digest: 'd',
   sequence: 1,
   time: 1,
   counts: true,
