@@ -69,6 +69,8 @@ export type ShownFinding = z.infer<typeof shownFinding>
 /** What is asked for, of item `dispatch`. */
 const askedFor = z.object({
   objective: z.string().optional(),
+  /** Why the objective, or the end of it, is not told here. */
+  objective_left_out: z.string().optional(),
   files: z.array(z.object({ path: z.string(), size: z.int().min(0) })),
   files_left_out: z.int().positive().optional(),
   context_bytes: z.int().min(0),

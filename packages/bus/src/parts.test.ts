@@ -77,6 +77,10 @@ describe('context parts', () => {
 
   it('hold nothing in "context" that policy could drop, and that approvers are shown by its own part', () => {
     const files = (content: unknown) => ({ files: [{ path: '.env', content }] })
+    expect(joinContext([{ name: 'context', data: Buffer.from('{"objective":["delete"]}') }])).toEqual({
+      ok: false,
+      error: 'the objective is no text',
+    })
     for (const hidden of [files('SECRET'), files(''), files(7), { tool_results: [{}] }, { messages: [{}] }])
       expect(joinContext([{ name: 'context', data: Buffer.from(JSON.stringify({ objective: 'o', ...hidden })) }])).toEqual({
         ok: false,

@@ -82,6 +82,8 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
       messages: messages ? jsonOf(messages) : [],
       ...(toolResults ? { tool_results: jsonOf(toolResults) } : {}),
     }
+    // Approvers are shown it as a text.
+    if (typeof rest.objective !== 'string') throw new Error('the objective is no text')
     return { ok: true, value: joined as unknown as WorkContext }
   } catch (error) {
     return { ok: false, error: error instanceof Error ? error.message : String(error) }

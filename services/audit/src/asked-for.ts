@@ -13,9 +13,9 @@ const FILE = 'file:'
 /** What a held pass asks for, read from its request. What cannot be read is left out: its digest is what is decided about. */
 export async function askedFor(bus: Bus, control: WorkControl, request: Stored | undefined): Promise<AskedFor> {
   const body = request && decodedBody(request)
-  const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: undefined }
+  const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: UNREADABLE }
   return {
-    ...(objective === undefined ? {} : { objective: cut(objective, MAX_OBJECTIVE) }),
+    ...told(objective),
     files: files.slice(0, MAX_FILES),
     ...(files.length > MAX_FILES ? { files_left_out: files.length - MAX_FILES } : {}),
     context_bytes: control.context_bytes,
@@ -24,33 +24,47 @@ export async function askedFor(bus: Bus, control: WorkControl, request: Stored |
   }
 }
 
+/** A person decides about the objective: where it is not told, or not to its end, that is said. */
+function told(objective: Objective): Pick<AskedFor, 'objective' | 'objective_left_out'> {
+  if ('why' in objective) return { objective_left_out: objective.why }
+  const shown = cut(objective.text, MAX_OBJECTIVE)
+  const more = objective.text.length - MAX_OBJECTIVE
+  return { objective: shown, ...(more > 0 ? { objective_left_out: `it goes on for ${more} characters` } : {}) }
+}
+
 /** The objective of a stored request, as far as it can be read. */
 export async function objectiveOf(bus: Bus, request: Stored): Promise<string | undefined> {
   const body = decodedBody(request)
-  return body && (await contextOf(bus, body)).objective
+  const objective = body && (await contextOf(bus, body)).objective
+  return objective && 'text' in objective ? objective.text : undefined
 }
 
+/** The text, or why it is not known. */
+type Objective = { text: string } | { why: string }
+
+const UNREADABLE: Objective = { why: 'it cannot be read' }
+
 interface Context {
-  objective: string | undefined
+  objective: Objective
   files: AskedFor['files']
 }
 
 /** An envelope with parts, or from a shell a plain PassOverRequest: told apart as admission does, so that what is shown is what is dispatched. */
 async function contextOf(bus: Bus, body: Json): Promise<Context> {
   if (!isEnvelope(body)) return plainContext(body.work_context)
-  if (!Array.isArray(body.parts)) return { files: [], objective: undefined }
+  if (!Array.isArray(body.parts)) return { files: [], objective: UNREADABLE }
   const parts = body.parts.filter((part): part is Part => isJson(part) && typeof part.name === 'string')
   const files = parts.flatMap(({ name, size }) => (name.startsWith(FILE) ? [{ path: name.slice(FILE.length), size: sizeOf(size) }] : []))
   const context = parts.find(({ name }) => name === 'context')
-  return { objective: context && (await objectiveIn(bus, context)), files }
+  return { objective: context ? await objectiveIn(bus, context) : UNREADABLE, files }
 }
 
-async function objectiveIn(bus: Bus, part: Part): Promise<string | undefined> {
-  if (sizeOf(part.size) > MAX_CONTEXT) return undefined
+async function objectiveIn(bus: Bus, part: Part): Promise<Objective> {
+  if (sizeOf(part.size) > MAX_CONTEXT) return { why: `the context that it stands in has more than ${MAX_CONTEXT} bytes` }
   try {
     return textOf(JSON.parse(new TextDecoder().decode(await bus.parts.fetch(part))))
   } catch {
-    return undefined
+    return UNREADABLE
   }
 }
 
@@ -62,8 +76,8 @@ function plainContext(context: unknown): Context {
   return { objective: textOf(context), files: shown }
 }
 
-function textOf(context: unknown): string | undefined {
-  return isJson(context) && typeof context.objective === 'string' ? context.objective : undefined
+function textOf(context: unknown): Objective {
+  return isJson(context) && typeof context.objective === 'string' ? { text: context.objective } : { why: 'it is no text' }
 }
 
 function isEnvelope(body: Json): boolean {

@@ -64,6 +64,13 @@ describe('an item of the inbox', () => {
     )
   })
 
+  it('says where the objective of a start is not shown', () => {
+    const asked = (more: object) => ({ ...held, asked: { ...held.asked, ...more } }) as InboxItem
+    const left_out = { objective_left_out: 'it is no text' }
+    expect(renderItem(asked({ objective: undefined, ...left_out }), view)).toContain('objective ⚠ not shown: it is no text')
+    expect(renderItem(asked(left_out), { ...view, whole: true })).toContain('objective look at it ⚠ not shown: it is no text')
+  })
+
   it('shows what a start without files asks for', () => {
     const bare = { files: [], context_bytes: 10, timeout_ms: 1_000, constraints: [] }
     const text = renderItem({ ...held, asked: bare }, view)

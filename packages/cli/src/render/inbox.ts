@@ -1,5 +1,5 @@
 import { decidesOwn, takesPart } from '@passover/core'
-import { type InboxItem, keyText, type PassKey, type ShownModification } from '@passover/schemas'
+import { type AskedFor, type InboxItem, keyText, type PassKey, type ShownModification } from '@passover/schemas'
 import { dateTime, duration } from '../duration.js'
 import type { Terminal } from '../terminal.js'
 import { count, indent, oneLine, sizeText, typed, visible } from '../text.js'
@@ -74,11 +74,16 @@ function askedLines({ asked }: InboxItem, { whole }: View): [string, string | un
   const shown = asked.files.slice(0, whole ? undefined : FILES_SHOWN).map(({ path, size }) => `${visible(path)} (${sizeText(size)})`)
   const more = asked.files.length + (asked.files_left_out ?? 0) - shown.length
   return [
-    ['objective', asked.objective === undefined ? undefined : oneLine(asked.objective, whole ? undefined : OBJECTIVE_SHOWN)],
+    ['objective', objectiveText(asked, whole)],
     ['files', shown.length === 0 ? 'none' : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`],
     ['context', `${sizeText(asked.context_bytes)} in all, ${duration(asked.timeout_ms)} to work`],
     ['rules', asked.constraints.length > 0 ? asked.constraints.join(', ') : undefined],
   ]
+}
+
+function objectiveText({ objective, objective_left_out: why }: AskedFor, whole: boolean | undefined): string | undefined {
+  const shown = objective && oneLine(objective, whole ? undefined : OBJECTIVE_SHOWN)
+  return why === undefined ? shown : `${shown ? `${shown} ` : ''}⚠ not shown: ${why}`
 }
 
 function returnedLines({ returned, why }: InboxItem, { whole }: View): [string, string | undefined][] {
