@@ -78,6 +78,7 @@ describe('people at the HTTP API', () => {
     const [people, agents] = await Promise.all([client('ann').passes.plan(id), client('agent~alice').passes.plan(id)])
     expect(people.files).toMatchObject([{ added: 700, removed: 700, diff: expect.any(String) }])
     expect(agents.files).toMatchObject([{ omitted: 'too_many_changes' }])
+    expect((await client('agent~alice').passes.plan(id, { whole: 'true' })).files).toEqual(agents.files)
     // What an approval names does not depend on what a diff is searched for.
     expect(agents.digest).toBe(people.digest)
   })

@@ -5,6 +5,7 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clockOf } from '../support/dispatch.js'
 import { GatewayWorld, TEST_TOKENS } from '../support/gateway.js'
+import { until } from '../support/until.js'
 
 describe('requests that the HTTP API cannot take', () => {
   let world: GatewayWorld
@@ -111,5 +112,55 @@ describe('requests that the HTTP API cannot take', () => {
     const shown = await world.ask<{ pass: { reason: string } }>('ann', `/passes/${body.id}`)
     expect(shown.body.pass.reason).toBe(reason)
     expect(answer).toContain('\\u202e\\u009b31m\\u2028\\u200b ok')
+  })
+
+  it('keeps little of answers that nobody reads, cuts their readers off, and loads no output that is too large for it', async () => {
+    const characters = 4 * 1024 * 1024
+    // Six characters each as JSON: more than what the operating system takes for a reader.
+    const output = '\u0001'.repeat(characters)
+    const { agents } = world
+    for (const name of ['alice', 'big']) await agents.world.agent(name, { originates: 'always' })
+    const change = { type: 'file_modification', path: 'big.txt', old_content: 'old\n', reason: 'tidy', confidence: 'high' } as const
+    const artifacts = [{ ...change, new_content: '\n'.repeat(600_000) }]
+    await (await agents.agent('big')).onPass(async () => ({ summary: 'done', artifacts, output }))
+    const alice = await agents.agent('alice')
+    const handle = alice.passOver({ subagent: 'big', reason: 'r', work_context: { objective: 'o' } })
+    await handle.result()
+    const path = `/api/pass-over/passes/${handle.id}`
+    const rates = { rate_per_second: 100_000, rate_burst: 100_000 }
+    const gateway = await world.another({ port: 0, slow_ms: 3_000, answers_bytes_a_token: characters, ...rates })
+    const { url } = await gateway.listen()
+    const status = async (token: string) => {
+      const response = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${token}` } })
+      await response.arrayBuffer()
+      return response.status
+    }
+    const unread = connect(Number(new URL(url).port), '127.0.0.1')
+    unread.on('error', () => undefined)
+    unread.pause()
+    unread.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer agent~alice\r\n\r\n`)
+    await until(async () => (await status('agent~alice')) === 503, { what: 'no more is made for that token' })
+    expect(await status('ann')).toBe(200)
+    await until(async () => (await status('agent~alice')) === 200, { what: 'its reader is cut off', deadline_ms: 20_000 })
+    unread.destroy()
+    const told = await fetch(`${url}${path}/plan?whole=true`, { headers: { authorization: 'Bearer ann' } })
+    expect(await told.text()).toContain('600001 lines, too many to show here')
+
+    const small = await world.another({ output_bytes: 1_024 * 1_024, ...rates })
+    const ask = async (asked: string, init: RequestInit = {}) => {
+      const response = await small.app.request(`http://localhost/api/pass-over/${asked}`, {
+        ...init,
+        headers: { authorization: 'Bearer agent~alice', ...init.headers },
+      })
+      return JSON.stringify(await response.json())
+    }
+    for (const asked of [`passes/${handle.id}`, 'returns?subagent=big', `passes/${handle.id}/plan`]) {
+      const answer = await ask(asked)
+      expect(answer).toContain('too many to load here')
+      expect(answer.length).toBeLessThan(100_000)
+    }
+    const body = JSON.stringify({ subagent: 'big', reason: 'r', work_context: { objective: 'o' } })
+    const headers = { 'content-type': 'application/json', prefer: 'wait=20' }
+    expect(await ask('passes', { method: 'POST', body, headers })).toContain('too many for an answer')
   })
 })

@@ -1,5 +1,7 @@
+import type { ServerResponse } from 'node:http'
 import { oneLine, printableJson } from '@passover/core'
 import { type Context, Hono } from 'hono'
+import { Answers } from './answers.js'
 import { Actor, requireAccess } from './auth/access.js'
 import { type Caller, callerOf, requireScope, type Tokens } from './caller.js'
 import type { Inside } from './inside.js'
@@ -25,13 +27,14 @@ export function makeApp(deps: AppDeps): Hono {
   const app = new Hono()
   const rates = new Rates({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
   const uploads = new Uploads(deps.inside.options)
+  const answers = new Answers(deps.inside.options)
   app.use(async (context, next) => {
     requireReadable(context.req.raw.url)
     await next()
   })
   for (const route of ROUTES) {
     app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) =>
-      answer(context, route, { ...deps, rates, uploads }),
+      answer(context, route, { ...deps, rates, uploads, answers }),
     )
   }
   app.notFound((context) => told(context, noRoute(context)))
@@ -42,13 +45,14 @@ export function makeApp(deps: AppDeps): Hono {
 interface Gate extends AppDeps {
   rates: Rates
   uploads: Uploads
+  answers: Answers
 }
 
 async function answer(context: Context, route: Route, gate: Gate): Promise<Response> {
   const begun = performance.now()
   const { metrics } = gate.inside
   try {
-    const response = respond(await handled(context, route, gate))
+    const response = await handled(context, route, gate)
     metrics.answered(route.name, response.status, performance.now() - begun)
     return response
   } catch (error) {
@@ -58,8 +62,8 @@ async function answer(context: Context, route: Route, gate: Gate): Promise<Respo
   }
 }
 
-async function handled(context: Context, route: Route, gate: Gate): Promise<Reply | Response> {
-  const { inside, tokens, open, rates, uploads } = gate
+async function handled(context: Context, route: Route, gate: Gate): Promise<Response> {
+  const { inside, tokens, open, rates, uploads, answers } = gate
   const request = context.req.raw
   refuseForeign(request)
   const caller = route.scope === undefined ? NOBODY : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
@@ -78,8 +82,20 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Repl
     route.body,
     route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token }) : undefined,
   )
-  return route.handle({ params, query, headers, body, caller, actor: new Actor(inside.acting, caller), inside, request })
+  const reply = await route.handle({ params, query, headers, body, caller, actor: new Actor(inside.acting, caller), inside, request })
+  if (reply instanceof Response) return hardened(reply)
+  const text = reply.body === undefined ? undefined : `${printableJson(reply.body)}\n`
+  if (text !== undefined) {
+    const bytes = Buffer.byteLength(text)
+    rates.charge(caller.token, Math.floor(bytes / BYTES_A_REQUEST), performance.now())
+    const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse }
+    if (outgoing) answers.send(caller.token, bytes, outgoing)
+  }
+  return respond(reply, text)
 }
+
+/** An answer of several times as many bytes counts as that many requests more: it takes as much longer to make. */
+const BYTES_A_REQUEST = 256 * 1024
 
 const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }
 
@@ -118,15 +134,10 @@ function tooMany(retry_after_ms: number): HttpProblem {
   return new HttpProblem(problemFor(429, { code: 'E014', detail, hint: 'wait as long as Retry-After says', retry_after_ms }))
 }
 
-function respond(reply: Reply | Response): Response {
-  if (reply instanceof Response) return hardened(reply)
-  const { status, body, headers = {} } = reply
-  if (body === undefined) return hardened(new Response(null, { status, headers }))
+function respond({ status, headers = {} }: Reply, text: string | undefined): Response {
+  if (text === undefined) return hardened(new Response(null, { status, headers }))
   return hardened(
-    new Response(`${printableJson(body)}\n`, {
-      status,
-      headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', ...headers },
-    }),
+    new Response(text, { status, headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', ...headers } }),
   )
 }
 

@@ -12,6 +12,20 @@ export const gatewayOptions = z.strictObject({
     .int()
     .min(1_024)
     .default(8 * 1024 * 1024),
+  /** Bytes of outputs that one answer loads; larger outputs go by NATS. */
+  output_bytes: z
+    .int()
+    .min(1_024)
+    .default(8 * 1024 * 1024),
+  /** Bytes of answers that their readers have not taken yet, of all and of one token. */
+  answers_bytes: z
+    .int()
+    .min(1_024)
+    .default(128 * 1024 * 1024),
+  answers_bytes_a_token: z
+    .int()
+    .min(1_024)
+    .default(32 * 1024 * 1024),
   /** Bodies read at a time, of all and of one token, and the bytes that they may have in all. */
   uploads: z.int().min(1).default(32),
   uploads_a_token: z.int().min(1).default(8),

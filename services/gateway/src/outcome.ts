@@ -2,6 +2,7 @@ import type { Bus } from '@passover/bus'
 import type { AnsweredPass, PassError } from '@passover/schemas'
 import { readResult } from '@passover/sdk/people'
 import type { Caller } from './caller.js'
+import type { OutputBudget } from './output-budget.js'
 import { withheldOf } from './withheld.js'
 
 export interface Outcome {
@@ -12,10 +13,10 @@ export interface Outcome {
 }
 
 /** What came back, as far as this caller may see it now: an originator gets an output when it is released, and a person before that. */
-export async function outcomeOf(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<Outcome> {
+export async function outcomeOf(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<Outcome> {
   const withheld = withheldOf(caller, pass)
   if (withheld !== undefined) return { withheld }
-  const result = await readResult(bus, pass)
+  const result = await readResult(bus, pass, budget.takes)
   if (!result) return {}
   if ('output' in result) return { output: result.output }
   return 'error' in result ? result : { withheld: `the return cannot be read: ${result.unreadable}` }

@@ -13,6 +13,14 @@ describe('the rate of a token', () => {
     expect(rates.take('a', 500).ok).toBe(false)
     expect([60_000, 60_000, 60_000, 60_000].map((now) => rates.take('a', now).ok)).toEqual([true, true, true, false])
   })
+
+  it('makes who got a large answer wait for longer', () => {
+    const rates = new Rates({ per_second: 2, burst: 3 })
+    rates.take('a', 0)
+    rates.charge('a', 5, 0)
+    expect(rates.take('a', 0)).toEqual({ ok: false, wait_ms: 2_000 })
+    expect(rates.take('a', 2_000)).toEqual({ ok: true })
+  })
 })
 
 describe('Prefer: wait', () => {

@@ -18,6 +18,14 @@ export class Rates {
     return { ok: true }
   }
 
+  /** Takes so many more, also where there are not as many: who asks next waits longer. */
+  charge(name: string, cost: number, now: number): void {
+    const { per_second, burst } = this.limits
+    const known = this.#buckets.get(name) ?? { left: burst, at: now }
+    const left = Math.min(burst, known.left + ((now - known.at) / 1_000) * per_second)
+    this.#buckets.set(name, { left: left - cost, at: now })
+  }
+
   /** Those that are full again say nothing. */
   #forget(now: number): void {
     const { per_second, burst } = this.limits

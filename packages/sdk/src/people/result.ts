@@ -5,8 +5,16 @@ import { type AnsweredPass, type Part, type PassError, passError, type WorkOutpu
 /** What came back: a worker's output, an error, or bytes that are neither. */
 export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }
 
-/** The stored return of a pass, its large artifacts fetched. Undefined while there is none. */
-export async function readResult(bus: Bus, pass: AnsweredPass): Promise<PassResult | undefined> {
+/**
+ * The stored return of a pass, its large artifacts fetched. Undefined while there is none.
+ *
+ * @param admits - Says whether an output of so many bytes may be loaded. Default: every one.
+ */
+export async function readResult(
+  bus: Bus,
+  pass: AnsweredPass,
+  admits: (bytes: number) => boolean = () => true,
+): Promise<PassResult | undefined> {
   const stored = pass.return
   if (!stored) return pass.return_left_out ? { unreadable: 'it is too large for an answer and stands in the stream' } : undefined
   const decoded = decode(stored.data, stored.content_type)
@@ -16,6 +24,8 @@ export async function readResult(bus: Bus, pass: AnsweredPass): Promise<PassResu
   if ('error' in body) return errorOf(body)
   const output = outputIn(body, pass.key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
+  const bytes = parts.reduce((sum, part) => sum + (Number.isFinite(part?.size) ? part.size : Number.POSITIVE_INFINITY), stored.data.length)
+  if (!admits(bytes)) return { unreadable: `its output has ${bytes} bytes, too many to load here: passover show` }
   return join(bus, output, parts)
 }
 

@@ -4,6 +4,8 @@ import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, id
 import { askNames, decideDue, isOpen, type Names, publishCancel, type ShownReturn, shownDigest, untilEnded } from '@passover/sdk/people'
 import { requireOriginator } from '../auth/access.js'
 import { namedPass } from '../named-pass.js'
+import { outcomeOf } from '../outcome.js'
+import { OutputBudget, requireFewLines } from '../output-budget.js'
 import { HttpProblem, problemFor } from '../problem.js'
 import { type Reply, type Route, route } from '../route.js'
 
@@ -55,7 +57,16 @@ function deciding(verdict: 'approve' | 'deny'): Route {
     body: decidePass,
     answers: { 200: { what: 'Decided, or decided so before', schema: decidedPass } },
     problems: [404, 409, 412],
-    handle: ({ params, body, actor }) => actor.as((bus) => decideOn(bus, params.id, { ...body, verdict })),
+    handle: ({ params, body, caller, actor, inside }) =>
+      actor.as(async (bus) => {
+        const { from, to, whole } = body
+        if (verdict === 'approve' && whole) {
+          const budget = new OutputBudget(inside.options.output_bytes)
+          const { output } = await outcomeOf(bus, caller, await namedPass(bus, { id: params.id, from, to }), budget)
+          requireFewLines(output?.artifacts)
+        }
+        return decideOn(bus, params.id, { ...body, verdict })
+      }),
   })
 }
 

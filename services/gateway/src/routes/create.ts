@@ -3,6 +3,7 @@ import { passId, sha256, type WorkOutput } from '@passover/schemas'
 import { createdPass, createPass } from '@passover/schemas/http'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { z } from 'zod'
+import { textLength } from '../output-budget.js'
 import { HttpProblem, problemOf } from '../problem.js'
 import { waitOf } from '../receive.js'
 import { type Reply, route } from '../route.js'
@@ -33,7 +34,8 @@ export const createAPass = route({
     const id = body.id ?? idFrom(given['idempotency-key'], caller.name)
     return actor.asAgent(async (agent) => {
       const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
-      return taken(handle, { originator: caller.name, wait_ms: Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS) })
+      const wait = Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS)
+      return taken(handle, { originator: caller.name, wait_ms: wait, output_bytes: inside.options.output_bytes })
     })
   },
 })
@@ -50,7 +52,13 @@ function optionsOf({ id: _, ...body }: z.output<typeof createPass>, id: string |
   return { ...body, work_context: { session_id, ...body.work_context }, ...(id === undefined ? {} : { id }) } as PassOverOptions
 }
 
-async function taken(handle: PassHandle, { originator, wait_ms }: { originator: string; wait_ms: number }): Promise<Reply> {
+interface Taking {
+  originator: string
+  wait_ms: number
+  output_bytes: number
+}
+
+async function taken(handle: PassHandle, { originator, wait_ms, output_bytes }: Taking): Promise<Reply> {
   const { id, subagent } = handle
   const names = { id, originator, subagent }
   const result = wait_ms > 0 ? settled(handle) : undefined
@@ -59,7 +67,10 @@ async function taken(handle: PassHandle, { originator, wait_ms }: { originator: 
   const location = `/api/pass-over/passes/${passId.parse(id)}`
   if (!found) return { status: 202, body: { ...names, status: 'requested' }, headers: { location } }
   if ('error' in found) throw withPass(found.error, id)
-  return { status: 200, body: { ...names, status: 'returned', output: found.output }, headers: { location } }
+  const length = textLength(found.output)
+  const outcome =
+    length > output_bytes ? { withheld: `its output has ${length} characters, too many for an answer` } : { output: found.output }
+  return { status: 200, body: { ...names, status: 'returned', ...outcome }, headers: { location } }
 }
 
 type Found = { output: WorkOutput } | { error: unknown }

@@ -5,6 +5,7 @@ import { type Judged, judge, mayApply, reviewable, reviewReturn } from '@passove
 import { Failure } from '@passover/sdk/people'
 import { namedPass } from '../named-pass.js'
 import { outcomeOf } from '../outcome.js'
+import { OutputBudget, requireFewLines } from '../output-budget.js'
 import { route } from '../route.js'
 
 export const showPlan = route({
@@ -19,17 +20,23 @@ export const showPlan = route({
   query: planParameters,
   answers: { 200: { what: 'The plan', schema: applyPlan } },
   problems: [404, 409],
-  handle({ params, query, caller, actor }) {
+  handle({ params, query, caller, actor, inside }) {
     return actor.as(async (bus) => {
       const pass = await namedPass(bus, { id: params.id, from: query.from, to: query.to })
-      const { output } = await outcomeOf(bus, caller, pass)
+      const { output_bytes } = inside.options
+      const budget = new OutputBudget(caller.kind === 'agent' ? Math.min(output_bytes, AGENT_BYTES) : output_bytes)
+      const { output, withheld } = await outcomeOf(bus, caller, pass, budget)
+      if (withheld !== undefined)
+        throw new Failure('E041', `${params.id} has no plan here: ${withheld}`, { hint: 'passover approve shows it' })
       if (!output || !Array.isArray(output.artifacts)) {
         throw new Failure('E041', `${params.id} has no output to apply: it is ${pass.status}`, { hint: 'GET /api/pass-over/passes/{id}' })
       }
       if (!reviewable(output.artifacts))
         throw new Failure('E041', `the changes of ${params.id} cannot be read`, { hint: 'GET /api/pass-over/passes/{id}' })
       const only = query.only?.split(',').map(Number)
-      const options = { whole: query.whole === 'true', ...(caller.kind === 'agent' && { steps: AGENT_STEPS }) }
+      const whole = query.whole === 'true' && caller.kind === 'person'
+      if (whole) requireFewLines(output.artifacts)
+      const options = { whole, ...(caller.kind === 'agent' && { steps: AGENT_STEPS }) }
       return { status: 200, body: planOf(pass, judge(pass, pass.return, output as WorkOutput), { only, options }) }
     })
   },
@@ -40,6 +47,8 @@ export const showPlan = route({
  * let one of them keep the gateway busy for a second with each request.
  */
 const AGENT_STEPS = 200_000
+/** Bytes of an output that a plan for an agent loads, for the same reason. An agent is not shown whole files either. */
+const AGENT_BYTES = 1024 * 1024
 
 interface Shown {
   only: readonly number[] | undefined

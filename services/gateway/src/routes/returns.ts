@@ -4,6 +4,7 @@ import { returnsPage, returnsParameters } from '@passover/schemas/http'
 import { askPasses, askQuery } from '@passover/sdk/people'
 import type { Caller } from '../caller.js'
 import { outcomeOf } from '../outcome.js'
+import { OutputBudget } from '../output-budget.js'
 import { queryFrom } from '../query.js'
 import { route } from '../route.js'
 
@@ -20,12 +21,12 @@ export const listReturns = route({
   access: 'own',
   query: returnsParameters,
   answers: { 200: { what: 'A page; with a cursor there may be more', schema: returnsPage } },
-  handle({ query, caller, actor }) {
+  handle({ query, caller, actor, inside }) {
     return actor.as(async (bus) => {
       const { entries, cursor, complete, scanned } = await askQuery(bus, { limit: DEFAULT_LIMIT, ...queryFrom(query) })
       const returns = await contexts(
         bus,
-        caller,
+        { caller, budget: new OutputBudget(inside.options.output_bytes) },
         entries.map(({ row }) => row),
       )
       return { status: 200, body: { returns, cursor, complete, scanned } }
@@ -33,12 +34,18 @@ export const listReturns = route({
   },
 })
 
-async function contexts(bus: Bus, caller: Caller, rows: PassRow[]): Promise<ReturnToContext[]> {
+interface Reader {
+  caller: Caller
+  /** Of the whole page. */
+  budget: OutputBudget
+}
+
+async function contexts(bus: Bus, reader: Reader, rows: PassRow[]): Promise<ReturnToContext[]> {
   const found: ReturnToContext[] = []
   for (let at = 0; at < rows.length; at += AT_A_TIME) {
     const some = rows.slice(at, at + AT_A_TIME).map(async ({ id, originator, subagent }) => {
       const [pass] = await askPasses(bus, { id, from: originator, to: subagent })
-      return pass && (await contextOf(bus, caller, pass))
+      return pass && (await contextOf(bus, reader, pass))
     })
     for (const context of await Promise.all(some)) if (context) found.push(context)
   }
@@ -46,10 +53,10 @@ async function contexts(bus: Bus, caller: Caller, rows: PassRow[]): Promise<Retu
 }
 
 /** Undefined: nothing was decided about it yet, or it was refused before that, so that there is no return context. */
-async function contextOf(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<ReturnToContext | undefined> {
+async function contextOf(bus: Bus, { caller, budget }: Reader, pass: AnsweredPass): Promise<ReturnToContext | undefined> {
   const control = pass.control as WorkControl | undefined
   if (!control) return undefined
-  const outcome = await outcomeOf(bus, caller, pass)
+  const outcome = await outcomeOf(bus, caller, pass, budget)
   const { row, status, deadline } = pass
   return {
     session_id: control.session_id,

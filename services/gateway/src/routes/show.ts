@@ -5,6 +5,7 @@ import { askQuery, isOpen } from '@passover/sdk/people'
 import type { Caller } from '../caller.js'
 import { namedPass } from '../named-pass.js'
 import { outcomeOf } from '../outcome.js'
+import { OutputBudget } from '../output-budget.js'
 import { queryFrom } from '../query.js'
 import { waitOf } from '../receive.js'
 import { route } from '../route.js'
@@ -49,14 +50,14 @@ export const showPass = route({
         await new Promise((again) => setTimeout(again, POLL_MS))
         pass = await look()
       }
-      return { status: 200, body: await shown(bus, caller, pass) }
+      return { status: 200, body: await shown(bus, caller, pass, new OutputBudget(inside.options.output_bytes)) }
     })
   },
 })
 
-async function shown(bus: Bus, caller: Caller, pass: AnsweredPass): Promise<object> {
+async function shown(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<object> {
   const { row, status, digest, deadline, decisions, history, below } = pass
   const record = recordFor(caller, pass)
   const due = pass.due && itemFor(caller, pass.due)
-  return { pass: row, status, digest, deadline, decisions, record, due, history, below, ...(await outcomeOf(bus, caller, pass)) }
+  return { pass: row, status, digest, deadline, decisions, record, due, history, below, ...(await outcomeOf(bus, caller, pass, budget)) }
 }
