@@ -53,7 +53,7 @@ const DIRECTORIES: Record<Why, readonly string[]> = {
   tool: ['.storybook', '.config', '.bazel', '.terraform', '.moon', '.nx', '.devenv', '.devbox'],
   agent: [
     ...['.claude', '.cursor', '.codex', '.gemini', '.windsurf', '.roo', '.clinerules', '.kiro', '.continue', '.aider'],
-    ...['.augment', '.junie', '.qwen', '.amazonq', '.trae', '.crush', '.goose', '.agents'],
+    ...['.augment', '.junie', '.qwen', '.kilocode', '.amazonq', '.trae', '.crush', '.goose', '.agents'],
   ],
   passover: ['.passover', '.opencode'],
 }
@@ -140,7 +140,12 @@ const NAMES: readonly [Why, RegExp][] = [
   ],
   ['tool', /.*\.(sln|props|targets|pbxproj)|.*\.(cs|fs|vb|vcx)proj|package\.swift|\.?bazelrc|build/],
   ['tool', /(docker|container)file.*|.*\.(docker|container)file|(docker-)?compose.*\.ya?ml|vagrantfile|tiltfile|brewfile/],
-  ['agent', /(qwen|crush|warp|replit)\.md|\.?crush\.json|\.goosehints|\.rules|\.augment-guidelines/],
+  [
+    'tool',
+    /gradle-wrapper\.(properties|jar)|(directory\.build|msbuild)\.rsp|dub\.(json|sdl)|build\.zig\.zon|shard\.ya?ml|conf\.py|mkdocs\.ya?ml|doxyfile|project\.ya?ml/,
+  ],
+  ['tool', /\.(clangd|ccls|vscode-test\.[cm]?js|markdownlint.*)|compile_commands\.json|kustomization\.ya?ml|chart\.ya?ml|hgrc/],
+  ['agent', /(copilot-instructions|conventions)\.md|(qwen|crush|warp|replit)\.md|\.?crush\.json|\.goosehints|\.rules|\.augment-guidelines/],
   ['agent', /(agents|claude|gemini|skill)(\.local)?\.md|\.?mcp\.json|\.(cursor|windsurf|cline)rules|\.aider.*|opencode\.jsonc?|llms\.txt/],
   ['passover', /pass-over\.json/],
 ]

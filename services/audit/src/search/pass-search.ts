@@ -13,7 +13,7 @@ import type { OlderPasses } from './older.js'
 import type { PassIndex } from './pass-index.js'
 import { newestPending } from './pending.js'
 import { cursorOf, isBefore, type Position, parseCursor, positionOf } from './position.js'
-import { type Needle, needleOf, recordSays, withoutOutput } from './text.js'
+import { type Needle, needleOf, recordSays, seesObjective, withoutOutput } from './text.js'
 
 export interface SearchDeps extends LoadDeps {
   clock: Clock
@@ -152,17 +152,17 @@ export class PassSearch {
   /** Undefined: it does not match after all. */
   private async look(find: Find, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
     const record = await find.record()
-    if (!record || (needle && !(await this.says(withoutOutput(record, filter.party), needle)))) return undefined
+    if (!record || (needle && !(await this.says(withoutOutput(record, filter.party), needle, filter.party)))) return undefined
     const row = await sentRow(this.deps.acknowledged, rowOf(record))
     if (!matches(sentRecord(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
     return queried(record, row)
   }
 
-  private async says(record: PassRecord, needle: Needle): Promise<boolean> {
+  private async says(record: PassRecord, needle: Needle, asker: string | undefined): Promise<boolean> {
     if (recordSays(record, needle)) return true
     const { bus, archive } = this.deps
     const request = record.sequences.requests[0]
-    if (request === undefined) return false
+    if (request === undefined || !seesObjective(record, asker)) return false
     const stored = (await bus.journal.message(request)) ?? (await archive.messages([request]))[0]
     if (!stored || !needle.mayBeIn(stored.data)) return false
     return needle.isIn((await objectiveOf(bus, stored)) ?? '')

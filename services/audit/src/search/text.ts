@@ -37,3 +37,8 @@ export function withoutOutput(record: PassRecord, asker: string | undefined): Pa
   if (status !== 'awaiting_release' && status !== 'expired' && !denied) return record
   return { ...record, entry: { ...entry, summary: '' } }
 }
+
+/** Whether an agent may look for words in the objective: a subagent only once the work was admitted. `asker`: undefined for who sees all. */
+export function seesObjective({ key, sequences }: PassRecord, asker: string | undefined): boolean {
+  return asker === undefined || asker === key.originator || sequences.work !== undefined
+}
