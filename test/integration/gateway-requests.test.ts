@@ -74,6 +74,14 @@ describe('requests that the HTTP API cannot take', () => {
     expect(answer).toContain('body: the name __proto__ is not allowed')
   })
 
+  it.each([
+    ['nested more than 64 deep', '['.repeat(3_900_000) + ']'.repeat(3_900_000)],
+    ['more than 300000 values', `{"subagent":"audit","reason":"\\"[","work_context":{"list":[${'0,'.repeat(3_900_000)}0]}}`],
+  ])('refuses a body that is %s before it is parsed', async (why, body) => {
+    const answer = await world.ask('agent~alice', '/passes', { body })
+    expect(answer).toMatchObject({ status: 400, body: { code: 'E005', detail: expect.stringContaining(why) } })
+  })
+
   it('does not match a weak tag in If-Match', async () => {
     const { body, headers } = await world.ask<{ version: number }>('ann', '/policy')
     const etag = headers.get('etag') ?? ''
@@ -137,8 +145,9 @@ describe('requests that the HTTP API cannot take', () => {
     }
     const unread = connect(Number(new URL(url).port), '127.0.0.1')
     unread.on('error', () => undefined)
-    unread.pause()
     unread.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer agent~alice\r\n\r\n`)
+    // The answer begins, and is not read on.
+    await new Promise((begins) => unread.once('readable', begins))
     await until(async () => (await status('agent~alice')) === 503, { what: 'no more is made for that token' })
     expect(await status('ann')).toBe(200)
     await until(async () => (await status('agent~alice')) === 200, { what: 'its reader is cut off', deadline_ms: 20_000 })

@@ -74,27 +74,28 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
     requireScope(caller, route.scope)
     requireAccess(caller, route.access)
   }
+  const charge = (bytes: number) => rates.charge(caller.token, Math.floor(bytes / BYTES_A_REQUEST), performance.now())
   const params = parsed('path', route.params, context.req.param())
   const query = parsed('query', route.query, route.query ? queryOf(request.url) : undefined)
   const headers = parsed('header', route.headers, Object.fromEntries(request.headers))
   const body = parsed(
     'body',
     route.body,
-    route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token }) : undefined,
+    route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token, charge }) : undefined,
   )
   const reply = await route.handle({ params, query, headers, body, caller, actor: new Actor(inside.acting, caller), inside, request })
   if (reply instanceof Response) return hardened(reply)
   const text = reply.body === undefined ? undefined : `${printableJson(reply.body)}\n`
   if (text !== undefined) {
     const bytes = Buffer.byteLength(text)
-    rates.charge(caller.token, Math.floor(bytes / BYTES_A_REQUEST), performance.now())
+    charge(bytes)
     const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse }
     if (outgoing) answers.send(caller.token, bytes, outgoing)
   }
   return respond(reply, text)
 }
 
-/** An answer of several times as many bytes counts as that many requests more: it takes as much longer to make. */
+/** A body or an answer of several times as many bytes counts as that many requests more: it takes as much longer to read or make. */
 const BYTES_A_REQUEST = 256 * 1024
 
 const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }

@@ -1,6 +1,7 @@
 import { oneLine } from '@passover/core'
 import { fieldIssues, PROTO, parseJson } from '@passover/schemas'
 import type { z } from 'zod'
+import { tooComplex } from './json-size.js'
 import { HttpProblem, problemFor } from './problem.js'
 import { stalled, type Uploads } from './uploads.js'
 
@@ -26,8 +27,15 @@ export function queryOf(url: string): Record<string, string> {
   return { ...found }
 }
 
+interface Uploading {
+  uploads: Uploads
+  token: string
+  /** Told how many bytes were read. */
+  charge: (bytes: number) => void
+}
+
 /** The body as JSON: 415, 413, 400. */
-export async function jsonBody(request: Request, most: number, { uploads, token }: { uploads: Uploads; token: string }): Promise<unknown> {
+export async function jsonBody(request: Request, most: number, { uploads, token, charge }: Uploading): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
     const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${oneLine(type, 80)} is not taken`
@@ -36,6 +44,9 @@ export async function jsonBody(request: Request, most: number, { uploads, token 
   const told = request.headers.get('content-length')
   const expected = told === null ? most : Math.min(most, Number(told) || 0)
   const bytes = await uploads.take(token, expected, () => readUpTo(request, most, uploads.stall_ms))
+  charge(bytes.length)
+  const complex = tooComplex(bytes)
+  if (complex) throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is not read: ${complex}` }))
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
