@@ -216,17 +216,20 @@ export class Story {
   async #step({ kind, by, body, headers, guarded = true }: Step): Promise<number> {
     const { subjects } = this.#bus
     const first = this.#last === 0 && this.#request ? this.#request : undefined
+    // Steps of an agent that count for nothing may be there before.
+    const before = this.#last || (guarded && (await this.#bus.journal.newest(subjects.journal(this.key)))?.sequence) || 0
     const sequence = await this.#store({
       subject: subjects.step(kind, this.key, by),
       headers: {
         [HEADER.contentType]: CONTENT_TYPE.msgpack,
         [HEADER.digest]: DIGEST,
         ...(first ? { [HEADER.request]: String(first.sequence), [HEADER.requestedAt]: String(first.time) } : {}),
+        ...(this.#last === 0 && before > 0 ? { [HEADER.first]: '1' } : {}),
         ...(this.#options.parent ? { [HEADER.parent]: keyText(this.#options.parent) } : {}),
         ...headers,
       },
       ...(body === undefined ? {} : { data: encode(body) }),
-      ...(guarded ? { guard: { subject: subjects.journal(this.key), sequence: this.#last } } : {}),
+      ...(guarded ? { guard: { subject: subjects.journal(this.key), sequence: before } } : {}),
     })
     this.#last = sequence
     return sequence

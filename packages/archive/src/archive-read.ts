@@ -2,7 +2,7 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { ObjectError, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
-import { IdFinder } from './id-finder.js'
+import { hasHash, hashesOf, hashOf, IdFinder } from './id-finder.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from './segment.js'
 import { decodeIndex, type IndexedPass } from './segment-index.js'
@@ -12,6 +12,8 @@ const gunzipAsync = promisify(gunzip)
 /** How many unpacked segments and indexes are kept for the next question. */
 const KEPT_SEGMENTS = 2
 const KEPT_INDEXES = 16
+/** Of so many segments the ids that begin there are kept as hashes, 4 bytes each and at most 4,096 a segment. */
+const KEPT_BEGUN = 1_024
 /** How far back a pass is looked for by index alone. */
 const MAX_INDEXES_SEARCHED = 512
 /** An id's time is its maker's: admission lets it be ahead by less. */
@@ -38,6 +40,8 @@ const NONE: ReadonlyMap<number, Stored> = new Map()
 export class Archive {
   private readonly segments = new SharedReads<ReadonlyMap<number, Stored>>(KEPT_SEGMENTS)
   private readonly indexes = new SharedReads<Index>(KEPT_INDEXES)
+  /** Hashes of the ids that begin in a segment; undefined: it is not known. */
+  private readonly begun = new SharedReads<{ ids: Uint32Array | undefined }>(KEPT_BEGUN)
 
   /** Until it has read all indexes, a pass is looked for in the newest segments only. */
   readonly finder: IdFinder
@@ -98,6 +102,24 @@ export class Archive {
     return found
   }
 
+  /**
+   * Whether a segment may hold the first step of a pass, by the indexes alone. False is certain: all of them were read, and none says so.
+   * A pass that nothing began may be named in any number of segments.
+   */
+  async mayBegin(key: PassKey): Promise<boolean> {
+    if (!this.finder.complete) return (await this.manifest.newest()) !== undefined
+    const hash = hashOf(key.id)
+    for (const k of await this.segmentsOf(key.id)) {
+      const { ids } = await this.begun.of(
+        k,
+        () => this.readBegun(k),
+        (found) => found.ids !== undefined,
+      )
+      if (!ids || hasHash(ids, hash)) return true
+    }
+    return false
+  }
+
   /** Passes with this id, those of the newest segment that speaks of it. A damaged index says nothing. */
   async keysOf(id: string): Promise<PassKey[]> {
     const found = new Map<string, PassKey>()
@@ -143,6 +165,7 @@ export class Archive {
   forget(k: number): void {
     this.segments.forget(k)
     this.indexes.forget(k)
+    this.begun.forget(k)
     this.finder.forget(k)
   }
 
@@ -150,6 +173,7 @@ export class Archive {
   forgetCached(k: number): void {
     this.segments.forget(k)
     this.indexes.forget(k)
+    this.begun.forget(k)
   }
 
   /** A segment was written anew: what it said before stands until it is read again. */
@@ -183,6 +207,12 @@ export class Archive {
       () => this.readIndex(k),
       ({ isSealed, damage }) => isSealed && !damage,
     )
+  }
+
+  private async readBegun(k: number): Promise<{ ids: Uint32Array | undefined }> {
+    const { passes, isSealed, damage } = await this.index(k)
+    if (damage || !isSealed) return { ids: undefined }
+    return { ids: hashesOf([...passes.values()].flatMap(({ key, begins }) => (begins === false ? [] : [key.id]))) }
   }
 
   private async readIndex(k: number): Promise<Index> {

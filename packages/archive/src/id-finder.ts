@@ -32,6 +32,9 @@ export class IdFinder {
   private readonly missing = new Missing()
   private ready = false
   private reading: Promise<void> | undefined
+  /** A look for what was sealed since that is under way, and the next one, which begins after it. */
+  private looking: Promise<void> | undefined
+  private nextLook: Promise<void> | undefined
   private pages: IdPages | undefined
   /** How many segments have their hashes in memory. */
   private inMemory = 0
@@ -71,10 +74,10 @@ export class IdFinder {
   /** The segments that may speak of an id, newest first. Undefined: not all were read yet. */
   async segmentsOf(id: string): Promise<number[] | undefined> {
     if (!this.ready) return undefined
-    await this.readNewer()
+    await this.look()
     const hash = hashOf(id)
     const found: number[] = []
-    for (const [k, { ids }] of this.known) if (ids === 'any' || (ids !== 'paged' && has(ids, hash))) found.push(k)
+    for (const [k, { ids }] of this.known) if (ids === 'any' || (ids !== 'paged' && hasHash(ids, hash))) found.push(k)
     // What was paged meanwhile is found twice.
     const paged = (await this.pages?.segmentsOf(hash)) ?? []
     return [...new Set([...found, ...paged])].sort((a, b) => b - a)
@@ -106,7 +109,7 @@ export class IdFinder {
     if (!this.ready) return undefined
     await this.readNewer()
     const hash = hashOf(part)
-    for (const { parts } of this.known.values()) if (!parts || has(parts, hash)) return true
+    for (const { parts } of this.known.values()) if (!parts || hasHash(parts, hash)) return true
     return false
   }
 
@@ -132,6 +135,17 @@ export class IdFinder {
     }
     this.missing.take(entries)
     this.ready = true
+  }
+
+  /** Reads what was sealed until now. All who ask while a look is under way share the next one: many ask at once. */
+  private look(): Promise<void> {
+    this.nextLook ??= Promise.resolve(this.looking).then(() => {
+      this.nextLook = undefined
+      const look = this.readNewer()
+      this.looking = look.catch(() => undefined)
+      return look
+    })
+    return this.nextLook
   }
 
   private async readNewer(): Promise<void> {
@@ -200,16 +214,17 @@ export class IdFinder {
   }
 }
 
-function hashesOf(texts: readonly string[]): Uint32Array {
+/** Ascending. */
+export function hashesOf(texts: readonly string[]): Uint32Array {
   return texts.length === 0 ? NONE : Uint32Array.from(texts, hashOf).sort()
 }
 
-function hashOf(id: string): number {
+export function hashOf(id: string): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193)
   return (hash ^ (hash >>> 15)) >>> 0
 }
 
-function has(sorted: Uint32Array, wanted: number): boolean {
+export function hasHash(sorted: Uint32Array, wanted: number): boolean {
   return sorted[lowerBound(sorted, wanted)] === wanted
 }

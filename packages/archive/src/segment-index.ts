@@ -36,8 +36,8 @@ export interface IndexedPass {
   session_id: string | undefined
   /** Sequences of its messages in this segment, ascending. */
   sequences: number[]
-  /** Its first step lies in this segment, as far as is known. */
-  begins: boolean
+  /** Its first step lies in this segment; undefined: the index is of an earlier version, which does not say. */
+  begins: boolean | undefined
 }
 
 interface Building extends IndexedPass {
@@ -141,7 +141,7 @@ export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
     key: { originator, subagent, id },
     session_id: session ?? undefined,
     sequences,
-    begins: later !== undefined && !elsewhere.has(at),
+    begins: later && !elsewhere.has(at),
   }))
 }
 

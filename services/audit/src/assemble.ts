@@ -62,6 +62,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     rules,
     position: () => projector.position,
     hasRecord: (key) => hasRecord(table, key, tellsMore),
+    onImpossible: ({ key, sequence }, what) => violations.reportOfNone(key, sequence, what),
     onLoaded: (loaded) =>
       keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, logging, options, custody: stores.custody }, loaded),
   })
@@ -124,7 +125,7 @@ async function keepLoaded(
   violations.reportLoaded(loaded)
   // Nothing but impossible steps is no pass, and must not stand where one stood.
   if (memory.journal.state === 'none' && !memory.request) return true
-  const { record, row } = await describeChecked(memory, { id_window_ms: options.id_window_ms }, schemas.check)
+  const { record, row } = await describeChecked(memory, rulesOf(options), schemas.check)
   // It is being erased, and an agent stored something more of it.
   if (parts.custody.isGoing(memory.first)) return true
   rows.put(row)

@@ -32,7 +32,7 @@ export interface RequestNote {
 
 const COPY_BYTES = 16 * 1024
 /** Of a pass that somebody makes endless only what counts in its journal is noted beyond so many; and bodies besides the journal's up to so much. */
-const MAX_NOTED = 1_024
+export const MAX_NOTED = 1_024
 const MAX_BODIES = 4 * 1024 * 1024
 /** Besides steps, the messages whose bodies the record repeats. */
 const SAYS_MORE: ReadonlySet<string> = new Set(['decision', 'started', 'applied', 'settled', 'violation'])

@@ -16,7 +16,12 @@ function projector() {
     get size() {
       return wanted.length
     },
+    get requests() {
+      return wanted.length
+    },
     want: (key: PassKey) => void wanted.push(key.id),
+    hear: ({ key }: { key: PassKey }) => void wanted.push(key.id),
+    knows: () => false,
     busy: () => undefined,
   }
   const idle = { busy: () => undefined }

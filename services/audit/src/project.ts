@@ -146,11 +146,11 @@ export class Projector {
   /** Forgets requests that need no answer. `now` is the server's time. */
   sweep(now: number): void {
     for (const note of this.notes.values()) {
-      if (now - note.time < this.options.request_ms || this.deps.reloads.size >= REQUESTS_A_SWEEP) break
+      if (now - note.time < this.options.request_ms || this.deps.reloads.requests >= REQUESTS_A_SWEEP) break
       const key = noteKey(note)
       this.notes.take(note.sequence)
       this.malformed.delete(note.sequence)
-      if (key) this.deps.reloads.want(key, note.sequence, { request: note.sequence })
+      if (key) this.deps.reloads.want(key, note.sequence)
     }
   }
 
@@ -185,11 +185,12 @@ export class Projector {
       return
     }
     if (known) this.ended.delete(text)
-    const memory = fact.type === 'step' && isFirst(fact) ? this.begin(stored, fact, request) : undefined
+    const begins = fact.type === 'step' && isFirst(fact) && !deps.reloads.knows(text)
+    const memory = begins ? this.begin(stored, fact, request) : undefined
     if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
     else if (!this.isAnsweredNext(stored, fact)) {
       const expired = fact.type === 'step' && isFirst(fact) && isExpired(fact) && sequenceOfBad(fact.key.id) === undefined
-      deps.reloads.want(fact.key, fact.sequence, { expired })
+      deps.reloads.hear(fact, { expired })
     }
   }
 

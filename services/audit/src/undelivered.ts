@@ -6,6 +6,7 @@ import type { Acknowledged } from './acknowledged.js'
 import { describe } from './describe.js'
 import { type LoadDeps, loadPass } from './load.js'
 import type { PassMemory } from './pass-memory.js'
+import { nothingBegan } from './reload.js'
 import { deliveryDue } from './standing.js'
 
 export interface UndeliveredDeps extends LoadDeps {
@@ -103,6 +104,8 @@ export class Undelivered {
     await using reader = await bus.follow(options, async ({ sequence }, fact) => {
       if (this.stopped || fact.type !== 'step' || sequence >= until || this.waiting.has(sequence)) return
       if (await this.deps.index.has(name, sequence)) return
+      // A subagent can store returns of passes that nobody asked for, without end: to read each is too much.
+      if (await nothingBegan(this.deps, fact.key)) return
       const { memory } = await loadPass(this.deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
       if (memory.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
     })

@@ -2,6 +2,7 @@ import { type Bus, CONTENT_TYPE, decode, encode, type Stored } from '@passover/b
 import type { Clock } from '@passover/core'
 import { cut } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import type { Loaded } from './load.js'
 
@@ -11,6 +12,16 @@ const MAX_WHAT = 1024
 /** Violations not yet recorded beyond which the reader waits: whoever makes them is no faster than they are told. */
 const MAX_WAITING = 1024
 
+/** Passes of which recorded violations are remembered while a process that was started again reads their messages again. */
+const MAX_TOLD = 1024
+
+/** Messages of a pass of which violations are recorded, by what is stored between two sequences. */
+interface Told {
+  from: number
+  read: number
+  of: Set<number>
+}
+
 /**
  * Records each impossible message once as `event.….violation.passover`. The event is guarded on its own subject, so that of several
  * replicas, and of a process and its successor, one publishes it (I5).
@@ -18,6 +29,7 @@ const MAX_WAITING = 1024
 export class Violations {
   private readonly chains = new Map<string, Promise<void>>()
   private readonly waiting = new Set<number>()
+  private readonly told = new LRUCache<string, Told>({ max: MAX_TOLD })
   private waiters: (() => void)[] = []
   private stopped = false
   published = 0
@@ -60,9 +72,14 @@ export class Violations {
     const recorded = new Set(messages.flatMap(({ stored, fact }) => (isViolation(fact) ? [violatedBy(stored)] : [])))
     for (const { sequence, what } of memory.ignored) {
       if (recorded.has(sequence)) continue
-      const unknown = memory.journal.state === 'none' && what.startsWith('a return')
-      this.report(memory.key, sequence, unknown ? `E020: a return for a pass that the stream does not know (${what})` : what)
+      if (memory.journal.state === 'none') this.reportOfNone(memory.key, sequence, what)
+      else this.report(memory.key, sequence, what)
     }
+  }
+
+  /** Records that a message about a pass which nothing began is impossible. */
+  reportOfNone(key: PassKey, sequence: number, what: string): void {
+    this.report(key, sequence, what.startsWith('a return') ? `E020: a return for a pass that the stream does not know (${what})` : what)
   }
 
   /** The key under which the violation of a message that belongs to no pass is recorded. */
@@ -117,15 +134,25 @@ export class Violations {
     return 'recorded'
   }
 
-  /** By the newest violation of the pass, or, where that speaks of another message, by all of them. */
+  /** By the newest violation of the pass, or, where that speaks of a later message, by all of them; each is read once. */
   private async isRecorded(key: PassKey, sequence: number, last: Stored): Promise<boolean> {
     const newest = this.bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
     if (newest === sequence) return true
     if (newest !== undefined && newest < sequence) return false
-    const history = await this.bus.journal.history(key, sequence)
-    return history.some(
-      (stored) => stored.subject === last.subject && this.bus.subjects.isTrusted(stored) && violatedBy(stored) === sequence,
-    )
+    const text = keyText(key)
+    let told = this.told.get(text)
+    if (!told || told.from > sequence) {
+      told = { from: sequence, read: sequence, of: new Set() }
+      this.told.set(text, told)
+    }
+    while (told.read < last.sequence) {
+      const stored = await this.bus.journal.first(last.subject, told.read + 1)
+      if (!stored) break
+      told.read = stored.sequence
+      const of = this.bus.subjects.isTrusted(stored) ? violatedBy(stored) : undefined
+      if (of !== undefined) told.of.add(of)
+    }
+    return told.of.has(sequence)
   }
 
   private async pause(ms: number): Promise<void> {

@@ -3,6 +3,7 @@ import type { ObjectStore } from '@passover/bus'
 import { keyText, makeInstance, sha256 } from '@passover/schemas'
 import { lookAt } from '../answer-inbox.js'
 import type { DeadLetters } from '../dead-letters.js'
+import { rulesOf } from '../options.js'
 import type { Parts } from '../parts.js'
 import { untilRead } from '../until-read.js'
 import { Aging } from './aging.js'
@@ -54,7 +55,7 @@ export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
   const { deps, options, archiver, agents, acknowledged, table } = parts
   const { bus } = deps
   const { custody } = parts.custody
-  const rules = { id_window_ms: options.id_window_ms }
+  const rules = rulesOf(options)
   return {
     bus,
     archive,
@@ -120,7 +121,7 @@ async function leaveNothing(
   erased: ReadonlySet<number>,
 ): Promise<void> {
   for (const k of segmentsIn(erased)) await archive.renew(k)
-  const looked = { bus: deps.bus, archive, rules: { id_window_ms: options.id_window_ms }, check: schemas.check, inbox }
+  const looked = { bus: deps.bus, archive, rules: rulesOf(options), check: schemas.check, inbox }
   for (const entry of erased.size > 0 ? inbox.list({}) : [])
     if (custody.custody.erasureOf(sha256(entry.key.id))) await lookAt(looked, entry)
 }

@@ -1,0 +1,68 @@
+/** Ids kept for all senders together, some 200 bytes each. */
+const MOST = 131_072
+
+interface Ghost {
+  sender: string
+  /** Messages heard of it. */
+  heard: number
+}
+
+/**
+ * Passes that nothing began, though messages about them are stored: an agent can publish events, fences and returns under ids that nobody
+ * asked for. A message about one of these needs no read of the stream. The memory is shared between senders: the one with the most entries
+ * gives one up for a new one.
+ */
+export class Ghosts {
+  private readonly known = new Map<string, Ghost>()
+  private readonly bySender = new Map<string, Set<string>>()
+
+  constructor(private readonly most = MOST) {}
+
+  get size(): number {
+    return this.known.size
+  }
+
+  /** Notes that nothing began a pass (a `keyText`) up to the last message read. */
+  add(text: string, sender: string, heard: number): void {
+    this.delete(text)
+    if (this.known.size >= this.most) this.delete(this.oldestOf(this.giverFor(sender)))
+    this.known.set(text, { sender, heard })
+    const own = this.bySender.get(sender)
+    if (own) own.add(text)
+    else this.bySender.set(sender, new Set([text]))
+  }
+
+  has(text: string): boolean {
+    return this.known.has(text)
+  }
+
+  /** Counts one more message of a pass that nothing began, and returns the number; undefined: it is not known to be one. */
+  hear(text: string): number | undefined {
+    const ghost = this.known.get(text)
+    return ghost && ++ghost.heard
+  }
+
+  delete(text: string): void {
+    const ghost = this.known.get(text)
+    if (!ghost) return
+    this.known.delete(text)
+    const own = this.bySender.get(ghost.sender)
+    own?.delete(text)
+    if (own?.size === 0) this.bySender.delete(ghost.sender)
+  }
+
+  /** The sender that has its share gives up its own, which needs no search. */
+  private giverFor(sender: string): ReadonlySet<string> {
+    const none: ReadonlySet<string> = new Set()
+    const own = this.bySender.get(sender) ?? none
+    if (own.size >= this.most / this.bySender.size) return own
+    let largest = own
+    for (const one of this.bySender.values()) if (one.size > largest.size) largest = one
+    return largest
+  }
+
+  private oldestOf(texts: ReadonlySet<string>): string {
+    for (const text of texts) return text
+    return ''
+  }
+}
