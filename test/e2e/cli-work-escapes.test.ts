@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import type { WorkOutput } from '@passover/schemas'
@@ -26,12 +26,13 @@ const USERS = [
 })
 
 const document = {
-  subagents: Object.fromEntries(
-    ['root', 'nobody'].flatMap((user) => [
+  subagents: Object.fromEntries([
+    ['unshared', { can_modify_files: true }],
+    ...['root', 'nobody'].flatMap((user) => [
       [`writer-${user}`, { can_modify_files: true }],
       [`eater-${user}`, { max_memory_mb: 80 }],
     ]),
-  ),
+  ]),
 }
 const AGENTS = Object.keys(document.subagents).concat('held-root', 'held-nobody')
 const SERVER_FILE = JSON.stringify({ url: 'nats://127.0.0.1:1', user: 'somebody', password: 'x' })
@@ -59,6 +60,10 @@ class Place implements Disposable {
   readonly parent = join(this.#folder.path, 'parent')
   readonly project = join(this.parent, 'project')
   readonly home = join(this.#folder.path, 'home')
+  readonly #server = join(this.home, '.cache', 'passover', 'nats-server', '2.15.1', 'nats-server')
+  /** The command as `npx` installs it, where the user can write it. */
+  readonly #npx = join(this.home, '.npm', '_npx', '1a')
+  readonly #program = join(this.#npx, 'node_modules', '@passover', 'cli')
 
   constructor(readonly prefix: string[]) {
     const auth = join(this.project, '.passover', 'auth')
@@ -72,6 +77,7 @@ class Place implements Disposable {
       hooks,
       dirname(auth),
       auth,
+      join(this.project, '.passover', 'nats'),
       join(auth, 'creds'),
     ]) {
       mkdirSync(path, { recursive: true })
@@ -82,6 +88,10 @@ class Place implements Disposable {
       'project/kept.txt': 'as it was\n',
       'project/.passover/server.json': SERVER_FILE,
       'project/.passover/auth/keys.json': 'KEYS',
+      'project/.passover/nats/1.blk': 'CONTEXTS',
+      'project/.passover/passover.log': 'LOG',
+      'project/.passover/passover.log.1': 'LOG',
+      'project/.passover/evidence.key': 'KEY',
     }
     const credentials = Object.fromEntries(['bob', ...AGENTS].map((name) => [`project/.passover/auth/creds/${name}.creds`, `of ${name}`]))
     for (const [file, content] of Object.entries({ ...files, ...credentials })) {
@@ -89,10 +99,30 @@ class Place implements Disposable {
       writeFileSync(path, content, { mode: 0o600 })
       if (prefix.length > 0) chownSync(path, NOBODY, NOBODY)
     }
+    this.#install()
+  }
+
+  #install(): void {
+    mkdirSync(dirname(this.#server), { recursive: true })
+    writeFileSync(this.#server, 'installed')
+    const source = dirname(dirname(BIN))
+    for (const part of ['bin', 'bundle', 'package.json'])
+      cpSync(join(source, part), join(this.#program, part), { recursive: true, filter: (file) => !file.endsWith('.map') })
+    if (this.prefix.length > 0) spawnSync('chown', ['-R', `${NOBODY}:${NOBODY}`, this.home])
   }
 
   async work(name: string, env: NodeJS.ProcessEnv = {}): Promise<Spawned> {
-    const line = [...this.prefix, process.execPath, BIN, 'work', name, '--concurrency', '4', '--server', server()]
+    const line = [
+      ...this.prefix,
+      process.execPath,
+      join(this.#program, 'bin', 'passover.js'),
+      'work',
+      name,
+      '--concurrency',
+      '4',
+      '--server',
+      server(),
+    ]
     const [program = '', ...args] = [...line, '--', 'bash', '-c', RUNS_OBJECTIVE]
     const { project: PROJECT, parent: PARENT, home: HOME } = this
     const child = spawn(program, args, { cwd: PROJECT, env: { ...cleanEnvironment(), PROJECT, PARENT, HOME, ...env } })
@@ -105,6 +135,8 @@ class Place implements Disposable {
   damage(): string[] {
     const settings = join(this.home, '.config', 'passover', 'config.json')
     const made = ['pwned', '.git/hooks/pwned', '.git/config', settings].filter((file) => existsSync(resolve(this.project, file)))
+    if (readFileSync(this.#server, 'utf8') !== 'installed') made.push(this.#server)
+    if (readFileSync(join(this.#program, 'bin', 'passover.js'), 'utf8') !== readFileSync(BIN, 'utf8')) made.push(this.#program)
     return readFileSync(join(this.project, 'kept.txt'), 'utf8') === 'as it was\n' ? made : [...made, 'kept.txt']
   }
 
@@ -118,11 +150,28 @@ const BY_HANDLE = `perl -e 'my ($dir, $via) = @ARGV; my $h = pack("Ii", 128, 0) 
   syscall(303, -100, $dir, $h, $m, 0) == 0 or die; sysopen(my $d, $via, 0) or die; my $fd = syscall(304, fileno($d), $h, 0200000); die if $fd < 0;
   open(my $f, ">", "/proc/self/fd/$fd/pwned") or die; print $f "x"' "$PROJECT" "$HOME"`
 
-const WRITES: [how: string, script: string][] = [
+/** Writes to what the product itself reads or runs outside of the sandbox. */
+const OWN_WRITES: [how: string, script: string][] = [
   [
     'to the settings that allow automatic apply',
     `mv ~/.config ~/.other; mkdir -p ~/.config/passover; echo '{"auto_apply":true}' > ~/.config/passover/config.json`,
   ],
+  [
+    'to the nats-server that `passover up` starts',
+    'cd ~/.cache/passover/nats-server/2.15.1; echo x > nats-server; mv nats-server real; echo x > nats-server; mv ~/.cache ~/.other; mkdir -p ~/.cache/passover/nats-server/2.15.1; echo x > ~/.cache/passover/nats-server/2.15.1/nats-server',
+  ],
+  [
+    'to the program of passover itself',
+    'cd ~/.npm/_npx/1a; p=node_modules/@passover/cli/bin; echo x > $p/passover.js; mv $p/passover.js ~; mv ~/.npm ~/.other; mkdir -p ~/.npm/_npx/1a/$p; echo x > ~/.npm/_npx/1a/$p/passover.js',
+  ],
+]
+
+/** Puts programs into folders of PATH that did not exist when the worker started. They pass on what they do not understand. */
+const PLANTS = `for b in ~/bin ~/node_modules/.bin; do mkdir -p $b; for t in bwrap sh env; do
+  printf '#!/bin/bash\\ntouch "$PROJECT/pwned"; exec /usr/bin/%s "$@"\\n' $t > $b/$t; chmod +x $b/$t; done; done; echo planted`
+
+const WRITES: [how: string, script: string][] = [
+  ...OWN_WRITES,
   [
     'directly, to the directory and to .git',
     'echo x > pwned; echo x > kept.txt; echo x > .git/hooks/pwned; git config -f .git/config core.fsmonitor x',
@@ -188,7 +237,9 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
     const file = join(place.home, 'neighbour.pid')
     await until('a command that may write runs beside', () => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'))
     neighbour = { ended, pid: findProcess(Number(readFileSync(file, 'utf8')), `HOME=${place.home}`) ?? 0 }
-    for (const name of [held, eater]) workers.push(await place.work(name, { NEIGHBOUR: String(neighbour.pid), SOCKET, ABSTRACT, PORT }))
+    const PATH = `${join(place.home, 'node_modules', '.bin')}:${join(place.home, 'bin')}:${process.env.PATH}`
+    for (const name of [held, eater])
+      workers.push(await place.work(name, { NEIGHBOUR: String(neighbour.pid), SOCKET, ABSTRACT, PORT, PATH }))
   })
   afterAll(async () => {
     writeFileSync(join(place.home, 'go'), '')
@@ -203,6 +254,24 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
     const { error } = await ask(held, `${script}; true`)
     expect(error).toBeUndefined()
     expect(place.damage()).toEqual([])
+  })
+
+  it('cannot have the next command confined by a program that it put into a folder of PATH', async () => {
+    expect((await ask(held, PLANTS)).output).toBe('planted\n')
+    expect(await ask(held, 'echo confined')).toEqual({ output: 'confined\n', error: undefined })
+    expect(place.damage()).toEqual([])
+  })
+
+  it.each(OWN_WRITES)('that may change everything else cannot write %s', async (_, script) => {
+    const { error } = await ask(writer, `touch "$HOME/wrote"; ${script}; true`)
+    expect(error).toBeUndefined()
+    expect(existsSync(join(place.home, 'wrote'))).toBe(true)
+    expect(place.damage()).toEqual([])
+  })
+
+  it('sees neither the messages and logs of its installation nor its evidence key, whatever its pass may do', async () => {
+    const reads = 'cd .passover; cat nats/* passover.log* evidence.key 2>/dev/null; ls nats; cat server.json'
+    for (const agent of [held, writer]) expect(await ask(agent, reads)).toEqual({ output: SERVER_FILE, error: undefined })
   })
 
   it('reads the credentials of its own agent and no other key of the installation, whatever its pass may do', async () => {
@@ -236,6 +305,18 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
     const { output } = await ask(agent, 'setsid setsid sleep 4321 & sleep 0.2; echo "$(pgrep -n -x sleep || echo 0)"; touch "$HOME/ran"')
     expect(output).toMatch(/^[1-9]\d*\n$/)
     await until('the daemon has ended', () => !isRunning(Number(output), `HOME=${place.home}`))
+  })
+})
+
+describe.skipIf(USERS.length === 0)('with unshare alone', () => {
+  it('the settings, the nats-server and the program of the product are read-only, whatever the pass may do', async () => {
+    using place = new Place(isRoot ? AS_NOBODY : [])
+    await using worker = await place.work('unshared', { PATH: pathWithout(['bwrap'], place.home) })
+    expect(worker.stderr).toContain('Sandbox for commands: unshare')
+    const script = OWN_WRITES.map(([, one]) => `(${one.replace(/mv ~\/\.\w+ ~\/\.other/, 'true')})`).join('; ')
+    expect((await ask('unshared', `touch "$HOME/wrote"; ${script}; true`)).error).toBeUndefined()
+    expect(existsSync(join(place.home, 'wrote'))).toBe(true)
+    expect(place.damage()).toEqual([])
   })
 })
 

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { OLDEST_SERVER, resolveServerBinary, ServerUnavailable, serverVersion } from '@passover/bus'
+import { OLDEST_SERVER, resolveServerBinary, ServerChanged, ServerUnavailable, serverVersion } from '@passover/bus'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { serverBinary } from '../support/nats-process.js'
 import { freePorts } from '../support/ports.js'
@@ -59,7 +59,7 @@ describe.skipIf(process.platform === 'win32')('resolveServerBinary', () => {
     await mkdir(bin)
     // tar and what it calls; no apt-get, so that nothing but what a test offers can be found.
     for (const tool of ['tar', 'gzip']) await symlink(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(bin, tool))
-    env = { PATH: bin, XDG_CACHE_HOME: join(root, 'cache') }
+    env = { PATH: bin, XDG_CACHE_HOME: join(root, 'cache'), XDG_STATE_HOME: join(root, 'state') }
     site.files.clear()
     site.asked = []
     site.silent = false
@@ -150,15 +150,39 @@ describe.skipIf(process.platform === 'win32')('resolveServerBinary', () => {
     expect(await cached()).toEqual([version])
   })
 
-  it('replaces a cached one that does not run, and takes the newest of several', async () => {
+  it('replaces a cached one that does not run', async () => {
     const cache = join(root, 'cache', 'passover', 'nats-server')
     await mkdir(join(cache, version), { recursive: true })
     await writeFile(join(cache, version, 'nats-server'), 'half of it', { mode: 0o755 })
     publish(archive)
     expect(await resolve()).toMatchObject({ version, source: 'release' })
-    await fake(join(cache, '2.9.9'), '2.9.9')
+    expect(await resolve()).toMatchObject({ version, source: 'cache' })
+  })
+
+  it('records the newest of several that an earlier version left, and refuses it once it is another, without running it', async () => {
+    const cache = join(root, 'cache', 'passover', 'nats-server')
+    for (const left of ['2.9.9', '98.0.0', '99.0.0']) await fake(join(cache, left), left)
+    for (let starts = 0; starts < 2; starts++) expect(await resolve()).toMatchObject({ version: '99.0.0', source: 'cache' })
+    const path = join(cache, '99.0.0', 'nats-server')
+    await writeFile(path, `#!/bin/sh\ntouch ${root}/escaped\necho "nats-server: v99.0.0"\n`)
+    const refusal = await resolve().catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(ServerChanged)
+    expect(String(refusal)).toContain(`Remove ${join(cache, '99.0.0')} to have it installed again`)
+    expect(await readdir(root)).not.toContain('escaped')
+  })
+
+  it('takes only what it installed, also where another version lies beside it or in its place', async () => {
+    const cache = join(root, 'cache', 'passover', 'nats-server')
+    publish(archive)
+    const { path } = await resolve()
     await fake(join(cache, '99.0.0'), '99.0.0')
-    expect(await resolve()).toMatchObject({ version: '99.0.0', source: 'cache' })
+    const told: string[] = []
+    expect(await resolve((message) => told.push(message))).toMatchObject({ path, source: 'cache' })
+    expect(told).toEqual([`ignored ${join(cache, '99.0.0', 'nats-server')}, which Passover did not install`])
+    await rm(join(cache, version), { recursive: true })
+    expect(await resolve()).toMatchObject({ path, source: 'release' })
+    await fake(join(cache, version), version)
+    await expect(resolve()).rejects.toThrow(ServerChanged)
   })
 
   // Needs Debian's mirror, so that only CI, which has nothing else, is asked to have one.

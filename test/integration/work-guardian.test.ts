@@ -23,7 +23,10 @@ describe.runIf(process.platform === 'linux')('the guardian of commands', () => {
     const command = launchOf({
       command: ['sh', '-c', script],
       mechanism: { kind: 'none', why: '' },
-      layout: { directory: folder, project: [folder], writable: [], hidden_files: [], hidden_folders: [], keys: [] },
+      layout: {
+        ...{ directory: folder, project: [folder], own: [], program: [], search: [], writable: [] },
+        ...{ hidden_files: [], hidden_folders: [], secrets: { folders: [], files: [] } },
+      },
       ...{ read_only: false, no_network: false, limited: false, tied: false, gated: true },
     })
     const abort = new AbortController()

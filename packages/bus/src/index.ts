@@ -87,9 +87,11 @@ export type {
   ServerUser,
 } from './server.js'
 export {
+  cacheFolder,
   FolderInUse,
   OLDEST_SERVER,
   resolveServerBinary,
+  ServerChanged,
   ServerStartFailed,
   ServerUnavailable,
   serverConfig,

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
+import { ServerChecksums, sha256 } from './server-checksums.js'
 import { fromDebian } from './server-debian.js'
 import { type Fetching, fromRelease, type ReleaseSource } from './server-release.js'
 
@@ -94,7 +95,7 @@ export function cacheFolder(env: NodeJS.ProcessEnv): string {
 /**
  * A nats-server that is new enough: on PATH, in the cache, the official release (checksum verified), or Debian's own
  * package (signature verified), in this order. Needs no root and installs nothing outside of the cache.
- * Throws ServerUnavailable.
+ * Throws ServerUnavailable, and ServerChanged for a server in the cache that is not the one that was installed.
  */
 export async function resolveServerBinary(options: BinaryOptions = {}): Promise<ServerBinary> {
   const env = options.env ?? process.env
@@ -104,7 +105,8 @@ export async function resolveServerBinary(options: BinaryOptions = {}): Promise<
   const onPath = await findOnPath(env, tried)
   if (onPath) return onPath
   const cache = cacheFolder(env)
-  const cached = await findInCache(cache)
+  const checksums = new ServerChecksums(env, progress)
+  const cached = await findInCache(cache, checksums, progress)
   if (cached) return cached
 
   const unwritable = await mkdir(cache, { recursive: true, mode: 0o700 }).then(
@@ -121,7 +123,7 @@ export async function resolveServerBinary(options: BinaryOptions = {}): Promise<
   ]
   for (const { source, fetch } of sources) {
     try {
-      const installed = await install(cache, { env, progress }, fetch)
+      const installed = await install({ cache, checksums }, { env, progress }, fetch)
       progress(`nats-server ${installed.version} is ready in ${cache}`)
       return { ...installed, source }
     } catch (error) {
@@ -133,7 +135,9 @@ export async function resolveServerBinary(options: BinaryOptions = {}): Promise<
 
 async function findOnPath(env: NodeJS.ProcessEnv, tried: { source: string; why: string }[]): Promise<ServerBinary | undefined> {
   // Debian puts the server into sbin, where the PATH of ordinary users does not lead.
-  const folders = (env.PATH ?? '').split(delimiter).flatMap((folder) => [folder, folder.replace(/\/bin\/?$/, '/sbin')])
+  // npx puts folders of node_modules in PATH, also such as do not exist and a command of `passover work` could make.
+  const trusted = (env.PATH ?? '').split(delimiter).filter((folder) => !/[\\/]node_modules[\\/]\.bin[\\/]?$/.test(folder))
+  const folders = trusted.flatMap((folder) => [folder, folder.replace(/\/bin\/?$/, '/sbin')])
   const seen: string[] = []
   for (const folder of new Set(folders.filter(Boolean))) {
     const path = join(folder, EXECUTABLE)
@@ -146,19 +150,28 @@ async function findOnPath(env: NodeJS.ProcessEnv, tried: { source: string; why: 
   return undefined
 }
 
-async function findInCache(cache: string): Promise<ServerBinary | undefined> {
+/** A server is compared with its record before anything of it runs, also for its version. */
+async function findInCache(cache: string, checksums: ServerChecksums, say: (message: string) => void): Promise<ServerBinary | undefined> {
   const versions = (await readdir(cache).catch(() => [])).filter((name) => /^\d/.test(name)).sort(compareVersions)
   for (const name of versions.reverse()) {
     const path = join(cache, name, EXECUTABLE)
+    if (!(await isFile(path))) continue
+    const standing = await checksums.check(path, cache)
+    if (standing === 'unrecorded') {
+      say(`ignored ${path}, which Passover did not install`)
+      continue
+    }
     const version = await serverVersion(path)
-    if (version && compareVersions(version, OLDEST_SERVER) >= 0) return { path, version, source: 'cache' }
+    if (!version || compareVersions(version, OLDEST_SERVER) < 0) continue
+    if (standing === 'no_records') await checksums.record(path)
+    return { path, version, source: 'cache' }
   }
   return undefined
 }
 
 /** Fetches into a folder of its own and renames that into place, so that of two processes at once one wins and both can start. */
 async function install(
-  cache: string,
+  { cache, checksums }: { cache: string; checksums: ServerChecksums },
   context: Omit<Fetching, 'folder'>,
   fetch: (into: Fetching) => Promise<string>,
 ): Promise<{ path: string; version: string }> {
@@ -172,22 +185,24 @@ async function install(
     const ready = join(folder, 'ready')
     await mkdir(ready)
     await rename(fetched, join(ready, EXECUTABLE))
-    return { path: await settle(ready, join(cache, version)), version }
+    const home = join(cache, version)
+    const sum = await checksums.record(join(ready, EXECUTABLE), join(home, EXECUTABLE))
+    return { path: await settle(ready, home, sum), version }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function settle(ready: string, home: string): Promise<string> {
+async function settle(ready: string, home: string, sum: string): Promise<string> {
   const path = join(home, EXECUTABLE)
   for (let tries = 0; ; tries++) {
     try {
       await rename(ready, home)
       return path
     } catch (error) {
-      if (await serverVersion(path)) return path
+      if ((await sha256(path).catch(() => undefined)) === sum) return path
       if (tries > 2) throw error
-      // What stands there does not run: an older attempt that broke, say. Out of the way with it.
+      // It is not what was installed: an older attempt that broke, for example. It is moved out of the way.
       await rename(home, `${ready}-broken-${tries}`).catch(() => {})
     }
   }

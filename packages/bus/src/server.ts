@@ -9,12 +9,14 @@ import { handshake, type Ports, type ServerExit, untilReady } from './server-rea
 
 export {
   type BinaryOptions,
+  cacheFolder,
   OLDEST_SERVER,
   resolveServerBinary,
   type ServerBinary,
   ServerUnavailable,
   serverVersion,
 } from './server-binary.js'
+export { ServerChanged } from './server-checksums.js'
 export type { ClusterSettings, OperatorSettings, Permissions, ServerSettings, ServerUser } from './server-config.js'
 export { serverConfig } from './server-config.js'
 export { FolderInUse, type Holder } from './server-lock.js'
@@ -62,7 +64,7 @@ export interface RunningServer extends AsyncDisposable {
  * Runs a nats-server with JetStream on a folder, and answers when it takes connections.
  * It is no member of the terminal's process group, so that Ctrl-C reaches its owner first; it ends when its owner ends,
  * killed or not (Linux; elsewhere the next start on the folder ends it).
- * Throws FolderInUse, ServerStartFailed, ServerUnavailable.
+ * Throws FolderInUse, ServerChanged, ServerStartFailed, ServerUnavailable.
  */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const dir = resolve(options.dir)
@@ -182,7 +184,7 @@ function spawnServer(binary: string, config: string, log: string): ChildProcess 
 }
 
 function findSetpriv(): string | undefined {
-  for (const folder of (process.env.PATH ?? '').split(delimiter).concat('/usr/bin')) {
+  for (const folder of ['/usr/bin', '/bin', ...(process.env.PATH ?? '').split(delimiter)]) {
     const path = join(folder, 'setpriv')
     try {
       accessSync(path, constants.X_OK)

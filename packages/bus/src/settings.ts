@@ -2,3 +2,4 @@
 export type { Credentials, TlsFiles } from './credentials.js'
 export { readTextFile, signInFromEnvironment, tlsFromEnvironment } from './environment.js'
 export { parseServers, SettingError } from './server-address.js'
+export { stateFolder } from './state-folder.js'

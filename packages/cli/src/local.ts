@@ -8,6 +8,7 @@ import {
   nodeRandom,
   openBus,
   processMetrics,
+  ServerChanged,
   ServerStartFailed,
   ServerUnavailable,
   StreamLost,
@@ -152,7 +153,7 @@ function portTaken(port: number): CliFailure {
 }
 
 function startFailure(error: unknown): unknown {
-  if (error instanceof ServerUnavailable) return new CliFailure('E040', error.message)
+  if (error instanceof ServerUnavailable || error instanceof ServerChanged) return new CliFailure('E040', error.message)
   return error instanceof ServerStartFailed ? new CliFailure('E040', error.message, { hint: `the whole log: ${error.log}` }) : error
 }
 

@@ -1,5 +1,4 @@
-import { join } from 'node:path'
-import { ancestorsToPin, isInside, type Layout } from './layout.js'
+import { ancestorsToPin, isInside, type Layout, type SecretFolder } from './layout.js'
 import { type Bubblewrap, FILTER_FD, type Restrictions } from './mechanism.js'
 
 export interface BubblewrapOptions extends Restrictions {
@@ -33,8 +32,8 @@ export function bubblewrapLine(options: BubblewrapOptions): string[] {
   // /proc/sys/kernel/core_pattern names a program that the kernel runs outside, and its owner root needs no capability to write it.
   if (restricted || limited) line.push('--ro-bind-try', '/proc/sys', '/proc/sys')
   if (limited && !restricted) line.push('--ro-bind-try', '/sys', '/sys')
-  if (restricted) line.push(...mountsOf(layout, read_only))
-  line.push(...layout.keys.flatMap(withoutKeys), '--chdir', layout.directory)
+  line.push(...mountsOf(layout, { read_only, restricted }), ...layout.secrets.folders.flatMap(withoutSecrets))
+  line.push(...layout.secrets.files.flatMap(emptied), '--chdir', layout.directory)
   if (no_network && mechanism.filter) line.push('--seccomp', String(FILTER_FD))
   line.push('--')
   // bwrap runs with SIGTERM ignored, see launch.ts.
@@ -42,10 +41,13 @@ export function bubblewrapLine(options: BubblewrapOptions): string[] {
   return line
 }
 
-/** An empty `keys.json` remains: it tells clients that each agent has credentials of its own. */
-function withoutKeys({ folder, visible }: Layout['keys'][number]): string[] {
+function withoutSecrets({ folder, visible, emptied: file }: SecretFolder): string[] {
   const bound = visible.flatMap((file) => ['--ro-bind', file, file])
-  return ['--tmpfs', folder, ...bound, '--ro-bind', '/dev/null', join(folder, 'keys.json'), '--remount-ro', folder]
+  return ['--tmpfs', folder, ...bound, ...(file === undefined ? [] : emptied(file)), '--remount-ro', folder]
+}
+
+function emptied(file: string): string[] {
+  return ['--ro-bind', '/dev/null', file]
 }
 
 /** A private /dev/shm goes away with the command, and its size can be limited where no cgroup counts it. */
@@ -56,16 +58,19 @@ function sharedMemory({ shm_bytes, mechanism }: BubblewrapOptions, restricted: b
 }
 
 /** Mounts in order of depth, so that each lies on top of its parents. */
-function mountsOf({ project, writable, hidden_files, hidden_folders }: Layout, read_only: boolean): string[] {
+function mountsOf(layout: Layout, { read_only, restricted }: { read_only: boolean; restricted: boolean }): string[] {
+  const { project, hidden_files, hidden_folders } = layout
+  const never = [...layout.own, ...layout.program]
+  const changeable = read_only ? [] : project.filter((path) => restricted || never.some((one) => isInside(path, one)))
+  const writable = [...(restricted ? layout.writable : ['/']), ...changeable]
+  const read_only_paths = read_only ? [...layout.search, ...project, ...never] : never
   const places = new Map<string, '--bind' | '--ro-bind'>()
-  for (const path of writable) places.set(path, '--bind')
-  if (read_only) for (const path of ancestorsToPin(project, writable)) places.set(path, '--bind')
-  for (const path of project) places.set(path, read_only ? '--ro-bind' : '--bind')
+  for (const path of writable) if (path !== '/') places.set(path, '--bind')
+  for (const path of ancestorsToPin(read_only_paths, writable)) places.set(path, '--bind')
+  for (const path of read_only_paths) places.set(path, '--ro-bind')
   const inOrder = [...places].sort(([one], [other]) => one.length - other.length)
+  const mounts = inOrder.flatMap(([path, how]) => [how, path, path])
+  if (!restricted) return mounts
   const hides = (path: string) => !project.some((one) => isInside(one, path))
-  return [
-    ...inOrder.flatMap(([path, how]) => [how, path, path]),
-    ...hidden_folders.filter(hides).flatMap((path) => ['--tmpfs', path]),
-    ...hidden_files.flatMap((path) => ['--ro-bind', '/dev/null', path]),
-  ]
+  return [...mounts, ...hidden_folders.filter(hides).flatMap((path) => ['--tmpfs', path]), ...hidden_files.flatMap(emptied)]
 }

@@ -62,8 +62,9 @@ class Probe {
     this.#layout = layout
   }
 
-  async run(command: string[], filter?: Buffer) {
-    const { directory, env } = this.#options
+  async run([program = '', ...args]: string[], filter?: Buffer) {
+    const { directory, env, tools } = this.#options
+    const command = [tools?.get(program) ?? program, ...args]
     const unsuccessful = { exit: 127, stdout: '', stderr: '' }
     const signal = AbortSignal.timeout(PROBE_MS)
     const fixed = { input: '', cwd: directory, kill_after_ms: 100, max_output_bytes: 4096, gated: false, onStderr: () => undefined }
@@ -81,6 +82,7 @@ class Probe {
       tied: false,
       gated: false,
       limited: false,
+      tools: this.#options.tools,
     })
     const { exit, stderr } = await this.run(command, mechanism.kind === 'bubblewrap' ? mechanism.filter : undefined)
     return { works: exit === 0, error: stderr.trim().split('\n')[0] ?? '' }

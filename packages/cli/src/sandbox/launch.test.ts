@@ -12,7 +12,10 @@ const layout: Layout = {
   writable: ['/home/a', '/tmp', '/home/a/work/p/cache'],
   hidden_files: ['/run/docker.sock'],
   hidden_folders: ['/run/user/7'],
-  keys: [],
+  own: [],
+  program: [],
+  search: [],
+  secrets: { folders: [], files: [] },
 }
 const bubblewrap: Bubblewrap = { kind: 'bubblewrap', version: '0.8.0', network: true, sized: true, graceful: true, filter: Buffer.alloc(8) }
 const unshare: Unshare = { kind: 'unshare', mode: 'user', network: true, why: 'bubblewrap is not installed' }
@@ -40,6 +43,28 @@ describe('the command line of a sandboxed command', () => {
     expect(pairs(line, '--bind')).toEqual(['/tmp', '/home/a', '/home/a/work', '/home/a/repo', '/home/a/work/p/cache'])
     expect(line.indexOf('/home/a/repo/.git')).toBeLessThan(line.lastIndexOf('/home/a/work/p/cache'))
     expect(line).not.toContain('--unshare-net')
+  })
+
+  it('keeps the own folders of the product and its program read-only whatever the pass may do, with their parents pinned', () => {
+    const own = { ...layout, own: ['/home/a/.cache/passover'], program: ['/opt/node_modules'] }
+    const free = launch({ layout: own })
+    expect(pairs(free, '--bind')).toEqual(['/', '/opt', '/home', '/home/a', '/home/a/.cache'])
+    expect(pairs(free, '--ro-bind')).toEqual(['/opt/node_modules', '/home/a/.cache/passover'])
+    for (const restriction of [{ read_only: true }, { no_network: true }]) {
+      const line = launch({ layout: own, ...restriction })
+      expect(pairs(line, '--ro-bind')).toEqual(expect.arrayContaining(['/opt/node_modules', '/home/a/.cache/passover']))
+      expect(pairs(line, '--bind')).toContain('/home/a/.cache')
+      expect(launch({ mechanism: unshare, layout: own, ...restriction })).toEqual(expect.arrayContaining(own.own.concat(own.program)))
+    }
+    expect(launch({ mechanism: unshare, layout: own }).join(' ')).toContain(
+      'passover /home/a/work/p 2 /home/a/.cache/passover /opt/node_modules',
+    )
+  })
+
+  it('mounts a project that is in a read-only folder of the product on top of it', () => {
+    const line = launch({ layout: { ...layout, project: ['/home/a/work/p'], program: ['/home/a/work'] } })
+    expect(line.indexOf('/home/a/work')).toBeLessThan(line.lastIndexOf('/home/a/work/p', line.indexOf('--chdir')))
+    expect(pairs(line, '--bind')).toContain('/home/a/work/p')
   })
 
   it('leaves the project writable where only calls are forbidden, and filters sockets', () => {

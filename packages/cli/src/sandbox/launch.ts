@@ -1,6 +1,7 @@
 import { bubblewrapLine } from './bubblewrap.js'
 import type { Layout } from './layout.js'
 import type { Mechanism, Restrictions } from './mechanism.js'
+import type { Tools } from './tools.js'
 import { unshareLine } from './unshare.js'
 
 export interface Launch extends Restrictions {
@@ -17,6 +18,8 @@ export interface Launch extends Restrictions {
   /** RLIMIT_DATA of each process, where memory is only measured at intervals. */
   data_bytes?: number | undefined
   shm_bytes?: number | undefined
+  /** Where the programs are that confine the command. Those that are not named are looked for in PATH. */
+  tools?: Tools | undefined
 }
 
 const NAME = 'passover'
@@ -24,7 +27,8 @@ const as_root = process.getuid?.() === 0
 
 /** Returns the command line that runs a command in its sandbox. Pure. */
 export function launchOf(launch: Launch): string[] {
-  return [...prepared(launch), ...confined(launch), ...launch.command]
+  const before = [...prepared(launch), ...confined(launch)]
+  return [...before.map((word) => launch.tools?.get(word) ?? word), ...launch.command]
 }
 
 /** A shell drops variables whose names it cannot use itself (`spring.datasource.url`). */

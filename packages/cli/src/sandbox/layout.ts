@@ -1,25 +1,41 @@
-import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve, sep } from 'node:path'
-import { authFolderOf, authorityPath, credentialsPath } from '@passover/bus'
-import { stateFolder, userConfigPath } from '@passover/sdk/project'
+import { basename, delimiter, dirname, join, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { authFolderOf, authorityPath, cacheFolder, credentialsPath } from '@passover/bus'
+import { stateFolder } from '@passover/bus/settings'
+import { userConfigPath } from '@passover/sdk/project'
+import type { Tools } from './tools.js'
 
 /** Which paths a restricted command can write, which it cannot, and which it does not see. All paths are real paths that exist. */
 export interface Layout {
   /** The directory of the worker. */
   directory: string
   /**
-   * The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder,
-   * the user's own settings and keys.
+   * The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder.
    */
   project: string[]
-  /** Folders with the keys of all principals, and the files in them that the command needs. */
-  keys: { folder: string; visible: string[] }[]
+  /** The user's own settings and keys, and the nats-server that `passover up` runs. No command writes them, whatever its pass may do. */
+  own: string[]
+  /** The program of this command, and of Node.js. No command writes them either. */
+  program: string[]
+  /** Folders of PATH: what a read-only command put there, the user or the product would run later. */
+  search: string[]
+  /** What a command never sees of the installations that its directory belongs to. */
+  secrets: { folders: SecretFolder[]; files: string[] }
   /** Home directory, temporary directories, and what the person named. */
   writable: string[]
   /** Sockets of services that run programs or write files for every client that can connect. */
   hidden_files: string[]
   hidden_folders: string[]
+}
+
+/** A folder of which the command sees nothing but some files. */
+export interface SecretFolder {
+  folder: string
+  visible: string[]
+  /** A file that is there and has no content. */
+  emptied?: string
 }
 
 export interface LayoutOptions {
@@ -29,13 +45,15 @@ export interface LayoutOptions {
   writable: readonly string[]
   /** The agent whose commands run. */
   agent?: string | undefined
+  /** The programs that confine commands, see tools.ts. */
+  tools?: Tools | undefined
 }
 
 /** Reads the layout from the file system as it is now. */
-export function layoutOf({ directory, env, writable, agent }: LayoutOptions): Layout {
+export function layoutOf({ directory, env, writable, agent, tools = new Map() }: LayoutOptions): Layout {
   const root = realpathSync(directory)
   const installations = existing(foldersAbove(root).map((folder) => join(folder, '.passover')))
-  const outside = existing([...gitDirectories(root), ...installations, ...ownFolders(env)]).filter((path) => !isInside(path, root))
+  const outside = existing([...gitDirectories(root), ...installations]).filter((path) => !isInside(path, root))
   const project = [root, ...outside]
   const isProject = (path: string) => project.some((one) => isInside(path, one))
   const usual = existing([env.HOME, '/tmp', '/var/tmp', env.TMPDIR, tmpdir()]).filter((path) => path !== '/' && !isProject(path))
@@ -44,19 +62,26 @@ export function layoutOf({ directory, env, writable, agent }: LayoutOptions): La
   return {
     directory: root,
     project,
+    own: existing(ownFolders(env)),
+    // In /usr only root can write, and a package manager that it runs replaces files there.
+    program: existing([...programPaths(), ...tools.values()]).filter((path) => !isInside(path, root) && !isInside(path, '/usr')),
+    search: existing((env.PATH ?? '').split(delimiter)).filter((path) => ![root, ...usual].some((place) => isInside(place, path))),
     writable: [...new Set([...usual, ...named])],
     hidden_files: files,
     hidden_folders: folders,
-    keys: installations.flatMap((folder) => keysIn(authFolderOf(folder), agent)),
+    secrets: {
+      folders: installations.flatMap((folder) => [...keysIn(authFolderOf(folder), agent), ...recordsIn(join(folder, 'nats'))]),
+      files: installations.flatMap(secretFilesIn),
+    },
   }
 }
 
 /**
- * The folders of the user's settings, which can allow automatic apply, and of the key that seals project files. They are made if they do not
- * exist, because a command could make them otherwise.
+ * The folders of the user's settings, which can allow automatic apply, of the key that seals project files, and of the nats-server that
+ * `passover up` starts. They are made if they do not exist, because a command could make them otherwise.
  */
 function ownFolders(env: NodeJS.ProcessEnv): string[] {
-  const folders = [dirname(userConfigPath(env)), stateFolder(env)]
+  const folders = [dirname(userConfigPath(env)), stateFolder(env), dirname(cacheFolder(env))]
   for (const folder of folders) {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -67,6 +92,20 @@ function ownFolders(env: NodeJS.ProcessEnv): string[] {
   return folders
 }
 
+/**
+ * What runs when the user starts `passover`, or when `--replicas` starts a worker again: the outermost `node_modules` that this file is in (for
+ * `npx` with the folder around it), or its package, and Node.js. A program in the worker's own directory is part of the project: a pass that may
+ * change the project may change it, and `npm ci` removes it.
+ */
+function programPaths(): string[] {
+  const file = fileURLToPath(import.meta.url)
+  const above = foldersAbove(dirname(file))
+  const modules = above.findLast((folder) => basename(folder) === 'node_modules')
+  const around = modules === undefined ? above.find((folder) => existsSync(join(folder, 'package.json'))) : dirname(modules)
+  const isNpx = around !== undefined && basename(dirname(around)) === '_npx'
+  return existing([isNpx ? around : (modules ?? around), process.execPath])
+}
+
 /** A folder and all above it. */
 function foldersAbove(folder: string): string[] {
   const above = dirname(folder)
@@ -74,11 +113,31 @@ function foldersAbove(folder: string): string[] {
 }
 
 /** A command signs in as its agent; with the other keys in that folder it could sign in under any name. */
-function keysIn(auth: string, agent: string | undefined): Layout['keys'] {
+function keysIn(auth: string, agent: string | undefined): SecretFolder[] {
   const [folder] = existing([auth])
   if (folder === undefined) return []
   const own = agent === undefined ? [] : [credentialsPath(folder, { role: 'agent', name: agent })]
-  return [{ folder, visible: existing([...own, authorityPath(folder)]) }]
+  // An empty keys.json remains: it tells clients that each agent has credentials of its own.
+  return [{ folder, visible: existing([...own, authorityPath(folder)]), emptied: join(folder, 'keys.json') }]
+}
+
+/** The server's files hold the contexts and results of everybody, in clear. */
+function recordsIn(nats: string): SecretFolder[] {
+  return existing([nats]).map((folder) => ({ folder, visible: [] }))
+}
+
+/** The logs of `passover up`, and the key that signs evidence. */
+function secretFilesIn(installation: string): string[] {
+  const names = readableNames(installation).filter((name) => /^(passover\.log|evidence\.key)(\.|$)/.test(name))
+  return existing(names.map((name) => join(installation, name)))
+}
+
+function readableNames(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
 }
 
 /** Whether a path is a folder or below it. */

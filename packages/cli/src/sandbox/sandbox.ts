@@ -4,6 +4,9 @@ import { detectMechanism } from './detect.js'
 import { type Guarantee, guaranteesOf } from './guarantees.js'
 import { type Layout, type LayoutOptions, layoutOf } from './layout.js'
 import type { Mechanism } from './mechanism.js'
+import { findTools, type Tools } from './tools.js'
+
+type SandboxOptions = LayoutOptions & { tools: Tools }
 
 /** What this machine offers to confine commands, detected once when a worker starts. */
 export class Sandbox {
@@ -12,17 +15,20 @@ export class Sandbox {
   /** Whether `setpriv` can end a command together with its worker. */
   readonly tied: boolean
   readonly guarantees: readonly Guarantee[]
-  readonly #options: LayoutOptions
+  readonly tools: Tools
+  readonly #options: SandboxOptions
 
-  private constructor(options: LayoutOptions, mechanism: Mechanism, tied: boolean) {
+  private constructor(options: SandboxOptions, mechanism: Mechanism, tied: boolean) {
     this.mechanism = mechanism
     this.tied = tied
     this.cgroups = process.platform === 'linux' ? cgroupParent() : undefined
     this.guarantees = guaranteesOf({ mechanism, cgroup: this.cgroups?.version, platform: process.platform })
+    this.tools = options.tools
     this.#options = options
   }
 
-  static async detect(options: LayoutOptions): Promise<Sandbox> {
+  static async detect(given: Omit<LayoutOptions, 'tools'>): Promise<Sandbox> {
+    const options = { ...given, tools: findTools(given.env.PATH) }
     const [mechanism, tied] = await Promise.all([detectMechanism(options), canTie(options)])
     return new Sandbox(options, mechanism, tied)
   }
@@ -33,9 +39,9 @@ export class Sandbox {
   }
 }
 
-async function canTie({ directory, env }: LayoutOptions): Promise<boolean> {
+async function canTie({ directory, env, tools }: SandboxOptions): Promise<boolean> {
   if (process.platform !== 'linux') return false
-  const command = ['setpriv', '--pdeathsig', 'KILL', '--', 'true']
+  const command = [tools.get('setpriv') ?? 'setpriv', '--pdeathsig', 'KILL', '--', 'true']
   const fixed = { input: '', kill_after_ms: 100, max_output_bytes: 1024, gated: false, onStderr: () => undefined }
   return runChild({ ...fixed, command, env, cwd: directory, signal: AbortSignal.timeout(10_000) }).then(
     ({ exit }) => exit === 0,

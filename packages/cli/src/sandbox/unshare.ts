@@ -1,5 +1,5 @@
 import { CAPABILITIES_OF_ROOT } from './bubblewrap.js'
-import type { Layout } from './layout.js'
+import { isInside, type Layout } from './layout.js'
 import type { Restrictions, Unshare } from './mechanism.js'
 
 const NAME = 'passover'
@@ -7,14 +7,14 @@ const NAME = 'passover'
 /** Process 1 of a PID namespace: `exit` keeps the shell from replacing itself with the command, which would then ignore SIGTERM. */
 const INIT = '"$@"; exit $?'
 
-/** Makes directories, and what is mounted in them, read-only in this mount namespace. $1: how many, then the directories. */
-const READ_ONLY = `n=$1; shift; first=$1
+/** Makes paths, and what is mounted in them, read-only in this mount namespace. $1: the working directory, $2: how many, then the paths. */
+const READ_ONLY = `directory=$1; n=$2; shift 2
 while [ "$n" -gt 0 ]; do
   mount --rbind "$1" "$1" && mount -o remount,bind,ro "$1" || { echo "${NAME}: $1 could not be made read-only" >&2; exit 125; }
   while read -r _ _ _ _ m _; do case "$m" in "$1"/*) mount -o remount,bind,ro "$m" || exit 125 ;; esac; done < /proc/self/mountinfo
   shift; n=$((n - 1))
 done
-cd "$first" || exit 125
+cd "$directory" || exit 125
 exec "$@"`
 
 /** Lets the command talk to itself over the loopback interface, where \`ip\` is installed. */
@@ -22,6 +22,9 @@ const LOOPBACK = `ip link set lo up 2>/dev/null; exec "$@"`
 
 /** Returns the `unshare` command line up to the command. Every step but the PID namespace runs the next one in its own place. Pure. */
 export function unshareLine(mode: Unshare['mode'], layout: Layout, { read_only, no_network }: Restrictions): string[] {
+  // A read-only mount of a folder that the project is in would make the project read-only as well.
+  const never = [...layout.own, ...layout.program].filter((path) => !isInside(layout.directory, path))
+  const paths = read_only ? [...layout.project, ...never] : never
   return [
     'unshare',
     ...(mode === 'user' ? ['--user', '--map-current-user', '--keep-caps'] : []),
@@ -29,7 +32,7 @@ export function unshareLine(mode: Unshare['mode'], layout: Layout, { read_only, 
     ...(no_network ? ['--net'] : []),
     '--',
     ...(no_network ? ['sh', '-c', LOOPBACK, NAME] : []),
-    ...(read_only ? ['sh', '-c', READ_ONLY, NAME, String(layout.project.length), ...layout.project] : []),
+    ...(paths.length > 0 ? ['sh', '-c', READ_ONLY, NAME, layout.directory, String(paths.length), ...paths] : []),
     ...(read_only || no_network || mode === 'user' ? dropCapabilities(mode) : []),
     ...['sh', '-c', INIT, NAME],
   ]

@@ -53,9 +53,9 @@ export class HeldRuns {
     const layout = this.#sandbox.layout()
     // Without a read-only mount, changes are detected afterwards.
     const watched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
-    const before = watched ? await fingerprint(layout.project) : undefined
+    const before = watched ? await fingerprint([...layout.project, ...layout.own]) : undefined
     const { end, exceeded } = await this.#runLimited(command, { bounds, enforced, layout })
-    const changed = before ? changesBetween(before, await fingerprint(layout.project)) : []
+    const changed = before ? changesBetween(before, await fingerprint([...layout.project, ...layout.own])) : []
     return { end, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
   }
 
@@ -86,6 +86,7 @@ export class HeldRuns {
       gated,
       cgroup: cgroup?.path,
       limited: limit_bytes !== undefined,
+      tools: this.#sandbox.tools,
       ...(measured && { data_bytes: limit_bytes * ASKED_TIMES + ASKED_MORE, shm_bytes: limit_bytes }),
     })
     const filter = mechanism.kind === 'bubblewrap' && bounds.no_network ? mechanism.filter : undefined

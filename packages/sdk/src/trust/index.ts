@@ -12,7 +12,7 @@
 
 export { folderFault, ownFolder } from './own-folder.js'
 export { type Distrust, ownershipFault } from './owned.js'
-export { NoSealingKey, stateFolder } from './seal.js'
+export { NoSealingKey } from './seal.js'
 export {
   type FoundProject,
   filesUpward,

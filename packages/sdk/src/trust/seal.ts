@@ -1,15 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { linkSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { stateFolder } from '@passover/bus/settings'
 
 const KEY_BYTES = 32
 const KEY_FILE = 'apply.key'
-
-/** `<XDG state>/passover`: what belongs to a user, not to a project. */
-export function stateFolder(env: NodeJS.ProcessEnv = process.env): string {
-  return join(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'passover')
-}
 
 /** The user's key can be neither read nor created: nothing can be sealed, and nothing that needs a seal is trusted. */
 export class NoSealingKey extends Error {

@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { appendFile, mkdir, readFile } from 'node:fs/promises'
+import { dirname, join, sep } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { stateFolder } from './state-folder.js'
+
+/** Of SHA-256 in hexadecimal digits. */
+const SUM_LENGTH = 64
+
+/** A nats-server in the cache is not the one that was installed there. */
+export class ServerChanged extends Error {
+  override readonly name = 'ServerChanged'
+  constructor(path: string, found: string, records: string) {
+    super(
+      [
+        `${path} was changed after Passover installed it, and is not started: its SHA-256 is ${found}, and ${records} has another one.`,
+        `Another program may have replaced it. Remove ${dirname(path)} to have it installed again; if you replaced it yourself, remove ${records}.`,
+      ].join('\n'),
+    )
+  }
+}
+
+/**
+ * The SHA-256 of each nats-server that was installed in the cache, kept in the user's state folder: whoever can write the cache cannot have
+ * `passover up` run another program. A file of lines as `sha256sum` prints them; lines are only added, so that processes that install at the
+ * same time do not lose each other's.
+ */
+export class ServerChecksums {
+  readonly #records: string
+  readonly #say: (message: string) => void
+
+  constructor(env: NodeJS.ProcessEnv, say: (message: string) => void) {
+    this.#records = join(stateFolder(env), 'nats-server.sha256')
+    this.#say = say
+  }
+
+  /**
+   * Compares a server in the cache folder with its records. `no_records`: none names a server in that folder, so an earlier version, which kept
+   * no records, installed it. `unrecorded`: Passover installed others there, but not this one.
+   *
+   * @throws ServerChanged
+   */
+  async check(path: string, cache: string): Promise<'installed' | 'unrecorded' | 'no_records'> {
+    const lines = await this.#lines()
+    if (!lines.some((line) => line.slice(SUM_LENGTH).startsWith(`  ${join(cache, sep)}`))) return 'no_records'
+    if (!lines.some((line) => line.slice(SUM_LENGTH) === `  ${path}`)) return 'unrecorded'
+    const found = await sha256(path)
+    if (!lines.includes(`${found}  ${path}`)) throw new ServerChanged(path, found, this.#records)
+    return 'installed'
+  }
+
+  /** Records the server in a file for the path where it will be, and returns its checksum. */
+  async record(file: string, path = file): Promise<string> {
+    const sum = await sha256(file)
+    const line = `${sum}  ${path}`
+    if ((await this.#lines()).includes(line)) return sum
+    try {
+      await mkdir(dirname(this.#records), { recursive: true, mode: 0o700 })
+      await appendFile(this.#records, `${line}\n`, { mode: 0o600, flush: true })
+    } catch (error) {
+      this.#say(`the checksum of nats-server cannot be kept in ${this.#records} (${(error as NodeJS.ErrnoException).code})`)
+    }
+    return sum
+  }
+
+  async #lines(): Promise<string[]> {
+    try {
+      return (await readFile(this.#records, 'utf8')).split('\n')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw error
+    }
+  }
+}
+
+/** Returns the SHA-256 of a file in hexadecimal digits. */
+export async function sha256(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return hash.digest('hex')
+}
