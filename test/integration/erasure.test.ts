@@ -196,6 +196,58 @@ describe('audit: erasure', () => {
     expect(verdict.shown.filter(({ rule }) => rule !== 'digest')).toEqual([])
   }, 120_000)
 
+  // Fails where each refused pass of everybody is read whole: one agent stores thousands of them, and no erasure is ever done.
+  it('reads of the refused passes of other agents at most one, in the archive or not, and finds all of its own', async () => {
+    await fixture.register('mallory', 'scout')
+    const read: string[] = []
+    const through = (own: Bus) => {
+      const history: Bus['journal']['history'] = (key, ...more) => {
+        read.push(key.id)
+        return own.journal.history(key, ...more)
+      }
+      return replaced(own, { journal: replaced(own.journal, { history }) })
+    }
+    const audit = await fixture.audit({ id_window_ms: WINDOW_MS }, through)
+    const refuse = async (id: string, options: StoryOptions) => {
+      const story = new Story(bus, id, { reason: MARKER, ...options })
+      await story.request()
+      await story.ends({ code: 'E004', message: 'no' })
+      return story
+    }
+    const flood = async (from: number) => {
+      for (let i = from; i < from + 20; i++)
+        await refuse(`flood-${100 + i}`, { originator: 'mallory', session_id: i % 2 ? 'theirs' : 'wanted' })
+      for (let i = from; i < from + 5; i++)
+        await new Story(bus, `ghost-${100 + i}`, { originator: 'mallory', session_id: 'wanted' }).request()
+    }
+    await flood(0)
+    const root = await to.secret('wanted')
+    const own = [root, await refuse('own-refused', { session_id: 'wanted' })]
+    await fillTo(bus, SEGMENT_SIZE)
+    own.push(await refuse('own-younger', { session_id: 'wanted' }))
+    own.push(await refuse('within-refused', { originator: 'audit', subagent: 'scout', session_id: 'wanted', parent: root.key }))
+    // Says that it was asked for within a pass that it has no part in.
+    await refuse('not-within', { originator: 'mallory', subagent: 'scout', session_id: 'wanted', parent: root.key })
+    await flood(20)
+    await audit.settled()
+    const theirs = () => read.splice(0).filter((id) => /^(flood|ghost|not)-/.test(id))
+    theirs()
+    expect((await to.custody('nobody has it')).preview).toMatchObject({ originators: [], passes: 0 })
+    expect(read.splice(0)).toEqual([])
+    expect((await to.custody('wanted')).preview).toMatchObject({ originators: ['alice', 'mallory'], passes: 0 })
+    expect(theirs()).toHaveLength(1)
+    expect((await to.custody('wanted', 'alice')).preview).toMatchObject({ passes: 4, open: [], entries: 3 + 2 + 2 + 2 })
+    expect(theirs()).toEqual([])
+    const erase = await to.says({ kind: 'erase', session: 'wanted', originator: 'alice', reason: 'asked for' })
+    expect(await to.ended(erase)).toMatchObject({ state: 'done', passes: 4, entries: 9 })
+    for (const { key } of own) expect(await bus.journal.newest(bus.subjects.journal(key))).toBeUndefined()
+    // Whoever names mallory finds what waits, too.
+    expect((await to.custody('wanted', 'mallory')).preview).toMatchObject({
+      passes: 31,
+      open: expect.arrayContaining([expect.stringContaining('ghost-1')]),
+    })
+  }, 120_000)
+
   it('keeps an ended pass in the stream for no event that an agent stores later', async () => {
     await start()
     const pass = await to.story('over').whole()

@@ -23,8 +23,10 @@ async function messagesOf(deps: IdDeps, key: PassKey): Promise<Message[]> {
   // With requests that no step names, and progress: what was loaded has not all of these.
   for (const stored of await archive.messages(await archive.sequencesOf(key))) all.set(stored.sequence, stored)
   const named = [...all.values()].flatMap((stored) => requestIn(bus, stored) ?? [])
-  for (const sequence of [...named, ...deps.unsealedOf(key)]) {
-    if (all.has(sequence)) continue
+  // Beyond a bound of bytes, what was loaded has no bodies: a digest over that would not be the message's.
+  const bare = [...all.values()].flatMap(({ sequence, data }) => (data.length === 0 ? [sequence] : []))
+  for (const sequence of new Set([...bare, ...named, ...deps.unsealedOf(key)])) {
+    if (all.get(sequence)?.data.length) continue
     const stored = (await bus.journal.message(sequence)) ?? (await archive.messages([sequence]))[0]
     if (stored && isAbout(bus.subjects.toFact(stored), key)) all.set(sequence, stored)
   }

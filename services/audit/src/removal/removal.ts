@@ -53,11 +53,12 @@ export function openRemoval(parts: Parts, { archive, objects }: { archive: Archi
 /** What finding the passes of a session takes. */
 export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
   const { deps, options, archiver, agents, acknowledged, table } = parts
-  const { bus } = deps
+  const { bus, clock } = deps
   const { custody } = parts.custody
   const rules = rulesOf(options)
   return {
     bus,
+    clock,
     archive,
     rules,
     agents,

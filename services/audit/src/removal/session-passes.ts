@@ -1,16 +1,13 @@
-import { encodeFrame, eventOf, type IndexedPass, partsNamed, segmentOf } from '@passover/archive'
-import type { Stored, Table } from '@passover/bus'
-import { type ErasedFrame, type Fact, keyText, type PassKey, type PassRecord } from '@passover/schemas'
-import { recordFilter } from '../records.js'
+import { encodeFrame, eventOf, partsNamed, segmentOf } from '@passover/archive'
+import type { Stored } from '@passover/bus'
+import { type ErasedFrame, type Fact, keyText, type PassKey } from '@passover/schemas'
 import { deletionOrder } from '../retention.js'
 import { type StandingDeps, standingOf } from '../standing.js'
-import { type IdDeps, usesOfId } from './id-uses.js'
+import { type Candidate, type CandidateDeps, candidatesOf, inBatches } from './candidates.js'
+import { usesOfId } from './id-uses.js'
 import type { Use } from './uses.js'
 
-export interface SessionDeps extends IdDeps, Omit<StandingDeps, 'isHeld'> {
-  table: Table<PassRecord>
-  /** What is in no sealed segment yet, as an index would say it. */
-  unsealedRows: () => IndexedPass[]
+export interface SessionDeps extends CandidateDeps, Omit<StandingDeps, 'isHeld'> {
   untilRead: (sequence: number) => Promise<void>
   /** The holds that a pass is under. */
   holdsOn: (key: PassKey, session: string | undefined) => number[]
@@ -50,8 +47,6 @@ export interface SessionFound {
   originators: string[]
 }
 
-const AT_ONCE = 16
-
 /**
  * Finds the passes of a session that stream and archive know: those whose root its originator asked for under this name, and what was refused
  * within them. Throws where not all indexes were read yet, or the reader lags.
@@ -59,51 +54,42 @@ const AT_ONCE = 16
 export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Promise<SessionFound> {
   const { session, before = Number.POSITIVE_INFINITY } = asked
   await deps.untilRead(asked.before ?? (await deps.bus.bounds()).last)
-  const found = new Map<string, PassKey>()
-  const unsaid = new Map<string, PassKey>()
-  const refused = new Map<string, PassKey>()
-  for await (const rows of rowsOf(deps)) {
-    for (const { key, session_id, begins } of rows) {
-      if (session_id === session) found.set(keyText(key), key)
-      // Of what was refused no index says the session, unless of another pass that had its id.
-      else if (session_id === undefined) (begins ? refused : unsaid).set(keyText(key), key)
+  const candidates = await candidatesOf(deps, session)
+  const unread = new Map(candidates)
+  const found: Found[] = []
+  const read = async (some: readonly Candidate[]): Promise<void> => {
+    const left = some.filter(({ key }) => unread.delete(keyText(key)))
+    for (const batch of inBatches(left)) {
+      found.push(...(await Promise.all(batch.map(({ key }) => passesOf(deps, key, { session, before })))).flat())
     }
   }
-  for await (const { value } of deps.table.entries(recordFilter({ session_id: session }))) {
-    if (value.session_id === session) found.set(keyText(value.key), value.key)
+  const owned = () => ownedOf(eachOnce(found.filter(({ begins }) => begins < before)))
+  const ownersOf = () => new Set<string | undefined>(owned().map(({ owner }) => owner))
+  const all = [...candidates.values()]
+  await read(all.filter(({ owners }) => owners.has(undefined)))
+  // An agent can store requests without end under the session of another one: of each, one that counts is enough to know that it has such a session.
+  const names = asked.originator === undefined ? new Set(all.flatMap(({ owners }) => [...owners])) : []
+  for (const name of names) {
+    const theirs = all.filter(({ owners }) => owners.has(name))
+    for (let at = 0, count = 1; at < theirs.length && !ownersOf().has(name); at += count, count *= 2) {
+      const some = theirs.slice(at, at + count)
+      // What was refused within a pass is of that pass's session.
+      await read([...some, ...some.flatMap(({ parents }) => [...parents].flatMap((parent) => candidates.get(parent) ?? []))])
+    }
   }
-  await withoutSaid(deps, unsaid)
-  // One that waits for its first step may have an id that another pass had before.
-  for (const { key, session_id } of deps.unsealedRows()) if (session_id === undefined) refused.set(keyText(key), key)
-  const all: Found[] = []
-  for (const keys of inBatches([...new Map([...unsaid, ...refused, ...found]).values()])) {
-    all.push(...(await Promise.all(keys.map((key) => passesOf(deps, key, { session, before })))).flat())
+  const originators = ownersOf()
+  const originator = asked.originator ?? (originators.size === 1 ? [...originators][0] : undefined)
+  if (originator !== undefined) {
+    await read(all.filter(({ owners }) => owners.has(originator)))
+    const own = owned().flatMap(({ owner, pass }) => (owner === originator ? [[keyText(pass.key), pass.key.subagent] as const] : []))
+    const subagents = new Map(own)
+    await read(all.filter(({ key, parents }) => [...parents].some((parent) => subagents.get(parent) === key.originator)))
   }
-  const began = eachOnce(all.filter(({ begins }) => begins < before))
-  const owned = ownedOf(began)
-  const originators = [...new Set(owned.map(({ owner }) => owner))].sort()
-  const originator = asked.originator ?? (originators.length === 1 ? originators[0] : undefined)
-  return { passes: owned.flatMap(({ owner, pass }) => (owner === originator ? [pass] : [])), originators }
-}
-
-/** What the indexes say, and what they will say of what is not sealed yet. */
-async function* rowsOf(deps: SessionDeps): AsyncGenerator<IndexedPass[]> {
-  const { segments, complete } = await deps.archive.finder.segments()
-  if (!complete) throw new Error('the indexes of the archive are still being read')
-  for (const { k } of segments) yield await deps.archive.passesIn(k)
-  yield deps.unsealedRows()
-}
-
-/** Takes out what a segment's end has cut, where another index says the session. What all the others say is never kept at once. */
-async function withoutSaid(deps: SessionDeps, unsaid: Map<string, PassKey>): Promise<void> {
-  if (unsaid.size === 0) return
-  for await (const rows of rowsOf(deps)) {
-    for (const { key, session_id } of rows) if (session_id !== undefined) unsaid.delete(keyText(key))
+  const now = owned()
+  return {
+    passes: now.flatMap(({ owner, pass }) => (owner === originator ? [pass] : [])),
+    originators: [...new Set(now.map(({ owner }) => owner))].sort(),
   }
-}
-
-function* inBatches<T>(items: readonly T[]): Generator<T[]> {
-  for (let at = 0; at < items.length; at += AT_ONCE) yield items.slice(at, at + AT_ONCE)
 }
 
 /** The passes of this session that had an id: none, one, or several where it was used again. */

@@ -1,6 +1,7 @@
 import { isFirst } from '@passover/archive'
-import { firstStepIsLate, type JournalRules, requestNamed, rootSession } from '@passover/core'
+import { firstStepIsLate, type JournalRules, openControl, requestNamed, rootSession } from '@passover/core'
 import { isSamePass, type PassKey, type Step } from '@passover/schemas'
+import { frameIn } from '../control.js'
 import { describe } from '../describe.js'
 import { controlOf } from '../history.js'
 import { isExpired, type Loaded, rememberAll } from '../load.js'
@@ -148,6 +149,22 @@ function ownedBy(memory: PassMemory, rules: JournalRules): Pick<Use, 'session' |
   if (memory.journal.state === 'none' && !memory.request) return { session: undefined, originator, claimed: undefined, parent: undefined }
   const { session_id, parent } = describe(memory, rules).record
   return { session: session_id, originator, claimed: session_id, parent }
+}
+
+/** What one message says by itself of the pass that it is of; undefined: nothing. */
+export function saidBy(
+  key: PassKey,
+  message: Message,
+  rules: JournalRules,
+): (Pick<Use, 'session' | 'originator' | 'parent'> & { admitted: boolean }) | undefined {
+  const { stored, fact } = message
+  if (fact.type === 'request') {
+    return { ...ownedBy(rememberAll({ key, asked: fact.sequence }, [message], rules), rules), admitted: false }
+  }
+  if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined
+  const framed = frameIn(stored.data)
+  const control = framed && openControl(framed.frame, fact)
+  return control && { ...rootSession(control), parent: control.parent, admitted: true }
 }
 
 function isSameOrNone(one: PassKey | undefined, other: PassKey | undefined): boolean {
