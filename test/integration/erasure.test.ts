@@ -241,7 +241,7 @@ describe('audit: erasure', () => {
     const erase = await to.says({ kind: 'erase', session: 'wanted', originator: 'alice', reason: 'asked for' })
     expect(await to.ended(erase)).toMatchObject({ state: 'done', passes: 4, entries: 9 })
     for (const { key } of own) expect(await bus.journal.newest(bus.subjects.journal(key))).toBeUndefined()
-    // Whoever names mallory finds what waits, too.
+    // An erasure that names mallory finds requests that wait, too.
     expect((await to.custody('wanted', 'mallory')).preview).toMatchObject({
       passes: 31,
       open: expect.arrayContaining([expect.stringContaining('ghost-1')]),
