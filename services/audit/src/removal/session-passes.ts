@@ -43,7 +43,7 @@ export interface SessionAsked {
 export interface SessionFound {
   /** None where several have a session of this name and none of them was named. */
   passes: SessionPass[]
-  /** Who has a session of this name. */
+  /** Who has a session of this name; where one was named, not all of the others. */
   originators: string[]
 }
 
