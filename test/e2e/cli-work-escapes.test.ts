@@ -272,6 +272,13 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
   it('sees neither the messages and logs of its installation nor its evidence key, whatever its pass may do', async () => {
     const reads = 'cd .passover; cat nats/* passover.log* evidence.key 2>/dev/null; ls nats; cat server.json'
     for (const agent of [held, writer]) expect(await ask(agent, reads)).toEqual({ output: SERVER_FILE, error: undefined })
+    // Under another name it would be hidden from nobody's next pass.
+    for (const agent of [held, writer]) {
+      await ask(agent, 'mv .passover moved; touch .passover/made .passover/nats/made; true')
+      expect(await ask(agent, 'cat moved/nats/* moved/auth/keys.json .passover/made .passover/nats/made 2>/dev/null; true')).toMatchObject({
+        output: '',
+      })
+    }
   })
 
   it('reads the credentials of its own agent and no other key of the installation, whatever its pass may do', async () => {

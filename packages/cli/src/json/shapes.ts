@@ -41,7 +41,16 @@ const change = z.strictObject({ path: text, before: z.unknown().optional(), afte
 const warning = z.looseObject({ message: text })
 /** How far a constraint of a command worker is enforced on this machine. */
 const guarantee = z.strictObject({ constraint: text, level: text, mechanism: text })
-const badEntry = z.strictObject({ sequence: number.optional(), segment: number.optional(), pass: text.optional(), rule: text, what: text })
+const badEntry = z.strictObject({
+  sequence: number.optional(),
+  segment: number.optional(),
+  pass: text.optional(),
+  rule: text,
+  what: text,
+  by: text.optional(),
+  count: number.optional(),
+  examples: z.array(text).optional(),
+})
 const verdict = {
   ok: flag,
   first: badEntry.optional(),

@@ -15,7 +15,10 @@ export interface Layout {
    * The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder.
    */
   project: string[]
-  /** The user's own settings and keys, and the nats-server that `passover up` runs. No command writes them, whatever its pass may do. */
+  /**
+   * The user's own settings and keys, the nats-server that `passover up` runs, and the installations that the directory belongs to. No command
+   * writes them, whatever its pass may do; as mounts of their own they cannot be renamed, and what is hidden in them stays hidden.
+   */
   own: string[]
   /** The program of this command, and of Node.js. No command writes them either. */
   program: string[]
@@ -62,7 +65,7 @@ export function layoutOf({ directory, env, writable, agent, tools = new Map() }:
   return {
     directory: root,
     project,
-    own: existing(ownFolders(env)),
+    own: [...existing(ownFolders(env)), ...installations],
     // In /usr only root can write, and a package manager that it runs replaces files there.
     program: existing([...programPaths(), ...tools.values()]).filter((path) => !isInside(path, root) && !isInside(path, '/usr')),
     search: existing((env.PATH ?? '').split(delimiter)).filter((path) => ![root, ...usual].some((place) => isInside(place, path))),
