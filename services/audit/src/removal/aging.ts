@@ -194,6 +194,7 @@ export class Aging {
       if (entry.removed && (there.has(entry.object) || there.has(entry.index)))
         await this.damaged.unless(entry.k, () => this.clearing.clean(entry))
     }
+    await this.clearing.forget(entries.filter(({ removed }) => removed))
   }
 
   /** False: it may not go yet. */

@@ -73,6 +73,14 @@ export class Clearing {
     await indexing.forgetGone(segmentRange(entry.k))
   }
 
+  /** What this process read of segments that another audit removed meanwhile. */
+  async forget(removed: readonly ManifestEntry[]): Promise<void> {
+    const [oldest, newest] = [removed[0], removed.at(-1)]
+    if (!oldest || !newest) return
+    for (const { k } of removed) this.deps.rows.removeWithin(segmentRange(k))
+    await this.deps.indexing.forgetGone({ first: segmentRange(oldest.k).first, last: segmentRange(newest.k).last })
+  }
+
   /** Records of passes that have nothing younger than this segment. */
   private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], frames: readonly Frame[]): Promise<void> {
     const { table, bus, rules } = this.deps
