@@ -13,7 +13,9 @@ const rows = files.map((name) => {
   const text = readFileSync(join(ROOT, FOLDER, name), 'utf8')
   const [, titled, title] = /^# (\d+)\. (.+)$/m.exec(text) ?? []
   if (numbers.has(number) || Number(titled) !== number) {
-    process.stderr.write(`${FOLDER}/${name}: ${numbers.has(number) ? 'another decision has its number' : `its title has number ${titled}`}\n`)
+    process.stderr.write(
+      `${FOLDER}/${name}: ${numbers.has(number) ? 'another decision has its number' : `its title has number ${titled}`}\n`,
+    )
     process.exitCode = 1
   }
   numbers.add(number)
