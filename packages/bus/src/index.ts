@@ -99,7 +99,7 @@ export {
   startServer,
 } from './server.js'
 export { parseServers, type ServerAddresses, SettingError, withoutSecrets } from './server-address.js'
-export { closingOnFailure, runService, tendService } from './service-process.js'
+export { closingOnFailure, runService, startService } from './service-process.js'
 export { StoreWatch } from './store-watch.js'
 export { Subjects, sequenceOfBad } from './subjects.js'
 export { TableError } from './tables.js'

@@ -1,26 +1,31 @@
 import { setTimeout } from 'node:timers/promises'
-import { type HealthReport, issueTexts } from '@passover/schemas'
+import { type HealthReport, issueTexts, SYSTEM } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { z } from 'zod'
 import type { Bus } from './bus.js'
+import { type BusOptions, openBus } from './connect.js'
 import { BusReadError, BusUnreachable, StreamLost, TopologyError } from './errors.js'
 import { healthPort, serveHealth } from './health-endpoint.js'
 import { otherIdWindow } from './id-window.js'
 import { SettingError } from './server-address.js'
 
 /** A service that runs in a process of its own. */
-interface Running {
+interface Running extends AsyncDisposable {
   health(): HealthReport
   /** Takes no more, finishes what is under way (for at most `ms`), stops. */
   drain(ms?: number): Promise<void>
   readonly closed: Promise<void>
 }
 
-interface Tended {
-  running: Running
-  bus: Pick<Bus, 'idWindow' | 'closed'>
-  log: { info(fields: object, text: string): void; fatal(fields: object, text: string): void }
+interface ServiceProcess {
+  name: string
+  bus: Omit<BusOptions, 'identity'>
+  log: Record<'info' | 'warn' | 'fatal', (fields: object, text: string) => void>
   env: Record<string, string | undefined>
+}
+
+interface Tended<Service extends Running> {
+  running: Service
   /** The id window that it began with. */
   id_window_ms: number
   metrics?: () => readonly Registry[]
@@ -32,9 +37,29 @@ const DRAIN_MS = 10_000
 /** Of a process that ended so that its supervisor starts it anew. */
 const START_ANEW = 1
 
+/**
+ * Connects a service's process, and starts the service on the connection. What was opened is closed again where that fails. `opened` takes what else
+ * `start` opens.
+ */
+export async function startService<Service extends Running>(
+  service: ServiceProcess,
+  start: (bus: Bus, opened: AsyncDisposable[]) => Promise<Tended<Service>>,
+): Promise<Service> {
+  const { name, log } = service
+  const onError = (error: unknown) => log.warn({ err: error }, 'reported by the connection')
+  const bus = await openBus({ ...service.bus, identity: SYSTEM, name: `passover ${name}`, onError })
+  const opened: AsyncDisposable[] = [bus]
+  return closingOnFailure(opened, async () => {
+    const tended = await start(bus, opened)
+    opened.push(tended.running)
+    await tend(service, bus, tended)
+    return tended.running
+  })
+}
+
 /** What a service's process does beside it: tells its health where the environment says so, and ends once the stream has another id window. */
-export async function tendService(tended: Tended): Promise<void> {
-  const { running, bus, log, env, id_window_ms, metrics, other_window_drain_ms = DRAIN_MS } = tended
+async function tend({ log, env }: ServiceProcess, bus: Bus, tended: Tended<Running>): Promise<void> {
+  const { running, id_window_ms, metrics, other_window_drain_ms = DRAIN_MS } = tended
   void otherIdWindow(bus, id_window_ms).then(async (now) => {
     log.fatal({ began_with: id_window_ms, now }, 'the stream has another id window now: this process ends, to be started anew with it')
     await running.drain(other_window_drain_ms)

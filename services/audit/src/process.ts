@@ -1,17 +1,6 @@
 import { setPriority } from 'node:os'
-import {
-  closingOnFailure,
-  DEFAULT_ID_WINDOW_MS,
-  nodeRandom,
-  openBus,
-  processMetrics,
-  readTextFile,
-  runService,
-  serverClock,
-  tendService,
-} from '@passover/bus'
+import { DEFAULT_ID_WINDOW_MS, nodeRandom, processMetrics, readTextFile, runService, serverClock, startService } from '@passover/bus'
 import { logOptions, Repeats, visibleLines } from '@passover/core'
-import { SYSTEM } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
 import { readEnvironment } from './environment.js'
@@ -27,19 +16,14 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
     pino.destination(2),
   )
   auditOptions.parse(told.settings)
-  const onError = (error: unknown) => log.warn({ err: error }, 'reported by the connection')
-  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover audit', onError })
-  const opened: AsyncDisposable[] = [bus]
-  return closingOnFailure(opened, async () => {
+  return startService({ name: 'audit', bus: told.bus, log, env }, async (bus) => {
     await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, silent_stream: 'refuse', ...told.topology })
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
     const settings = { ...told.settings, id_window_ms }
     const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, settings)
-    opened.push(running)
     const metrics = () => [...running.metrics(), processMetrics()]
     // With another window at once: it would go on deleting by the former.
-    await tendService({ running, bus, log, env, id_window_ms, metrics, other_window_drain_ms: 0 })
-    return running
+    return { running, id_window_ms, metrics, other_window_drain_ms: 0 }
   })
 }
 

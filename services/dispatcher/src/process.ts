@@ -1,16 +1,5 @@
-import {
-  closingOnFailure,
-  DEFAULT_ID_WINDOW_MS,
-  nodeRandom,
-  openBus,
-  processMetrics,
-  readTextFile,
-  runService,
-  serverClock,
-  tendService,
-} from '@passover/bus'
+import { DEFAULT_ID_WINDOW_MS, nodeRandom, processMetrics, readTextFile, runService, serverClock, startService } from '@passover/bus'
 import { logOptions, Repeats, visibleLines } from '@passover/core'
-import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
 import { type Running, startDispatcher } from './dispatcher.js'
@@ -30,20 +19,15 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
     pino.destination(2),
   )
   dispatcherOptions.parse(told.settings)
-  const onError = (error: unknown) => log.warn({ err: error }, 'reported by the connection')
-  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover dispatcher', onError })
-  const opened: AsyncDisposable[] = [bus]
-  return closingOnFailure(opened, async () => {
+  return startService({ name: 'dispatcher', bus: told.bus, log, env }, async (bus, opened) => {
     await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, ...told.topology })
     const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
     opened.push(tracing)
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
     const running = await startDispatcher(deps, { ...told.settings, id_window_ms })
-    opened.push(running)
     const metrics = () => [dispatcherMetrics(running.stats()), processMetrics()]
-    await tendService({ running, bus, log, env, id_window_ms, metrics })
-    return running
+    return { running, id_window_ms, metrics }
   })
 }
 

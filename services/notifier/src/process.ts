@@ -1,6 +1,5 @@
-import { closingOnFailure, DEFAULT_ID_WINDOW_MS, openBus, readTextFile, runService, serverClock, tendService } from '@passover/bus'
+import { DEFAULT_ID_WINDOW_MS, readTextFile, runService, serverClock, startService } from '@passover/bus'
 import { logOptions, Repeats, visibleLines } from '@passover/core'
-import { SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { readEnvironment } from './environment.js'
 import { type Notifier, startNotifier } from './notifier.js'
@@ -14,17 +13,12 @@ export async function runNotifier(env: Record<string, string | undefined>): Prom
     pino.destination(2),
   )
   notifierOptions.parse(told.settings)
-  const onError = (error: unknown) => log.warn({ err: error }, 'reported by the connection')
-  const bus = await openBus({ ...told.bus, identity: SYSTEM, name: 'passover notifier', onError })
-  const opened: AsyncDisposable[] = [bus]
-  return closingOnFailure(opened, async () => {
+  return startService({ name: 'notifier', bus: told.bus, log, env }, async (bus) => {
     // Throws where the stream does not answer: then its window is not known, and is not to be taken for the default one.
     await bus.bounds()
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
     const running = await startNotifier({ bus, clock: serverClock(bus), log }, { ...told.settings, id_window_ms })
-    opened.push(running)
-    await tendService({ running, bus, log, env, id_window_ms })
-    return running
+    return { running, id_window_ms }
   })
 }
 
