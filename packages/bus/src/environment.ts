@@ -31,7 +31,7 @@ export function busFromEnvironment(env: Environment, readFile: ReadText): Omit<B
  *
  * @throws SettingError where one does not fit
  */
-export function topologyFromEnvironment(env: Environment): Pick<TopologyOptions, 'storage_bytes' | 'replicas'> {
+export function topologyFromEnvironment(env: Environment): TopologyOptions {
   const { PASSOVER_STORAGE_BYTES: storage, PASSOVER_REPLICAS: replicas } = env
   if (storage && !(Number.isSafeInteger(Number(storage)) && Number(storage) > 0))
     throw new SettingError(`PASSOVER_STORAGE_BYTES must be a number of bytes, not ${storage}`, 'set it to a number such as 10737418240')

@@ -11,25 +11,25 @@ export interface NumberedModification {
 
 export type ModificationChoice = Record<string, 'taken' | 'rejected'>
 
-/**
- * Names a modification in a decision: SHA-256 of its RFC 8785 form. An output may propose the same one several times; `repetition` counts them
- * from 1, so that each is taken or rejected by itself.
- */
-export function modificationDigest(modification: FileModificationArtifact, repetition = 1): string {
-  const digest = sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
-  return repetition === 1 ? digest : sha256(`${digest} ${repetition}`)
+/** Names a modification in a decision: SHA-256 of its RFC 8785 form. */
+export function modificationDigest(modification: FileModificationArtifact): string {
+  return sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
 }
 
-/** The file modifications of an output, numbered as `show`, `inbox` and `apply` print them. */
+/**
+ * The file modifications of an output, numbered as `show`, `inbox` and `apply` print them. One that is proposed again has another digest, so that
+ * each is taken or rejected by itself.
+ */
 export function modificationsIn({ artifacts }: Pick<WorkOutput, 'artifacts'>): NumberedModification[] {
   const found: NumberedModification[] = []
-  const seen = new Map<string, number>()
+  const counts = new Map<string, number>()
   for (const artifact of artifacts) {
     if (artifact.type !== 'file_modification') continue
-    const same = modificationDigest(artifact)
-    const repetition = (seen.get(same) ?? 0) + 1
-    seen.set(same, repetition)
-    found.push({ number: found.length + 1, digest: modificationDigest(artifact, repetition), modification: artifact })
+    const plain = modificationDigest(artifact)
+    const count = (counts.get(plain) ?? 0) + 1
+    counts.set(plain, count)
+    const digest = count === 1 ? plain : sha256(`${plain} ${count}`)
+    found.push({ number: found.length + 1, digest, modification: artifact })
   }
   return found
 }

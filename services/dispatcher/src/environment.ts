@@ -9,7 +9,7 @@ export interface Told {
   settings: DispatcherSettings
   log_level: string
   /** Of stream and buckets (docs/operations/quotas.md). */
-  topology: Pick<TopologyOptions, 'storage_bytes' | 'replicas'>
+  topology: TopologyOptions
 }
 
 /**
