@@ -91,7 +91,7 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
 }
 
 function misplaced(what: string): Error {
-  return new Error(`${what} stands in the part "context", and belongs into a part of its own`)
+  return new Error(`${what} stands in the part "context", and belongs in a part of its own`)
 }
 
 const APART = new Set(['messages', 'tool_results', 'files'])

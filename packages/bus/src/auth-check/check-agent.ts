@@ -139,7 +139,8 @@ class Check {
   /** Has the server call the JetStream API with a body of the agent's: it stores the body in its bucket and aims a direct get at the API. */
   async apiBounce(): Promise<void> {
     const name = 'bounce: a call of the JetStream API'
-    const consumer = `${NOBODY}-check`
+    // The same at every check, since its request is stored once; another for each agent, since checks of several may run at once.
+    const consumer = `${NOBODY}-${this.#agent}`
     const inbox = this.#own.steadyInbox
     let heard = false
     const stop = this.#own.hear(inbox, () => {
@@ -256,7 +257,8 @@ class Check {
     const subject = markerSubject(this.#subjects, this.#agent, body)
     const stored = await this.#own.request(subject, body, {})
     if (stored.kind !== 'answered') return stored.kind === 'refused' ? 'refused' : 'untested'
-    if (isError(stored.message.string()) && !stored.message.string().includes(WRITTEN_BEFORE)) return 'untested'
+    const said = stored.message.string()
+    if (isError(said) && !said.includes(WRITTEN_BEFORE)) return 'untested'
     if (!this.stored.includes(subject)) this.stored.push(subject)
     const get = `${API}.DIRECT.GET.OBJ_${this.#subjects.partsBucket(this.#agent)}.${subject}`
     this.#own.publish(get, NOTHING, { reply: target })
