@@ -12,7 +12,7 @@ const SHARE = 15
 const ECHO = ['node', '-e', 'process.stdin.pipe(process.stdout)']
 const missing = dockerMissing()
 
-/** Containers of the product's image on the host's network, all gone at its end.  */
+/** Containers of the product's image on the host's network, all gone at its end. */
 function containersOf(image: string, env: Record<string, string>) {
   const made: string[] = []
   const volume = docker('volume', 'create').stdout.trim()
@@ -28,7 +28,6 @@ function containersOf(image: string, env: Record<string, string>) {
     return stdout + stderr
   }
   return {
-    logs,
     /** Runs one command to its end. */
     command: (...command: string[]) => run('--rm', command),
     /** Starts a process, and waits until it has printed `ready`. */
@@ -54,9 +53,12 @@ function docker(...args: string[]): { status: number | null; stdout: string; std
   return spawnSync('docker', args, { encoding: 'utf8', timeout: 120_000 })
 }
 
+/** No one contains another. */
+const objectiveOf = (index: number) => `pass ${index} of ${4 * SHARE}`
+
 /** Asks over HTTP, again where nobody answered: the key makes it the same pass. */
 function ask(client: HttpClient, index: number): Promise<string> {
-  const pass = { subagent: 'echo', reason: 'test', work_context: { objective: `pass ${index}` }, timeout_ms: 120_000 }
+  const pass = { subagent: 'echo', reason: 'test', work_context: { objective: objectiveOf(index) }, timeout_ms: 120_000 }
   return until(
     async () => {
       const { output } = await client.passes.create(pass, { key: `pass-${index}`, wait_s: 60 })
@@ -101,7 +103,7 @@ describe.skipIf(missing)(`the product's own image${missing ? ` (left out: ${miss
       await kill()
     }
     askMore()
-    expect(await Promise.all(answers)).toEqual(answers.map((_, i) => expect.stringContaining(`pass ${i}`)))
+    expect(await Promise.all(answers)).toEqual(answers.map((_, i) => expect.stringContaining(objectiveOf(i))))
 
     await nats.node.restart()
     const replicas = await replicasOf(nats)

@@ -9,7 +9,7 @@ import { placeWithLibraries } from './nats-image.js'
 const run = promisify(execFile)
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const BASE = 'passover-test-node'
-export const PRODUCT_IMAGE = 'passover-test-product'
+const PRODUCT = 'passover-test-product'
 
 /**
  * Builds the product's own image (infra/image/Dockerfile) from what was built here. No registry is needed: the base image is the Node that runs
@@ -24,8 +24,8 @@ export async function productImage(): Promise<string> {
     await writeFile(join(root, 'etc/passwd'), 'node:x:1000:1000:node:/tmp:/bin/false\n')
     await writeFile(join(context, 'Dockerfile'), 'FROM scratch\nENV PATH=/usr/local/bin\nCOPY root/ /\n')
     await docker('build', '--quiet', '--tag', BASE, context)
-    await docker('build', '--quiet', '--tag', PRODUCT_IMAGE, '--build-arg', `BASE=${BASE}`, '--file', 'infra/image/Dockerfile', '.')
-    return PRODUCT_IMAGE
+    await docker('build', '--quiet', '--tag', PRODUCT, '--build-arg', `BASE=${BASE}`, '--file', 'infra/image/Dockerfile', '.')
+    return PRODUCT
   } finally {
     await rm(context, { recursive: true, force: true })
   }
