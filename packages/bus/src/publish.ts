@@ -11,7 +11,7 @@ import { NOTHING } from './replies.js'
 const FULL = new Set([10023, 10028, 10047, 10077, 10122])
 const TOO_LARGE = new Set([10054, 10097])
 /** The server has one code for a stream that is full and for a subject of which it keeps the first message. */
-export const WRITTEN_BEFORE = 'maximum messages per subject exceeded'
+const WRITTEN_BEFORE = 'maximum messages per subject exceeded'
 /** Room for the subject, the reply and the server's own headers. */
 const OVERHEAD_BYTES = 512
 

@@ -1,7 +1,7 @@
 import { inboxPrefixOf } from '../connect.js'
 import type { Credentials, TlsFiles } from '../credentials.js'
 import { API } from '../grants.js'
-import { WRITTEN_BEFORE } from '../publish.js'
+import { outcomeOf } from '../publish.js'
 import { Subjects } from '../subjects.js'
 import { type Answer, CheckConnection, type CheckIdentity } from './connection.js'
 import { type Attempt, admission, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
@@ -257,8 +257,9 @@ class Check {
     const subject = markerSubject(this.#subjects, this.#agent, body)
     const stored = await this.#own.request(subject, body, {})
     if (stored.kind !== 'answered') return stored.kind === 'refused' ? 'refused' : 'untested'
-    const said = stored.message.string()
-    if (isError(said) && !said.includes(WRITTEN_BEFORE)) return 'untested'
+    const outcome = outcomeOf(stored.message.data)
+    const isThere = outcome.kind === 'stored' || (outcome.kind === 'refused' && outcome.reason === 'exists')
+    if (!isThere) return 'untested'
     if (!this.stored.includes(subject)) this.stored.push(subject)
     const get = `${API}.DIRECT.GET.OBJ_${this.#subjects.partsBucket(this.#agent)}.${subject}`
     this.#own.publish(get, NOTHING, { reply: target })
