@@ -63,10 +63,9 @@ async function tighten(api: JetStreamApi, wanted: Config, found: Config): Promis
 
 /** A configuration with the limits that earlier versions did not have; `found` itself where it has them. */
 function tightened(wanted: Config, found: Config): Config {
-  const missing = Object.entries(wanted).filter(([field, value]) => TIGHTENED.has(field) && found[field] !== value)
-  const rollup = wanted.allow_rollup_hdrs === false && found.allow_rollup_hdrs === true
-  if (!rollup && missing.length === 0) return found
-  return { ...found, ...Object.fromEntries(missing), ...(rollup && { allow_rollup_hdrs: false }) }
+  // The server leaves some fields out that are false.
+  const missing = Object.entries(wanted).filter(([field, value]) => isTightened(wanted, field) && (found[field] ?? false) !== value)
+  return missing.length === 0 ? found : { ...found, ...Object.fromEntries(missing) }
 }
 
 /** A stream that an earlier version made is given the subject of custody and denies to be purged, where this process may change it (dispatcher, owner). */
