@@ -12,7 +12,7 @@ import type { Subjects } from './subjects.js'
 const QUEUE = 'passover'
 const TIMEOUT_MS = 2_000
 
-/** Core request; undefined when nobody answers in time, or with bytes that are no body: so says a service that it does not answer. */
+/** Core request; undefined when nobody answers in time, or when the answer is empty or cannot be decoded. A service without an answer sends an empty one. */
 export async function ask(
   replies: Replies,
   subject: string,
@@ -85,18 +85,19 @@ export class Answering implements Consumption {
   }
 
   async #answer(message: Arrived, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
-    const decoded = decode(message.data, headersOf(message).get(HEADER.contentType))
-    const answer = decoded.ok ? await this.#handled(handler(asker, decoded.value)) : undefined
-    // An empty answer reads as none. Without one the server would remember for long where it is to go, and an agent can fill its memory with that.
-    if (!decoded.ok || answer === undefined) {
-      this.#link.send(message.reply ?? '', NOTHING)
-      return
+    let data: Uint8Array = NOTHING
+    let options = {}
+    try {
+      const decoded = decode(message.data, headersOf(message).get(HEADER.contentType))
+      const answer = decoded.ok ? await handler(asker, decoded.value) : undefined
+      if (decoded.ok && answer !== undefined) {
+        data = encode(answer, decoded.type)
+        options = { headers: encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE[decoded.type] }) }
+      }
+    } catch (error) {
+      this.#link.report(error)
     }
-    const headers = encodeHeaders({ [HEADER.contentType]: CONTENT_TYPE[decoded.type] })
-    this.#link.send(message.reply ?? '', encode(answer, decoded.type), { headers })
-  }
-
-  #handled(answer: Promise<unknown>): Promise<unknown> {
-    return answer.catch((error) => this.#link.report(error))
+    // An empty answer reads as none. Without one the server would remember for long where it is to go, and an agent can fill its memory with that.
+    this.#link.send(message.reply ?? '', data, options)
   }
 }
