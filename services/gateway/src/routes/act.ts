@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import type { AnsweredPass, InboxItem } from '@passover/schemas'
+import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
 import { askNames, decideDue, isOpen, type Names, publishCancel, type ShownReturn, shownDigest, untilEnded } from '@passover/sdk/people'
 import { requireOriginator } from '../auth/access.js'
@@ -59,13 +59,12 @@ function deciding(verdict: 'approve' | 'deny'): Route {
     problems: [404, 409, 412],
     handle: ({ params, body, caller, actor, inside }) =>
       actor.as(async (bus) => {
-        const { from, to, whole } = body
-        if (verdict === 'approve' && whole) {
-          const budget = new OutputBudget(inside.options.output_bytes)
-          const { output } = await outcomeOf(bus, caller, await namedPass(bus, { id: params.id, from, to }), budget)
+        const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+        if (verdict === 'approve' && body.whole) {
+          const { output } = await outcomeOf(bus, caller, pass, new OutputBudget(inside.options.output_bytes))
           requireFewLines(output?.artifacts)
         }
-        return decideOn(bus, params.id, { ...body, verdict })
+        return decideOn(bus, pass.key, { ...body, verdict })
       }),
   })
 }
@@ -73,10 +72,13 @@ function deciding(verdict: 'approve' | 'deny'): Route {
 export const approvePass = deciding('approve')
 export const denyPass = deciding('deny')
 
-async function decideOn(bus: Bus, id: string, given: DecidePass & { verdict: 'approve' | 'deny' }): Promise<Reply> {
+async function decideOn(
+  bus: Bus,
+  { id, originator, subagent }: PassKey,
+  given: DecidePass & { verdict: 'approve' | 'deny' },
+): Promise<Reply> {
   const { verdict, reason, item, only, digest, binary, whole } = given
-  const { key } = await namedPass(bus, { id, from: given.from, to: given.to })
-  const ref = { id, from: key.originator, to: key.subagent }
+  const ref = { id, from: originator, to: subagent }
   const confirm = async (due: InboxItem, returned: ShownReturn | undefined) => {
     if (returned?.review && digest === undefined) throw new HttpProblem(problemFor(400, noDigest(id)))
     return digest === undefined || same(shownDigest(due, returned), digest)
