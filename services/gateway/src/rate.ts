@@ -6,24 +6,25 @@ export class Rates {
 
   /** Takes one; gives how many ms to wait where there is none. */
   take(name: string, now: number): { ok: true } | { ok: false; wait_ms: number } {
-    const { per_second, burst } = this.limits
-    const known = this.#buckets.get(name)
-    const left = known ? Math.min(burst, known.left + ((now - known.at) / 1_000) * per_second) : burst
+    const left = this.#left(name, now)
     if (left < 1) {
       this.#buckets.set(name, { left, at: now })
-      return { ok: false, wait_ms: Math.ceil(((1 - left) / per_second) * 1_000) }
+      return { ok: false, wait_ms: Math.ceil(((1 - left) / this.limits.per_second) * 1_000) }
     }
     this.#buckets.set(name, { left: left - 1, at: now })
     if (this.#buckets.size > 10_000) this.#forget(now)
     return { ok: true }
   }
 
-  /** Takes so many more, also where there are not as many: who asks next waits longer. */
+  /** Takes `cost` more, even when fewer are left: the next request then waits longer. */
   charge(name: string, cost: number, now: number): void {
+    this.#buckets.set(name, { left: this.#left(name, now) - cost, at: now })
+  }
+
+  #left(name: string, now: number): number {
     const { per_second, burst } = this.limits
-    const known = this.#buckets.get(name) ?? { left: burst, at: now }
-    const left = Math.min(burst, known.left + ((now - known.at) / 1_000) * per_second)
-    this.#buckets.set(name, { left: left - cost, at: now })
+    const known = this.#buckets.get(name)
+    return known ? Math.min(burst, known.left + ((now - known.at) / 1_000) * per_second) : burst
   }
 
   /** Those that are full again say nothing. */
