@@ -24,9 +24,10 @@ export class Answers {
   send(token: string, bytes: number, outgoing: ServerResponse): void {
     const { answers_bytes, answers_bytes_a_token, slow_ms } = this.limits
     const own = this.#tokens.get(token) ?? 0
-    const tooMany = (own > 0 && own + bytes > answers_bytes_a_token) || (this.#bytes > 0 && this.#bytes + bytes > answers_bytes)
-    if (bytes > SMALL_BYTES && tooMany) {
-      const detail = own + bytes > answers_bytes_a_token ? 'answers to this token wait to be read' : 'too many answers wait to be read'
+    const fills = (waiting: number, most: number) => waiting > 0 && waiting + bytes > most
+    const fillsOwn = fills(own, answers_bytes_a_token)
+    if (bytes > SMALL_BYTES && (fillsOwn || fills(this.#bytes, answers_bytes))) {
+      const detail = fillsOwn ? 'answers to this token wait to be read' : 'too many answers wait to be read'
       throw new HttpProblem(problemFor(503, { code: 'E014', detail, hint: 'read them, or ask again later', retry_after_ms: RETRY_MS }))
     }
     if (outgoing.closed || outgoing.destroyed) return
