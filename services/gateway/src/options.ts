@@ -1,6 +1,9 @@
 import { z } from 'zod'
 
 const MINUTE = 60_000
+const MIB = 1024 * 1024
+
+const bytes = (standard: number) => z.int().min(1_024).default(standard)
 
 /** Options of a gateway, validated once at the edge. Times in ms. */
 export const gatewayOptions = z.strictObject({
@@ -8,31 +11,16 @@ export const gatewayOptions = z.strictObject({
   /** 0: any free one. */
   port: z.int().min(0).max(65_535).default(7420),
   /** Largest body; context above it goes by NATS. */
-  body_bytes: z
-    .int()
-    .min(1_024)
-    .default(8 * 1024 * 1024),
+  body_bytes: bytes(8 * MIB),
   /** Bytes of outputs that one answer loads; larger outputs go by NATS. */
-  output_bytes: z
-    .int()
-    .min(1_024)
-    .default(8 * 1024 * 1024),
+  output_bytes: bytes(8 * MIB),
   /** Bytes of answers that their readers have not taken yet, of all and of one token. */
-  answers_bytes: z
-    .int()
-    .min(1_024)
-    .default(128 * 1024 * 1024),
-  answers_bytes_a_token: z
-    .int()
-    .min(1_024)
-    .default(32 * 1024 * 1024),
+  answers_bytes: bytes(128 * MIB),
+  answers_bytes_a_token: bytes(32 * MIB),
   /** Bodies read at a time, of all and of one token, and the bytes that they may have in all. */
   uploads: z.int().min(1).default(32),
   uploads_a_token: z.int().min(1).default(8),
-  uploads_bytes: z
-    .int()
-    .min(1_024)
-    .default(64 * 1024 * 1024),
+  uploads_bytes: bytes(64 * MIB),
   /** A body that receives nothing for this long is abandoned. */
   stall_ms: z.int().min(10).default(10_000),
   /** Requests of one token: so many a second, and so many at once after a rest. */
