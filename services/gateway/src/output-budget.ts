@@ -15,18 +15,18 @@ export class OutputBudget {
 /** Characters of all texts in a JSON value. */
 export function textLength(value: unknown): number {
   let length = 0
-  const open: unknown[] = [value]
-  while (open.length > 0) {
-    const one = open.pop()
-    if (typeof one === 'string') length += one.length
-    else if (typeof one === 'object' && one !== null) {
-      for (const [name, inner] of Object.entries(one)) {
-        length += name.length
-        open.push(inner)
-      }
-    }
-  }
+  for (const [name, one] of entriesIn(value)) length += name.length + (typeof one === 'string' ? one.length : 0)
   return length
+}
+
+/** A JSON value and everything in it, each with its name or index. Without recursion: agents choose how deep it is. */
+function* entriesIn(value: unknown): Generator<[name: string, value: unknown]> {
+  const open: [string, unknown][] = [['', value]]
+  for (let entry = open.pop(); entry; entry = open.pop()) {
+    yield entry
+    const [, one] = entry
+    if (typeof one === 'object' && one !== null) for (const inner of Object.entries(one)) open.push(inner)
+  }
 }
 
 /** Lines of an output that are shown whole. Each costs some 100 bytes and a microsecond several times over. */
@@ -35,12 +35,7 @@ const MOST_WHOLE_LINES = 500_000
 /** Refuses (E041) to show files as whole that have too many lines: it would keep everybody else waiting for seconds. */
 export function requireFewLines(artifacts: unknown): void {
   let lines = 0
-  const open: unknown[] = [artifacts]
-  while (open.length > 0) {
-    const one = open.pop()
-    if (typeof one === 'string') lines += linesIn(one)
-    else if (typeof one === 'object' && one !== null) for (const inner of Object.values(one)) open.push(inner)
-  }
+  for (const [, one] of entriesIn(artifacts)) if (typeof one === 'string') lines += linesIn(one)
   if (lines <= MOST_WHOLE_LINES) return
   throw new Failure('E041', `its changes have ${lines} lines, too many to show here`, { hint: 'passover approve --whole shows them' })
 }
