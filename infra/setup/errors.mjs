@@ -35,4 +35,4 @@ ${ROWS.join('\n')}
 ${EXIT_CODES.map(([code, what]) => `| ${code} | ${what} |`).join('\n')}
 `
 
-page('errors', PAGE)
+page('infra/errors.md', PAGE)

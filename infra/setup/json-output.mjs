@@ -83,12 +83,12 @@ const ROWS = Object.entries(JSON_SHAPES).map(([command, shape]) => `| \`${comman
 const SHARED = Object.entries(NAMED_SHAPES).map(([name, shape]) => `### ${name}\n\n${written(shape, true)}`)
 
 page(
-  'json-output',
+  'docs/reference/json-output.md',
   `# Output of \`--json\`
 
 Generated from \`packages/cli/src/json/shapes.ts\` by \`node infra/setup/json-output.mjs\`: change it there. The tests of the commands hold what they print against it.
 
-- \`--json\` prints one document on stdout, also where a command fails: \`${written(FAILURE).replaceAll('\\\\', '')}\`. Codes and exit codes: [infra/errors.md](../../infra/errors.md).
+- \`--json\` prints one document on stdout, also where a command fails: \`${written(FAILURE)}\`. Codes and exit codes: [infra/errors.md](../../infra/errors.md).
 - \`--jsonl\` prints each element of a list on a line of its own; any other document on one line. \`work --jsonl\` prints \`{ event, id, … }\` for each thing that happens, and \`logs --jsonl\` each entry of the
   timeline and then \`{ id, status, error? }\`.
 - A field with \`?\` may be absent; \`…\` stands for further fields. Times are milliseconds since 1970, spans are milliseconds, sizes bytes. New versions may add fields.
@@ -101,5 +101,4 @@ ${ROWS.join('\n')}
 
 ${SHARED.join('\n\n')}
 `,
-  'docs/reference',
 )

@@ -17,4 +17,4 @@ that enforces this.
 ${permissionTable()}
 `
 
-page('permissions', PAGE)
+page('infra/permissions.md', PAGE)
