@@ -85,6 +85,7 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   // An agent over its limit gets an empty answer, and asks again.
   const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
   const answering = await deps.bus.answer(answer, 'register')
+  begun.push(answering)
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
   const stores = await watchStores(context, health)
   begun.push(stopping(stores))
