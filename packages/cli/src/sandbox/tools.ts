@@ -21,7 +21,8 @@ export function findTools(path: string | undefined): Tools {
   return found
 }
 
-function isProgram(file: string): boolean {
+/** Whether a path is a file that this user may run. */
+export function isProgram(file: string): boolean {
   try {
     accessSync(file, constants.X_OK)
     return statSync(file).isFile()

@@ -1,4 +1,3 @@
-import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { serveHealth } from '@passover/bus'
 import { PassOverError } from '@passover/core'
@@ -10,6 +9,7 @@ import { usage } from '../failure.js'
 import { askedPort } from '../health.js'
 import { describeSandbox } from '../sandbox/guarantees.js'
 import { Sandbox } from '../sandbox/sandbox.js'
+import { isProgram } from '../sandbox/tools.js'
 import { stopSignals } from '../signals.js'
 import { count } from '../text.js'
 import { killAllGroups } from './child.js'
@@ -134,20 +134,11 @@ export function requireProgram(context: Pick<Context, 'env' | 'directory'>, { co
 }
 
 function findProgram(name: string, { env, directory }: Pick<Context, 'env' | 'directory'>): string | undefined {
-  if (name.includes('/') || isAbsolute(name)) return isExecutable(resolve(directory, name)) ? resolve(directory, name) : undefined
+  if (name.includes('/') || isAbsolute(name)) return isProgram(resolve(directory, name)) ? resolve(directory, name) : undefined
   for (const folder of (env.PATH ?? '').split(delimiter)) {
     for (const suffix of process.platform === 'win32' ? ['.exe', '.cmd', ''] : ['']) {
-      if (folder && isExecutable(join(folder, name + suffix))) return join(folder, name + suffix)
+      if (folder && isProgram(join(folder, name + suffix))) return join(folder, name + suffix)
     }
   }
   return undefined
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return statSync(path).isFile()
-  } catch {
-    return false
-  }
 }
