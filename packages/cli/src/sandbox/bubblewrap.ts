@@ -41,9 +41,9 @@ export function bubblewrapLine(options: BubblewrapOptions): string[] {
   return line
 }
 
-function withoutSecrets({ folder, visible, emptied: file }: SecretFolder): string[] {
+function withoutSecrets({ folder, visible, emptied: empty }: SecretFolder): string[] {
   const bound = visible.flatMap((file) => ['--ro-bind', file, file])
-  return ['--tmpfs', folder, ...bound, ...(file === undefined ? [] : emptied(file)), '--remount-ro', folder]
+  return ['--tmpfs', folder, ...bound, ...(empty === undefined ? [] : emptied(empty)), '--remount-ro', folder]
 }
 
 function emptied(file: string): string[] {

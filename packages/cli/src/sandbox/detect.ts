@@ -64,7 +64,7 @@ class Probe {
 
   async run([program = '', ...args]: string[], filter?: Buffer) {
     const { directory, env, tools } = this.#options
-    const command = [tools?.get(program) ?? program, ...args]
+    const command = [tools.get(program) ?? program, ...args]
     const unsuccessful = { exit: 127, stdout: '', stderr: '' }
     const signal = AbortSignal.timeout(PROBE_MS)
     const fixed = { input: '', cwd: directory, kill_after_ms: 100, max_output_bytes: 4096, gated: false, onStderr: () => undefined }

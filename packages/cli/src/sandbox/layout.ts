@@ -11,9 +11,7 @@ import type { Tools } from './tools.js'
 export interface Layout {
   /** The directory of the worker. */
   directory: string
-  /**
-   * The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder.
-   */
+  /** The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder. */
   project: string[]
   /**
    * The user's own settings and keys, the nats-server that `passover up` runs, and the installations that the directory belongs to. No command
@@ -22,7 +20,7 @@ export interface Layout {
   own: string[]
   /** The program of this command, and of Node.js. No command writes them either. */
   program: string[]
-  /** Folders of PATH: what a read-only command put there, the user or the product would run later. */
+  /** Folders of PATH. A read-only command cannot write there: the user or the product would run later what it put there. */
   search: string[]
   /** What a command never sees of the installations that its directory belongs to. */
   secrets: { folders: SecretFolder[]; files: string[] }
@@ -49,11 +47,11 @@ export interface LayoutOptions {
   /** The agent whose commands run. */
   agent?: string | undefined
   /** The programs that confine commands, see tools.ts. */
-  tools?: Tools | undefined
+  tools: Tools
 }
 
 /** Reads the layout from the file system as it is now. */
-export function layoutOf({ directory, env, writable, agent, tools = new Map() }: LayoutOptions): Layout {
+export function layoutOf({ directory, env, writable, agent, tools }: LayoutOptions): Layout {
   const root = realpathSync(directory)
   const installations = existing(foldersAbove(root).map((folder) => join(folder, '.passover')))
   const outside = existing([...gitDirectories(root), ...installations]).filter((path) => !isInside(path, root))

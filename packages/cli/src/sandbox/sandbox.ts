@@ -6,8 +6,6 @@ import { type Layout, type LayoutOptions, layoutOf } from './layout.js'
 import type { Mechanism } from './mechanism.js'
 import { findTools, type Tools } from './tools.js'
 
-type SandboxOptions = LayoutOptions & { tools: Tools }
-
 /** What this machine offers to confine commands, detected once when a worker starts. */
 export class Sandbox {
   readonly mechanism: Mechanism
@@ -16,9 +14,9 @@ export class Sandbox {
   readonly tied: boolean
   readonly guarantees: readonly Guarantee[]
   readonly tools: Tools
-  readonly #options: SandboxOptions
+  readonly #options: LayoutOptions
 
-  private constructor(options: SandboxOptions, mechanism: Mechanism, tied: boolean) {
+  private constructor(options: LayoutOptions, mechanism: Mechanism, tied: boolean) {
     this.mechanism = mechanism
     this.tied = tied
     this.cgroups = process.platform === 'linux' ? cgroupParent() : undefined
@@ -39,7 +37,7 @@ export class Sandbox {
   }
 }
 
-async function canTie({ directory, env, tools }: SandboxOptions): Promise<boolean> {
+async function canTie({ directory, env, tools }: LayoutOptions): Promise<boolean> {
   if (process.platform !== 'linux') return false
   const command = [tools.get('setpriv') ?? 'setpriv', '--pdeathsig', 'KILL', '--', 'true']
   const fixed = { input: '', kill_after_ms: 100, max_output_bytes: 1024, gated: false, onStderr: () => undefined }
