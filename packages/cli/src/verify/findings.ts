@@ -1,4 +1,4 @@
-import { type ArchiveFault, faultText } from '@passover/archive'
+import { type ArchiveFault, faultText, SEGMENT_SIZE } from '@passover/archive'
 import type { VerifyFinding } from '@passover/core'
 import { keyText } from '@passover/schemas'
 
@@ -166,11 +166,9 @@ export function firstOf(faults: readonly BadEntry[]): BadEntry | undefined {
   return [...faults].sort((one, other) => Number(other.rule === 'chain') - Number(one.rule === 'chain') || placeOf(one) - placeOf(other))[0]
 }
 
-const SEGMENT = 4096
-
 /** By sequence; what is said of a whole segment comes before its entries. */
 function placeOf({ sequence, segment }: BadEntry): number {
-  return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT)
+  return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT_SIZE)
 }
 
 /** One bad entry in words. */
