@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
-import { findPass, isOpen, type PassRef, type PassResult, readResult, standing } from '@passover/sdk/people'
+import { findPass, isOpen, type PassRef, readResult, standing } from '@passover/sdk/people'
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { clock } from './duration.js'
@@ -36,19 +36,15 @@ function tell({ terminal }: Context, entry: TimelineEntry, shown: Set<number>): 
   terminal.stream(entry, () => `${terminal.colors.dim(clock(entry.time))}  ${entry.kind.padEnd(11)} ${sayEntry(entry)}`)
 }
 
-async function tellEnd({ terminal, person }: Context, bus: Bus, pass: AnsweredPass): Promise<void> {
+async function tellEnd({ terminal }: Context, bus: Bus, pass: AnsweredPass): Promise<void> {
   const { row, history = [] } = pass
-  const result = isOpen(row) ? undefined : await readResult(bus, pass)
-  const error = errorIn(result)
+  // Only an error is shown, so the parts of an output are not loaded.
+  const result = isOpen(row) ? undefined : await readResult(bus, pass, () => false)
+  const failed = result && 'error' in result ? result : undefined
+  const error = failed && { error: failed.error }
   if (terminal.mode === 'json') return terminal.show({ id: row.id, status: row.status, timeline: history, ...error }, () => '')
   if (terminal.mode === 'jsonl') return terminal.stream({ id: row.id, status: row.status, ...error }, () => undefined)
   const { colors } = terminal
-  const as = person === row.originator ? ('originator' as const) : undefined
-  const view = { colors, columns: terminal.columns, ...(as ? { as } : {}) }
   const ended = `${colors.bold(row.id)}  ${colorOf(row, colors)(standing(row))}`
-  terminal.show(undefined, () => (result && 'error' in result ? `${ended}\n${renderResult(result, view)}` : ended))
-}
-
-function errorIn(result: PassResult | undefined): object {
-  return result && 'error' in result ? { error: result.error } : {}
+  terminal.show(undefined, () => (failed ? `${ended}\n${renderResult(failed, { colors })}` : ended))
 }
