@@ -11,8 +11,7 @@ export interface CommandNode {
 }
 
 /** Values that only the server knows: names of agents, ids of passes. `passover completion <values>` prints them. */
-export const VALUES = ['agents', 'ids'] as const
-export type Values = (typeof VALUES)[number]
+export type Values = 'agents' | 'ids'
 
 export interface OptionNode {
   flags: string[]

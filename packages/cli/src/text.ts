@@ -5,18 +5,18 @@ export { count, sizeText } from '@passover/sdk/words'
 export { columnsOf, cutColumns } from './output/wrap.js'
 
 /** Indents every line that is not empty. */
-export function indent(text: string, by = '  '): string {
-  return text.replace(/^(?=.)/gm, by)
+export function indent(text: string): string {
+  return text.replace(/^(?=.)/gm, '  ')
 }
 
 /** Marks every line of a text that an agent wrote, so that none of them passes for a line of the program's own. */
-export function quoted(text: string, by = '  '): string {
-  return text.replace(/^/gm, `${by}│ `)
+export function quoted(text: string): string {
+  return text.replace(/^/gm, '  │ ')
 }
 
 /** Marks every line after the first, as {@link quoted} does. */
-export function indentRest(text: string, by = '    │ '): string {
-  return text.replace(/(\r?\n)(?=.)/g, `$1${by}`)
+export function indentRest(text: string): string {
+  return text.replace(/(\r?\n)(?=.)/g, '$1    │ ')
 }
 
 const COMMANDS =
