@@ -32,7 +32,7 @@ export function commandTree(command: Command): CommandNode {
   }
 }
 
-/** Arguments of these names, except where they are of something else: new names, numbers of versions, tokens. */
+/** What an argument is, by its name. In the commands of OTHERS such an argument is something else: a new name, a version, a token. */
 const ARGUMENTS: Record<string, Values> = { id: 'ids', ids: 'ids', agent: 'agents', name: 'agents', from: 'agents', to: 'agents' }
 const OTHERS = new Set(['add', 'diff', 'revoke'])
 
@@ -92,7 +92,7 @@ function valuesOf(tree: CommandNode): (Pick<OptionNode, 'choices' | 'values'> & 
   )
 }
 
-/** Asks the server, by the program as it was typed. Whatever goes wrong, nothing is offered. */
+/** Asks the server by running the program as it was typed. If that fails, nothing is offered. */
 function asks(run: string): string[] {
   return ['_passover_values() {', `  command ${run} completion "$1" 2>/dev/null`, '}']
 }
@@ -233,7 +233,7 @@ function fish(tree: CommandNode): string {
 
 interface Typed {
   program: string
-  /** What must hold besides. */
+  /** A condition that comes before that of each line. */
   when: string
   /** How the program is run. */
   run: string

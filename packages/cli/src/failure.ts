@@ -120,8 +120,8 @@ export async function describeFailure(error: unknown): Promise<Described> {
     const told = lines ?? (rule ? [ruleText(rule)] : undefined)
     return { document, exit, ...(told ? { lines: told } : {}) }
   }
+  // Before the imports below, which open files as well.
   const limit = fileLimitFault(error)
-  // Before anything else is loaded.
   if (limit) return { document: failureDocument('E030', limit.message, limit.hint), exit: MISCONFIGURED }
   const message = error instanceof Error ? error.message : String(error)
   const outside = await fromOutside(error, message)

@@ -30,7 +30,7 @@ export function stopSignals(onForce: () => void): StopSignals {
     process.exit(130)
   }
   for (const name of NAMES) process.on(name, onSignal)
-  // Of a replica of `passover work`: its parent is gone, however it ended.
+  // In a replica of `passover work`, the IPC channel closes when the parent ends, even by SIGKILL.
   if (process.connected) process.on('disconnect', onSignal)
   const orphaned = whenOrphaned(onSignal)
   return {

@@ -10,13 +10,15 @@ import { lasted } from './render/rows.js'
 import { renderTop } from './render/top.js'
 import { stopSignals } from './signals.js'
 
-/** What is looked at, each time. */
+/** What one refresh shows. */
 export interface Look {
   /** Server ms. */
   time: number
-  /** Work that waits for a worker, that a worker has, and that stands before its admission or waits for a person. */
+  /** Passes that wait for a worker. */
   queued: number
+  /** Passes that a worker has. */
   running: number
+  /** Passes that are not admitted yet, or wait for a person. */
   held: number
   /** Of passes asked for in the last minute. */
   last_minute: { passes: number; p50_ms?: number; p99_ms?: number }
@@ -30,7 +32,7 @@ const SLOWEST = 5
 /** Open passes among which the slowest are looked for: the newest. */
 const MOST_OPEN = 1_000
 
-/** Shows what goes on until Ctrl-C; once, where nobody could see it change. Exit 5 where the server cannot be reached at first. */
+/** Shows what goes on until Ctrl-C; with --json, or on no terminal without --jsonl, once. Exit 5 if the server cannot be reached at first. */
 export async function runTop(context: Context, { interval_ms, once }: { interval_ms: number; once: boolean }): Promise<number> {
   const { terminal, env } = context
   await using bus = await connectPerson(context)
@@ -50,7 +52,7 @@ export async function runTop(context: Context, { interval_ms, once }: { interval
       if (screen) screen.draw(text)
       else terminal.stream(look, () => undefined)
     } catch (error) {
-      // The server may be back at the next look: what was seen last stays, with the time at which it could not be seen anew.
+      // The server may be back at the next refresh. Until then the last view stays, with the error and its time.
       const why = error instanceof Error ? error.message : String(error)
       screen?.draw(`${text}\n\n${terminal.colors.red('✗')} ${clock(Date.now())} ${why}`)
     }

@@ -103,7 +103,7 @@ export class Delivering implements AsyncDisposable {
     const { key, digest } = awaited
     if (found.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, found.time))) {
       const asked = await ask(this.#deps.bus, key)
-      // Who asks by the id alone means the pass that had it: of an expired id there is no later one.
+      // A caller that gives the id alone means the pass that had it: an expired id gets no new pass.
       const older = asked.kind === 'pass' && (digest === undefined || asked.pass.digest === digest) ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
         awaited.returned = older.sequence

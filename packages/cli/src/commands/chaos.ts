@@ -53,7 +53,7 @@ export interface ChaosFlags {
   report?: string
 }
 
-/** The bundle (in the container image) has everything but what starts files of its own. */
+/** The container image has the bundle alone, without @passover/chaos, which starts files of its own as processes. */
 function refuseBundleAlone(error: unknown): never {
   if (!isNodeError(error) || error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.includes('@passover/chaos')) throw error
   throw usage('passover chaos is not in the container image', 'run it where the package is installed: npx @passover/cli chaos')

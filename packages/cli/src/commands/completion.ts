@@ -4,7 +4,7 @@ import { action, type Context } from '../context.js'
 
 /** Passes whose ids are offered: the newest. */
 const MOST_IDS = 100
-/** A shell expands what it is offered. */
+/** Other words are not offered: shells expand what they are offered. */
 const WORD = /^[A-Za-z0-9_-]+$/
 
 /** `passover completion bash|zsh|fish`, and `agents|ids`, which the scripts call. */

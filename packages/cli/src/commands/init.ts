@@ -8,14 +8,14 @@ interface InitOptions {
 /** `passover init [directory]` */
 export function initCommand(): Command {
   return new Command('init')
-    .description('make a small project: two agents in TypeScript, a policy, and what they need')
-    .argument('[directory]', 'where (default: here); it is made where it is missing')
+    .description('create a small project: two agents in TypeScript, a policy, and what they need')
+    .argument('[directory]', 'the directory (default: this one); it is created if it does not exist')
     .option('--packages <folder>', 'install from the tarballs that `npm run pack` made there, not from the registry')
     .addHelpText(
       'after',
       `
-Writes agents/ (greeter and alice, with a tsconfig.json), .opencode/pass-over.json, and where they are missing package.json and
-.gitignore. No file is ever overwritten: where one of the agents or a policy exists, it says which and writes nothing.
+Writes agents/ (greeter and alice, with a tsconfig.json), .opencode/pass-over.json, and package.json and .gitignore if they do not
+exist. No file is ever overwritten: if one of the agents or a policy exists, the command names it and writes nothing.
 
 Example:
   passover init my-agents`,

@@ -15,10 +15,10 @@ export function logsCommand(): Command {
     .argument('<id>', 'its id, or the beginning of it')
     .option('--from <agent>', 'of this originator, where several passes share the id', nameOption)
     .option('--to <agent>', 'of this subagent', nameOption)
-    .option('--follow', 'go on until it has ended')
+    .option('--follow', 'print entries as they come, until the pass has ended')
     .addHelpText(
       'after',
-      '\nOf what a command of `passover work` writes to stderr, the end is recorded, in the error of a pass that failed.\nWith --jsonl one document an entry.\n\nExample:\n  passover logs 0abcdef1 --follow',
+      '\nIf a command of `passover work` fails, the error of the pass contains the end of its stderr.\nWith --jsonl, each entry is a document.\n\nExample:\n  passover logs 0abcdef1 --follow',
     )
     .action(
       action<LogsOptions, [string]>(async (context, { from, to, follow }, id) => {

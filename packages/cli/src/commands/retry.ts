@@ -19,9 +19,9 @@ export function retryCommand(): Command {
     .addHelpText(
       'after',
       `
-The new pass names the old one (retry of, in passover show). It is asked for as the originator of the old one: with its
-credentials, where the server checks names. What is still under way is not asked for again (E031), nor what completed.
-A dead letter stays in passover dlq; passover dlq requeue asks for its work once, whoever is first.
+passover show names the old pass in the new one (retry of). The new pass has the same originator; if the server checks names,
+you need that agent's credentials. A pass that has not ended, or that completed, is refused (E031).
+A dead letter stays in passover dlq; passover dlq requeue asks for its work once, however often it is called.
 
 Example:
   passover retry 0abcdef1`,

@@ -17,7 +17,7 @@ export function workCommand(): Command {
     .argument('<agent>', 'the name to work under', nameOption)
     .argument('[command...]', 'the command and its arguments, after --')
     .option('--concurrency <n>', 'passes at a time', wholeNumber('--concurrency', 1, 1000), 1)
-    .option('--replicas <n>', 'worker processes, each with that many passes at a time', wholeNumber('--replicas', 1, 100), 1)
+    .option('--replicas <n>', 'worker processes, each with --concurrency passes at a time', wholeNumber('--replicas', 1, 100), 1)
     .addOption(
       new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
         .argParser(durationOption('--kill-after'))
@@ -47,8 +47,9 @@ PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS. PASSOVER_ENFORCED names the c
 A policy's max_memory_mb (E014) and max_compute_time_ms (E010) apply to the command with all processes it starts. When a
 pass ends, all of them end. The worker prints at start how far each constraint holds here; so does passover doctor.
 Ctrl-C finishes what runs and stops; a second one stops at once.
-With --replicas, a worker that dies is started again after a pause that doubles from 0.5 to 30 s. Their output is prefixed with their
-number; passover agents counts them. They end with the command, also where it is killed. With PASSOVER_HEALTH_PORT, each has the next port.
+With --replicas, a worker that dies is started again after a pause that doubles from 0.5 to 30 s. The output of each worker is prefixed
+with its number; passover agents counts the workers. They end when this command ends or is killed. With PASSOVER_HEALTH_PORT, worker 1
+serves its health at that port, worker 2 at the next one, and so on.
 
 Examples:
   passover work echo -- cat

@@ -35,7 +35,7 @@ export async function runList(context: Context, { from, to, state, limit, before
   return 0
 }
 
-/** One agent's may fill the page: whose others there are is said. */
+/** Says whose dead letters come next, since those of one agent may fill the page. */
 function restText(rest: readonly { originator: string; letters: number }[]): string {
   if (rest.length === 0) return ''
   const some = rest.slice(0, MOST_NAMED).map(({ originator, letters }) => `${letters} of ${originator}`)

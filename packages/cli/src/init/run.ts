@@ -14,7 +14,7 @@ export interface InitRequest {
   packages?: string | undefined
 }
 
-/** A command to run next, and where it is not obvious, what it does. */
+/** A command to run next, and what it does if that is not obvious. */
 interface Step {
   command: string
   note?: string
@@ -49,7 +49,7 @@ export async function runInit(context: Context, { directory, packages }: InitReq
   return 0
 }
 
-/** Every file that is in the way, at once. A policy in a bigger file would be hidden by a new one. */
+/** Throws E030 with every file that is in the way. A policy in `.opencode/config.json` is one: a new policy file would hide it. */
 function refuseExisting(root: string): void {
   const found = Object.keys(OWN).filter((path) => exists(join(root, path)))
   const policy = existsAsFolder(root) ? findPolicyFile({ directory: root, env: {} }) : undefined
@@ -130,7 +130,7 @@ function nameOf(root: string): string {
   return name === '' ? 'my-agents' : name.slice(0, 214)
 }
 
-/** Links count, also those that lead nowhere: who writes through one writes elsewhere. */
+/** Links count, also broken ones: a write through a link lands elsewhere. */
 function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
@@ -143,7 +143,7 @@ function existsAsFolder(path: string): boolean {
   }
 }
 
-/** Writes a file that is not there. CliFailure E030 where it cannot, or where another process was faster. */
+/** Writes a new file. CliFailure E030 if it cannot be written, or if another process has just written it. */
 function writeNew(root: string, path: string, text: string): void {
   try {
     mkdirSync(dirname(join(root, path)), { recursive: true })

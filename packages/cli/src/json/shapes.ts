@@ -22,7 +22,7 @@ import { z } from 'zod'
 
 /**
  * What each command prints under `--json`, by the words that name the command. docs/reference/json-output.md is generated from it
- * (infra/setup/json-output.mjs), and tests hold the documents of every command against it. A field of a document that is not here is a fault.
+ * (infra/setup/json-output.mjs), and tests compare the documents of every command with it. A field that is not here fails them.
  */
 
 const text = z.string()
@@ -105,7 +105,7 @@ const happening = z.strictObject({
   detail: text.optional(),
   notice: notice.optional(),
 })
-/** `apply`: changes instead of a digest to approve by (`--digest`). */
+/** `digest` is what `--digest` takes; item `apply` has `return_digest` instead. */
 const due = z.looseObject({ ...inboxItem.shape, digest: text.optional(), return_digest: text.optional() })
 const { row: _row, return: _return, history: _history, below: _below, digest: _digest, due: _due, ...stored } = answeredPass.shape
 /** Of a pass that did not end well an output may lack fields. */

@@ -17,12 +17,12 @@ export interface BadEntry {
   examples?: string[]
 }
 
-/** What is said of several entries of one kind together. */
+/** How several entries of one kind are reported as one. */
 export interface Alike {
   kind: string
   /** All of them, in words. */
   all: (count: number) => string
-  /** One of them, in words: asked only of the first ones. */
+  /** One of them, in words. Called for the first ones only. */
   example: () => string
 }
 

@@ -49,7 +49,7 @@ export class ReferencedParts {
     for (const named of referencedBy(recorded)) this.waiting.push({ step: fact, named })
   }
 
-  /** So many wait that they are to be looked at before more is read. */
+  /** Whether so many wait that they must be checked before more is read. */
   get isMany(): boolean {
     return this.waiting.length >= MANY
   }
@@ -81,7 +81,7 @@ export class ReferencedParts {
     this.say('remark', one, found.remark)
   }
 
-  /** What one agent names is told together: it may name any number, of buckets that hold whatever it likes. */
+  /** Reports what one agent names as one finding: it can name any number of parts, in buckets whose contents it chooses. */
   private say(severity: 'fault' | 'remark', { step, named }: NamedBy, that: string): void {
     const { name, owner } = named
     const by = step.kind === 'return' ? step.by : step.key.originator
@@ -146,12 +146,12 @@ export async function partsOf(bus: Bus, { onBytes, hasLeft }: PartsOptions = {})
 const NOT_KNOWN = 'is missing; how long it had to be kept is not known, as versions of the policy are missing or cannot be read'
 const NOT_LOOKED = 'is not looked for: its bucket cannot be listed, and a thousand others are missing there'
 
-/** Messages of a bucket that is listed: beyond them the list costs the server more than single reads cost here. */
+/** A bucket with more messages is not listed: the list would cost the server more than single reads cost here. */
 const LISTED = 300_000
-/** Parts that are looked for one by one and found missing in one bucket, at most. */
+/** Most parts that are looked for one by one and found missing, in one bucket. */
 const MISSED = 1_000
 
-/** What agents' buckets hold, each listed once, so that a part that is not there costs no request. */
+/** Lists each agent's bucket once, so that a missing part costs no request. */
 export class Buckets {
   private readonly lists = new Map<string, Promise<ReadonlySet<string> | undefined>>()
   private readonly misses = new Map<string, number>()

@@ -176,7 +176,7 @@ async function judgeFiles(source: ArchiveSource, findings: Findings, { from = 1,
     if (k === undefined) findings[severity]({ rule: 'archive', what })
     else findings.archive({ k, what })
   }
-  // What was left out was not asked for either.
+  // Strays are files that were not read, and here segments were left out.
   if (from > 1 || rules === 'chain only') return
   for (const name of (await source.strays?.()) ?? [])
     findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} is not of this archive: nothing names it` })

@@ -7,16 +7,15 @@ import { type StopSignals, stopSignals } from '../signals.js'
 import { count } from '../text.js'
 import { requireProgram, type WorkerRequest } from './worker.js'
 
-/** Pause before a replica that died is started again: doubled each time, from the first one on after it worked for so long. */
+/** Pause before a replica that died is started again. It doubles each time, and starts over once the replica has lasted `well_after`. */
 const RESTART_MS = { first: 500, most: 30_000, well_after: 60_000 }
 
-/** What a worker prints at its end with --json, as far as it is added up. */
+/** The part of a worker's --json document that is added up. */
 type Sums = Record<'passes' | 'completed' | 'failed' | 'discarded', number> & { sandbox?: unknown }
 
 /**
- * Runs workers under one parent until Ctrl-C. A replica that dies is started again, once one of them has worked at all: what keeps the first from
- * starting (no server, no such command) ends the command with its exit code. At SIGTERM all of them drain as one worker does; they end as well
- * when the parent is killed.
+ * Runs workers under one parent until Ctrl-C. A replica that dies is started again. If none has worked yet, its error (no server, for example) ends
+ * the command with the same exit code. At SIGTERM all replicas drain; they drain as well when the parent is killed.
  */
 export async function runReplicas(context: Context, request: WorkerRequest, replicas: number): Promise<number> {
   const { terminal } = context
@@ -59,7 +58,7 @@ class Replicas {
     for (const replica of this.#all) this.#spawn(replica)
   }
 
-  /** Settles with an exit code when none can work, with undefined at the first signal. */
+  /** Settles with an exit code if no replica can work, with undefined at the first signal. */
   failedOr({ first }: StopSignals): Promise<number | undefined> {
     return Promise.race([this.#failed, first.then(() => undefined)])
   }
@@ -80,7 +79,7 @@ class Replicas {
     const { directory } = this.#context
     const [, script = ''] = process.argv
     const args = [...process.execArgv, script, ...workArguments(this.#context, this.#request)]
-    // A process group of its own: a terminal's Ctrl-C reaches the parent alone, which passes on one signal. The channel tells of the parent's end.
+    // A process group of its own: a terminal's Ctrl-C reaches the parent alone, which passes on one signal. The IPC channel closes when the parent ends.
     const child = spawn(process.execPath, args, {
       cwd: directory,
       env: this.#environment(replica.number),
@@ -108,7 +107,7 @@ class Replicas {
     child.once('error', (error) => this.#tell(replica.number, error.message))
   }
 
-  /** Each tells its health at a port of its own, one after the other. */
+  /** Each replica serves its health at a port of its own: the first one at the given port, the second one at the next. */
   #environment(number: number): NodeJS.ProcessEnv {
     const { env } = this.#context
     const port = askedPort(env)
@@ -152,12 +151,12 @@ class Replicas {
   }
 }
 
-/** One worker, over all processes that it ever is. */
+/** One worker, across its restarts. */
 class Replica {
   child: ChildProcess | undefined
   timer: NodeJS.Timeout | undefined
   ended: Promise<void> = Promise.resolve()
-  /** How often it died since it last worked well. */
+  /** How often it died since it last worked for `well_after`. */
   deaths = 0
   hasEnded: () => void = () => {}
 
