@@ -5,6 +5,7 @@ import { findPass, isOpen, type PassRef, readResult, standing } from '@passover/
 import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { clock } from './duration.js'
+import { INTERRUPTED } from './failure.js'
 import { renderResult } from './render/result.js'
 import { colorOf } from './render/rows.js'
 import { sayEntry } from './render/timeline.js'
@@ -24,7 +25,7 @@ export async function runLogs(context: Context, ref: PassRef, follow: boolean): 
     if (terminal.mode !== 'json') for (const entry of pass.history ?? []) if (!shown.has(entry.sequence)) tell(context, entry, shown)
     if (!follow || !isOpen(pass.row)) break
     await pause(EVERY_MS, undefined, { signal: signals.signal }).catch(() => undefined)
-    if (signals.signal.aborted) return 130
+    if (signals.signal.aborted) return INTERRUPTED
     pass = await findPass(bus, whole, { history: true })
   }
   await tellEnd(context, bus, pass)
