@@ -46,8 +46,8 @@ export class Rows {
   }
 
   /** Of passes of which nothing younger is stored than what was removed. */
-  removeWithin({ first, last }: { first: number; last: number }): void {
-    for (const [text, { last_sequence }] of this.rows) if (last_sequence >= first && last_sequence <= last) this.rows.delete(text)
+  removeWithin(removed: { has(sequence: number): boolean }): void {
+    for (const [text, { last_sequence }] of this.rows) if (removed.has(last_sequence)) this.rows.delete(text)
   }
 
   remove(text: string): void {

@@ -187,14 +187,16 @@ export class Aging {
     }
   }
 
-  /** What a crash left of segments that were removed. */
+  /** What a crash left of segments that were removed, and what this process read of those that another audit removed. */
   private async finish(entries: readonly ManifestEntry[]): Promise<void> {
     const there = new Set(await this.deps.objects.list())
+    const gone: ManifestEntry[] = []
     for (const entry of entries) {
-      if (entry.removed && (there.has(entry.object) || there.has(entry.index)))
-        await this.damaged.unless(entry.k, () => this.clearing.clean(entry))
+      if (!entry.removed) continue
+      if (there.has(entry.object) || there.has(entry.index)) await this.damaged.unless(entry.k, () => this.clearing.clean(entry))
+      else gone.push(entry)
     }
-    await this.clearing.forget(entries.filter(({ removed }) => removed))
+    if (gone.length > 0) await this.clearing.forget(gone)
   }
 
   /** False: it may not go yet. */

@@ -8,6 +8,7 @@ import {
   partsIn,
   readSegment,
   segmentName,
+  segmentOf,
   segmentRange,
 } from '@passover/archive'
 import { type ObjectStore, readHeaders, type Table } from '@passover/bus'
@@ -54,7 +55,7 @@ export class Clearing {
 
   /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
   async clean(entry: ManifestEntry): Promise<void> {
-    const { objects, archive, rows, indexing, log } = this.deps
+    const { objects, archive, log } = this.deps
     archive.forget(entry.k)
     if (!(await this.telling.tells(entry.k))) {
       // None of ours marked it: what it held may be needed to tell what was taken.
@@ -68,17 +69,17 @@ export class Clearing {
     }
     await objects.delete(entry.object)
     await objects.delete(entry.index)
-    rows.removeWithin(segmentRange(entry.k))
-    // Another audit may have erased its records: each does this for a segment once.
-    await indexing.forgetGone(segmentRange(entry.k))
+    await this.forget([entry])
   }
 
-  /** What this process read of segments that another audit removed meanwhile. */
-  async forget(removed: readonly ManifestEntry[]): Promise<void> {
-    const [oldest, newest] = [removed[0], removed.at(-1)]
-    if (!oldest || !newest) return
-    for (const { k } of removed) this.deps.rows.removeWithin(segmentRange(k))
-    await this.deps.indexing.forgetGone({ first: segmentRange(oldest.k).first, last: segmentRange(newest.k).last })
+  /** Forgets what memory has of segments whose objects are gone. Another audit may have erased their records: each does this for a segment once. */
+  async forget(gone: readonly ManifestEntry[]): Promise<void> {
+    const { archive, rows, indexing } = this.deps
+    const segments = new Set(gone.map(({ k }) => k))
+    const removed = { has: (sequence: number) => segments.has(segmentOf(sequence)) }
+    for (const k of segments) archive.forget(k)
+    rows.removeWithin(removed)
+    await indexing.forgetGone(removed)
   }
 
   /** Records of passes that have nothing younger than this segment. */

@@ -196,15 +196,15 @@ export class Indexing implements Standing {
     else if (outcome.kind !== 'lost') throw new TableError(`${key} was not written again: ${outcome.kind}`, outcome)
   }
 
-  /** Forgets passes that begin within a range and have no record any more: another audit erased it. */
-  async forgetGone({ first, last }: { first: number; last: number }): Promise<void> {
+  /** Forgets passes that begin at one of these sequences and have no record any more: another audit erased it. */
+  async forgetGone(firsts: { has(sequence: number): boolean }): Promise<void> {
     const { table, index } = this.deps
     const gone = new Set<number>()
     const limit = pLimit(AT_ONCE)
     const look = async (revision: number) => {
       if (!(await table.at(revision))) gone.add(revision)
     }
-    await Promise.all(index.revisionsWithin(first, last).map((revision) => limit(look, revision)))
+    await Promise.all(index.revisionsOf(firsts).map((revision) => limit(look, revision)))
     if (gone.size > 0) index.forgetRevisions(gone)
   }
 

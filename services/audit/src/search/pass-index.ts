@@ -216,14 +216,13 @@ export class PassIndex {
     this.forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
   }
 
-  /** Revisions of the entries whose passes begin within a range of sequences. */
-  revisionsWithin(first: number, last: number): number[] {
+  /** Revisions of the entries whose passes begin at one of these sequences. */
+  revisionsOf(firsts: { has(sequence: number): boolean }): number[] {
     const found: number[] = []
     for (const block of this.blocks.values()) {
       for (let at = 0; at < block.used; at++) {
         const revision = block.revision[at] ?? 0
-        const begins = block.first[at] ?? 0
-        if (revision !== 0 && begins >= first && begins <= last) found.push(revision)
+        if (revision !== 0 && firsts.has(block.first[at] ?? 0)) found.push(revision)
       }
     }
     return found
