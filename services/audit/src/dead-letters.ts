@@ -11,6 +11,7 @@ import {
   type Settlement,
   SYSTEM,
 } from '@passover/schemas'
+import { PerAgent } from './per-agent.js'
 
 /** What the audit remembers of a dead letter; its bytes stay in the stream. */
 export interface Letter {
@@ -50,7 +51,7 @@ export class DeadLetters implements AsyncDisposable {
   /** By pass, in order of their events. */
   readonly #letters = new Map<string, Letter>()
   /** The same by originator, each in order. */
-  readonly #of = new Map<string, Set<string>>()
+  readonly #of = new PerAgent<string>()
   readonly #settled = new Map<string, SettledEvent[]>()
   readonly #advised = new Map<number, Advised>()
   #following: Following | undefined
@@ -142,30 +143,20 @@ export class DeadLetters implements AsyncDisposable {
     if (known && known.what !== 'notice' && letter.what === 'notice') return
     this.#forgetLetter(text)
     this.#letters.set(text, letter)
-    const own = this.#of.get(key.originator)
-    if (own) own.add(text)
-    else this.#of.set(key.originator, new Set([text]))
-    if (this.#letters.size <= this.most) return
-    const oldest = this.#oldestOfMost()
-    this.#forgotten.add(this.#letters.get(oldest)?.key.originator ?? '')
-    this.#forgetLetter(oldest)
-    this.#settled.delete(oldest)
+    this.#of.add(key.originator, text)
+    const [oldest] = this.#letters.size > this.most ? this.#of.largest() : []
+    const forgotten = oldest === undefined ? undefined : this.#forgetLetter(oldest)
+    if (!forgotten) return
+    this.#forgotten.add(forgotten.key.originator)
+    this.#settled.delete(keyText(forgotten.key))
   }
 
-  /** The oldest of the originator that has most of them: nobody's are forgotten for what another one sends without end. */
-  #oldestOfMost(): string {
-    let most: Set<string> | undefined
-    for (const own of this.#of.values()) if (own.size > (most?.size ?? 0)) most = own
-    return most?.values().next().value ?? ''
-  }
-
-  #forgetLetter(text: string): void {
+  #forgetLetter(text: string): Letter | undefined {
     const letter = this.#letters.get(text)
-    if (!letter) return
+    if (!letter) return undefined
     this.#letters.delete(text)
-    const own = this.#of.get(letter.key.originator)
-    own?.delete(text)
-    if (own?.size === 0) this.#of.delete(letter.key.originator)
+    this.#of.delete(letter.key.originator, text)
+    return letter
   }
 
   #settle(stored: Stored, fact: EventFact): void {

@@ -1,3 +1,5 @@
+import { PerAgent } from './per-agent.js'
+
 /** Ids kept for all senders together, some 200 bytes each. */
 const MOST = 131_072
 
@@ -14,7 +16,7 @@ interface Ghost {
  */
 export class Ghosts {
   private readonly known = new Map<string, Ghost>()
-  private readonly bySender = new Map<string, Set<string>>()
+  private readonly bySender = new PerAgent<string>()
 
   constructor(private readonly most = MOST) {}
 
@@ -25,11 +27,10 @@ export class Ghosts {
   /** Notes that nothing began a pass (a `keyText`) up to the last message read. */
   add(text: string, sender: string, heard: number): void {
     this.delete(text)
-    if (this.known.size >= this.most) this.delete(this.oldestOf(this.giverFor(sender)))
+    const [oldest] = this.known.size >= this.most ? this.giverFor(sender) : []
+    if (oldest !== undefined) this.delete(oldest)
     this.known.set(text, { sender, heard })
-    const own = this.bySender.get(sender)
-    if (own) own.add(text)
-    else this.bySender.set(sender, new Set([text]))
+    this.bySender.add(sender, text)
   }
 
   has(text: string): boolean {
@@ -46,23 +47,12 @@ export class Ghosts {
     const ghost = this.known.get(text)
     if (!ghost) return
     this.known.delete(text)
-    const own = this.bySender.get(ghost.sender)
-    own?.delete(text)
-    if (own?.size === 0) this.bySender.delete(ghost.sender)
+    this.bySender.delete(ghost.sender, text)
   }
 
   /** The sender that has its share gives up its own, which needs no search. */
   private giverFor(sender: string): ReadonlySet<string> {
-    const none: ReadonlySet<string> = new Set()
-    const own = this.bySender.get(sender) ?? none
-    if (own.size >= this.most / this.bySender.size) return own
-    let largest = own
-    for (const one of this.bySender.values()) if (one.size > largest.size) largest = one
-    return largest
-  }
-
-  private oldestOf(texts: ReadonlySet<string>): string {
-    for (const text of texts) return text
-    return ''
+    const own = this.bySender.get(sender)
+    return own.size >= this.most / this.bySender.agents ? own : this.bySender.largest()
   }
 }

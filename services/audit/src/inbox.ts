@@ -3,6 +3,7 @@ import type { Clock } from '@passover/core'
 import { type PassKey, type PassRecord, passKey } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { z } from 'zod'
+import { PerAgent } from './per-agent.js'
 
 /** KV bucket of what waits for a person: found again after a restart without reading every record. */
 export const INBOX_BUCKET = 'inbox'
@@ -56,12 +57,7 @@ export class Inbox {
   /** By pass id: nearly all passes are in no inbox, and for them this is one look. */
   private readonly waiting = new Map<string, Waiting[]>()
   /** The same by item and originator. */
-  private readonly of = {
-    dispatch: new Map<string, Set<Waiting>>(),
-    return: new Map<string, Set<Waiting>>(),
-    apply: new Map<string, Set<Waiting>>(),
-  }
-  private readonly counts = { dispatch: 0, return: 0, apply: 0 }
+  private readonly of = { dispatch: new PerAgent<Waiting>(), return: new PerAgent<Waiting>(), apply: new PerAgent<Waiting>() }
   /** By the keys of their marks; `written`: what the bucket says of `until`. */
   private readonly marks = new Map<string, LeftOut & { written: number }>()
   /** Entries whose write is not acknowledged yet, with the first sequence of their pass. */
@@ -136,7 +132,7 @@ export class Inbox {
   /** Of one item, those whose time was over by then (server ms). */
   over(item: Waiting['item'], by: number): Waiting[] {
     const found: Waiting[] = []
-    if (this.counts[item] === 0) return found
+    if (this.of[item].size === 0) return found
     for (const entries of this.waiting.values())
       for (const entry of entries) if (entry.item === item && entry.expires_at <= by) found.push(entry)
     return found
@@ -149,10 +145,7 @@ export class Inbox {
     if (entries.length === known.length) return
     if (entries.length > 0) this.waiting.set(entry.key.id, entries)
     else this.waiting.delete(entry.key.id)
-    this.counts[entry.item]--
-    const own = this.of[entry.item].get(entry.key.originator)
-    own?.delete(entry)
-    if (own?.size === 0) this.of[entry.item].delete(entry.key.originator)
+    this.of[entry.item].delete(entry.key.originator, entry)
     // A mark that it was deleted would keep its pass's id for good. One that stays in the bucket is only looked at once more.
     this.erase(tieOf(entry))
   }
@@ -184,21 +177,17 @@ export class Inbox {
   private keep(entry: Waiting): boolean {
     const { item, key } = entry
     if (this.find(key, item) || !this.hasRoom(entry)) return false
-    this.counts[item]++
     this.waiting.set(key.id, [...(this.waiting.get(key.id) ?? []), entry])
-    const own = this.of[item].get(key.originator)
-    if (own) own.add(entry)
-    else this.of[item].set(key.originator, new Set([entry]))
+    this.of[item].add(key.originator, entry)
     return true
   }
 
-  /** Nobody's are left out for what another one asks without end: of too many, the newest of the originator that has most of them. */
+  /** Of too many, the newest of the originator that has most of them is left out. */
   private hasRoom(entry: Waiting): boolean {
-    const { item, key } = entry
-    if (this.counts[item] < this.most) return true
-    let largest = new Set<Waiting>()
-    for (const own of this.of[item].values()) if (own.size > largest.size) largest = own
-    if ((this.of[item].get(key.originator)?.size ?? 0) >= largest.size) {
+    const of = this.of[entry.item]
+    if (of.size < this.most) return true
+    const largest = of.largest()
+    if (of.get(entry.key.originator).size >= largest.size) {
       this.leave(entry)
       return false
     }
@@ -211,10 +200,9 @@ export class Inbox {
   }
 
   /** Remembers, in the bucket too, that an item was left out: a restart does not find it again. */
-  private leave({ key, root_originator, expires_at }: Waiting): void {
-    const name = markKey({ originator: key.originator, root_originator })
+  private leave({ key: { originator }, root_originator, expires_at }: Waiting): void {
+    const name = markKey({ originator, root_originator })
     const known = this.marks.get(name)
-    const { originator } = key
     if (!known) this.log.warn({ originator, root_originator, most: this.most }, 'inbox is full; newest items of this originator left out')
     const mark = known ?? { originator, root_originator, until: 0, written: Number.NEGATIVE_INFINITY }
     this.marks.set(name, mark)
