@@ -2,6 +2,7 @@ import type { IndexedPass } from '@passover/archive'
 import { type Stored, sequenceOfBad, type Table } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
+import { inBatches } from '../in-batches.js'
 import { inTurns } from '../in-turns.js'
 import { recordFilter } from '../records.js'
 import type { IdDeps } from './id-uses.js'
@@ -28,7 +29,8 @@ interface Rows {
   sealed: boolean
 }
 
-const AT_ONCE = 16
+/** Messages read from the stream at once. */
+const READS = 16
 
 /**
  * Finds the ids that may have a pass of a session, by `keyText`. The messages say whose it is, and where an index names no session (of what was
@@ -126,16 +128,9 @@ async function messagesAt(deps: CandidateDeps, sequences: ReadonlySet<number>, s
     for (const stored of await archive.messages(left())) found.set(stored.sequence, stored)
   }
   if (sealed) await ofArchive()
-  for (const some of inBatches(left())) {
-    for (const stored of await Promise.all(some.map((sequence) => bus.journal.message(sequence)))) {
-      if (stored) found.set(stored.sequence, stored)
-    }
+  for (const stored of await inBatches(left(), (sequence) => bus.journal.message(sequence), READS)) {
+    if (stored) found.set(stored.sequence, stored)
   }
   if (!sealed) await ofArchive()
   return found
-}
-
-/** Some at a time. */
-export function* inBatches<T>(items: readonly T[]): Generator<T[]> {
-  for (let at = 0; at < items.length; at += AT_ONCE) yield items.slice(at, at + AT_ONCE)
 }

@@ -1,9 +1,10 @@
 import { encodeFrame, eventOf, partsNamed, segmentOf } from '@passover/archive'
 import type { Stored } from '@passover/bus'
 import { type ErasedFrame, type Fact, keyText, type PassKey } from '@passover/schemas'
+import { inBatches } from '../in-batches.js'
 import { deletionOrder } from '../retention.js'
 import { type StandingDeps, standingOf } from '../standing.js'
-import { type Candidate, type CandidateDeps, candidatesOf, inBatches } from './candidates.js'
+import { type Candidate, type CandidateDeps, candidatesOf } from './candidates.js'
 import { usesOfId } from './id-uses.js'
 import type { Use } from './uses.js'
 
@@ -12,6 +13,9 @@ export interface SessionDeps extends CandidateDeps, Omit<StandingDeps, 'isHeld'>
   /** The holds that a pass is under. */
   holdsOn: (key: PassKey, session: string | undefined) => number[]
 }
+
+/** Ids read whole at once. */
+const LOADS = 16
 
 /** A pass of a session, with all that is stored of it. */
 export interface SessionPass {
@@ -59,9 +63,7 @@ export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Pro
   const found: Found[] = []
   const read = async (some: readonly Candidate[]): Promise<void> => {
     const left = some.filter(({ key }) => unread.delete(keyText(key)))
-    for (const batch of inBatches(left)) {
-      found.push(...(await Promise.all(batch.map(({ key }) => passesOf(deps, key, { session, before })))).flat())
-    }
+    for (const uses of await inBatches(left, ({ key }) => passesOf(deps, key, { session, before }), LOADS)) found.push(...uses)
   }
   const owned = () => ownedOf(eachOnce(found.filter(({ begins }) => begins < before)))
   const ownersOf = () => new Set<string | undefined>(owned().map(({ owner }) => owner))

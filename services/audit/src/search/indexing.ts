@@ -2,8 +2,8 @@ import type { IdFinder } from '@passover/archive'
 import { type Entry, type Outcome, type Table, TableError, type TableExtent } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
-import pLimit from 'p-limit'
 import type { Logger } from 'pino'
+import { inBatches } from '../in-batches.js'
 import { passOf, type Recorded, recordFilter, recordKey, type Standing } from '../records.js'
 import type { Rows } from '../rows.js'
 import { glancedBytes, indexedBytes, indexedOf } from './indexed.js'
@@ -200,11 +200,10 @@ export class Indexing implements Standing {
   async forgetGone(firsts: { has(sequence: number): boolean }): Promise<void> {
     const { table, index } = this.deps
     const gone = new Set<number>()
-    const limit = pLimit(AT_ONCE)
     const look = async (revision: number) => {
       if (!(await table.at(revision))) gone.add(revision)
     }
-    await Promise.all(index.revisionsOf(firsts).map((revision) => limit(look, revision)))
+    await inBatches(index.revisionsOf(firsts), look, AT_ONCE)
     if (gone.size > 0) index.forgetRevisions(gone)
   }
 

@@ -4,11 +4,11 @@ import type { CheckSchema, JournalRules } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import { briefOf, recordIn, type StoredRecord, storedRecord } from '../brief.js'
 import { createdAt, describeChecked } from '../describe.js'
+import { inBatches } from '../in-batches.js'
 import { loadPass } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 import { PASSES_BUCKET, recordKey } from '../records.js'
 import { firstSequence } from '../search/position.js'
-import { inTurns } from './in-turns.js'
 import { Logged } from './logged.js'
 import { type MendedIndexes, mendIndexes } from './mend-indexes.js'
 import type { WalkSource } from './ranges.js'
@@ -47,6 +47,8 @@ export interface Rebuilt {
 
 /** As the audit has it: what is younger and open has no record yet. */
 const OPEN_MS = 30_000
+/** Passes compared, or records written, at once. */
+const AT_ONCE = 64
 const MOST_TRIES = 8
 const KEYS_A_BLOCK = 1_024
 
@@ -110,13 +112,13 @@ class Rebuild {
     let oldest = last
     for await (const { passes, sequence, time } of walkPasses(this.deps, this.options.source, last)) {
       oldest = Math.min(oldest, sequence)
-      const wrong = await inTurns(passes, (memory) => this.compare(memory))
+      const wrong = await inBatches(passes, (memory) => this.compare(memory), AT_ONCE)
       await spool.add(encode(wrong.filter((one) => one !== undefined)))
       this.options.onProgress?.({ passes: this.told.passes, ...(time === undefined ? {} : { back_to: time }), rewritten: 0 })
     }
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
-      await inTurns(decoded.ok ? (decoded.value as Wrong[]) : [], (one) => this.mend(one))
+      await inBatches(decoded.ok ? (decoded.value as Wrong[]) : [], (one) => this.mend(one), AT_ONCE)
       this.options.onProgress?.({ passes: this.told.passes, rewritten: this.told.rewritten })
     }
     await this.judgeUnseen(oldest)
@@ -182,7 +184,7 @@ class Rebuild {
     if (keys.length > 0) await keep()
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
-      await inTurns(decoded.ok ? (decoded.value as string[]) : [], (key) => this.judge(key))
+      await inBatches(decoded.ok ? (decoded.value as string[]) : [], (key) => this.judge(key), AT_ONCE)
     }
   }
 
