@@ -1,6 +1,6 @@
 import type { Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { type PassKey, type PassRecord, passKey } from '@passover/schemas'
+import { isSamePass, type PassKey, type PassRecord, passKey } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { z } from 'zod'
 import { PerAgent } from './per-agent.js'
@@ -92,7 +92,7 @@ export class Inbox {
     const { awaits, key } = record
     const known = this.waiting.get(key.id)
     if (!awaits && !known) return
-    for (const entry of known?.filter((one) => isOf(one, key)) ?? []) if (isOver(entry, record)) this.drop(entry)
+    for (const entry of known?.filter((one) => isSamePass(one.key, key)) ?? []) if (isOver(entry, record)) this.drop(entry)
     if (!awaits || this.find(key, awaits.item)) return
     const entry: Waiting = { v: 1, item: awaits.item, key, root_originator: (record.root ?? key).originator, ...timesOf(awaits) }
     if (this.keep(entry)) void this.write(entry, first)
@@ -171,7 +171,7 @@ export class Inbox {
   }
 
   private find(key: PassKey, item: Waiting['item']): Waiting | undefined {
-    return this.waiting.get(key.id)?.find((one) => isOf(one, key) && one.item === item)
+    return this.waiting.get(key.id)?.find((one) => isSamePass(one.key, key) && one.item === item)
   }
 
   private keep(entry: Waiting): boolean {
@@ -255,10 +255,6 @@ export function tieOf({ item, key }: Waiting): string {
 
 function markKey({ originator, root_originator }: Pick<LeftOut, 'originator' | 'root_originator'>): string {
   return `left_out.${originator}.${root_originator}`
-}
-
-function isOf(entry: Waiting, key: PassKey): boolean {
-  return entry.key.originator === key.originator && entry.key.subagent === key.subagent && entry.key.id === key.id
 }
 
 /** An item that has been due and is not: a pass only goes on, from its dispatch to its return and to its application. */
