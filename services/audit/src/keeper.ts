@@ -62,7 +62,7 @@ export class Keeper {
       return 'record'
     }
     if (tracked.erased) return 'record'
-    const rest = (tracked.rests_until ?? 0) - (tracked.rests_until ? this.deps.clock.monotonic() : 0)
+    const rest = tracked.rests_until === undefined ? 0 : tracked.rests_until - this.deps.clock.monotonic()
     if (rest > 0) {
       tracked.writing = 'again'
       this.unwritten.add(tracked)

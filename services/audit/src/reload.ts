@@ -146,22 +146,20 @@ export class Reloads {
     return wanted
   }
 
-  private unwanted(text: string): Wanted | undefined {
-    const wanted = this.waitingOf.get(text)
-    if (!wanted) return undefined
+  private unwanted(text: string, { sender }: Wanted): void {
     this.waitingOf.delete(text)
-    const queue = this.waiting.get(wanted.sender)
+    const queue = this.waiting.get(sender)
     queue?.delete(text)
-    if (queue?.size === 0) this.waiting.delete(wanted.sender)
-    return wanted
+    if (queue?.size === 0) this.waiting.delete(sender)
   }
 
   private start(): void {
     while (!this.stopped && this.running.size < CONCURRENCY) {
-      const text = this.nextTurn()
-      if (text === undefined) return
-      const wanted = this.unwanted(text) as Wanted
+      const found = this.nextTurn()
+      if (!found) return
+      const [text, wanted] = found
       const { sender } = wanted
+      this.unwanted(text, wanted)
       this.running.set(text, wanted)
       this.runningOf.set(sender, (this.runningOf.get(sender) ?? 0) + 1)
       void this.untilLoaded(text, wanted).then(() => this.onDone(text, sender))
@@ -169,14 +167,14 @@ export class Reloads {
   }
 
   /** The next pass of the sender whose turn it is; undefined: all that wait must wait for something that is under way. */
-  private nextTurn(): string | undefined {
+  private nextTurn(): [text: string, wanted: Wanted] | undefined {
     for (const [sender, queue] of this.waiting) {
       if ((this.runningOf.get(sender) ?? 0) >= CONCURRENCY_OF_ONE) continue
-      for (const text of queue.keys()) {
-        if (this.running.has(text)) continue
+      for (const found of queue) {
+        if (this.running.has(found[0])) continue
         this.waiting.delete(sender)
         this.waiting.set(sender, queue)
-        return text
+        return found
       }
     }
     return undefined
@@ -217,17 +215,16 @@ export class Reloads {
     }
   }
 
-  private async isGhost({ key, request, begins, steps }: Wanted): Promise<boolean> {
-    if (request !== undefined || begins || steps.length > MAX_STEPS) return false
-    return await nothingBegan(this.deps, key)
+  private async isGhost(wanted: Wanted): Promise<boolean> {
+    return !mustBeRead(wanted) && (await nothingBegan(this.deps, wanted.key))
   }
 
   /** What was heard meanwhile says no more than what was heard before, but for what can begin a pass. */
   private remember(text: string, { sender, heard }: Wanted): void {
     const later = this.waitingOf.get(text)
-    if (later && (later.begins || later.request !== undefined || later.steps.length > MAX_STEPS)) return
+    if (later && mustBeRead(later)) return
     if (later) {
-      this.unwanted(text)
+      this.unwanted(text, later)
       this.judge(text, later.steps, heard + later.heard)
     }
     this.ghosts.add(text, sender, heard + (later?.heard ?? 0))
@@ -253,6 +250,11 @@ export async function nothingBegan({ bus, archive }: Pick<LoadDeps, 'bus' | 'arc
   const firsts = [subjects.held(key), ...SLOTS.map((slot) => subjects.work(key, slot)), subjects.return(key, SYSTEM)]
   const found = await Promise.all(firsts.map((subject) => journal.newest(subject)))
   return found.every((stored) => stored === undefined) && !(await archive.mayBegin(key))
+}
+
+/** Whether what was heard of a pass does not tell enough, even where nothing began it before. */
+function mustBeRead({ request, begins, steps }: Wanted): boolean {
+  return request !== undefined || begins || steps.length > MAX_STEPS
 }
 
 /** Whether a message can be the first that counts of a pass. */
