@@ -86,7 +86,7 @@ function filesFaults(lines: readonly string[], saved: z.infer<typeof about> | un
     return [{ severity: 'remark', what }]
   }
   const faults: FileFault[] = lines.flatMap((line, at) => {
-    const differs = `its entry in ${MANIFEST} is not the one of which ${ABOUT} has the digest: one of both was changed`
+    const differs = `its entry in ${MANIFEST} is not the one of which ${ABOUT} has the digest: one of the two files was changed`
     return digests[at] === sha256(line) ? [] : [{ severity: 'fault', k: entryIn(line, at + 1).k, what: differs }]
   })
   if (lines.length < digests.length)

@@ -40,7 +40,7 @@ export type InboxTable = Table<z.infer<typeof inboxEntry>>
 /** What the inbox asks of a record. */
 type Noted = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
 
-/** Entries of each item. Beyond that the originator that has most of them gets no more. Whatever is left out, its pass can be decided by id. */
+/** Entries of each item. Beyond that the originator that has most of them gets no more. A pass that is left out can still be decided by its id. */
 const MOST = 50_000
 /** A mark of what was left out is written again when its time has moved on by that much. */
 const MARK_MS = 60_000
