@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import { ServerChecksums, sha256 } from './server-checksums.js'
+import { ServerChecksums, sha256OfFile } from './server-checksums.js'
 import { fromDebian } from './server-debian.js'
 import { type Fetching, fromRelease, type ReleaseSource } from './server-release.js'
 
@@ -200,7 +200,7 @@ async function settle(ready: string, home: string, sum: string): Promise<string>
       await rename(ready, home)
       return path
     } catch (error) {
-      if ((await sha256(path).catch(() => undefined)) === sum) return path
+      if ((await sha256OfFile(path).catch(() => undefined)) === sum) return path
       if (tries > 2) throw error
       // It is not what was installed: an older attempt that broke, for example. It is moved out of the way.
       await rename(home, `${ready}-broken-${tries}`).catch(() => {})

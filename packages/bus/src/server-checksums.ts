@@ -22,9 +22,9 @@ export class ServerChanged extends Error {
 }
 
 /**
- * The SHA-256 of each nats-server that was installed in the cache, kept in the user's state folder: whoever can write the cache cannot have
- * `passover up` run another program. A file of lines as `sha256sum` prints them; lines are only added, so that processes that install at the
- * same time do not lose each other's.
+ * The SHA-256 of each nats-server that was installed in the cache, kept in the user's state folder: a program that can write only the
+ * cache cannot make `passover up` run another server. The file has lines as `sha256sum` prints them. Lines are only appended, so that processes
+ * that install at the same time do not lose each other's.
  */
 export class ServerChecksums {
   readonly #records: string
@@ -45,14 +45,14 @@ export class ServerChecksums {
     const lines = await this.#lines()
     if (!lines.some((line) => line.slice(SUM_LENGTH).startsWith(`  ${join(cache, sep)}`))) return 'no_records'
     if (!lines.some((line) => line.slice(SUM_LENGTH) === `  ${path}`)) return 'unrecorded'
-    const found = await sha256(path)
+    const found = await sha256OfFile(path)
     if (!lines.includes(`${found}  ${path}`)) throw new ServerChanged(path, found, this.#records)
     return 'installed'
   }
 
   /** Records the server in a file for the path where it will be, and returns its checksum. */
   async record(file: string, path = file): Promise<string> {
-    const sum = await sha256(file)
+    const sum = await sha256OfFile(file)
     const line = `${sum}  ${path}`
     if ((await this.#lines()).includes(line)) return sum
     try {
@@ -75,7 +75,7 @@ export class ServerChecksums {
 }
 
 /** Returns the SHA-256 of a file in hexadecimal digits. */
-export async function sha256(path: string): Promise<string> {
+export async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(path), hash)
   return hash.digest('hex')
