@@ -3,12 +3,12 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Opens a file only if no other process has it open so. Of macOS and the BSDs, which node does not name. */
+/** Flag of macOS and the BSDs that opens a file with an exclusive lock. Node has no constant for it. */
 const O_EXLOCK = 0x20
 
 /**
- * Takes a lock that the operating system releases when the process ends, however it ends: a file with a process's number could be left behind,
- * and two that find it stale could both take it. Resolves to what releases it, or to undefined where another process of this machine has it.
+ * Takes a lock that the operating system releases when the process ends, however it ends. A file with a process id could be left behind, and two
+ * processes that find it stale could both take it. Resolves to a function that releases the lock; undefined: another process of this machine has it.
  */
 export function tryLock(name) {
   if (process.platform === 'linux') return listening(`\0${name}`)

@@ -9,7 +9,7 @@ import { parseServers, type ServerAddresses, SettingError } from './server-addre
 type Environment = Record<string, string | undefined>
 
 export const DEFAULT_SERVER = 'nats://127.0.0.1:4222'
-/** Odd ones: with an even number no more servers may be away than with one fewer. */
+/** Odd numbers only: with four servers no more may fail than with three. */
 const REPLICAS = ['1', '3', '5']
 
 /**

@@ -150,7 +150,7 @@ export class BucketPartStore implements PartStore {
     return { ...rest, owner }
   }
 
-  /** Stores a message of a part. Whoever stored the same part before, or half of it, stored the same bytes: they are left as they are. */
+  /** Stores a message of a part. An earlier upload of the same part, even half of one, stored the same bytes, which stay as they are. */
   async #put(owner: string, stream: string, message: Outgoing & { data: Uint8Array }): Promise<void> {
     const outcome = await this.#publisher.publish(message)
     if (outcome.kind === 'stored') return

@@ -58,8 +58,9 @@ export function splitContext(context: WorkContext): { parts: Part[] } {
 }
 
 /**
- * Puts a context together from the parts that are there: what was dropped is absent, messages are then none. What has a part of its own may
- * not stand in the part `context`: policy drops parts by their names, and approvers are shown them. Otherwise its form is not checked.
+ * Puts a context together from the parts that are there: what was dropped is absent, and dropped messages are an empty list. Content that has
+ * a part of its own must not be in the part `context`, because policy drops parts by name and approvers see parts by name. The form of the
+ * context is not checked otherwise.
  */
 export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
   const take = oneTaker(parts)

@@ -72,7 +72,7 @@ async function tend({ log, env }: ServiceProcess, bus: Bus, tended: Tended<Runni
 interface ServiceOptions {
   /** Makes hidden characters of a line visible. */
   printable: (text: string) => string
-  /** Decides when a line that repeats is told: undefined where it is left out. */
+  /** Decides when a line that repeats is written; undefined: leave it out. */
   repeats: { tell(line: string, now: number): number | undefined }
 }
 

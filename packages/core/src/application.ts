@@ -18,8 +18,8 @@ interface Standing {
 
 /**
  * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
- * applied nothing is no application, and the subagent has no say in it. Who applied is its sender, or a person whose approval of the
- * changes counts: nobody can be named who said nothing.
+ * applied nothing is no application, and the subagent has no say in it. It names as `applied_by` its sender, or a
+ * person whose approval of the changes counts; any other name is replaced by the sender.
  */
 export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisions: readonly RecordedDecision[]): Application {
   const standing = new Map<string, Standing>()

@@ -71,7 +71,7 @@ export class Acting implements AsyncDisposable {
     }
   }
 
-  /** For who needs it longer: a connection in use must not look idle. */
+  /** Keeps the connection of that name in use until `release` is called, so that it is not closed as idle. */
   async hold(name: string): Promise<Holding> {
     const { bus, held, release } = await this.#take(name)
     return { bus, release, lost: () => isLost(bus, held) }
@@ -164,7 +164,7 @@ async function closing(held: Held): Promise<void> {
   try {
     await (await held.bus).closed
   } catch {
-    // Whoever waits for the connection is told why there is none.
+    // The error is thrown to those who wait for the connection.
   }
   held.closed = true
 }

@@ -95,7 +95,7 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
   return respond(reply, text)
 }
 
-/** A body or an answer of several times as many bytes counts as that many requests more: it takes as much longer to read or make. */
+/** A body or an answer counts as one more request for each 256 KiB, since it takes longer to read or to make. */
 const BYTES_A_REQUEST = 256 * 1024
 
 const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }

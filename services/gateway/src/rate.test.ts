@@ -14,7 +14,7 @@ describe('the rate of a token', () => {
     expect([60_000, 60_000, 60_000, 60_000].map((now) => rates.take('a', now).ok)).toEqual([true, true, true, false])
   })
 
-  it('makes who got a large answer wait for longer', () => {
+  it('makes the next request wait longer after a large answer', () => {
     const rates = new Rates({ per_second: 2, burst: 3 })
     rates.take('a', 0)
     rates.charge('a', 5, 0)

@@ -30,7 +30,7 @@ export function queryOf(url: string): Record<string, string> {
 interface Uploading {
   uploads: Uploads
   token: string
-  /** Told how many bytes were read. */
+  /** Called with the number of bytes that were read. */
   charge: (bytes: number) => void
 }
 

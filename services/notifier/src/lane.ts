@@ -2,7 +2,7 @@ import type { Delivery } from '@passover/bus'
 import { Pace } from './pace.js'
 import { Share } from './share.js'
 
-/** Deliveries of which the root is remembered, about as many as wait at a time; another is read again. */
+/** Deliveries whose root is remembered: about as many as wait at a time. The pass of any other is read again. */
 const ROOTS_KEPT = 20_000
 
 /**
@@ -25,7 +25,7 @@ export class Lane {
     return 2 * (this.reading.room + this.posting.room)
   }
 
-  /** The root of a delivery that came before. */
+  /** Returns the root of a delivery that came before, if it is remembered. */
   rootOf({ sequence }: Delivery): string | undefined {
     return this.#roots.get(sequence)
   }

@@ -122,7 +122,7 @@ class RunningNotifier implements Notifier {
     return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
   }
 
-  /** I5: what an agent has beyond its share comes again later, and is in nobody else's way meanwhile. */
+  /** I5: a delivery beyond its agent's share comes again later and holds up no other agent's meanwhile. */
   async #handle(delivery: Delivery, lane: Lane): Promise<Verdict> {
     const fact = this.deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
@@ -142,7 +142,7 @@ class RunningNotifier implements Notifier {
     return told ?? (await this.#leave(delivery, fact, { root, lane }))
   }
 
-  /** What is to be told, or what becomes of the delivery where that is nothing or not known now. */
+  /** Returns the notices of a message, or the verdict on its delivery where they cannot be read now. */
   async #noticesOf(fact: Step | DecisionFact): Promise<Notice[] | Verdict> {
     try {
       return (await this.#reads.noticesOf(fact)) ?? { retry: true, delay_ms: UNREADABLE_WAIT_MS }
@@ -152,7 +152,7 @@ class RunningNotifier implements Notifier {
     }
   }
 
-  /** Of an agent that has its share in hand. Given up where it came again and again, its agent floods, and others may wait behind it at the server. */
+  /** Handles a delivery of an agent that has its share in hand: gives it up if it came again and again, its agent floods, and others may wait behind it at the server. */
   async #leave(delivery: Delivery, step: Told, { root, lane }: { root: string; lane: Lane }): Promise<Verdict> {
     const { delivered, pending = 0 } = delivery
     lane.pace.note(root, delivery)

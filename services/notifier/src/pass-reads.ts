@@ -7,8 +7,8 @@ import { countedAtLeader, type ReadPass, readNotices } from './read-notices.js'
 const READS_KEPT = 1_024
 
 /**
- * Reads passes for what is to be told of their messages. A subagent may store any number of returns that count for nothing, in a journal of
- * megabytes: one read serves all that are stored by then, and there is one at a time.
+ * Reads passes and returns the notices of their messages. A subagent may store any number of returns that count for nothing, in a journal of
+ * megabytes. One read serves all that are stored by then, and there is one read for each subagent at a time.
  */
 export class PassReads {
   /** How far passes were read lately, and the return that counts. */
@@ -22,7 +22,8 @@ export class PassReads {
   ) {}
 
   /**
-   * What is to be told about a message. Undefined: another return of its subagent is being judged, ask again.
+   * Returns the notices of a message; undefined: another return of its subagent is being judged, so try again.
+   *
    * @throws BusReadError where the pass cannot be read now
    */
   async noticesOf(fact: Step | DecisionFact): Promise<Notice[] | undefined> {

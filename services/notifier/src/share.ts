@@ -1,7 +1,7 @@
 import { FairPlaces } from '@passover/core'
 import { Turns } from './turns.js'
 
-/** An agent, and of what it sent: what it did for one of several others. */
+/** An agent, and the other agent for which it sent a message, where its messages are shared by that too. */
 export interface Sender {
   agent: string
   of?: string
@@ -10,7 +10,7 @@ export interface Sender {
 /** Deliveries in hand for each place: enough for the places to be busy while what got no room comes again. */
 const IN_HAND = 32
 
-/** Places that agents share: those who wait for one have a bounded share of room, and get it in turn. */
+/** Places that agents take in turn. How many deliveries may wait or run at a time is bounded, and so is each agent's share of them. */
 export class Share {
   /** Deliveries that may wait and run at a time. */
   readonly room: number
@@ -40,7 +40,7 @@ export class Share {
     }
   }
 
-  /** What waits is sent away. */
+  /** Ends the waiting: `run` resolves to undefined. */
   close(): void {
     this.#turns.close()
   }

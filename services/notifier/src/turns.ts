@@ -1,8 +1,8 @@
 type Entry = (free: (() => void) | undefined) => void
 
 /**
- * Places that senders take in turn, and the parts of a sender in turn among themselves. A place that becomes free goes to the next one that
- * waits, whatever the number of entries that another one has waiting. One sender alone uses all places.
+ * Places that senders take in turn; the parts of one sender take its turns in turn. A place that becomes free goes to the next sender that waits,
+ * however many entries another sender has waiting. One sender alone uses all places.
  */
 export class Turns {
   #free: number
@@ -46,7 +46,7 @@ export class Turns {
   }
 }
 
-/** Takes from the first one of a line, which goes behind the others where something of it is left. */
+/** Takes an entry from the first one in line, which moves to the end if it has more. */
 function nextIn<One>(line: Map<string, One>, taken: (one: One) => { entry: Entry | undefined; left: number }): Entry | undefined {
   for (const [name, one] of line) {
     line.delete(name)

@@ -13,7 +13,7 @@ const ANY_AGENT = 'x'.repeat(64)
  * its entry; pulls of ours wait for at most 5 s.
  */
 const PULL_REMEMBERED_MS = 10_000
-/** So long the server remembers where an answer goes. Agents wait for 5 s at most. */
+/** How long the server remembers where an answer goes. Agents wait for 5 s at most. */
 const ANSWER_REMEMBERED_MS = 10_000
 const NS_PER_MS = 1_000_000
 

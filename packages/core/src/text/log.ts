@@ -3,14 +3,14 @@ import { Repeats } from './repeats.js'
 
 /** pino's number of the level `warn`. */
 const WARN = 40
-/** A line with more text is told each time: it is not compared. */
+/** A line with more text is always logged: it is not compared. */
 const LONGEST = 4_096
 
 type Tell = (this: unknown, ...args: unknown[]) => void
 
 /**
- * Returns options of a pino logger whose lines can be printed to a terminal, and which tells a warning or an error that repeats with the same
- * text and fields at growing intervals. The field `repeated` counts what was left out.
+ * Returns options of a pino logger whose lines can be printed to a terminal. A warning or an error that repeats with the same text and fields is
+ * logged at growing intervals; the field `repeated` counts those that were left out.
  */
 export function logOptions(now: () => number = () => performance.now()) {
   const repeats = new Repeats()
@@ -32,7 +32,7 @@ function counted(args: unknown[], repeated: number): unknown[] {
   return typeof fields === 'object' && fields !== null ? [{ ...fields, repeated }, ...rest] : [{ repeated }, ...args]
 }
 
-/** What two lines must share to be the same; undefined: it is not compared. */
+/** Returns the text by which two lines are compared; undefined: this line is not compared. */
 function lineOf(level: number, args: unknown[]): string | undefined {
   try {
     const text = JSON.stringify([level, ...args], (_name, value) => (value instanceof Error ? `${value.name}: ${value.message}` : value))

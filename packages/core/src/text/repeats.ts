@@ -4,18 +4,18 @@ const LONGEST_MS = 600_000
 const KEPT = 1_000
 
 interface Told {
-  /** When it is told again, ms. */
+  /** When it is logged again, ms. */
   next: number
   wait_ms: number
   left_out: number
 }
 
-/** Decides when a line that repeats is told: at once, then after 10 seconds, and after twice as long each time, up to 10 minutes. */
+/** Decides when a line that repeats is logged: at once, then after 10 seconds, and after twice as long each time, up to 10 minutes. */
 export class Repeats {
   readonly #told = new Map<string, Told>()
 
   /**
-   * Returns how many equal lines were left out since this one was told last; undefined when this one is left out too.
+   * Returns how many equal lines were left out since the last one that was logged; undefined: leave this one out too.
    *
    * @param line what two equal lines have in common
    * @param now a clock that never goes back, ms
@@ -26,7 +26,7 @@ export class Repeats {
       before.left_out++
       return undefined
     }
-    // Quiet for a whole interval: the trouble was over, and this is a new one.
+    // After a whole interval without the line, this is a new problem.
     const lasts = before !== undefined && now < before.next + before.wait_ms
     const wait_ms = lasts ? Math.min(LONGEST_MS, 2 * before.wait_ms) : FIRST_MS
     this.#told.delete(line)
