@@ -41,7 +41,7 @@ describe('turns', () => {
     expect(order).toEqual(['audit mallory', 'scout bob', 'audit bob', 'audit mallory'])
   })
 
-  it('sends everybody away who waits when it is closed', async () => {
+  it('gives nobody who waits a place once it is closed', async () => {
     const turns = new Turns(1)
     await turns.take('mallory')
     const waits = turns.take('bob')
@@ -62,7 +62,7 @@ describe('the pace of an agent', () => {
       false,
       false,
     ])
-    // An hour of a message a minute, all told at once after a receiver was away.
+    // An hour of a message a minute, all delivered at once after a receiver was away.
     for (let n = 0; n < 60; n++) pace.note('ci', at(100 + n, n * 60_000))
     expect([0, 30, 59].some((n) => pace.floods('ci', at(100 + n, n * 60_000)))).toBe(false)
   })
