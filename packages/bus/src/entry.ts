@@ -4,8 +4,8 @@
 
 /** Enough for a process to load its modules, of which it opens hundreds at once. */
 const ENOUGH = 1_024
-/** Exit code of a setting that is wrong. */
-const MISCONFIGURED = 2
+/** Exit code of a setting that is wrong (E030). */
+export const MISCONFIGURED = 2
 const NO_FILE = new Set(['EMFILE', 'ENFILE'])
 /** What Node says where it could not open the `package.json` of a package. */
 const NO_MODULE = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND', 'ERR_INVALID_PACKAGE_CONFIG'])

@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client'
 import { z } from 'zod'
 import type { Bus } from './bus.js'
 import { type BusOptions, openBus } from './connect.js'
+import { MISCONFIGURED } from './entry.js'
 import { BusReadError, BusUnreachable, StreamLost, TopologyError } from './errors.js'
 import { healthPort, serveHealth } from './health-endpoint.js'
 import { otherIdWindow } from './id-window.js'
@@ -118,8 +119,6 @@ export async function closingOnFailure<T>(opened: AsyncDisposable[], start: () =
 
 /** Between two attempts to start. */
 const AGAIN_MS = 500
-/** Exit code of E030. */
-const MISCONFIGURED = 2
 /** Exit code of E040. */
 const UNREACHABLE = 5
 
