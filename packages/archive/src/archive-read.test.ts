@@ -1,4 +1,4 @@
-import { BusReadError, ObjectError, type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { BusReadError, encode, ObjectError, type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { type Fact, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { Archive, EARLIER_MS } from './archive-read.js'
@@ -84,6 +84,26 @@ describe('Archive.sequencesOf', () => {
     expect(await archive.sequencesOf({ ...KEY, id }, requestIn)).toEqual([])
     expect(read.at(-1)).toBe('48.index')
   })
+})
+
+// Fails where a first step that is archived is taken for none: what is stored later about its pass would be told of no pass.
+it('a pass may begin where its first step is, and wherever an index does not say so', async () => {
+  const guarded = [`Nats-Expected-Last-Subject-Sequence: 0`, `Nats-Expected-Last-Subject-Sequence-Subject: ${subjects.journal(KEY)}`]
+  const first = message(5, subjects.work(KEY, 'medium'), guarded.map((line) => `${line}\r\n`).join(''))
+  const late = message(SEGMENT_SIZE + 7, subjects.event(KEY, 'late', KEY.subagent))
+  const mayBegin = async (messages: Message[], change: (objects: Map<string, Uint8Array>) => void = () => undefined) => {
+    const { archive, objects } = archiveOf(3, messages)
+    change(objects)
+    const before = await archive.mayBegin(KEY)
+    await archive.finder.prepare()
+    return [before, await archive.mayBegin(KEY)]
+  }
+  expect(await mayBegin([first, late])).toEqual([true, true])
+  // Until all indexes are read, nobody knows.
+  expect(await mayBegin([late])).toEqual([true, false])
+  expect(await mayBegin([late], (objects) => objects.set('2.index', new Uint8Array([0xc1])))).toEqual([true, true])
+  const passes = [[KEY.originator, KEY.subagent, KEY.id, null, [late.stored.sequence]]]
+  expect(await mayBegin([late], (objects) => objects.set('1.index', encode({ v: 1, k: 1, passes })))).toEqual([true, true])
 })
 
 describe('a damaged index', () => {
