@@ -1,4 +1,5 @@
-import { keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { keyText, type PassKey, type Step } from '@passover/schemas'
+import { isSystemStep } from './answers.js'
 import type { OpenPasses } from './open.js'
 import { PassingMap } from './passing-map.js'
 import { Sessions } from './sessions.js'
@@ -81,8 +82,7 @@ export class Counting {
 
   /** The fold has read this step: from now on it counts there, or it has ended. */
   read(step: Step): void {
-    if (this.#tickets.size === 0 || step.untrusted !== undefined || step.kind === 'fence' || (step.kind === 'return' && step.by !== SYSTEM))
-      return
+    if (this.#tickets.size === 0 || step.untrusted !== undefined || !isSystemStep(step)) return
     this.#drop(keyText(step.key))
   }
 

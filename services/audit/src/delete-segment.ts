@@ -1,6 +1,6 @@
 import { type Archive, segmentOf, segmentRange } from '@passover/archive'
 import { type Bus, decode, type Stored } from '@passover/bus'
-import { type Clock, requestNamed } from '@passover/core'
+import { type Clock, isSystemStep, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
@@ -270,7 +270,7 @@ function mayHaveEnded({ memory: { journal }, facts }: Leaving): boolean {
 
 /** Only the dispatcher's: an agent's step alone is no journal. */
 function mayBegin(fact: Fact): boolean {
-  return fact.type === 'step' && (fact.kind === 'held' || fact.kind === 'work' || fact.by === SYSTEM)
+  return fact.type === 'step' && isSystemStep(fact)
 }
 
 /** Sequence of its return, or of a step that the dispatcher stored later; of what has no journal, that of its youngest request. */

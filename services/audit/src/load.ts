@@ -1,7 +1,7 @@
 import { type Archive, isFirst } from '@passover/archive'
 import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
-import { type Fact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
+import { type Fact, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { Bodies, withCounting } from './reading/bodies.js'
 import { noteOf } from './request-notes.js'
@@ -60,6 +60,17 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
     read: async (sequence) => (await archive.messages([sequence]))[0] ?? (await read(sequence)),
   })
   return { memory: remember(deps, { key, asked }, messages), messages, archived: older.length > 0 }
+}
+
+/**
+ * Whether nothing in stream or archive can begin a pass, as the leader has it. By exact subjects: those take the server microseconds, where a
+ * search by a wildcard takes milliseconds in a large stream. Throws BusReadError.
+ */
+export async function nothingBegan({ bus, archive }: Pick<LoadDeps, 'bus' | 'archive'>, key: PassKey): Promise<boolean> {
+  const { subjects, journal } = bus
+  const firsts = [subjects.held(key), ...SLOTS.map((slot) => subjects.work(key, slot)), subjects.return(key, SYSTEM)]
+  const found = await Promise.all(firsts.map((subject) => journal.newest(subject)))
+  return found.every((stored) => stored === undefined) && !(await archive.mayBegin(key))
 }
 
 /** Of a pass that was refused only its request says whose session it was, and what was wanted: a record without these would be another one. */

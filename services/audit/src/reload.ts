@@ -1,11 +1,11 @@
 import type { Clock } from '@passover/core'
-import { NONE, next } from '@passover/core'
-import { type DecisionFact, type EventFact, keyText, type PassKey, SLOTS, type Step, SYSTEM } from '@passover/schemas'
+import { isSystemStep, NONE, next } from '@passover/core'
+import { type DecisionFact, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import pLimit from 'p-limit'
 import type { Logger } from 'pino'
 import { MAX_TRIES, mayPass } from './failures.js'
 import { Ghosts } from './ghosts.js'
-import { type LoadDeps, type Loaded, loadPass } from './load.js'
+import { type LoadDeps, type Loaded, loadPass, nothingBegan } from './load.js'
 import { MAX_NOTED } from './pass-memory.js'
 
 /** Passes that are looked up at once: nearly all the time goes into waiting for answers. */
@@ -241,17 +241,6 @@ export class Reloads {
   }
 }
 
-/**
- * Whether nothing in stream or archive can begin a pass, as the leader has it. By exact subjects: those take the server microseconds, where a
- * search by a wildcard takes milliseconds in a large stream. Throws BusReadError.
- */
-export async function nothingBegan({ bus, archive }: Pick<LoadDeps, 'bus' | 'archive'>, key: PassKey): Promise<boolean> {
-  const { subjects, journal } = bus
-  const firsts = [subjects.held(key), ...SLOTS.map((slot) => subjects.work(key, slot)), subjects.return(key, SYSTEM)]
-  const found = await Promise.all(firsts.map((subject) => journal.newest(subject)))
-  return found.every((stored) => stored === undefined) && !(await archive.mayBegin(key))
-}
-
 /** Whether what was heard of a pass does not tell enough, even where nothing began it before. */
 function mustBeRead({ request, begins, steps }: Wanted): boolean {
   return request !== undefined || begins || steps.length > MAX_STEPS
@@ -259,7 +248,7 @@ function mustBeRead({ request, begins, steps }: Wanted): boolean {
 
 /** Whether a message can be the first that counts of a pass. */
 function canBegin(fact: Recorded): boolean {
-  return fact.type === 'step' && (fact.kind === 'held' || fact.kind === 'work' || (fact.kind === 'return' && fact.by === SYSTEM))
+  return fact.type === 'step' && isSystemStep(fact)
 }
 
 /** In whose turn a message is looked after; what the system says of a pass, in that of its parties. */

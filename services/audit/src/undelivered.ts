@@ -4,9 +4,8 @@ import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, 
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import { describe } from './describe.js'
-import { type LoadDeps, loadPass } from './load.js'
+import { type LoadDeps, loadPass, nothingBegan } from './load.js'
 import type { PassMemory } from './pass-memory.js'
-import { nothingBegan } from './reload.js'
 import { deliveryDue } from './standing.js'
 
 export interface UndeliveredDeps extends LoadDeps {
