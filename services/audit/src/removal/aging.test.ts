@@ -25,6 +25,8 @@ interface Given {
   standing?: number[]
   /** Who speaks of custody meanwhile makes what is told lose. */
   lost?: boolean
+  /** Segments that another audit removed before, with their objects. */
+  gone?: number[]
   /** What reading a segment's index throws. */
   damage?: Map<number, Error>
 }
@@ -46,6 +48,7 @@ function agingOf(given: Given) {
     sealedAnew = false,
     standing = [],
     lost = false,
+    gone = [],
     damage,
     empty = 0,
   } = given
@@ -58,8 +61,10 @@ function agingOf(given: Given) {
     index: `${k}.index`,
     chain_before: String(k),
     chain_after: String(k + 1),
+    ...(gone.includes(k) ? { removed: { why: 'retention' } } : {}),
   }))
   const looked: number[] = []
+  const forgotten: number[] = []
   const said: unknown[] = []
   const custody = {
     removals_since: 1,
@@ -98,13 +103,16 @@ function agingOf(given: Given) {
     log: { info: () => undefined, warn: () => undefined },
     archive: {
       finder: { complete: true },
+      forget: (k: number) => void forgotten.push(k),
       async passesIn(k: number) {
         const error = damage?.get(k)
         if (error) throw error
         return []
       },
     },
-    objects: { list: async () => [] },
+    rows: { removeWithin: () => undefined },
+    indexing: { forgetGone: async () => undefined },
+    objects: { list: async () => entries.flatMap(({ k, object, index }) => (gone.includes(k) ? [] : [object, index])) },
     manifest,
     watch: { custody, current: async () => custody },
     retention: () => {
@@ -112,8 +120,17 @@ function agingOf(given: Given) {
       return days === undefined ? undefined : { days, policy: next(policy) }
     },
   } as never)
-  return { aging, looked, said, clock }
+  return { aging, looked, said, forgotten, clock }
 }
+
+it('forgets what another audit removed before it looked, and looks at the rest', async () => {
+  const { aging, looked, forgotten } = agingOf({ gone: [0, 2] })
+  await aging.look()
+  expect([forgotten, looked]).toEqual([
+    [0, 2],
+    [1, 3],
+  ])
+})
 
 it('hears before each segment that more is kept, or that nobody knows how much', async () => {
   const lookedAt = async (...kept: (number | undefined)[]) => (await aged({ kept })).looked
