@@ -21,8 +21,6 @@ export interface Asking {
   from: string
   request: PassOverOptions
   wait: boolean
-  /** A person must approve its start. */
-  held: boolean
   session?: string | undefined
 }
 
@@ -31,13 +29,13 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
   const parent = parentFrom(context.env)
   const from = options.from ?? parent?.subagent ?? context.person
   const request = passOverOptions(context, { ...options, objective: await objectiveOf(options.objective) }, parent)
-  return passOverAndWait(context, { from, request, wait: options.wait, held: options.hold === true, session: options.session })
+  return passOverAndWait(context, { from, request, wait: options.wait, session: options.session })
 }
 
 /** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
-export async function passOverAndWait(context: Context, { from, request, wait, held, session }: Asking): Promise<number> {
+export async function passOverAndWait(context: Context, { from, request, wait, session }: Asking): Promise<number> {
   const { terminal } = context
-  const { subagent: to, retry_of } = request
+  const { subagent: to } = request
   const server = context.announcedServer()
   await using agent = await connectAgent(from, server, { directory: context.directory, session_id: session })
   using signals = stopSignals(() => {})
@@ -51,7 +49,7 @@ export async function passOverAndWait(context: Context, { from, request, wait, h
     },
     () => {},
   )
-  if (!wait) return await sent(context, { handle, from, to, held, retry_of }, server)
+  if (!wait) return await sent(context, { handle, from, request }, server)
   const progress = terminal.progress()
   await using bus = await observer(context, server)
   const following = bus ? follow(bus, { id: handle.id, from, to, progress }) : { stop: () => progress.stop() }
@@ -137,12 +135,12 @@ function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
 interface Sent {
   handle: PassHandle
   from: string
-  to: string
-  held: boolean
-  retry_of: string | undefined
+  request: PassOverOptions
 }
 
-async function sent({ terminal, person }: Context, { handle, from, to, held, retry_of }: Sent, server: ServerSetting): Promise<number> {
+async function sent({ terminal, person }: Context, { handle, from, request }: Sent, server: ServerSetting): Promise<number> {
+  const { subagent: to, retry_of, override } = request
+  const held = override?.hold_before_dispatch === true
   await handle.stored
   if (!held && terminal.mode === 'human' && (await hasNoWorker(person, server, to))) terminal.note(noWorkersText(to))
   if (held && terminal.mode === 'human') terminal.note(`Held until a person approves: ${approveHint({ id: handle.id, from }, person)}`)

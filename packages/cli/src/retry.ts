@@ -18,7 +18,7 @@ export async function runRetry(context: Context, ref: PassRef, wait: boolean): P
   context.announcedServer()
   const { from, request } = await readAgain(context, ref)
   if (terminal.mode === 'human') terminal.note(`Asking ${request.subagent} again for ${request.retry_of}, as ${from}.`)
-  return passOverAndWait(context, { from, request, wait, held: request.override?.hold_before_dispatch === true })
+  return passOverAndWait(context, { from, request, wait })
 }
 
 async function readAgain(context: Context, ref: PassRef): Promise<{ from: string; request: PassOverOptions }> {
