@@ -1,4 +1,4 @@
-import { ARCHIVE_BUCKET, Archive, eventOf, Manifest } from '@passover/archive'
+import { eventOf } from '@passover/archive'
 import { type Bus, BusReadError, joinContext, loadParts, PartError, type Stored } from '@passover/bus'
 import { type AnsweredPass, LIMITS, type PassRow } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
@@ -7,6 +7,7 @@ import { connectPerson } from './client.js'
 import type { Context } from './context.js'
 import { CliFailure } from './failure.js'
 import { passOverAndWait } from './request.js'
+import { StoredRequests } from './stored-requests.js'
 import { StoredRecord } from './verify/recorded.js'
 
 /**
@@ -53,15 +54,10 @@ function gone({ id }: PassRow, why: string): CliFailure {
   return new CliFailure('E041', `${id} cannot be asked for again: ${why}`, { hint: 'ask anew, with the context at hand: passover request' })
 }
 
-/** From the stream; what has left it, from the archive, which not everybody may read. */
-async function requestOf(bus: Bus, { history = [] }: AnsweredPass): Promise<Stored | undefined> {
-  const sequence = history.find(({ kind }) => kind === 'request')?.sequence
-  if (sequence === undefined) return undefined
-  const stored = await bus.journal.message(sequence)
-  if (stored) return stored
+/** Not everybody may read the archive. */
+async function requestOf(bus: Bus, pass: AnsweredPass): Promise<Stored | undefined> {
   try {
-    const archive = new Archive(await Manifest.open(bus), await bus.objects(ARCHIVE_BUCKET))
-    return (await archive.messages([sequence]))[0]
+    return await new StoredRequests(bus).of(pass)
   } catch (error) {
     if (error instanceof BusReadError && error.reason === 'permission') return undefined
     throw error

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import { type Bus, PartError, Subjects } from '@passover/bus'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { askPasses } from '@passover/sdk/people'
@@ -7,6 +6,7 @@ import { agreed } from '../agreed.js'
 import { connectAs } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure, usage } from '../failure.js'
+import { StoredRequests } from '../stored-requests.js'
 import { count } from '../text.js'
 import { SUBJECT_HEADS } from '../verify/recorded.js'
 import { type Redriven, redriven, requestThere, withParts } from './again.js'
@@ -84,13 +84,9 @@ interface Planned {
 
 async function planned(bus: Bus, passes: readonly AnsweredPass[]): Promise<Planned[]> {
   const run = randomBytes(8).toString('hex')
-  const archive = new Archive(await Manifest.open(bus), await bus.objects(ARCHIVE_BUCKET))
+  const requests = new StoredRequests(bus)
   const found: Planned[] = []
-  for (const pass of passes) {
-    const sequence = pass.history?.find(({ kind }) => kind === 'request')?.sequence
-    const stored = sequence === undefined ? undefined : ((await bus.journal.message(sequence)) ?? (await archive.messages([sequence]))[0])
-    found.push({ pass, plan: redriven(pass.key, stored, run) })
-  }
+  for (const pass of passes) found.push({ pass, plan: redriven(pass.key, await requests.of(pass), run) })
   return found
 }
 
