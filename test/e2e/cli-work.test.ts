@@ -2,7 +2,20 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PassRow, WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { BIN, cli, Folder, isAlive, isRunning, json, openProject, type Project, run, type Spawned, until } from './cli-harness.js'
+import {
+  BIN,
+  cli,
+  Folder,
+  isAlive,
+  isRunning,
+  json,
+  openProject,
+  type Project,
+  pathWithout,
+  run,
+  type Spawned,
+  until,
+} from './cli-harness.js'
 
 let project: Project
 let cwd: string
@@ -269,6 +282,22 @@ describe('a command as a subagent', () => {
       .split('\n')
       .map((line) => JSON.parse(line).event)
     expect(events).toEqual(['began', 'ended'])
+  })
+})
+
+describe('a command of a worker without namespaces', () => {
+  it('is blamed for what it writes to .passover, and not for what the server writes there', async () => {
+    const env = { PATH: pathWithout(['bwrap', 'unshare', 'setpriv'], out.path) }
+    // Its request is stored by the server before it ends.
+    const asks = `unset PASSOVER_PARENT; exec '${process.execPath}' '${BIN}' request nobody x --from alice --timeout 1s --no-wait`
+    await using bare = cli(['work', 'bare', '--', 'sh', '-c', asks], { cwd, env })
+    await bare.printed(/read_only.* best effort +changed files are detected/, 'stderr')
+    expect(await ask('bare', 'x')).toMatchObject({ code: 0, document: { status: 'completed' } })
+    await using hostile = cli(['work', 'hostile', '--', 'sh', '-c', 'echo > .passover/planted'], { cwd, env })
+    await hostile.printed(/read_only.* best effort/, 'stderr')
+    expect(await ask('hostile', 'x')).toMatchObject({
+      document: { error: { code: 'E013', message: expect.stringContaining('.passover/planted') } },
+    })
   })
 })
 

@@ -1,8 +1,10 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Installed packages, and the data of a local server, which changes all the time. */
+/** Installed packages, and the folder of an installation, which is read only where it is one of the directories. */
 const IGNORED = new Set(['node_modules', '.passover'])
+/** What a running installation writes all the time: the data of its server, and its log. */
+const CHANGING = /\/\.passover\/(?:nats|passover\.log[^/]*)$/
 /** Objects of git are named for their content: added and removed ones change their folder, so that only folders are read. */
 const OBJECTS = /\/\.git\/(?:.+\/)?objects$/
 const MAX_FILES = 20_000
@@ -24,7 +26,8 @@ async function read(directory: string, { name, found }: { name: string; found: M
     const entries = await readdir(join(directory, folder), { withFileTypes: true }).catch(() => [])
     entries.sort((a, b) => (a.name < b.name ? -1 : 1))
     const isObjects = OBJECTS.test(join(directory, folder))
-    const files = entries.filter(({ name }) => !IGNORED.has(name)).slice(0, MAX_FILES - found.size)
+    const isWatched = ({ name }: { name: string }) => !IGNORED.has(name) && !CHANGING.test(join(directory, folder, name))
+    const files = entries.filter(isWatched).slice(0, MAX_FILES - found.size)
     for (let at = 0; at < files.length; at += AT_ONCE) {
       const marks = await Promise.all(files.slice(at, at + AT_ONCE).map((entry) => markOf(directory, join(folder, entry.name), isObjects)))
       for (const mark of marks) if (mark) found.set(join(name, mark[0]), mark[1])

@@ -52,10 +52,12 @@ export class HeldRuns {
     ]
     const layout = this.#sandbox.layout()
     // Without a read-only mount, changes are detected afterwards.
-    const watched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
-    const before = watched ? await fingerprint([...layout.project, ...layout.own]) : undefined
+    const isWatched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
+    // An installation above the directory is both.
+    const watched = [...new Set([...layout.project, ...layout.own])]
+    const before = isWatched ? await fingerprint(watched) : undefined
     const { end, exceeded } = await this.#runLimited(command, { bounds, enforced, layout })
-    const changed = before ? changesBetween(before, await fingerprint([...layout.project, ...layout.own])) : []
+    const changed = before ? changesBetween(before, await fingerprint(watched)) : []
     return { end, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
   }
 
