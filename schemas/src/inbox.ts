@@ -69,7 +69,7 @@ export type ShownFinding = z.infer<typeof shownFinding>
 /** What is asked for, of item `dispatch`. */
 const askedFor = z.object({
   objective: z.string().optional(),
-  /** Why the objective, or the end of it, is not told here. */
+  /** Why the objective, or its end, is missing here. */
   objective_left_out: z.string().optional(),
   files: z.array(z.object({ path: z.string(), size: z.int().min(0) })),
   files_left_out: z.int().positive().optional(),
@@ -126,7 +126,7 @@ export type InboxItem = z.infer<typeof inboxItem>
 /** The inbox was full: items of `originator`, under passes of `root_originator`, may wait until then (server ms) without being listed. */
 export const inboxLeftOut = z.object({ originator: z.string(), root_originator: z.string(), until: z.number() })
 
-/** To `{ op: 'inbox' }`: on each page originators take turns, and it is told oldest first; `next` goes on where the limit cut it off. */
+/** To `{ op: 'inbox' }`: originators take turns to fill a page, which is sorted oldest first; `next` continues where the limit cut it off. */
 export const inboxAnswer = z.union([
   z.object({
     ok: z.literal(true),

@@ -43,7 +43,11 @@ function refuseUnfailed(row: PassRow): void {
   if (row.status === 'awaiting_release')
     throw refused(`${id} has its result, which waits for a person`, `passover inbox; passover show ${id}`)
   const failed = row.code !== undefined || row.output_status === 'failed' || row.output_status === 'aborted'
-  if (!failed) throw refused(`${id} did not fail: it is ${standing(row)}`, `passover show ${id} has its result; passover request asks anew`)
+  if (!failed)
+    throw refused(
+      `${id} did not fail: it is ${standing(row)}`,
+      `passover show ${id} has its result; to ask again all the same: passover request`,
+    )
 }
 
 function refused(message: string, hint: string): CliFailure {
@@ -51,7 +55,9 @@ function refused(message: string, hint: string): CliFailure {
 }
 
 function gone({ id }: PassRow, why: string): CliFailure {
-  return new CliFailure('E041', `${id} cannot be asked for again: ${why}`, { hint: 'ask anew, with the context at hand: passover request' })
+  return new CliFailure('E041', `${id} cannot be asked for again: ${why}`, {
+    hint: 'ask with passover request, and give the context again',
+  })
 }
 
 /** Not everybody may read the archive. */

@@ -7,7 +7,7 @@ import type { Terminal } from '../terminal.js'
 import { count, cut, indentRest, oneLine, quoted, visible, visibleLines } from '../text.js'
 import { changeText } from './inbox.js'
 
-/** `as` originator: told what was said to it alone, too. `within` other text: the output's own text is marked line by line. */
+/** `as`: an originator also reads the messages for it alone. `within`: in other text, each line of the output's own text is marked. */
 type View = Pick<Terminal, 'colors'> & { as?: 'originator'; within?: 'show' }
 
 /** Characters of a stack, or of what was no output. */

@@ -26,7 +26,8 @@ export interface Alike {
   example: () => string
 }
 
-interface Told {
+/** Who caused an entry, and with which others it is reported as one. */
+interface Grouping {
   by?: string | undefined
   alike?: Alike | undefined
 }
@@ -47,24 +48,25 @@ interface Kept {
 
 /**
  * Keeps some of the entries of each rule. An agent may cause any number of them, so each rule has a share of its own; within it, the one who
- * caused the most makes room for those who caused less, and entries of one kind are told as one.
+ * caused the most makes room for those who caused less, and entries of one kind are reported as one.
  */
 class Share {
   count = 0
   readonly kept: Kept[] = []
 
-  add(entry: BadEntry, at: number, { by = '', alike }: Told): void {
+  add(entry: BadEntry, at: number, { by = '', alike }: Grouping): void {
     this.count++
     const one = alike && this.kept.find((kept) => kept.by === by && kept.alike?.kind === alike.kind)
     if (one) {
       one.count++
       if (one.examples.length < EXAMPLES) one.examples.push(alike.example())
-    } else if (this.hasRoom(by)) {
+    } else if (this.makeRoom(by)) {
       this.kept.push({ entry: by === '' ? entry : { ...entry, by }, by, at, alike, count: 1, examples: alike ? [alike.example()] : [] })
     }
   }
 
-  private hasRoom(by: string): boolean {
+  /** Returns whether an entry that `by` caused may be kept; if so and the share is full, drops one of the agent that has the most. */
+  private makeRoom(by: string): boolean {
     if (this.kept.length < SHOWN) return true
     const counts = new Map<string, number>()
     for (const kept of this.kept) counts.set(kept.by, (counts.get(kept.by) ?? 0) + 1)
@@ -78,7 +80,7 @@ class Share {
   }
 }
 
-function told({ entry, alike, count, examples }: Kept): BadEntry {
+function reported({ entry, alike, count, examples }: Kept): BadEntry {
   if (!alike || count === 1) return entry
   const { pass: _, ...rest } = entry
   return { ...rest, what: alike.all(count), count, examples }
@@ -88,10 +90,10 @@ class Shares {
   private readonly shares = new Map<string, Share>()
   private at = 0
 
-  add(entry: BadEntry, told: Told, name = entry.rule): void {
+  add(entry: BadEntry, grouping: Grouping, name = entry.rule): void {
     const share = this.shares.get(name) ?? new Share()
     this.shares.set(name, share)
-    share.add(entry, this.at++, told)
+    share.add(entry, this.at++, grouping)
   }
 
   get count(): number {
@@ -104,7 +106,7 @@ class Shares {
 
   get entries(): BadEntry[] {
     const kept = [...this.shares.values()].flatMap((share) => share.kept)
-    return kept.sort((one, other) => one.at - other.at).map(told)
+    return kept.sort((one, other) => one.at - other.at).map(reported)
   }
 }
 
@@ -147,12 +149,12 @@ export class Findings {
     this[severity]({ sequence, rule, what, ...(key ? { pass: keyText(key) } : {}) }, { by })
   }
 
-  remark(entry: BadEntry, told: Told = {}): void {
-    this.noted.add(entry, told)
+  remark(entry: BadEntry, grouping: Grouping = {}): void {
+    this.noted.add(entry, grouping)
   }
 
-  fault(entry: BadEntry, told: Told = {}): void {
-    this.faulty.add(entry, told)
+  fault(entry: BadEntry, grouping: Grouping = {}): void {
+    this.faulty.add(entry, grouping)
   }
 
   /** The chain does not pass through the value that was expected. Nothing else takes its place. */
@@ -181,20 +183,20 @@ export function entryText({ sequence, segment, pass, rule, what, count, examples
   return `${where} ${what} [${rule}]`
 }
 
-/** Entries of one rule in a text: so many, and more where more agents caused some. */
+/** Entries of one rule that a text shows: the first of each agent that caused some, but at least and at most so many. */
 const TEXT_LEAST = 3
 const TEXT_MOST = 10
 
 /** Faults in words: some of every rule and of every agent that caused some, those of the chain first. */
 export function faultLines(faults: readonly BadEntry[], all: number): string[] {
   const rules = [...new Set(['chain', ...faults.map(({ rule }) => rule)])]
-  const told = rules.flatMap((name) => {
+  const shown = rules.flatMap((name) => {
     const entries = faults.filter(({ rule }) => rule === name)
     // The last one says what was expected of the chain.
     return name === 'chain' ? [...entries.slice(0, TEXT_MOST), ...entries.slice(TEXT_MOST).slice(-1)] : ofEach(entries)
   })
-  const rest = all - told.reduce((sum, { count = 1 }) => sum + count, 0)
-  return [...told.map(entryText), ...(rest > 0 ? [`… and ${rest} more`] : [])]
+  const rest = all - shown.reduce((sum, { count = 1 }) => sum + count, 0)
+  return [...shown.map(entryText), ...(rest > 0 ? [`… and ${rest} more`] : [])]
 }
 
 /** The first of each agent, then the second of each, and so on. */

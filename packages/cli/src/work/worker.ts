@@ -126,7 +126,7 @@ function requestOf(pass: Pass): Record<string, unknown> {
   }
 }
 
-/** Where the program of a command is, so that a misspelt one is told before the first pass and not by it. CliFailure E042: there is none. */
+/** Returns the path of a command's program, so that a misspelt one is refused before the first pass. CliFailure E042: there is none. */
 export function requireProgram(context: Pick<Context, 'env' | 'directory'>, { command: [name = ''] }: WorkerRequest): string {
   const program = findProgram(name, context)
   if (program) return program
