@@ -38,8 +38,13 @@ function vitest(report, args, more) {
   })
 }
 
-function firstLine(message = '') {
-  return message.split('\n', 1)[0].slice(0, 300)
+/** The failure on one line, without its stack: in a cut log, this line may be all that is left. */
+function onOneLine(message = '') {
+  const lines = message.split('\n').map((line) => line.trim())
+  return lines
+    .filter((line) => line && !line.startsWith('at '))
+    .join(' | ')
+    .slice(0, 2000)
 }
 
 function sums(report) {
@@ -57,7 +62,7 @@ function sums(report) {
   const failedTests = testResults.flatMap((file) =>
     file.assertionResults
       .filter((test) => test.status === 'failed')
-      .map((test) => `${relative(ROOT, file.name)}: ${test.fullName}: ${firstLine(test.failureMessages[0])}`),
+      .map((test) => `${relative(ROOT, file.name)}: ${test.fullName}: ${onOneLine(test.failureMessages[0])}`),
   )
   return { passed, failed: failed + brokenFiles.length, skipped: pending + todo, names: [...brokenFiles, ...failedTests] }
 }
