@@ -37,8 +37,6 @@ const BATCH = 256
 /** Passes that wait are looked at again so often, at most so many at a time. */
 const AGAIN_MS = 5_000
 const AT_ONCE = 16
-/** So many dead letters that nobody settles are kept: no more are remembered either. */
-const MOST_LETTERS = 20_000
 
 /**
  * The deleter (DESIGN §2 Retention): takes one archived segment after the other once its youngest message is older than two id windows, and
@@ -194,19 +192,19 @@ export class Deleter {
   private async lookAgain(isYounger: IsYounger): Promise<void> {
     const { clock } = this.deps
     if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
-    for await (const { k, waiting, letters } of this.left.look()) {
+    for await (const { k, waiting, crowded } of this.left.look()) {
       if (this.looking.stopped) return
-      await this.againIn(k, waiting, { isYounger, crowded: letters > MOST_LETTERS })
+      await this.againIn(k, waiting, { isYounger, crowded })
     }
     this.lookedAgain = clock.monotonic()
   }
 
-  private async againIn(k: number, waiting: Waiting, how: { isYounger: IsYounger; crowded: boolean }): Promise<void> {
+  private async againIn(k: number, waiting: Waiting, how: { isYounger: IsYounger; crowded: ReadonlySet<WaitingPass> }): Promise<void> {
     const { segments, state } = this
     const width = () => AT_ONCE
     const still: Waiting = { passes: [], advisories: [] }
     await eachOf(waiting.passes, width, async (pass) => {
-      const crowded = how.crowded && pass.why === 'dead_letter'
+      const crowded = how.crowded.has(pass)
       const isDue = crowded || pass.due <= this.deps.bus.now() || (await this.isTaken(pass))
       const again = isDue ? await segments.again(pass.key, { next: state.next, isYounger: how.isYounger, crowded }) : pass
       if (again) still.passes.push(again)

@@ -1,13 +1,16 @@
 import { keyText } from '@passover/schemas'
-import type { RetentionState, Waiting } from './retention-state.js'
+import type { RetentionState, Waiting, WaitingPass } from './retention-state.js'
 
 /** What stands in memory; of further segments only how many wait there, and they are read again by turns. */
 const MOST_KEPT = 50_000
 const READ_A_LOOK = 32
+/** So many dead letters that nobody settles are kept: no more are remembered either. */
+const MOST_LETTERS = 20_000
 
 interface Counted {
   passes: number
-  letters: number
+  /** Dead letters by originator. */
+  letters: ReadonlyMap<string, number>
   advisories: number
   /** Undefined: it is in the bucket alone. */
   kept: Waiting | undefined
@@ -23,6 +26,7 @@ export class LeftBehind {
   constructor(
     private readonly state: Pick<RetentionState, 'left' | 'leftIn' | 'leave'>,
     private readonly most = MOST_KEPT,
+    private readonly most_letters = MOST_LETTERS,
   ) {}
 
   /** Passes and advisories. */
@@ -52,15 +56,26 @@ export class LeftBehind {
     }
   }
 
-  /** Segments to be looked at again, newest first, with how many dead letters wait in them and in newer ones; of those that are not in memory a few by turns. */
-  async *look(): AsyncGenerator<{ k: number; waiting: Waiting; letters: number }> {
-    let letters = 0
+  /**
+   * Segments to be looked at again, newest first; of those that are not in memory a few by turns. `crowded`: dead letters that are too many. Originators
+   * share the room for dead letters, and the newest of each stay: one that makes many takes no room from the others.
+   */
+  async *look(): AsyncGenerator<{ k: number; waiting: Waiting; crowded: ReadonlySet<WaitingPass> }> {
+    const share = this.shareOfLetters()
+    const newer = new Map<string, number>()
     const read = this.turns()
     for (const [k, counted] of this.inOrder()) {
-      letters += counted.letters
       const waiting = counted.kept ?? (read.has(k) ? await this.state.leftIn(k) : undefined)
-      if (waiting) yield { k, waiting, letters }
+      if (waiting) yield { k, waiting, crowded: crowdedIn(waiting, { share, newer }) }
+      addCounts(newer, counted.letters)
     }
+  }
+
+  /** Dead letters that each originator may keep. */
+  private shareOfLetters(): number {
+    const all = new Map<string, number>()
+    for (const { letters } of this.segments.values()) addCounts(all, letters)
+    return fairShare([...all.values()], this.most_letters)
   }
 
   private inOrder(): [number, Counted][] {
@@ -84,11 +99,51 @@ export class LeftBehind {
     if (size === 0) return
     const isKept = this.kept + size <= this.most
     if (isKept) this.kept += size
-    const letters = passes.filter(({ why }) => why === 'dead_letter').length
-    this.segments.set(k, { passes: passes.length, letters, advisories: advisories.length, kept: isKept ? waiting : undefined })
+    this.segments.set(k, {
+      passes: passes.length,
+      letters: lettersOf(passes),
+      advisories: advisories.length,
+      kept: isKept ? waiting : undefined,
+    })
   }
 }
 
 function sizeOf(waiting: Waiting | undefined): number {
   return waiting ? waiting.passes.length + waiting.advisories.length : 0
+}
+
+function lettersOf(passes: readonly WaitingPass[]): Map<string, number> {
+  const letters = new Map<string, number>()
+  for (const { key, why } of passes) if (why === 'dead_letter') letters.set(key.originator, (letters.get(key.originator) ?? 0) + 1)
+  return letters
+}
+
+function addCounts(all: Map<string, number>, more: ReadonlyMap<string, number>): void {
+  for (const [name, count] of more) all.set(name, (all.get(name) ?? 0) + count)
+}
+
+/** The dead letters beyond their originator's share, where it has `newer` ones in later segments. */
+function crowdedIn({ passes }: Waiting, { share, newer }: { share: number; newer: ReadonlyMap<string, number> }): Set<WaitingPass> {
+  const crowded = new Set<WaitingPass>()
+  const counts = new Map(newer)
+  for (const pass of passes.toReversed()) {
+    if (pass.why !== 'dead_letter') continue
+    const count = (counts.get(pass.key.originator) ?? 0) + 1
+    counts.set(pass.key.originator, count)
+    if (count > share) crowded.add(pass)
+  }
+  return crowded
+}
+
+/** The most that each may have so that all together have at most `most`: those that have less leave the rest to the others. */
+export function fairShare(counts: readonly number[], most: number): number {
+  let left = most
+  let others = counts.length
+  for (const count of counts.toSorted((a, b) => a - b)) {
+    const share = Math.floor(left / others)
+    if (count > share) return share
+    left -= count
+    others--
+  }
+  return Number.POSITIVE_INFINITY
 }

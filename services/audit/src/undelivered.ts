@@ -1,11 +1,12 @@
 import { encode } from '@passover/bus'
-import type { Clock } from '@passover/core'
+import { type Clock, FairPlaces } from '@passover/core'
 import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import { describe } from './describe.js'
 import { type LoadDeps, loadPass, nothingBegan } from './load.js'
 import type { PassMemory } from './pass-memory.js'
+import { PerAgent } from './per-agent.js'
 import { deliveryDue } from './standing.js'
 
 export interface UndeliveredDeps extends LoadDeps {
@@ -23,11 +24,14 @@ interface Waiting {
   due: number
 }
 
-/** Returns waited for in memory; of more the stream is read again when there is room. */
+/** Returns waited for in memory. When an agent has more than its share, the stream is read again for its returns as soon as it has few. */
 const MOST = 200_000
+/** Returns that the agent with most gives up at once: to find the newest of many takes a millisecond. */
+const GIVEN_UP = 1_024
 const RETRY_MS = 1_000
 /** An output that a person must release first has not gone out: it is looked at again after this. */
 const RELEASE_MS = 60_000
+/** Of one originator. */
 const AT_ONCE = 64
 
 /**
@@ -38,12 +42,20 @@ const AT_ONCE = 64
 export class Undelivered {
   /** By the sequence of the return. */
   private readonly waiting = new Map<number, Waiting>()
+  /** The same by originator. */
+  private readonly of = new PerAgent<number>()
   private readonly running = new Set<number>()
+  /** An originator with many late returns leaves room for the others. */
+  private readonly places = new FairPlaces(2 * AT_ONCE)
   private next = Number.POSITIVE_INFINITY
-  private overflowed = false
+  /** Originators that have more returns than are waited for. */
+  private readonly overflowed = new Set<string>()
   private stopped = false
 
-  constructor(private readonly deps: UndeliveredDeps) {}
+  constructor(
+    private readonly deps: UndeliveredDeps,
+    private readonly most = MOST,
+  ) {}
 
   /** Waited for, or being recorded. */
   get size(): number {
@@ -61,7 +73,7 @@ export class Undelivered {
   acknowledged(originator: string, sequences: readonly number[]): void {
     if (this.waiting.size === 0) return
     for (const sequence of sequences) {
-      if (this.waiting.get(sequence)?.key.originator === originator) this.waiting.delete(sequence)
+      if (this.waiting.get(sequence)?.key.originator === originator) this.forget(sequence)
     }
   }
 
@@ -71,24 +83,24 @@ export class Undelivered {
     this.next = Number.POSITIVE_INFINITY
     for (const [sequence, waiting] of this.waiting) {
       if (waiting.due > now) this.next = Math.min(this.next, waiting.due)
-      else if (this.running.size >= AT_ONCE) this.next = now
-      else if (!this.running.has(sequence)) void this.settle(sequence, waiting)
+      else if (!this.running.has(sequence)) this.begin(sequence, waiting)
     }
-    if (this.overflowed && this.waiting.size < MOST / 2) {
-      this.overflowed = false
-      void this.scan(Number.POSITIVE_INFINITY)
+    for (const originator of this.overflowed) {
+      if (!this.hasFew(originator)) continue
+      this.overflowed.delete(originator)
+      void this.scan(Number.POSITIVE_INFINITY, originator)
     }
   }
 
-  /** Finds what waits from before `until`: whatever an agent that asks was returned since, and did not acknowledge. */
-  async scan(until: number): Promise<void> {
+  /** Finds what waits from before `until`: whatever an agent that asks was returned since, and did not acknowledge. `only`: of this agent. */
+  async scan(until: number, only?: string): Promise<void> {
     for (const { name, durable_returns } of [...this.deps.agents.values()]) {
-      if (!durable_returns || durable_returns.from >= until) continue
+      if (!durable_returns || durable_returns.from >= until || name !== (only ?? name)) continue
       try {
         await this.scanOf(name, durable_returns.from, until)
       } catch (error) {
         this.deps.log.warn({ agent: name, err: error }, 'returns that wait were not looked for')
-        this.overflowed = true
+        this.overflowed.add(name)
       }
     }
   }
@@ -112,19 +124,48 @@ export class Undelivered {
   }
 
   private wait(sequence: number, waiting: Waiting): void {
-    if (this.waiting.size >= MOST) {
-      this.overflowed = true
-      return
-    }
+    const { originator } = waiting.key
+    if (!this.waiting.has(sequence) && !this.makeRoom(originator)) return
     this.waiting.set(sequence, waiting)
+    this.of.add(originator, sequence)
     this.next = Math.min(this.next, waiting.due)
+  }
+
+  /** Of too many, the newest of the originator that has most are left out. False: that would be the one that asks. */
+  private makeRoom(originator: string): boolean {
+    if (this.waiting.size < this.most) return true
+    const largest = this.of.largest()
+    const more = largest.size - this.of.get(originator).size
+    const given = newestOf(largest, Math.min(GIVEN_UP, Math.ceil(more / 2))).filter((sequence) => !this.running.has(sequence))
+    this.overflowed.add(this.waiting.get(given[0] ?? 0)?.key.originator ?? originator)
+    for (const sequence of given) this.forget(sequence)
+    return given.length > 0
+  }
+
+  /** Whether so few returns of an originator are waited for that there is room for those that were left out. */
+  private hasFew(originator: string): boolean {
+    const own = this.of.get(originator).size
+    return this.waiting.size < this.most / 2 || own < this.most / (2 * Math.max(1, this.of.agents))
+  }
+
+  private forget(sequence: number): void {
+    const waiting = this.waiting.get(sequence)
+    if (!waiting) return
+    this.waiting.delete(sequence)
+    this.of.delete(waiting.key.originator, sequence)
+  }
+
+  private begin(sequence: number, waiting: Waiting): void {
+    const free = this.places.take(waiting.key.originator)
+    if (free) void this.settle(sequence, waiting).then(free)
+    else this.next = Math.min(this.next, waiting.due)
   }
 
   private async settle(sequence: number, waiting: Waiting): Promise<void> {
     this.running.add(sequence)
     try {
       const again = await this.record(sequence, waiting)
-      if (again === undefined) this.waiting.delete(sequence)
+      if (again === undefined) this.forget(sequence)
       else waiting.due = again
     } catch (error) {
       this.deps.log.warn({ pass: keyText(waiting.key), err: error }, 'a return that was late is not recorded yet')
@@ -149,4 +190,8 @@ export class Undelivered {
     if (outcome.kind === 'stored' || outcome.kind === 'lost') return undefined
     return clock.now() + RETRY_MS
   }
+}
+
+function newestOf(sequences: ReadonlySet<number>, count: number): number[] {
+  return count > 0 ? [...sequences].slice(-count) : []
 }
