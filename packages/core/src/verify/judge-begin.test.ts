@@ -1,5 +1,7 @@
 import type { PassError, Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
+import { childRequest, PARENT_WORK, parent } from '../../testing/admissions.js'
+import { KEY, T0 } from '../../testing/samples.js'
 import { type Beginning, judgeBeginning } from './judge-begin.js'
 import { Versions } from './versions.js'
 
@@ -43,4 +45,24 @@ test.each<[string, Told, string]>([
   ['a count of that moment', { error: { code: 'E014', message: 'x', details: { limit: 'rate' } } }, 'as recorded'],
 ])('a refusal as first step: %s', (_, told, what) => {
   expect(judged(told)).toContain(what)
+})
+
+test.each([
+  ['is a loop', 'alice', 'recomputed'],
+  ['is none', 'scout', 'was refused with E003, but version 0 of the policy'],
+])("a refusal as a loop that was stored after its parent's deadline, where the request %s", (_, subagent, what) => {
+  const request = childRequest({ subagent_id: subagent })
+  const child = { originator: 'audit', subagent, id: request.id }
+  const fact = { type: 'request', sequence: 30, time: T0 + 29_990, originator: 'audit', subagent }
+  const value = { request, parts: [], digest: 'd'.repeat(64), session_id: 's', reply_type: 'json' }
+  const step = { type: 'step', kind: 'return', by: 'passover', key: child, sequence: 31, time: T0 + 30_020, code: 'E003' }
+  const found = judgeBeginning({
+    recorded: { body: () => ({ error: { code: 'E003', message: 'x', details: { loop: true } } }), header: () => undefined },
+    step,
+    asked: { fact, recorded: { reading: () => ({ ok: true, value }) }, other: false },
+    parent: { key: KEY, journal: { state: 'open', work: PARENT_WORK }, control: parent().control, proofs: [PARENT_WORK.sequence] },
+    versions: new Versions(true),
+    id_window_ms: 3_600_000,
+  } as unknown as Beginning)
+  expect(found.kind === 'fault' ? found.objection.what : found.kind).toContain(what)
 })

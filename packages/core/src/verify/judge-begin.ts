@@ -120,17 +120,21 @@ function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judge
   const version = Number(recorded.header(HEADER.policy) ?? 0)
   const document = begin.versions.document(version, step.sequence)
   if (!document || begin.parent_unseen) return { kind: 'as recorded' }
-  const agains = candidates(begin).map((agents) =>
-    decideAgain({
-      fact: asked.fact,
-      reading,
-      policy: { version, document },
-      agents,
-      parent: parentNamed(begin, reading),
-      id_window_ms: begin.id_window_ms,
-      now: step.time,
-      return_id: '',
-    }),
+  // The dispatcher decided between these two moments. A deadline of the parent may lie between them.
+  const moments = [step.time, asked.fact.time]
+  const agains = candidates(begin).flatMap((agents) =>
+    moments.map((now) =>
+      decideAgain({
+        fact: asked.fact,
+        reading,
+        policy: { version, document },
+        agents,
+        parent: parentNamed(begin, reading),
+        id_window_ms: begin.id_window_ms,
+        now,
+        return_id: '',
+      }),
+    ),
   )
   if (agains.some((again) => again.kind === 'refuse' && (again.error.code === error.code || again.error.code === 'E010')))
     return { kind: 'recomputed' }
