@@ -58,6 +58,22 @@ describe('what leaves the stream', () => {
     expect(found[0]).toMatch(what)
   })
 
+  it('is a pass whose subagent stored a late result after its end, before that result is deleted too', () => {
+    const late: Line = { subject: `event.alice.audit.${ID}.late.audit`, after: 30_000 }
+    expect(wrong([...whole, late], [{ at: 45_000, sequences: [1, 2, 3] }])).toEqual([])
+    const refused: Line = { subject: `return.alice.audit.${ID}.passover`, after: 30_000 }
+    expect(wrong([...whole, refused], [{ at: 45_000, sequences: [1, 2, 3] }])).toEqual([
+      expect.stringMatching(/deleted 15000 ms after its youngest message$/),
+      expect.stringMatching(/its return was deleted, and 4 still stood there$/),
+    ])
+  })
+
+  it('is what is asked for again, but for eight windows after its end only', () => {
+    const again: Line = { ...asked, after: 150_000 }
+    expect(wrong([...whole, again], [{ at: 155_000, sequences: [1, 2, 3] }])).toHaveLength(2)
+    expect(wrong([...whole, again], [{ at: 165_000, sequences: [1, 2, 3] }])).toEqual([])
+  })
+
   it('is a request that was refused under a name of its own with its answer, not with the pass whose id it used', () => {
     const refusal: Line = {
       subject: 'return.alice.audit.bad-000000002.passover',

@@ -20,9 +20,17 @@ export interface DeletionRules {
 
 /** Names its request by its sequence. */
 const REFUSED = /^return\.[^.]+\.[^.]+\.(bad-\d{9,})\.passover$/
+/** Steps of the dispatcher, each of which could begin a pass where no journal is left. */
+const BEGINS = /^(?:held|work)\.|^return\..*\.passover$/
 const STEPS = ['held', 'work', 'fence', 'return']
 
-/** Retention (DESIGN §2, rule 4): what is open, undelivered or young stays; and of what goes the return goes last. */
+/** Id windows after its end in which a new request for the same id keeps a pass in the stream. */
+const ASKED_WINDOWS = 8
+
+/**
+ * Checks retention: a pass that is open, undelivered or young stays in the stream, and its return is deleted last.
+ * What agents store about a pass after its end, such as a late result, keeps nothing: it is deleted with the segment that it is in.
+ */
 export function checkDeletions(
   records: readonly StoredMessage[],
   { removals, judgement }: { removals: readonly Removal[]; judgement: Judgement },
@@ -76,9 +84,9 @@ class Deletions {
     this.#inOrder(found, removal)
   }
 
-  /** None of its messages that were there before is younger than two windows. */
+  /** None of the messages that keep it is younger than two windows. */
   #aged(key: string, { last, at }: Removal): void {
-    const there = (this.#messages.get(key) ?? []).filter(({ sequence }) => sequence <= last)
+    const there = this.#keeping(key, at).filter(({ sequence }) => sequence <= last)
     const age = at - Math.max(0, ...there.map(({ time }) => time))
     if (there.length > 0 && age < 2 * this.#rules.id_window_ms) this.#broken(`${key}: deleted ${age} ms after its youngest message`)
   }
@@ -91,11 +99,23 @@ class Deletions {
   }
 
   /** A crash in between must leave a journal that no guard can pass. */
-  #inOrder({ key, ended }: PassFound, { last }: Removal): void {
+  #inOrder({ key, ended }: PassFound, { last, at }: Removal): void {
     if (!ended || !this.#gone.has(ended.sequence)) return
-    const left = (this.#messages.get(key) ?? []).filter(({ sequence }) => !this.#gone.has(sequence) && sequence <= last)
+    const left = this.#keeping(key, at).filter(({ sequence }) => !this.#gone.has(sequence) && sequence <= last)
     if (left.length > 0)
       this.#broken(`${key}: its return was deleted, and ${left.map(({ sequence }) => sequence).join(', ')} still stood there`)
+  }
+
+  /** The messages of an ended pass that keep it: all up to its return, and later ones that could begin it again. */
+  #keeping(key: string, at: number): StoredMessage[] {
+    const ended = this.#passes.get(key)?.ended
+    const messages = this.#messages.get(key) ?? []
+    if (!ended) return messages
+    const requestsKeepIt = at < ended.time + ASKED_WINDOWS * this.#rules.id_window_ms
+    return messages.filter(({ sequence, subject }) => {
+      if (sequence <= ended.sequence) return true
+      return subject.startsWith('request.') ? requestsKeepIt : BEGINS.test(subject)
+    })
   }
 
   #broken(what: string): void {
