@@ -6,7 +6,7 @@ const read = (path: string) => readFileSync(fileURLToPath(new URL(`../../${path}
 const SERVERS = 'test/e2e/cli-doctor.test.ts'
 const RULES = 'packages/cli/src/doctor/doctor.test.ts'
 
-/** Each risk of infra/production.md, by its first words, and the test that shows that doctor names it; or that it says that nobody can see it. */
+/** Each risk of docs/operations/production-settings.md, by its first words, and the test that shows that doctor names it; or that it says that nobody can see it. */
 const LOOKED_AT: Record<string, [file: string, words: string] | 'nobody can see it'> = {
   '`sync_interval` (2 minutes by default)': [SERVERS, "'one replica, synced now and then'"],
   '`sync_interval: 2m` without quotes': [SERVERS, "'an unquoted sync_interval'"],
@@ -36,8 +36,8 @@ const LOOKED_AT: Record<string, [file: string, words: string] | 'nobody can see 
   backups: 'nobody can see it',
 }
 
-it('each risk of infra/production.md is looked at by doctor, and that is tested', () => {
-  const page = read('infra/production.md')
+it('each risk of docs/operations/production-settings.md is looked at by doctor, and that is tested', () => {
+  const page = read('docs/operations/production-settings.md')
   const [table = ''] = page.slice(page.indexOf('| setting |')).split('\n\n')
   const risks = table
     .split('\n')
