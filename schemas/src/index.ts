@@ -237,7 +237,7 @@ export {
   widenable,
 } from './policy.js'
 export { type PolicyBody, type PolicyVersion, policyBody, policyDigest, policyVersion } from './policy-versions.js'
-export { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, type PresenceRecord, presenceRecord } from './presence.js'
+export { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from './presence.js'
 export {
   DEFAULT_PAGE,
   type DecisionFilter,

@@ -5,10 +5,12 @@ import { agentName } from './names.js'
 
 /** A worker that was not heard of for so long is gone, ms; the bucket forgets it by itself. */
 export const PRESENCE_MAX_AGE_MS = 20_000
-/** Largest message of the bucket, bytes: ten times what a worker writes. */
-export const PRESENCE_MAX_BYTES = 4_096
+/** Largest message of the bucket, bytes: five times what a worker writes. */
+export const PRESENCE_MAX_BYTES = 2_048
+/** Entries that an agent can have. The server stores each key under one of so many places, which it derives from the key. */
+export const PRESENCE_PLACES = 512
 
-/** A worker that is up: key `<agent>.<instance>` of the bucket `presence`, written by the worker itself. Nobody's work depends on it. */
+/** A worker that is up: key `<agent>.<place>` of the bucket `presence`, written by the worker itself. Nobody's work depends on it. */
 export const presenceRecord = z.object({
   agent: agentName,
   instance: text(LIMITS.word),

@@ -1,6 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers } from '@nats-io/transport-node'
 import { deliveriesOf, TopologyError } from '@passover/bus'
+import { PRESENCE_MAX_BYTES } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type NatsFixture, natsFixture } from '../support/nats.js'
 import { busOn, freshKey } from '../support/on-bus.js'
@@ -79,7 +80,8 @@ describe('the topology', () => {
     }
     expect((await bus.inspect()).differences).toContain('stream KV_older_presence: max_age is 0, expected 20000000000')
     const presence = (await jsm.streams.info('KV_older_presence')).config
-    await jsm.streams.update('KV_older_presence', { ...presence, allow_rollup_hdrs: true, max_msg_size: -1 })
+    const { subject_transform: _, ...before } = presence
+    await jsm.streams.update('KV_older_presence', { ...before, allow_rollup_hdrs: true, max_msg_size: -1 } as typeof presence)
     const streams = async () => (await jsm.streams.list().next()).filter(({ config }) => config.name.includes('older'))
     await bus.ensureAgent('scout', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
     for (const { config } of await streams()) {
@@ -93,8 +95,11 @@ describe('the topology', () => {
     const windows = (await streams()).map(({ config }) => [config.name, config.duplicate_window])
     expect(windows.length).toBeGreaterThan(10)
     expect(windows.filter(([, window]) => window !== 100_000_000)).toEqual([])
-    expect((await jsm.streams.info('KV_older_presence')).config.max_msg_size).toBe(4_096)
-    const large = bus.publish({ subject: '$KV.older_presence.scout.x', data: new Uint8Array(4_097) })
+    expect((await jsm.streams.info('KV_older_presence')).config).toMatchObject({
+      max_msg_size: PRESENCE_MAX_BYTES,
+      subject_transform: presence.subject_transform,
+    })
+    const large = bus.publish({ subject: '$KV.older_presence.scout.x', data: new Uint8Array(PRESENCE_MAX_BYTES + 1) })
     expect(await large).toMatchObject({ kind: 'refused' })
     expect((await jsm.streams.info('KV_older_presence')).config.allow_rollup_hdrs).toBe(false)
     expect((await jsm.streams.info('KV_older_budgets')).config.max_age).toBe(172_800_000_000_000)

@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import type { Bus } from '@passover/bus'
-import { type PresenceRecord, presenceRecord } from '@passover/schemas'
+import { PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import type { WorkerEvent } from '@passover/sdk'
 import { readPresence } from '@passover/sdk/people'
 import { describe, expect, test } from 'vitest'
@@ -44,15 +44,18 @@ describe('the presence of workers', () => {
     )
     expect(busy.map(({ agent, concurrency }) => `${agent} ${concurrency}`).sort()).toEqual(['audit 3', 'audit 5'])
     expect(new Set(busy.map(({ instance }) => instance)).size).toBe(2)
-    // An agent that writes without end changes nothing about others, and no more of it is read.
-    const junk = { agent: 'mallory', host: 'h', pid: 1, concurrency: 1, running: 0, started_at: 1, seen_at: bus.now() }
+    // An agent that writes without end changes nothing about others: it has a bounded number of places, however it names its keys.
+    const junk = { agent: 'mallory', host: 'h'.repeat(256), pid: 1, concurrency: 1, running: 0, started_at: 1, seen_at: bus.now() }
     const table = await bus.table('presence', presenceRecord)
-    await Promise.all(Array.from({ length: 3_000 }, (_, n) => table.put(`mallory.${n}`, { ...junk, instance: String(n) })))
+    await Promise.all(Array.from({ length: 8_000 }, (_, n) => table.put(`mallory.${n}`, { ...junk, instance: String(n) })))
     const up = await readPresence(bus)
     expect(up.get('audit')).toEqual({ instances: 2, running: 4, places: 8 })
-    expect(up.get('mallory')?.instances).toBe(1_000)
-    expect((await readPresence(bus, 'mallory')).get('mallory')?.instances).toBe(1_000)
-    await Promise.all(Array.from({ length: 3_000 }, (_, n) => table.delete(`mallory.${n}`)))
+    expect(up.get('mallory')?.instances).toBe(PRESENCE_PLACES)
+    expect((await readPresence(bus, 'mallory')).get('mallory')?.instances).toBe(PRESENCE_PLACES)
+    expect((await table.extent()).entries).toBe(PRESENCE_PLACES + 2)
+    // Four such agents fit in the smallest bucket.
+    expect(4 * PRESENCE_PLACES * PRESENCE_MAX_BYTES).toBeLessThanOrEqual(4 * 1_024 * 1_024)
+    await Promise.all(Array.from({ length: 8_000 }, (_, n) => table.delete(`mallory.${n}`)))
     finish()
     await Promise.all(results)
     await worker.drain()

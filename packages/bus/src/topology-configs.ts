@@ -1,4 +1,4 @@
-import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, type Slot } from '@passover/schemas'
+import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type Slot } from '@passover/schemas'
 import type { TopologyOptions } from './bus.js'
 import type { Config } from './differences.js'
 import { idWindowMetadata } from './id-window.js'
@@ -71,6 +71,7 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
   const tables = TABLES.map((table) => ({
     ...tableConfig(subjects.bucket(table), MAX_AGES[table]),
     ...(MAX_MESSAGES[table] && { max_msg_size: MAX_MESSAGES[table] }),
+    ...(table === 'presence' && { subject_transform: placesOf(subjects.bucket(table)) }),
   }))
   // What is erased of these two is overwritten.
   const inbox = { ...tableConfig(subjects.bucket('inbox')), deny_delete: false }
@@ -253,6 +254,11 @@ function tableConfig(bucket: string, max_age_ms = 0): Config {
     allow_rollup_hdrs: false,
     deny_delete: true,
   }
+}
+
+/** Stores every key `<agent>.<name>` under one of a number of places, so that an agent can have that many entries and no more. */
+function placesOf(bucket: string): Config {
+  return { src: `$KV.${bucket}.*.*`, dest: `$KV.${bucket}.{{wildcard(1)}}.{{partition(${PRESENCE_PLACES},2)}}` }
 }
 
 function objectsConfig(bucket: string): Config {

@@ -2,7 +2,7 @@ import { SLOTS } from '@passover/schemas'
 import type { JetStreamApi } from './api.js'
 import { API_ERROR } from './api.js'
 import type { TopologyOptions } from './bus.js'
-import { type Config, differencesOf, type Loose, sameList } from './differences.js'
+import { type Config, differencesOf, type Loose, same, sameList } from './differences.js'
 import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo, tuneConsumer } from './ensure.js'
 import { differenceText, StreamLost } from './errors.js'
 import { keepIdWindow } from './id-window.js'
@@ -25,7 +25,7 @@ import {
 /** What an earlier version made otherwise, and the server does not let anybody change. */
 const OF_BEFORE = new Set(['deny_delete'])
 /** Limits that earlier versions did not set. */
-const TIGHTENED = new Set(['duplicate_window', 'max_msg_size', 'discard_new_per_subject'])
+const TIGHTENED = new Set(['duplicate_window', 'max_msg_size', 'discard_new_per_subject', 'subject_transform'])
 
 function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   const left = unsaid(options)
@@ -63,8 +63,7 @@ async function tighten(api: JetStreamApi, wanted: Config, found: Config): Promis
 
 /** A configuration with the limits that earlier versions did not have; `found` itself where it has them. */
 function tightened(wanted: Config, found: Config): Config {
-  // The server leaves some fields out that are false.
-  const missing = Object.entries(wanted).filter(([field, value]) => isTightened(wanted, field) && (found[field] ?? false) !== value)
+  const missing = Object.entries(wanted).filter(([field, value]) => isTightened(wanted, field) && !same(found[field], value))
   return missing.length === 0 ? found : { ...found, ...Object.fromEntries(missing) }
 }
 

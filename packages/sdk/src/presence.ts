@@ -8,6 +8,8 @@ import type { Told } from './worker-log.js'
 const EVERY_MS = 5_000
 const CHANGED_MS = 1_000
 const STOP_MS = 1_000
+/** Places that are tried for a new entry; most are free unless an agent has hundreds of workers. */
+const TRIES = 8
 
 /**
  * Says that a worker is up and how busy, for `passover agents`. It never harms the work: one write at a time, none is waited
@@ -19,6 +21,8 @@ export class Presence {
   readonly #told: Told
   readonly #record: Omit<PresenceRecord, 'running' | 'seen_at'>
   #written: { at: number; running: number } | undefined
+  /** Where its entry is. */
+  #place: { key: string; revision: number } | undefined
   #writing: Promise<void> | undefined
   #stopped = false
   #failed = false
@@ -59,13 +63,9 @@ export class Presence {
     await within(this.#deps.clock, STOP_MS, this.#remove())
   }
 
-  get #key(): string {
-    return `${this.#record.agent}.${this.#record.instance}`
-  }
-
   async #write(running: number): Promise<void> {
     try {
-      await this.#table.put(this.#key, { ...this.#record, running, seen_at: this.#deps.clock.now() })
+      await this.#put({ ...this.#record, running, seen_at: this.#deps.clock.now() })
       this.#unseen = undefined
     } catch (error) {
       this.#unseen = `it cannot say that it is up: ${messageOf(error)}`
@@ -76,9 +76,23 @@ export class Presence {
     }
   }
 
+  /** The server has a bounded number of places for an agent, and derives the place from the key: another worker's may be the same. */
+  async #put(record: PresenceRecord): Promise<void> {
+    const known = this.#place
+    this.#place = undefined
+    const revision = known && (await this.#table.update(known.key, record, known.revision))
+    if (known && revision !== undefined) this.#place = { key: known.key, revision }
+    for (let tries = 0; !this.#place && tries < TRIES; tries++) {
+      const key = `${record.agent}.${makeInstance(this.#deps.random)}`
+      const created = await this.#table.update(key, record, 0)
+      if (created !== undefined) this.#place = { key, revision: created }
+    }
+    if (!this.#place) throw new Error(`all places for workers of ${record.agent} are taken`)
+  }
+
   async #remove(): Promise<void> {
     await this.#writing
-    if (this.#written) await this.#table.delete(this.#key).catch(() => undefined)
+    if (this.#place) await this.#table.delete(this.#place.key, this.#place.revision).catch(() => undefined)
   }
 }
 

@@ -1,5 +1,5 @@
 import { encode } from '@passover/bus'
-import { PRESENCE_MAX_BYTES, type PresenceRecord } from '@passover/schemas'
+import { PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { PresenceFound } from './presence.js'
 
@@ -32,7 +32,6 @@ describe('PresenceFound', () => {
       entry('huge.a', { concurrency: 10_001 }),
       entry('huge.b', { running: 1e15 }),
       entry('mallory.a', { agent: 'scout' }),
-      entry('mallory.a', { instance: 'b' }),
       { key: 'mallory.c', data: Uint8Array.of(0xff), revision: 1 },
       entry('scout.a', { seen_at: NOW + 1_000, running: 9 }),
     ]
@@ -44,11 +43,11 @@ describe('PresenceFound', () => {
     const presence = new PresenceFound({ last: LAST, now: () => NOW })
     for (let n = 0; n < 5_000; n++) expect(presence.take(entry(`mallory.${n}`))).toBe(true)
     expect(presence.take(entry('scout.a'))).toBe(true)
-    expect(presence.up().get('mallory')?.instances).toBe(1_000)
+    expect(presence.up().get('mallory')?.instances).toBe(PRESENCE_PLACES)
     expect(presence.up().get('scout')?.instances).toBe(1)
     const own = new PresenceFound({ last: LAST, now: () => NOW, only: 'mallory' })
     const read = Array.from({ length: 1_001 }, (_, n) => own.take(entry(`mallory.${n}`)))
-    expect(read.indexOf(false)).toBe(1_000)
+    expect(read.indexOf(false)).toBe(PRESENCE_PLACES)
   })
 
   it('ends although somebody writes faster than it reads', () => {

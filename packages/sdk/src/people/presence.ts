@@ -1,5 +1,5 @@
 import { type Bus, decode, type TableBytes } from '@passover/bus'
-import { type PassRow, PRESENCE_MAX_AGE_MS, type PresenceRecord, presenceRecord } from '@passover/schemas'
+import { type PassRow, PRESENCE_MAX_AGE_MS, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import { totalLoad } from './load.js'
 
 /** What the workers of an agent say of themselves, over all instances. */
@@ -10,8 +10,6 @@ export interface Up {
 }
 
 const NONE: Up = { instances: 0, running: 0, places: 0 }
-/** Instances of one agent that count: it may write any number of them. */
-const MOST_INSTANCES = 1_000
 /** Entries that are read of those written since the reading began. */
 const MOST_MEANWHILE = 1_000
 /** How far the clock of a worker may be ahead, ms. */
@@ -41,7 +39,7 @@ interface EntryBytes {
 }
 
 /**
- * What was found of the bucket. An agent can write any number of entries, as fast as they are read: of each agent MOST_INSTANCES are looked at,
+ * What was found of the bucket. An agent can write any number of entries, as fast as they are read: of each agent PRESENCE_PLACES are looked at,
  * so that reading takes bounded memory and ends, and one agent hides nothing of the others.
  */
 export class PresenceFound {
@@ -61,7 +59,7 @@ export class PresenceFound {
     if (revision > last && ++this.#meanwhile > MOST_MEANWHILE) return false
     const name = key.slice(0, key.indexOf('.'))
     const known = this.#found.get(name) ?? new Map<string, PresenceRecord | undefined>()
-    if (known.size >= MOST_INSTANCES && !known.has(key)) return name !== only
+    if (known.size >= PRESENCE_PLACES && !known.has(key)) return name !== only
     const record = recordOf(key, data)
     this.#found.set(name, known.set(key, record && isUp(record, now()) ? record : undefined))
     return true
@@ -69,8 +67,11 @@ export class PresenceFound {
 
   up(): ReadonlyMap<string, Up> {
     const up = new Map<string, Up>()
-    for (const [name, known] of this.#found)
-      for (const record of known.values()) if (record) up.set(name, sum(up.get(name) ?? NONE, record))
+    for (const [name, known] of this.#found) {
+      // One that lost its place may be in its old one for a while.
+      const instances = new Map([...known.values()].flatMap((record) => (record ? [[record.instance, record]] : [])))
+      if (instances.size > 0) up.set(name, [...instances.values()].reduce(sum, NONE))
+    }
     return up
   }
 }
@@ -79,7 +80,7 @@ export class PresenceFound {
 function recordOf(key: string, data: Uint8Array): PresenceRecord | undefined {
   const decoded = decode(data)
   const parsed = decoded.ok ? presenceRecord.safeParse(decoded.value) : undefined
-  return parsed?.success && key === `${parsed.data.agent}.${parsed.data.instance}` ? parsed.data : undefined
+  return parsed?.success && key.startsWith(`${parsed.data.agent}.`) ? parsed.data : undefined
 }
 
 /** A server that does not forget by itself leaves old ones. One of the future would be up for longer than anybody says so. */
