@@ -1,8 +1,9 @@
 import { connect } from 'node:net'
-import { openBus } from '@passover/bus'
+import { encode, openBus } from '@passover/bus'
 import { startGateway } from '@passover/gateway'
+import { HEADER } from '@passover/schemas'
 import { pino } from 'pino'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { clockOf } from '../support/dispatch.js'
 import { GatewayWorld, TEST_TOKENS } from '../support/gateway.js'
 import { until } from '../support/until.js'
@@ -170,6 +171,81 @@ describe('requests that the HTTP API cannot take', () => {
     }
     const body = JSON.stringify({ subagent: 'big', reason: 'r', work_context: { objective: 'o' } })
     const headers = { 'content-type': 'application/json', prefer: 'wait=20' }
-    expect(await ask('passes', { method: 'POST', body, headers })).toContain('too many for an answer')
+    expect(await ask('passes', { method: 'POST', body, headers })).toContain('too many to load here')
+  })
+
+  it('loads no part of an output or context beyond its budget to wait, approve, deny or requeue', async () => {
+    const { agents } = world
+    const { bus } = agents.world
+    for (const name of ['alice', 'large', 'lost']) await agents.world.agent(name, { originates: 'always' })
+    const alice = await agents.agent('alice')
+    const change = { type: 'file_modification', path: 'big.txt', old_content: 'old\n', reason: 'tidy', confidence: 'high' } as const
+    const artifacts = [{ ...change, new_content: 'new\n'.repeat(600_000) }]
+    await (await agents.agent('large')).onPass(async ({ objective }) => ({
+      summary: objective === 'release' ? { decision: 'rejected', findings: ['bad'] } : 'done',
+      artifacts,
+    }))
+    const loaded: unknown[] = []
+    const watched = async (identity: string) => {
+      const own = await openBus({ servers: agents.world.nats.servers, identity, onError: () => undefined })
+      vi.spyOn(own.parts, 'fetch').mockImplementation(async (part) => {
+        loaded.push(part.name)
+        throw new Error('loaded')
+      })
+      return own
+    }
+    await using small = startGateway(
+      { bus, clock: clockOf(bus), log: pino({ level: 'silent' }), connect: watched, tokens: TEST_TOKENS },
+      { output_bytes: 1_024 * 1_024 },
+    )
+    const ask = async (token: string, path: string, body?: object, headers: Record<string, string> = {}) => {
+      const response = await small.app.request(`http://localhost/api/pass-over/${path}`, {
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+        ...(body && { method: 'POST', body: JSON.stringify(body) }),
+      })
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+    }
+    const due = (id: string, item: string) =>
+      until(
+        async () => {
+          const { body } = await ask('ann', `passes/${id}`)
+          return (body.due as { item: string } | undefined)?.item === item
+        },
+        { what: `${item} of ${id} waits` },
+      )
+    const request = (objective: string) => ({ subagent: 'large', reason: 'r', work_context: { objective } })
+    const files = [{ path: 'big.txt', content: 'x'.repeat(2_000_000) }]
+    const lost = alice.passOver({ subagent: 'lost', reason: 'r', work_context: { objective: 'o', files } })
+    lost.catch(() => undefined)
+    const dead = { originator: 'alice', subagent: 'lost', id: lost.id }
+    const open = await agents.world.state(dead, 'open')
+    const sequence = open.state === 'open' ? open.work.sequence : 0
+    const error = { code: 'E011', message: 'lost' }
+    await bus.publish({
+      subject: bus.subjects.event(dead, 'dead_letter', 'passover'),
+      data: encode({ v: 1, sequence, error }),
+      headers: { [HEADER.code]: 'E011' },
+    })
+
+    const made = await ask('agent~alice', 'passes', request('apply'), { prefer: 'wait=20' })
+    expect(made).toMatchObject({ status: 200, body: { status: 'returned', withheld: expect.stringContaining('too many to load here') } })
+    const id = String(made.body.id)
+    await due(id, 'apply')
+    for (const whole of [false, true]) {
+      expect(await ask('ann', `passes/${id}/approve`, { item: 'apply', digest: 'any', whole })).toMatchObject({
+        status: 404,
+        body: { code: 'E041', detail: expect.stringContaining('too many to load here'), hint: expect.stringContaining('passover approve') },
+      })
+    }
+    expect(await ask('ann', `passes/${id}/deny`, { item: 'apply' })).toMatchObject({ status: 200, body: { decided: true } })
+    const held = String((await ask('agent~alice', 'passes', request('release'))).body.id)
+    await due(held, 'return')
+    expect(await ask('ann', `passes/${held}/approve`, { item: 'return' })).toMatchObject({ status: 200, body: { decided: true } })
+    await until(async () => (await ask('ann', `dlq/${lost.id}`)).status === 200, { what: 'the dead letter' })
+    expect(await ask('ann', `dlq/${lost.id}/requeue`, {})).toMatchObject({
+      status: 404,
+      body: { code: 'E041', detail: expect.stringContaining('too many to check here') },
+    })
+    expect(loaded).toEqual([])
   })
 })

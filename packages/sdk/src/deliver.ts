@@ -54,7 +54,7 @@ export class Delivering implements AsyncDisposable {
   deliver(awaited: Awaited, found: FoundReturn, again: () => void): void {
     awaited.returned = found.sequence
     awaited.returned_at = found.time
-    const opened = openReturn(this.#deps.bus, awaited.key, found)
+    const opened = openReturn(this.#deps, awaited.key, found)
     const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
     if (plain && this.#terms.needless(awaited.key, opened.output)) this.#give(awaited, opened.output)
     else this.#openSlowly(awaited, found, { opened, again })
@@ -109,7 +109,7 @@ export class Delivering implements AsyncDisposable {
         awaited.returned = older.sequence
         awaited.returned_at = older.time
         // Judged like any other: what nobody released is not handed out because it is old.
-        return this.#slowly(awaited, older, openReturn(this.#deps.bus, key, older))
+        return this.#slowly(awaited, older, openReturn(this.#deps, key, older))
       }
     }
     return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })

@@ -21,6 +21,8 @@ export interface Deps {
   registered_ms?: number
   /** Applies output schemas; absent: none is. Its agent ends it. */
   schemas?: OutputSchemas
+  /** Bytes of one output, parts included, beyond which it is not loaded; absent: what `loadParts` allows. */
+  output_bytes?: number
   /** Where the process says a line for people, workers' failures among them; absent: nowhere. */
   say?: (line: string) => void
   /** Where it runs, for people. */

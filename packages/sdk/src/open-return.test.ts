@@ -4,7 +4,7 @@ import { openReturn } from './open-return.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const open = (body: unknown, by: string) =>
-  openReturn({} as Bus, key, { by, sequence: 5, time: 1_000, content_type: undefined, data: encode(body) })
+  openReturn({ bus: {} as Bus }, key, { by, sequence: 5, time: 1_000, content_type: undefined, data: encode(body) })
 
 describe('openReturn', () => {
   it('takes a worker`s word for failures of its own run, and the system`s for any', () => {

@@ -1,6 +1,7 @@
 import { type Bus, decode, joinOutput, loadParts, PartError } from '@passover/bus'
 import { acceptError, acceptReturn, isBody, outputIn, passError } from '@passover/core'
 import { type ErrorCode, type Part, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { Deps } from './deps.js'
 import type { FoundReturn } from './look.js'
 
 /** What a stored return says. */
@@ -13,9 +14,14 @@ const LEADERLESS_MS = 30_000
 
 /**
  * Opens a stored return: decodes it, fetches what travels by reference, and checks it by the same rule as the worker and the audit.
- * An unacceptable one is E021 or E013 with the raw output kept. Gives the result itself where nothing must be fetched.
+ * An unacceptable one is E021 or E013 with the raw output kept, one of more than `output_bytes` E021 without it. Gives the result itself where
+ * nothing must be fetched.
  */
-export function openReturn(bus: Bus, key: PassKey, found: FoundReturn): Opened | Promise<Opened> {
+export function openReturn(
+  { bus, output_bytes }: Pick<Deps, 'bus' | 'output_bytes'>,
+  key: PassKey,
+  found: FoundReturn,
+): Opened | Promise<Opened> {
   const decoded = decode(found.data, found.content_type)
   if (!decoded.ok) return refused('E021', `the return cannot be decoded: ${decoded.error.message}`)
   const body = decoded.value
@@ -24,6 +30,8 @@ export function openReturn(bus: Bus, key: PassKey, found: FoundReturn): Opened |
   if (found.by === SYSTEM) return refused('E021', 'the system returned no error')
   const output = outputIn(body, key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
+  const bytes = outputBytes(found.data, parts)
+  if (output_bytes !== undefined && bytes > output_bytes) return overlarge(bytes, output_bytes)
   return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts, found })
 }
 
@@ -41,6 +49,17 @@ async function acceptParts(
     if (error instanceof PartError) return refused('E021', `an artifact is lost: ${error.message}`, body.output)
     throw error
   }
+}
+
+/** Bytes of a stored output: of its message, and as many as its parts claim to have. */
+export function outputBytes(data: Uint8Array, parts: readonly Part[]): number {
+  return parts.reduce((sum, part) => sum + (Number.isFinite(part?.size) ? part.size : Number.POSITIVE_INFINITY), data.length)
+}
+
+/** To ask again would do the work again, and not make its output smaller. */
+function overlarge(bytes: number, most: number): Opened {
+  const details = { output_bytes: bytes, limit_bytes: most, recoverable: false }
+  return { ok: false, error: passError('E021', `its output has ${bytes} bytes, and at most ${most} are loaded here`, details) }
 }
 
 function accept(key: PassKey, output: Json): Opened {

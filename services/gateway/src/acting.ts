@@ -36,7 +36,7 @@ export class Acting implements AsyncDisposable {
   constructor(
     private readonly connect: ConnectAs,
     private readonly clock: Clock,
-    private readonly limits: { idle_ms: number; identities: number; tracing?: Tracing | undefined },
+    private readonly limits: { idle_ms: number; identities: number; output_bytes: number; tracing?: Tracing | undefined },
   ) {}
 
   get size(): number {
@@ -51,10 +51,10 @@ export class Acting implements AsyncDisposable {
   /** As an agent that passes work over. */
   async asAgent<T>(name: string, act: (agent: Agent) => Promise<T>): Promise<T> {
     return this.#with(name, async (bus, held) => {
-      const { tracing } = this.limits
+      const { tracing, output_bytes } = this.limits
       held.agent ??= Promise.resolve(
         createAgent(
-          { bus, clock: serverClock(bus), random: nodeRandom, schemas: outputSchemas(), ...(tracing && { tracing }) },
+          { bus, clock: serverClock(bus), random: nodeRandom, schemas: outputSchemas(), output_bytes, ...(tracing && { tracing }) },
           { directory: '/' },
         ),
       )

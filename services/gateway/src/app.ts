@@ -83,7 +83,16 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
     route.body,
     route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token, charge }) : undefined,
   )
-  const reply = await route.handle({ params, query, headers, body, caller, actor: new Actor(inside.acting, caller), inside, request })
+  const reply = await route.handle({
+    params,
+    query,
+    headers,
+    body,
+    caller,
+    actor: new Actor(inside.acting, caller, inside.options.output_bytes),
+    inside,
+    request,
+  })
   if (reply instanceof Response) return hardened(reply)
   const text = reply.body === undefined ? undefined : `${printableJson(reply.body)}\n`
   if (text !== undefined) {

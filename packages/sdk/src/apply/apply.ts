@@ -74,7 +74,7 @@ async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: 
       await pause(deps.clock, AGAIN_MS)
       continue
     }
-    const opened = await openReturn(deps.bus, pass.key, found)
+    const opened = await openReturn(deps, pass.key, found)
     if (!opened.ok) throw PassOverError.from(opened.error)
     return { judged: judge(pass, found, opened.output), output: opened.output }
   }

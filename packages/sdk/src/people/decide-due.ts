@@ -5,7 +5,7 @@ import type { Accepts } from '../apply/review.js'
 import { askPasses, findPass, type PassRef } from './ask.js'
 import { decide, type Standing } from './decide.js'
 import { type DueDecided, faster, nothingDue } from './decided-before.js'
-import { choiceOf, reviewed, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
+import { choiceOf, type ReadShown, reviewed, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
 import { Failure, usage } from './failure.js'
 import { askNames } from './names.js'
 import { count, nameMarks } from './words.js'
@@ -20,6 +20,11 @@ export interface DueOptions {
   only?: readonly number[] | undefined
   /** Changes of item `apply` that no diff shows are approved only if this says so. */
   accepts?: Accepts | undefined
+  /**
+   * Reads the return for `confirm`, and for the review of the changes that are taken.
+   * @defaultValue Loads it, whatever its size.
+   */
+  read?: ReadShown | undefined
   /**
    * Shows what is decided about and asks, or checks that it was shown by {@link shownDigest}. Required to approve item `apply`: nobody
    * approves changes that were not shown.
@@ -36,15 +41,16 @@ const POLL_MS = 100
  * expired, (exit 4): this person may not decide, or the return is not the stored one; nothing is stored then.
  */
 export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecided> {
-  const { ref, verdict, reason, item, only, accepts, confirm } = options
+  const { ref, verdict, reason, item, only, accepts, read, confirm } = options
   const pass = await findPass(bus, ref, { due: true })
   const { due } = pass
   if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item, only })
   refuseOwn(pass, bus.identity)
   refuseOthers(due, bus.identity)
   if (only && due.item !== 'apply') throw notToChoose(due)
-  const shown = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, due)
-  const takes = due.item === 'apply' && verdict === 'approve' && shown
+  const takesChanges = due.item === 'apply' && verdict === 'approve'
+  const shown = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, { due, takes: takesChanges, read })
+  const takes = takesChanges && shown
   const modifications = takes ? choiceOf(shown, only) : undefined
   const returned: ShownReturn | undefined = takes ? { ...shown, review: reviewed(shown, due, { only, accepts }) } : shown
   if (takes && !confirm)

@@ -14,17 +14,25 @@ export interface ShownReturn {
   review?: Review
 }
 
+/** Reads the return that is decided about; undefined where it need not be shown. */
+export type ReadShown = (pass: AnsweredPass, due: InboxItem) => Promise<PassResult | undefined>
+
 /**
- * The return that is decided about. Failure E013: what is shown is not what the audit says is decided about; E021: it cannot be
- * read whole, so that nobody can say what its changes are.
+ * The return that is decided about. Failure E013: what is shown is not what the audit says is decided about; E021: its changes are to be
+ * taken, and it cannot be read whole, so that nobody can say what they are.
  */
-export async function shownReturn(bus: Bus, pass: AnsweredPass, due: InboxItem): Promise<Omit<ShownReturn, 'review'>> {
+export async function shownReturn(
+  bus: Bus,
+  pass: AnsweredPass,
+  { due, takes, read = (one) => readResult(bus, one) }: { due: InboxItem; takes: boolean; read?: ReadShown | undefined },
+): Promise<Omit<ShownReturn, 'review'>> {
   if (pass.return && sha256(pass.return.data) !== due.digest) throw another(due)
-  const result = await readResult(bus, pass)
+  const result = await read(pass, due)
   const output = result && 'output' in result ? result.output : undefined
   const modifications = reviewable(output?.artifacts ?? [])
-  if (due.item === 'apply' && !(output?.artifacts && modifications)) {
-    throw new Failure('E021', `the changes of ${due.id} cannot be read`, { hint: `passover show ${due.id} says why`, exit: 1 })
+  if (takes && !(output?.artifacts && modifications)) {
+    const why = result && 'unreadable' in result ? `: ${result.unreadable}` : ''
+    throw new Failure('E021', `the changes of ${due.id} cannot be read${why}`, { hint: `passover show ${due.id} says why`, exit: 1 })
   }
   return { result, modifications: modifications ?? [] }
 }

@@ -11,6 +11,13 @@ import { nameMarks } from './words.js'
 /** How one connects as an agent whose passes are asked for again. */
 export type ConnectAs = (originator: string) => Promise<Bus>
 
+interface Requeuing {
+  detail: DeadLetterDetail
+  reason?: string | undefined
+  /** Says whether parts of so many bytes may be loaded, which shows that they are there. Default: all. */
+  admits?: ((bytes: number) => boolean) | undefined
+}
+
 const ADMIT_MS = 5_000
 const POLL_MS = 100
 const TRIES = 10
@@ -19,13 +26,9 @@ const TRIES = 10
  * Asks for the work of a dead letter again (decision 52): first an event says who does, and under which id; then the request of old goes out
  * under that id, with `retry_of`, as its originator. The id follows from the dead pass, so that whoever finishes it, or does
  * it at the same time, asks for one and the same pass. Failure E005: malformed; E013: its parent has ended, or not permitted;
- * E041: what it needs is gone; E031: there is nothing to ask for again.
+ * E041: what it needs is gone, or not admitted; E031: there is nothing to ask for again.
  */
-export async function requeueLetter(
-  bus: Bus,
-  connectAs: ConnectAs,
-  { detail, reason }: { detail: DeadLetterDetail; reason?: string | undefined },
-): Promise<Done> {
+export async function requeueLetter(bus: Bus, connectAs: ConnectAs, { detail, reason, admits = () => true }: Requeuing): Promise<Done> {
   refusePending(detail)
   const { letter } = detail
   if (letter.settlement?.action === 'drop') return settledBefore(letter, letter.settlement, { action: 'requeue', now: bus.now() })
@@ -34,7 +37,7 @@ export async function requeueLetter(
     return settledBefore(letter, letter.settlement, { action: 'requeue', now: bus.now() })
   }
   const asked = readAsked(detail)
-  await refuseLostParts(bus, letter, asked.parts)
+  await refuseLostParts(bus, letter, { parts: asked.parts, admits })
   if (asked.parent) await refuseEndedParent(bus, letter, asked.parent)
   await using originator = await connectAs(letter.originator)
   const settled = letter.settlement
@@ -60,9 +63,16 @@ async function passOf(bus: Bus, { originator, subagent }: DeadLetter, id: string
 }
 
 /** Its context is what it was, or the pass is not asked for again. */
-async function refuseLostParts(bus: Bus, { id }: DeadLetter, parts: Part[]): Promise<void> {
-  for (const part of parts) {
-    if (part.data) continue
+async function refuseLostParts(
+  bus: Bus,
+  { id }: DeadLetter,
+  { parts, admits }: { parts: Part[]; admits: (bytes: number) => boolean },
+): Promise<void> {
+  const moved = parts.filter(({ data }) => !data)
+  const bytes = moved.reduce((sum, { size }) => sum + size, 0)
+  if (!admits(bytes))
+    throw new Failure('E041', `the context of ${id} has ${bytes} bytes, too many to check here`, { hint: `passover dlq requeue ${id}` })
+  for (const part of moved) {
     try {
       await bus.parts.fetch(part)
     } catch (error) {

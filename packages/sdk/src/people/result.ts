@@ -1,6 +1,7 @@
 import { type Bus, decode, joinOutput, loadParts } from '@passover/bus'
 import { isBody, outputIn } from '@passover/core'
 import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
+import { outputBytes } from '../open-return.js'
 
 /** What came back: a worker's output, an error, or bytes that are neither. */
 export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }
@@ -24,7 +25,7 @@ export async function readResult(
   if ('error' in body) return errorOf(body)
   const output = outputIn(body, pass.key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
-  const bytes = parts.reduce((sum, part) => sum + (Number.isFinite(part?.size) ? part.size : Number.POSITIVE_INFINITY), stored.data.length)
+  const bytes = outputBytes(stored.data, parts)
   if (!admits(bytes)) return { unreadable: `its output has ${bytes} bytes, too many to load here: passover show` }
   return join(bus, output, parts)
 }

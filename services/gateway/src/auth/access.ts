@@ -1,7 +1,8 @@
-import type { Bus } from '@passover/bus'
+import { type Bus, PartError, type PartStore } from '@passover/bus'
 import type { Agent } from '@passover/sdk'
 import type { Acting, Holding } from '../acting.js'
 import type { Caller } from '../caller.js'
+import { OutputBudget } from '../output-budget.js'
 import { HttpProblem, problemFor } from '../problem.js'
 
 /**
@@ -37,16 +38,22 @@ export function requireConnected({ connected, identity }: Pick<Bus, 'connected' 
   throw new HttpProblem(problemFor(503, { code: 'E040', detail, hint: 'try again', retry_after_ms: 1_000 }))
 }
 
-/** What a handler does under the name of its caller. Questions of an agent are limited to its own passes on each of these connections. */
+/**
+ * What a handler does under the name of its caller. Questions of an agent are limited to its own passes on each of these connections, and the
+ * parts that one call of `as` loads to `output_bytes`: handlers know before that what they may load, and this holds for one that does not ask.
+ */
 export class Actor {
   constructor(
     private readonly acting: Acting,
     private readonly caller: Caller,
+    private readonly output_bytes: number,
   ) {}
 
   /** Runs on the caller's connection. */
   as<T>(act: (bus: Bus) => Promise<T>): Promise<T> {
-    return this.acting.as(this.caller.name, (bus) => act(limited(bus, this.caller)))
+    return this.acting.as(this.caller.name, (bus) =>
+      act(overridden(limited(bus, this.caller), { parts: bounded(bus.parts, this.output_bytes) })),
+    )
   }
 
   /** Runs as an agent that passes work over. */
@@ -75,11 +82,21 @@ function limited(bus: Bus, { kind }: Caller): Bus {
   return overridden(bus, { ask: (question, options) => bus.ask({ ...(question as object), own: true }, options) })
 }
 
-/** A bus with some members replaced. */
-export function overridden(bus: Bus, members: Partial<Pick<Bus, 'ask' | typeof Symbol.asyncDispose>>): Bus {
-  return new Proxy(bus, {
+/** Refuses the part that would be one too many. */
+function bounded(parts: PartStore, most: number): PartStore {
+  const budget = new OutputBudget(most)
+  const fetch: PartStore['fetch'] = async (part) => {
+    if (budget.takes(part.size)) return parts.fetch(part)
+    throw new PartError(`part ${part.name} has ${part.size} bytes, and one request loads at most ${most}`, 'too_large')
+  }
+  return overridden(parts, { fetch })
+}
+
+/** An object with some members replaced. */
+export function overridden<T extends object>(whole: T, members: Partial<T>): T {
+  return new Proxy(whole, {
     get(target, name) {
-      if (name in members) return members[name as keyof typeof members]
+      if (name in members) return members[name as keyof T]
       const value: unknown = Reflect.get(target, name, target)
       return typeof value === 'function' ? value.bind(target) : value
     },

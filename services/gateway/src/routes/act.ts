@@ -1,10 +1,21 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
-import { askNames, decideDue, isOpen, type Names, publishCancel, type ShownReturn, shownDigest, untilEnded } from '@passover/sdk/people'
+import {
+  askNames,
+  decideDue,
+  Failure,
+  isOpen,
+  type Names,
+  type PassResult,
+  publishCancel,
+  readResult,
+  type ShownReturn,
+  shownDigest,
+  untilEnded,
+} from '@passover/sdk/people'
 import { requireOriginator } from '../auth/access.js'
 import { namedPass } from '../named-pass.js'
-import { outcomeOf } from '../outcome.js'
 import { OutputBudget, requireFewLines } from '../output-budget.js'
 import { HttpProblem, problemFor } from '../problem.js'
 import { type Reply, type Route, route } from '../route.js'
@@ -57,14 +68,10 @@ function deciding(verdict: 'approve' | 'deny'): Route {
     body: decidePass,
     answers: { 200: { what: 'Decided, or decided so before', schema: decidedPass } },
     problems: [404, 409, 412],
-    handle: ({ params, body, caller, actor, inside }) =>
+    handle: ({ params, body, actor, inside }) =>
       actor.as(async (bus) => {
-        const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
-        if (verdict === 'approve' && body.whole) {
-          const { output } = await outcomeOf(bus, caller, pass, new OutputBudget(inside.options.output_bytes))
-          requireFewLines(output?.artifacts)
-        }
-        return decideOn(bus, pass.key, { ...body, verdict })
+        const { key } = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+        return decideOn(bus, key, { ...body, verdict, budget: new OutputBudget(inside.options.output_bytes) })
       }),
   })
 }
@@ -72,21 +79,39 @@ function deciding(verdict: 'approve' | 'deny'): Route {
 export const approvePass = deciding('approve')
 export const denyPass = deciding('deny')
 
-async function decideOn(
-  bus: Bus,
-  { id, originator, subagent }: PassKey,
-  given: DecidePass & { verdict: 'approve' | 'deny' },
-): Promise<Reply> {
+interface Deciding extends DecidePass {
+  verdict: 'approve' | 'deny'
+  budget: OutputBudget
+}
+
+async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: Deciding): Promise<Reply> {
   const { verdict, reason, item, only, digest, binary, whole } = given
   const ref = { id, from: originator, to: subagent }
   const confirm = async (due: InboxItem, returned: ShownReturn | undefined) => {
     if (returned?.review && digest === undefined) throw new HttpProblem(problemFor(400, noDigest(id)))
     return digest === undefined || same(shownDigest(due, returned), digest)
   }
-  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, accepts: { binary, whole }, confirm })
+  const read = (pass: AnsweredPass, due: InboxItem) => changesOf(bus, { pass, due }, given)
+  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, accepts: { binary, whole }, read, confirm })
   if (exit === 0) return { status: 200, body: document }
   const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
   throw new HttpProblem(problemFor(status, { code, detail: sentence, details: document }))
+}
+
+/** The output whose changes are to be approved. Nothing else is looked at here, so nothing else is loaded. */
+async function changesOf(
+  bus: Bus,
+  { pass, due }: { pass: AnsweredPass; due: InboxItem },
+  { verdict, whole, budget }: Deciding,
+): Promise<PassResult | undefined> {
+  if (verdict === 'deny' || due.item !== 'apply') return undefined
+  const result = await readResult(bus, pass, budget.takes)
+  if (result && 'unreadable' in result)
+    throw new Failure('E041', `the changes of ${pass.row.id} cannot be approved here: ${result.unreadable}`, {
+      hint: 'passover approve shows them',
+    })
+  if (whole && result && 'output' in result) requireFewLines(result.output.artifacts)
+  return result
 }
 
 function noDigest(id: string) {

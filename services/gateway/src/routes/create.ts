@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { PassOverError } from '@passover/core'
 import { passId, sha256, type WorkOutput } from '@passover/schemas'
 import { createdPass, createPass } from '@passover/schemas/http'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { z } from 'zod'
-import { textLength } from '../output-budget.js'
 import { HttpProblem, problemOf } from '../problem.js'
 import { waitOf } from '../receive.js'
 import { type Reply, route } from '../route.js'
@@ -35,7 +35,7 @@ export const createAPass = route({
     return actor.asAgent(async (agent) => {
       const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
       const wait = Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS)
-      return taken(handle, { originator: caller.name, wait_ms: wait, output_bytes: inside.options.output_bytes })
+      return taken(handle, { originator: caller.name, wait_ms: wait })
     })
   },
 })
@@ -52,13 +52,7 @@ function optionsOf({ id: _, ...body }: z.output<typeof createPass>, id: string |
   return { ...body, work_context: { session_id, ...body.work_context }, ...(id === undefined ? {} : { id }) } as PassOverOptions
 }
 
-interface Taking {
-  originator: string
-  wait_ms: number
-  output_bytes: number
-}
-
-async function taken(handle: PassHandle, { originator, wait_ms, output_bytes }: Taking): Promise<Reply> {
+async function taken(handle: PassHandle, { originator, wait_ms }: { originator: string; wait_ms: number }): Promise<Reply> {
   const { id, subagent } = handle
   const names = { id, originator, subagent }
   const result = wait_ms > 0 ? settled(handle) : undefined
@@ -66,11 +60,16 @@ async function taken(handle: PassHandle, { originator, wait_ms, output_bytes }: 
   const found = result && (await Promise.race([result, after(wait_ms)]))
   const location = `/api/pass-over/passes/${passId.parse(id)}`
   if (!found) return { status: 202, body: { ...names, status: 'requested' }, headers: { location } }
-  if ('error' in found) throw withPass(found.error, id)
-  const length = textLength(found.output)
-  const outcome =
-    length > output_bytes ? { withheld: `its output has ${length} characters, too many for an answer` } : { output: found.output }
+  const withheld = 'error' in found ? overlarge(found.error) : undefined
+  if ('error' in found && withheld === undefined) throw withPass(found.error, id)
+  const outcome = 'error' in found ? { withheld } : { output: found.output }
   return { status: 200, body: { ...names, status: 'returned', ...outcome }, headers: { location } }
+}
+
+/** Why an output that came back was not loaded; undefined: the error says something else. */
+function overlarge(error: unknown): string | undefined {
+  const bytes = error instanceof PassOverError && error.code === 'E021' ? error.context?.output_bytes : undefined
+  return typeof bytes === 'number' ? `its output has ${bytes} bytes, too many to load here: passover show` : undefined
 }
 
 type Found = { output: WorkOutput } | { error: unknown }

@@ -13,6 +13,7 @@ import {
 } from '@passover/schemas/http'
 import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
 import { overridden } from '../auth/access.js'
+import { OutputBudget } from '../output-budget.js'
 import { HttpProblem, problemFor } from '../problem.js'
 import { type Reply, route } from '../route.js'
 
@@ -83,11 +84,12 @@ export const requeueALetter = route({
   body: settleLetter,
   answers: { 200: { what: 'Requeued, now or before', schema: settledLetter } },
   problems: [404, 409, 422],
-  handle({ params, body, caller, actor }) {
+  handle({ params, body, caller, actor, inside }) {
     const connectAs = async (name: string) => leased(await actor.holdFor(name))
     return actor.as(async (bus) => {
       const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
-      return settled(await requeueLetter(bus, connectAs, { detail, reason: body.reason }), { action: 'requeue', by: caller.name })
+      const admits = new OutputBudget(inside.options.output_bytes).takes
+      return settled(await requeueLetter(bus, connectAs, { detail, reason: body.reason, admits }), { action: 'requeue', by: caller.name })
     })
   },
 })
