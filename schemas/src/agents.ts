@@ -16,7 +16,7 @@ export type OwnLimits = z.infer<typeof ownLimits>
 /** A bucket of fewer bytes could not hold the parts of one message. */
 export const PARTS_BYTES_LEAST = 1_048_576
 
-/** An agent of the registry (spec 1 §9.2, DESIGN §3): what it may do, and its own defaults. */
+/** An agent of the registry: what it may do, and its own defaults. */
 export const agentRecord = open({
   name: agentName,
   roles: open({

@@ -4,7 +4,7 @@ import { passError } from './errors.js'
 import { inboxItem } from './inbox.js'
 import { passKey } from './names.js'
 
-/** What the audit service answers on `ask.<name>` (DESIGN §2 Asking). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
+/** What the audit service answers on `ask.<name>` (docs/architecture/audit-archive.md#answers). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /** To `{ op: 'time' }`: the server's time, ms; how long ids may be used, ms; and whether requests are taken, where that was asked. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { filePath, filled, jsonRecord, list, open, text } from './bounded.js'
 import { LIMITS } from './limits.js'
 
-/** WorkArtifact and its five kinds (spec 0 §2.4). */
+/** WorkArtifact and its five kinds. */
 
 export const FILE_ENCODINGS = ['utf8', 'base64'] as const
 export const fileEncoding = z.enum(FILE_ENCODINGS)

@@ -6,11 +6,11 @@ import { passOverMetadata } from './metadata.js'
 import { agentName, passId, passKey, SLOTS, storedId } from './names.js'
 import { passStatus } from './return-context.js'
 
-/** Statuses of an audit entry: spec 0 §7.1 has the first three. */
+/** Statuses of an audit entry. */
 export const auditStatus = z.enum(['completed', 'failed', 'aborted', 'partial', 'refused', 'cancelled', 'timed_out'])
 export type AuditStatus = z.infer<typeof auditStatus>
 
-/** PassOverAuditEntry (spec 0 §7.1); times of what never happened are absent (DESIGN §7). */
+/** PassOverAuditEntry; times of what never happened are absent. */
 export const passOverAuditEntry = open({
   pass_over_id: storedId,
   session_id: text(LIMITS.short),

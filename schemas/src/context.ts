@@ -7,8 +7,8 @@ import { agentName, passId } from './names.js'
 import { workOutput } from './output.js'
 
 /**
- * Statuses of a tool call. Spec 0 §2.2 says `in_progress` where §3.1 says `running`; both are read in both places and
- * each place keeps its own word (DESIGN §7).
+ * Statuses of a tool call. Tool results say `in_progress` where message parts say `running`; both are read in both places and
+ * each place keeps its own word.
  */
 const TOOL_STATUSES = ['pending', 'in_progress', 'running', 'completed', 'error'] as const
 export const toolResultStatus = z.enum(TOOL_STATUSES).transform((status) => (status === 'running' ? ('in_progress' as const) : status))
@@ -16,7 +16,7 @@ export type ToolResultStatus = z.infer<typeof toolResultStatus>
 export const toolPartStatus = z.enum(TOOL_STATUSES).transform((status) => (status === 'in_progress' ? ('running' as const) : status))
 export type ToolPartStatus = z.infer<typeof toolPartStatus>
 
-/** MessagePart (spec 0 §3.1). */
+/** A part of a message. */
 export const messagePart = open({
   id: filled(LIMITS.short),
   type: z.enum(['text', 'tool', 'file', 'reasoning']),
@@ -44,7 +44,7 @@ export const messagePart = open({
 })
 export type MessagePart = z.infer<typeof messagePart>
 
-/** PassOverMarker (spec 0 §3.2): stands in the session's history where the work went out. */
+/** PassOverMarker: stands in the session's history where the work went out. */
 export const passOverMarker = open({
   type: z.literal('pass_over').default('pass_over'),
   id: filled(LIMITS.short).optional(),
@@ -56,7 +56,7 @@ export const passOverMarker = open({
 })
 export type PassOverMarker = z.infer<typeof passOverMarker>
 
-/** PassOverReturnMarker (spec 0 §3.2): stands where it came back. */
+/** PassOverReturnMarker: stands where it came back. */
 export const passOverReturnMarker = open({
   type: z.literal('pass_over_return').default('pass_over_return'),
   id: filled(LIMITS.short).optional(),
@@ -67,11 +67,11 @@ export const passOverReturnMarker = open({
 })
 export type PassOverReturnMarker = z.infer<typeof passOverReturnMarker>
 
-/** What a message is made of: the parts of spec 0 §3.1, and the two markers. */
+/** What a message is made of: the parts above, and the two markers. */
 export const sessionPart = z.discriminatedUnion('type', [messagePart, passOverMarker, passOverReturnMarker])
 export type SessionPart = z.infer<typeof sessionPart>
 
-/** A message of the session. `agent_id` (spec 0 §3.1) is read as `agent_name` (§2.2), which is what is kept. */
+/** A message of the session. `agent_id` is read as `agent_name`, which is what is kept. */
 export const sessionMessage = capKeys(
   open({
     id: filled(LIMITS.short),
@@ -142,10 +142,10 @@ export type Todo = z.infer<typeof todo>
 export const contextError = open({ type: text(LIMITS.word), message: text(LIMITS.page), context: text(LIMITS.page).optional() })
 export type ContextError = z.infer<typeof contextError>
 
-/** Model and provider that the session runs on (spec 0 §6.1). */
+/** Model and provider that the session runs on. */
 export const modelChoice = open({ provider_id: filled(LIMITS.word).optional(), model_id: filled(LIMITS.word) })
 
-/** WorkContext (spec 0 §2.2, with the optional fields of §6.1). */
+/** What a request brings along for its subagent. */
 export const workContext = frequent(
   open({
     session_id: filled(LIMITS.short),

@@ -28,7 +28,7 @@ export type Settlement = z.infer<typeof settlement>
 /** `pending`: the server gave the delivery up, and no dispatcher has ended the pass yet. */
 const LETTER_STATES = ['pending', 'open', 'requeued', 'dropped'] as const
 
-/** One thing that died (DESIGN §2): work whose last attempt was lost, a request that nobody could process, a notice that nobody took. */
+/** One thing that died: work whose last attempt was lost, a request that nobody could process, a notice that nobody took. */
 export const deadLetter = z.object({
   originator: z.string(),
   subagent: z.string(),

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { jsonRecord, text } from './bounded.js'
 import { LIMITS } from './limits.js'
 
-/** Error codes of spec 0 §9.1, and ours from E014 and E040 on (DESIGN §5). */
+/** Error codes (infra/errors.md). */
 export const ERROR_CODES = [
   'E001',
   'E002',

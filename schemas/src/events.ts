@@ -1,7 +1,7 @@
 import type { ErrorCode } from './errors.js'
 import type { PassKey } from './names.js'
 
-/** Headers of ours; what readers need without the body (DESIGN §2 Payloads). */
+/** Headers of ours; what readers need without the body (docs/architecture/protocol.md#payloads). */
 export const HEADER = {
   id: 'Passover-Id',
   digest: 'Passover-Digest',

@@ -91,7 +91,7 @@ const cameBack = z.object({
 })
 export type CameBack = z.infer<typeof cameBack>
 
-/** One thing that waits for a person, with what there is to see of it (DESIGN §3 Automatic return, §2 Identity). Times in server ms. */
+/** One thing that waits for a person, with what there is to see of it (docs/architecture/protocol.md#release-and-apply). Times in server ms. */
 export const inboxItem = z.object({
   item: z.enum(['dispatch', 'return', 'apply']),
   originator: z.string(),

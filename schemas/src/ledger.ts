@@ -10,7 +10,7 @@ export const LEDGER_PASSES = 1_000
 const passText = filled(LIMITS.short)
 
 /**
- * What a tree of passes has used up of its budgets (DESIGN §6): one value of the bucket `budgets` by its root, written by
+ * What a tree of passes has used up of its budgets: one value of the bucket `budgets` by its root, written by
  * compare-and-set before a work step. Only dispatchers write it.
  */
 export const budgetLedger = z.object({

@@ -50,9 +50,9 @@ export const LIMITS = {
   /** Values of a whole message, of known shape and unknown: what it may cost to look at one. */
   values: 60_000,
 
-  /** 24 h: nothing runs longer (DESIGN §6, max_timeout_ms). */
+  /** 24 h: nothing runs longer (max_timeout_ms). */
   timeout_ms: 86_400_000,
-  /** 7 days: bound of a hold (DESIGN §6, approval_expires_ms). */
+  /** 7 days: bound of a hold (approval_expires_ms). */
   approval_ms: 604_800_000,
   /** A lease below this would expire between two heartbeats of a busy process. */
   min_lease_ms: 100,

@@ -7,7 +7,7 @@ import { agentName, passId } from './names.js'
 export const originationEntry = open({ agent_id: agentName, timestamp: time, action: z.enum(['initiated', 'delegated', 'returned']) })
 export type OriginationEntry = z.infer<typeof originationEntry>
 
-/** PassOverMetadata (spec 0 §2.5), times in ms. */
+/** PassOverMetadata, times in ms. */
 export const passOverMetadata = open({
   created_at: time,
   started_at: time.optional(),

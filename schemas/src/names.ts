@@ -68,7 +68,7 @@ export function makeInstance(random: Random): string {
   return customRandom('0123456789abcdefghijklmnopqrstuvwxyz', INSTANCE_LENGTH, (n) => random.bytes(n))()
 }
 
-/** Makes a pass id: partition, instance, milliseconds in base 36, `_`, nanoid (DESIGN §2 Ids). */
+/** Makes a pass id: partition, instance, milliseconds in base 36, `_`, nanoid (docs/architecture/protocol.md#ids). */
 export function makeId(instance: string, now: number, random: Random): string {
   const time = Math.floor(now).toString(36).padStart(TIME_LENGTH, '0')
   return `${PARTITION}${instance}${time}_${customRandom(urlAlphabet, TAIL_LENGTH, (n) => random.bytes(n))()}`

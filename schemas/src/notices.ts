@@ -20,7 +20,7 @@ const common = {
 
 const findings = z.object({ error: z.int().min(0), warning: z.int().min(0), info: z.int().min(0) })
 
-/** A pass returned, and its policy (`notify_on_return`) wants that told (spec 0 §4.4, §5.1). */
+/** A pass returned, and its policy (`notify_on_return`) wants that told. */
 export const returnNotice = z.object({
   ...common,
   event: z.literal('return'),

@@ -23,13 +23,12 @@ const summaryShape = {
   files_reviewed: count,
   issues_found: count,
   time_elapsed_ms: span,
-  /** A text for people (spec 0 §8.2). */
+  /** A text for people. */
   generated_summary: text(LIMITS.page).optional(),
 }
 
 /**
- * Summary of a WorkOutput: the union of spec 0 §2.3 and §8.2 (DESIGN §7). Nested `statistics` of §8.2 are read and
- * flattened; files_reviewed, which they lack, is then 0.
+ * The summary of a WorkOutput. Nested `statistics` are read and flattened; files_reviewed, which they lack, is then 0.
  */
 export const workSummary = z.preprocess(flatStatistics, open(summaryShape))
 export type WorkSummary = z.infer<typeof workSummary>
@@ -42,7 +41,7 @@ function flatStatistics(value: unknown): unknown {
   return { files_reviewed: 0, ...statistics, ...rest }
 }
 
-/** WorkOutput (spec 0 §2.3). */
+/** What a subagent returns. */
 export const workOutput = message(
   open({
     /** The pass's id. */
@@ -61,7 +60,7 @@ export const workOutput = message(
 
     metadata: passOverMetadata,
 
-    /** Plain text of a subagent that has nothing more to say (DESIGN §7). */
+    /** Plain text of a subagent that has nothing more to say. */
     output: text(LIMITS.text).optional(),
   }),
 )
@@ -81,7 +80,7 @@ const handlerFields = {
 }
 const SOMETHING = Object.keys(handlerFields)
 
-/** What a handler gives: text, or any of these fields but at least one (DESIGN §3). Identity and metadata are the system's. */
+/** What a handler gives: text, or any of these fields but at least one. Identity and metadata are the system's. */
 export const handlerResult = z.union([
   text(LIMITS.text),
   capKeys(

@@ -7,7 +7,7 @@ import { type PassOverPreferences, passOverPreferences } from './policy.js'
 import { WIRE_VERSION } from './wire.js'
 
 /**
- * The live policy (DESIGN §6): each version is an event `policy.<person>` first, then stands in the bucket `policy` under
+ * The live policy: each version is an event `policy.<person>` first, then stands in the bucket `policy` under
  * `version.<n>` and, while it is in force, under `current`. Version 0 is the system's defaults, which stand nowhere.
  */
 

@@ -3,7 +3,7 @@ import { configSample } from '../../test/support/examples.js'
 import { agentPairOverride, budget, pairKey, parsePairKey, passOverPreferences, widenable } from './policy.js'
 
 describe('the configuration file', () => {
-  it('of spec 0 §5.2 is read, its seconds as ms, its names from the keys', () => {
+  it('the sample is read, its seconds as ms, its names from the keys', () => {
     const given = JSON.parse(configSample)
     const parsed = passOverPreferences.parse(given)
     expect(parsed.pairs?.['alice->audit']).toEqual({
@@ -35,7 +35,7 @@ describe('the configuration file', () => {
   })
 })
 
-/** The table of DESIGN §6: field, the levels it may stand at, a value. */
+/** The table of policy fields: field, the levels it may stand at, a value. */
 const FIELDS: [field: string, levels: string, value: unknown][] = [
   ['enabled', 'p', false],
   ['reason', 'p s', 'because'],

@@ -4,7 +4,7 @@ import { LIMITS } from './limits.js'
 import { agentName } from './names.js'
 
 /**
- * Configuration (spec 0 §5.1, DESIGN §6): which field may stand at which level. Everything in a file is optional and an
+ * Configuration: which field may stand at which level. Everything in a file is optional and an
  * unknown key is refused; `effectivePolicy` is the same with everything resolved. Defaults stand in core's table.
  */
 
@@ -35,7 +35,7 @@ const remark = text(LIMITS.line)
 /** Stored times below 1e11 are seconds: as ms they would lie in 1973. */
 const storedTime = time.overwrite((value) => (value < 1e11 ? value * 1000 : value))
 
-/** Fields of level o: what one request may override for itself (spec 0 §5.3). */
+/** Fields of level o: what one request may override for itself. */
 const overridable = {
   auto_return: flag.optional(),
   auto_review: flag.optional(),
@@ -184,7 +184,7 @@ const subagents = capKeys(
   LIMITS.subagents,
 )
 
-/** PassOverPreferences: the policy document, file and live (spec 0 §5.1, §5.2). */
+/** PassOverPreferences: the policy document, file and live. */
 export const passOverPreferences = strict({
   /** For editors. */
   $schema: text(LIMITS.line).optional(),

@@ -25,7 +25,7 @@ export const MAX_PAGE = 500
 export const DEFAULT_PAGE = 50
 
 /**
- * Which passes are meant (issue 14.5), newest first by when they were asked for. Every field narrows. A page is stable under writes: the
+ * Which passes are meant, newest first by when they were asked for. Every field narrows. A page is stable under writes: the
  * cursor names the position of the last entry, so what came meanwhile is before it and nothing is told twice.
  */
 export const passQuery = z.strictObject({

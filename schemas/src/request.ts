@@ -13,7 +13,7 @@ export const OUTPUT_TYPES = ['decision', 'artifacts', 'report', 'mixed'] as cons
 export const expectedOutputType = z.enum(OUTPUT_TYPES)
 export type ExpectedOutputType = z.infer<typeof expectedOutputType>
 
-/** The pass within which another one is asked for, and the proof of it (DESIGN §3). */
+/** The pass within which another one is asked for, and the proof of it (docs/architecture/protocol.md#parents-and-chains). */
 export const parentProof = open({
   originator: agentName,
   subagent: agentName,
@@ -40,7 +40,7 @@ const controlShape = {
   constraints: list(filled(LIMITS.word), LIMITS.constraints).optional(),
   expected_output_type: expectedOutputType.optional(),
 
-  /** Inline override of policy (spec 0 §5.3). */
+  /** Inline override of policy. */
   override: agentPairOverride.optional(),
   parent: parentProof.optional(),
   /** The pass that this one tries again, and how many attempts were made for it in all. */
@@ -55,6 +55,6 @@ const controlShape = {
 export const requestControl = frequent(open(controlShape))
 export type RequestControl = z.infer<typeof requestControl>
 
-/** PassOverRequest (spec 0 §2.1, with `override` of §5.3 and ours). */
+/** A request for a pass. */
 export const passOverRequest = message(open({ ...controlShape, work_context: workContext }))
 export type PassOverRequest = z.infer<typeof passOverRequest>

@@ -4,7 +4,7 @@ import { LIMITS } from './limits.js'
 import { agentName, passId } from './names.js'
 import { workOutput } from './output.js'
 
-/** Where a pass stands (DESIGN §3); spec 0 §4.1 and spec 1 §2.2 name some of these. */
+/** Where a pass stands (docs/architecture/protocol.md#status). */
 export const PASS_STATUSES = [
   'requested',
   'held',
@@ -20,7 +20,7 @@ export const PASS_STATUSES = [
 export const passStatus = z.enum(PASS_STATUSES)
 export type PassStatus = z.infer<typeof passStatus>
 
-/** ReturnToContext (spec 0 §4.1): a projection, made from the journal when someone asks. */
+/** ReturnToContext: a projection, made from the journal when someone asks. */
 export const returnToContext = open({
   session_id: filled(LIMITS.short),
   return_id: filled(LIMITS.short),

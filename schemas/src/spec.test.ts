@@ -69,8 +69,8 @@ const SPEC: [section: string, schema: z.ZodObject, fields: string][] = [
   ],
 ]
 
-describe('the structures of spec 0', () => {
-  it.each(SPEC)('§%s has these fields and this optionality', (_, schema, fields) => {
+describe('the structures of the wire format', () => {
+  it.each(SPEC)('%s has these fields and this optionality', (_, schema, fields) => {
     const shape = schema.shape as Record<string, z.ZodType>
     const said = fields.split(' ').map((field) => {
       const name = field.replace('?', '')
@@ -81,7 +81,7 @@ describe('the structures of spec 0', () => {
   })
 })
 
-/** The value sets of the spec, merged by DESIGN §7. */
+/** The sets of values. */
 const SETS: [field: string, schema: z.ZodType, values: string][] = [
   ['priority', s.priority, 'low medium high'],
   ['expected_output_type', s.expectedOutputType, 'decision artifacts report mixed'],
@@ -110,7 +110,7 @@ describe('value sets', () => {
     for (const value of ['bogus', '', 'Completed', 'High', null, 1, [], {}]) expect(schema.safeParse(value).success).toBe(false)
   })
 
-  it('reads the tool statuses of §2.2 and §3.1 in both places, each keeping its own word', () => {
+  it('reads both tool statuses in both places, each keeping its own word', () => {
     expect(s.toolResultStatus.parse('running')).toBe('in_progress')
     expect(s.toolResultStatus.parse('in_progress')).toBe('in_progress')
     expect(s.toolPartStatus.parse('in_progress')).toBe('running')
@@ -123,7 +123,7 @@ describe('value sets', () => {
   })
 })
 
-it('the error codes are those of spec 0 §9.1 and ours', () => {
+it('has these error codes', () => {
   expect(s.ERROR_CODES.join(' ')).toBe('E001 E002 E003 E004 E005 E010 E011 E012 E013 E014 E020 E021 E022 E030 E031 E040 E041 E042 E043')
   expect(s.passError.safeParse({ code: 'E006', message: '' }).success).toBe(false)
   expect(s.passError.parse({ code: 'E013', message: 'no', details: { field: 'tools' } }).details).toEqual({ field: 'tools' })

@@ -125,7 +125,7 @@ describe.each(CASES.filter(({ minimal }) => minimal))('$name with only what is r
   })
 })
 
-it('the configuration file of spec 0 §5.2 is valid by its JSON Schema, and a misspelt key is not', () => {
+it('the sample configuration file is valid by its JSON Schema, and a misspelt key is not', () => {
   const sample = JSON.parse(e.configSample)
   expect(byJsonSchema('pass-over-preferences', sample), ajv.errorsText()).toBe(true)
   expect(byJsonSchema('pass-over-preferences', { ...sample, defaults: { auto_retrun: true } })).toBe(false)
@@ -165,7 +165,7 @@ describe('what is merged from two places of the spec', () => {
     expect(s.sessionMessage.safeParse({ ...message, agent_name, agent_id: 'scout' }).error?.issues[0]?.path).toEqual(['agent_id'])
   })
 
-  it('statistics of spec 0 §8.2 are flattened', () => {
+  it('nested statistics are flattened', () => {
     const { files_modified, issues_found, time_elapsed_ms, files_reviewed: _, ...rest } = e.output.summary
     const nested = { ...rest, statistics: { files_modified, issues_found, time_elapsed_ms } }
     expect(s.workOutput.parse({ ...e.output, summary: nested }).summary).toEqual({ ...e.output.summary, files_reviewed: 0 })

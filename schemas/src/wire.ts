@@ -11,7 +11,7 @@ import { agentPairOverride, budget, effectivePolicy } from './policy.js'
 import { requestControl } from './request.js'
 
 /**
- * What travels in the bodies of stream messages (DESIGN §2 Payloads).
+ * What travels in the bodies of stream messages (docs/architecture/protocol.md#payloads).
  * A context or output is cut into parts that can be dropped or forwarded without decoding.
  */
 export const WIRE_VERSION = 1
@@ -81,7 +81,7 @@ export const workControl = z.object({
   digest: text(LIMITS.word),
   request_sequence: z.int().positive(),
   requested_at: time,
-  /** Proves parenthood together with the sequence of the last step (DESIGN §3). */
+  /** Proves parenthood together with the sequence of the last step (docs/architecture/protocol.md#parents-and-chains). */
   return_id: text(LIMITS.short),
   chain_depth: z.int().positive(),
   max_chain_depth: z.int().positive(),

@@ -1,6 +1,6 @@
 /**
  * @passover/archive: what was stored, as files that tell when they were touched. Segments of frames, their index, their manifest, and the chain of
- * digests through all of them (DESIGN §4 Objects). The audit writes it; who verifies or searches it reads it here too.
+ * digests through all of them (docs/architecture/audit-archive.md#archive). The audit writes it; who verifies or searches it reads it here too.
  *
  * Invariants:
  * I1 Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once. Later its object may be another

@@ -2,7 +2,7 @@ import { createHash, hash } from 'node:crypto'
 import { Decoder, encode } from '@msgpack/msgpack'
 
 /**
- * The codec of archive segments (DESIGN §4 Objects), pure. A segment is a run of frames, each a big-endian length and a msgpack array:
+ * The codec of archive segments (docs/architecture/audit-archive.md#archive), pure. A segment is a run of frames, each a big-endian length and a msgpack array:
  * `[sequence, time, subject, header block, data]`, or `[sequence, digest]` where the event was erased. An event's digest is SHA-256 over its
  * frame's array, so it covers sequence, time, subject, headers and bytes. The chain's value after a segment is SHA-256 over the value
  * before it and its events' digests in order: an erasure that keeps the digest leaves the chain whole.

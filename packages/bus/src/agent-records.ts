@@ -22,7 +22,7 @@ export interface AgentStanding {
 export type AgentKept = 'kept' | 'lost' | 'untold'
 
 /**
- * The registry: each change is an event, and then the record, so that the stream alone tells who could do what (DESIGN §2). Of two who change an
+ * The registry: each change is an event, and then the record, so that the stream alone tells who could do what. Of two who change an
  * agent at once the events may stand in the other order than the records: who is second tells again what stands (decision 125).
  */
 export class AgentRecords {

@@ -40,7 +40,7 @@ export interface Guard {
   sequence: number
 }
 
-/** Anything but `stored` proves nothing but that I did not win: read the journal (DESIGN §2). */
+/** Anything but `stored` proves nothing but that I did not win: read the journal (docs/architecture/protocol.md#publishing-a-step). */
 export type Outcome =
   | { kind: 'stored'; sequence: number }
   /** The guard did not hold; in a cluster mostly without `last`. */

@@ -5,7 +5,7 @@ import { TopologyError } from './errors.js'
 import type { Subjects } from './subjects.js'
 import { machineTiming, type Timing } from './timing.js'
 
-/** DESIGN §2 Ids: how long an id may be used after its time, where nobody chose otherwise. */
+/** How long an id may be used after its time, where nobody chose otherwise (docs/architecture/protocol.md#ids). */
 export const DEFAULT_ID_WINDOW_MS = 3_600_000
 /** In the stream's own metadata: it is a property of what is stored, and no two readers may judge it by different ones (decision 92). */
 const KEY = 'passover.id_window_ms'

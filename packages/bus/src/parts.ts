@@ -44,7 +44,7 @@ function jsonOf(data: Uint8Array): unknown {
 
 /**
  * Cuts a context into parts that can be dropped or forwarded without decoding: `context` (everything else), `messages`,
- * `tool_results`, and each file's content (spec 0 §2.2, DESIGN §2 Payloads). Throws on what RFC 8785 cannot say.
+ * `tool_results`, and each file's content (docs/architecture/protocol.md#payloads). Throws on what RFC 8785 cannot say.
  */
 export function splitContext(context: WorkContext): { parts: Part[] } {
   const { messages, tool_results, files } = context

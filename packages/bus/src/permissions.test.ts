@@ -7,7 +7,7 @@ const context = { subjects: new Subjects(), agents: ['alice', 'audit'] }
 const audit: Principal = { role: 'agent', name: 'audit', originates: true, subagent: true }
 
 describe('permissions', () => {
-  it('are the subjects of DESIGN §2 Identity', () => {
+  it('are exactly these subjects', () => {
     const { publish, subscribe, never, answers } = permissionsFor(audit, context)
     for (const subject of [
       'request.*.audit',

@@ -50,7 +50,7 @@ function identityOf(principal: Principal): string {
   return 'name' in principal ? principal.name : SYSTEM
 }
 
-/** Everything that a principal may do (DESIGN §2 Identity); what is not here, the server refuses. */
+/** Everything that a principal may do (docs/architecture/security-model.md#principals); what is not here, the server refuses. */
 export function grantsFor(principal: Principal, context: PermissionContext): Grant[] {
   const inbox = local(subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers'))
   switch (principal.role) {

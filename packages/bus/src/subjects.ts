@@ -21,7 +21,7 @@ function checked(pattern: RegExp, what: string, token: string): string {
 const name = (token: string) => checked(NAME, 'a name', token)
 
 /**
- * The one builder and parser of subjects, and of the names of stream, consumers and buckets (DESIGN §2).
+ * The one builder and parser of subjects, and of the names of stream, consumers and buckets (docs/architecture/protocol.md#subjects).
  * Builders throw a TypeError for a token that could change a subject's meaning; the parser answers `unknown`.
  */
 export class Subjects {

@@ -56,7 +56,7 @@ export interface AgentTopology {
   lease_ms: number
   /** First sequence that a newly made work consumer delivers. */
   from?: number | undefined
-  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (D2). */
+  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (decision 2). */
   lost?: 'leave' | undefined
   /** Byte limit of its parts bucket. */
   parts_bytes: number
@@ -141,7 +141,7 @@ export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology 
   }
 }
 
-/** The one stream of everything (DESIGN §2). */
+/** The one stream of everything (docs/architecture/storage.md#the-stream). */
 export function streamConfig(subjects: Subjects, options: TopologyOptions): Config {
   return {
     name: subjects.stream,

@@ -89,7 +89,7 @@ async function ensureMain(
   return updated?.ok ? whole : found
 }
 
-/** Stream, republish, the dispatchers' durable and the buckets, as they should be (DESIGN §2, §4). Idempotent. */
+/** Stream, republish, the dispatchers' durable and the buckets, as they should be (docs/architecture/storage.md). Idempotent. */
 export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
   const loose = looseFor(subjects, options)
   if (!(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
@@ -270,7 +270,7 @@ async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: Agen
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...config, max_bytes })
 }
 
-/** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (DESIGN §2 Retention). */
+/** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (docs/architecture/storage.md#storage-backpressure). */
 export async function setRequests(api: JetStreamApi, subjects: Subjects, state: 'open' | 'closed'): Promise<void> {
   const info = await api.must<{ config: Config }>(`STREAM.INFO.${subjects.stream}`)
   const wanted = subjects.streamSubjects().filter((subject) => state === 'open' || subject !== subjects.all('request'))

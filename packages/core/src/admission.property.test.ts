@@ -172,7 +172,7 @@ function stored({ from }: NaiveCase, above: NaiveParent): ParentPass | undefined
   return { journal: foldJournal(steps, RULES).journal, control: { ...control(), ...change, ...(left && { budget: left }) } }
 }
 
-it('decides as a naive reading of DESIGN §3 and §6 does, for thousands of policies, requests, parents and counts', () => {
+it('decides as a naive second implementation does, for thousands of policies, requests, parents and counts', () => {
   const seen: Record<string, number> = {}
   fc.assert(
     fc.property(cases, (one) => {

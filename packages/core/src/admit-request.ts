@@ -5,7 +5,7 @@ import { passError } from './errors.js'
 /** How far an id's time may lie ahead of the server's. */
 const FUTURE_MS = 60_000
 
-/** E005: subject and body differ, or the id is expired or from the future (DESIGN §2 Ids). */
+/** E005: subject and body differ, or the id is expired or from the future (docs/architecture/protocol.md#ids). */
 export function requestFault(input: AdmitInput): PassError | undefined {
   const { request, subject } = input
   if (request.originating_agent_id !== subject.originator) {
@@ -38,7 +38,7 @@ function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): Pass
   return undefined
 }
 
-/** E013 for an originator that may not start this pass (DESIGN §3, registry). */
+/** E013 for an originator that may not start this pass (docs/architecture/protocol.md#parents-and-chains). */
 export function originatorFault({ request, agents }: AdmitInput): PassError | undefined {
   const originator = request.originating_agent_id
   if (!agents.originator && !agents.open) {

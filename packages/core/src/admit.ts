@@ -17,7 +17,7 @@ import { countedSession, countToken } from './sessions.js'
 const DEFAULT_SLOT: Slot = 'medium'
 
 /**
- * Whether a request becomes work, waits for a person, or is refused (spec 0 §4.3, DESIGN §3). Ancestry, deadline, rights
+ * Whether a request becomes work, waits for a person, or is refused (docs/architecture/dispatcher.md#admission). Ancestry, deadline, rights
  * and budget come from the stored parent, never from what the request claims (I3, I5).
  * `later`: a limit is set, and the counts are not there yet. Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
  */

@@ -12,7 +12,7 @@ export interface ChainInput {
 export type ChainVerdict = { ok: true; depth: number } | { ok: false; error: PassError }
 
 /**
- * Whether a pass may hang below its ancestors (spec 0 §4.3, DESIGN §3): E003 for a self-pass, ping-pong or longer loop,
+ * Whether a pass may hang below its ancestors (docs/architecture/protocol.md#parents-and-chains): E003 for a self-pass, ping-pong or longer loop,
  * E002 above max_chain_depth, which counts the passes in the chain, this one included.
  */
 export function validateChain(input: ChainInput): ChainVerdict {

@@ -38,7 +38,7 @@ export interface Folded {
 }
 
 /**
- * The counts of one dispatcher (DESIGN §6): what its fold has read, and what it has let through itself that the fold has not
+ * The counts of one dispatcher: what its fold has read, and what it has let through itself that the fold has not
  * read yet, each pass once. Other dispatchers' passes that are on their way are what a limit is overshot by at most.
  */
 export class Counting {

@@ -36,7 +36,7 @@ export type JudgedDecision =
     }
 
 /**
- * Whether a stored decision counts (DESIGN §2 Identity): by a person who may, about what was shown, in time by the server's
+ * Whether a stored decision counts (docs/architecture/security-model.md#approvals): by a person who may, about what was shown, in time by the server's
  * clock. The decoded body says verdict and digest; headers are for readers without it, so one that says otherwise makes it count for nothing.
  * Dispatcher and audit ask the same (P4); that the first of an item counts is theirs to keep (`countedDecisions`).
  */

@@ -1,7 +1,7 @@
 import { canonicalJson, type Part, type RequestControl, sha256 } from '@passover/schemas'
 
 /**
- * What a request asks for, in 64 hex digits: the same id with another digest is another request (DESIGN §2 Asking twice).
+ * What a request asks for, in 64 hex digits: the same id with another digest is another request (docs/architecture/protocol.md#idempotency).
  * Parts count by name and hash, in whatever order; a default that is left out counts as written out.
  */
 export function requestDigest(request: RequestControl, parts: readonly Pick<Part, 'name' | 'hash'>[]): string {

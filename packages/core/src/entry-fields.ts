@@ -30,7 +30,7 @@ export interface Told {
 
 const SUMMARY_LENGTH = 2_000
 
-/** PassOverAuditEntry (spec 0 §7.1) of a pass that ended. */
+/** PassOverAuditEntry of a pass that ended. */
 export function auditEntry(told: Told): PassOverAuditEntry {
   const { pass, output } = told
   const { control, request } = pass
@@ -67,7 +67,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
   }
 }
 
-/** PassOverMetadata (spec 0 §2.5): chain, policy and wall time from the stream; only its own times from the worker. */
+/** PassOverMetadata: chain, policy and wall time from the stream; only its own times from the worker. */
 export function metadataOf(told: Told): PassOverMetadata {
   const { pass, journal, output } = told
   const { control, request } = pass
@@ -105,7 +105,7 @@ export function metadataOf(told: Told): PassOverMetadata {
   }
 }
 
-/** Spec 0's status of an output; for a pass without one, how it ended. */
+/** The status of the output; for a pass without one, how it ended. */
 function auditStatus({ journal, output }: Told): AuditStatus {
   if (output) return output.status
   const status = passStatus(journal)

@@ -12,7 +12,7 @@ import { settlementOf } from './settlement.js'
 import { passStatus } from './status.js'
 
 /**
- * What audit keeps of a pass (spec 0 §7.1, DESIGN §4 KV): where it stands, its evidence and where that is in the stream.
+ * What audit keeps of a pass (docs/architecture/audit-archive.md#records): where it stands, its evidence and where that is in the stream.
  * Deterministic: the same messages give the same record, in whatever order they are handed in (I6).
  */
 export function auditRecord(history: PassHistory, rules: JournalRules): PassRecord {

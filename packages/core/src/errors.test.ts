@@ -2,7 +2,7 @@ import { ERROR_CODES, type ErrorCode, LIMITS, passError as passErrorSchema } fro
 import { describe, expect, it } from 'vitest'
 import { ERRORS, exitCode, PassOverError, passError } from './errors.js'
 
-/** DESIGN §5, written out: code, name, recoverable, exit. */
+/** The error table, written out again: code, name, recoverable, exit. */
 const TABLE: [ErrorCode, string, boolean, number][] = [
   ['E001', 'INVALID_SUBAGENT', false, 4],
   ['E002', 'CHAIN_DEPTH_EXCEEDED', false, 4],

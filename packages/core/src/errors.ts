@@ -15,7 +15,7 @@ export interface ErrorRow {
 }
 
 /**
- * The one error table (DESIGN §5). The numbers are those of the architecture document, section 9.1.
+ * The one error table; infra/errors.md is generated from it.
  * The implementation guide's phase 7 numbers some differently; its names map to ours so:
  * chain depth exceeded E001 → E002, cycle detected E002 → E003, agent not found E003 → E001,
  * invalid work output E004 → E021, permission denied E012 → E013, resource exhausted E013 → E014,
@@ -184,7 +184,7 @@ export function isRecoverable({ code, details }: { code: ErrorCode; details?: Re
   return ERRORS[code].recoverable && details?.recoverable !== false
 }
 
-/** A failed pass, or a failed call, with a code of the table (spec 0 §9.1). */
+/** A failed pass, or a failed call, with a code of the table. */
 export class PassOverError extends Error {
   override readonly name = 'PassOverError'
   readonly code: ErrorCode

@@ -32,7 +32,7 @@ export interface Grant {
 }
 
 /**
- * The ledger of one tree (DESIGN §6). A pass takes one pass, its context's tokens and its timeout from its parent's account
+ * The ledger of one tree. A pass takes one pass, its context's tokens and its timeout from its parent's account
  * and from every one above, all or nothing; charging the same again changes nothing, and releasing it undoes exactly that.
  */
 export class Ledger {

@@ -8,7 +8,7 @@ interface Seen {
   valid: number
 }
 
-/** What the steps of one pass amount to (DESIGN §2). */
+/** What the steps of one pass amount to (docs/architecture/invariants.md#the-fold). */
 export type JournalState =
   | { state: 'none'; last: number; valid: 0 }
   | ({ state: 'held'; held: Step } & Seen)
@@ -19,7 +19,7 @@ export type JournalState =
 export const NONE: JournalState = Object.freeze({ state: 'none', last: 0, valid: 0 })
 
 export interface JournalRules {
-  /** How long an id may be used after its time (DESIGN §2 Ids). */
+  /** How long an id may be used after its time (docs/architecture/protocol.md#ids). */
   id_window_ms: number
   /** The server that the reader is at checks no names. What messages say about that proves nothing, so it is a setting of the reader. */
   names?: 'unverified' | undefined
@@ -120,7 +120,7 @@ function advanced(journal: JournalState, step: Step): JournalState {
   return { state: 'done', last, valid: last, attempt: 0, return: step }
 }
 
-/** The overall deadline of admitted work, server ms: its stored time plus timeout_ms (DESIGN §2). */
+/** The overall deadline of admitted work, server ms: its stored time plus timeout_ms (docs/architecture/protocol.md#deadlines). */
 export function deadlineOf(work: Pick<Step, 'time' | 'timeout_ms'>): number {
   return work.time + (work.timeout_ms ?? DEFAULT_TIMEOUT_MS)
 }

@@ -24,7 +24,7 @@ export interface NoticedPass {
 const SUMMARY_LENGTH = 2_000
 
 /**
- * What people and originators are told of a pass now (spec 0 §4.4, §5.1 notify_on_return): that it returned, as far as its policy wants
+ * What people and originators are told of a pass now: that it returned, as far as its policy wants
  * that told, and that somebody has to decide. Pure: who delivers a notice again delivers the same id.
  */
 export function noticesOf(pass: NoticedPass): Notice[] {

@@ -79,7 +79,7 @@ export function expiry(journal: LiveJournal, parent: OpenPass | undefined): Verd
   return { at: approval, code: 'E013', why: 'approval expired' }
 }
 
-/** Why a pass whose journal has begun must end now, if so: cancelled, then at its time, then with its parent (the model's order). */
+/** Why a pass whose journal has begun must end now, if so: cancelled, then at its time, then with its parent. */
 export function verdictOf(
   journal: LiveJournal,
   known: { cancelled: boolean; parent: OpenPass | undefined },

@@ -27,7 +27,7 @@ interface PackedAsked {
   cancelled: boolean
 }
 
-/** The timekeeper's fold as plain data (DESIGN §2: snapshots are objects). */
+/** The timekeeper's fold as plain data (docs/architecture/dispatcher.md#snapshots). */
 export interface OpenSnapshot {
   v: 2
   position: number

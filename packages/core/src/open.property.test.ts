@@ -138,7 +138,7 @@ function journalOf(facts: Fact[], key: PassKey): JournalState {
 }
 
 /**
- * What is due, told from the whole list each time, as DESIGN §2 and the model put it: nothing is kept between two facts.
+ * What is due, told from the whole list each time, as docs/architecture/dispatcher.md#timekeeper puts it: nothing is kept between two facts.
  */
 function reference(told: Told[], now: number): string[] {
   const facts = told.flatMap((one) => ('fact' in one ? [one.fact] : []))

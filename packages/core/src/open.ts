@@ -15,7 +15,7 @@ import { Timers } from './timers.js'
 const AGAIN_AFTER_MS = 5_000
 
 /**
- * The timekeeper's fold (DESIGN §2): what is open, what is below what, what is due. Facts come in sequence order, those
+ * The timekeeper's fold (docs/architecture/dispatcher.md#timekeeper): what is open, what is below what, what is due. Facts come in sequence order, those
  * at or below `position` are ignored. O(log n) an event; a closed pass is forgotten; an unknown parent counts as not open.
  */
 export class OpenPasses {
@@ -113,7 +113,7 @@ export class OpenPasses {
     this.#requests.forget(sequence)
   }
 
-  /** Having read all its steps from the leader after `due` was not stored: what now (the model's `settle`). */
+  /** Having read all its steps from the leader after `due` was not stored: what now. */
   settle(due: DueEnd, found: readonly Step[], now: number): Settled {
     const { journal, starved } = since(due, found, this.#rules)
     if (journal.state === 'done') {

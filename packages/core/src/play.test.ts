@@ -7,7 +7,7 @@ import { firstStepIsLate, foldJournal, type JournalState, NONE, next } from './l
 import { OpenPasses } from './open.js'
 
 /**
- * The protocol of model/journal.py, played at random with the real fold, `next` and `settle`: one stream with guards,
+ * The protocol, played at random with the real fold, `next` and `settle`: one stream with guards,
  * dispatchers, workers (an honest and a dishonest one), two timekeepers that may be behind, restart from a snapshot or from
  * nothing, and whose publishes may land late; deletion in the order of rule 4. The model visits every interleaving of small
  * worlds; this one visits some of larger ones, and checks that the code says what the model says.

@@ -6,7 +6,7 @@ import { pairRules } from './policy-rules-pairs.js'
 
 /**
  * Settings of a document that cannot hold together (errors, E031) or of which one never takes effect (warnings), both
- * places named (DESIGN §6). `agents`: then also who is missing or cannot do what is wanted.
+ * places named. `agents`: then also who is missing or cannot do what is wanted.
  */
 export function checkPolicy(document: PassOverPreferences, agents: KnownAgents): PolicyFault[] {
   return [...levelRules(document), ...pairRules(document), ...agentRules(document, agents)]

@@ -8,7 +8,7 @@ function faults(value: unknown): PolicyFault[] {
   return read.ok ? [] : read.faults
 }
 
-it('the sample of spec 0 §5.2 is right as it stands', () => {
+it('accepts the sample configuration as it is', () => {
   const read = readPolicy(JSON.parse(configSample))
   expect(read.ok).toBe(true)
   expect(read.ok && checkPolicy(read.document, undefined)).toEqual([])

@@ -36,7 +36,7 @@ function resolve(one: PolicyCase): PolicyVerdict {
 }
 
 describe('POLICY_FIELDS', () => {
-  it('has the fields of DESIGN §6 and no other', () => {
+  it('has the fields of the table and no other', () => {
     expect(Object.keys(POLICY_FIELDS).sort()).toEqual(TABLE.map(([field]) => field).sort())
     expect(Object.keys(effectivePolicy.shape).sort()).toEqual(Object.keys(POLICY_FIELDS).sort())
   })
@@ -67,7 +67,7 @@ describe('resolvePolicy', () => {
     expect(effectivePolicy.safeParse(verdict.value.effective).success).toBe(true)
   })
 
-  it('resolves the configuration of spec 0 §5.2', () => {
+  it('resolves the sample configuration', () => {
     const policy = passOverPreferences.parse({
       defaults: { auto_return: false, auto_apply: false, timeout_ms: 30_000, max_chain_depth: 3, require_confirmation: false },
       pairs: {

@@ -19,8 +19,8 @@ export interface PolicyInput {
 export type PolicyVerdict = { ok: true; value: ResolvedPolicy } | { ok: false; error: PassError }
 
 /**
- * The policy of one pass, field by field: inline override > request's own > pair > subagent > registry > global > system
- * (spec 0 §5.4, DESIGN §6). Rights are the intersection of what pair and subagent say (I5). Fails with E013, naming the
+ * The policy of one pass, field by field: inline override > request's own > pair > subagent > registry > global > system.
+ * Rights are the intersection of what pair and subagent say (I5). Fails with E013, naming the
  * field, for an override that widens what allow_widening does not list, or sets what no request may set.
  */
 export function resolvePolicy(policy: PassOverPreferences, input: PolicyInput): PolicyVerdict {

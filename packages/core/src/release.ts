@@ -4,7 +4,7 @@ import { passError } from './errors.js'
 export type Release =
   | {
       deliver: true
-      /** The first condition of spec 0 §4.2 that holds; `not_releasable`: only completed or partial outputs can wait. */
+      /** The first condition that holds; `not_releasable`: only completed or partial outputs can wait. */
       because: 'completed_without_blockers' | 'review_passed' | 'approved' | 'auto_return' | 'not_releasable'
     }
   | { deliver: false; why: string }
@@ -27,7 +27,7 @@ export function hasIssue({ status, artifacts, summary }: Judged): boolean {
   return status !== 'completed' || summary.findings.length > 0 || artifacts.some(({ type }) => type === 'finding')
 }
 
-/** Whether a worker's output is delivered at once or waits for a person (spec 0 §4.2, DESIGN §3 Automatic return). */
+/** Whether a worker's output is delivered at once or waits for a person (docs/architecture/protocol.md#release-and-apply). */
 export function releaseOf(output: Judged, policy: Pick<EffectivePolicy, 'auto_review' | 'auto_return'>, approved: boolean): Release {
   if (output.status !== 'completed' && output.status !== 'partial') return { deliver: true, because: 'not_releasable' }
   if (output.status === 'completed' && !hasBlocker(output)) return { deliver: true, because: 'completed_without_blockers' }

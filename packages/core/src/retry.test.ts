@@ -20,7 +20,7 @@ function run(errors: { code: ErrorCode; details?: Record<string, unknown> }[], o
 const E010 = { code: 'E010' as const }
 
 describe('planRetry', () => {
-  it('waits 1000, 2000, 4000 ms and then gives up (spec 0 §9.2)', () => {
+  it('waits 1000, 2000, 4000 ms and then gives up', () => {
     const plans = run([E010, E010, E010, E010, E010])
     expect(plans.map((plan) => (plan.retry ? plan.delay_ms : plan.why))).toEqual([1000, 2000, 4000, 'attempts used up'])
   })

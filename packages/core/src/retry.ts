@@ -1,7 +1,7 @@
 import type { ErrorCode } from '@passover/schemas'
 import { isRecoverable } from './errors.js'
 
-/** How `passOverWithRetry` asks again (spec 0 §9.2). */
+/** How `passOverWithRetry` asks again. */
 export interface RetryOptions {
   max_retries: number
   retry_delay_ms: number

@@ -24,7 +24,7 @@ const ISSUES_SHOWN = 10
 
 /**
  * Whether an output may be the return of this pass: E021 when it fails the schema or the subagent's output_schema, E013 when
- * it says it is of another pass or goes to someone else (spec 0 §4.4), or shows what the pass's rights forbid. Worker, originator and
+ * it says it is of another pass or goes to someone else, or shows what the pass's rights forbid. Worker, originator and
  * audit ask the same.
  */
 export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}): Acceptance {
@@ -124,7 +124,7 @@ export interface RunFacts {
   aborted?: boolean
 }
 
-/** The whole WorkOutput: the handler gives what it knows, the system fills identity, metadata, times and statistics (DESIGN §3). */
+/** The whole WorkOutput: the handler gives what it knows, the system fills identity, metadata, times and statistics. */
 export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutput {
   const fields = typeof given === 'string' ? { output: given } : given
   const { control } = facts

@@ -9,7 +9,7 @@ export interface Sent {
   undelivered: boolean
 }
 
-/** Stored, dispatched, delivered, acknowledged (issue 13, 4). An output that waits for a person's release has not gone out. */
+/** Stored, dispatched, delivered, acknowledged. An output that waits for a person's release has not gone out. */
 export function sendStatus({ status, acknowledged, undelivered }: Sent): SendStatus {
   if (acknowledged) return 'acknowledged'
   if (undelivered) return 'undelivered'

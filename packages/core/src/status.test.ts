@@ -4,7 +4,7 @@ import { RULES, step } from '../testing/samples.js'
 import { foldJournal } from './lifecycle.js'
 import { type Delivery, passStatus } from './status.js'
 
-/** DESIGN §3: what a status leads to. What is not here is impossible. */
+/** What each status leads to. What is not here is impossible. */
 const LEADS: Record<PassStatus, PassStatus[]> = {
   requested: ['held', 'waiting_for_return', 'refused', 'timed_out', 'cancelled'],
   held: ['waiting_for_return', 'refused', 'timed_out', 'cancelled'],

@@ -2,7 +2,7 @@ import { type PassStatus, SYSTEM } from '@passover/schemas'
 import type { JournalState } from './lifecycle.js'
 
 export interface Delivery {
-  /** The output waits for a person (spec 0 §4.2). */
+  /** The output waits for a person. */
   awaiting_release?: boolean
   /** Nobody released it in time: its originator got E013, and will never get the output. */
   expired?: boolean
@@ -10,7 +10,7 @@ export interface Delivery {
   processed?: boolean
 }
 
-/** The status of a pass (DESIGN §3): its journal's, and for a return how far its delivery is. */
+/** The status of a pass (docs/architecture/protocol.md#status): its journal's, and for a return how far its delivery is. */
 export function passStatus(journal: JournalState, delivery: Delivery = {}): PassStatus {
   if (journal.state === 'none') return 'requested'
   if (journal.state === 'held') return 'held'

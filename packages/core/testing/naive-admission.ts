@@ -2,7 +2,7 @@ import type { Budget, RequestControl, Rights } from '@passover/schemas'
 import { naivePolicy, type PolicyCase } from './naive-policy.js'
 
 /**
- * Admission as a reader of DESIGN §3 and §6 would do it by hand, from facts as plain as possible; no code of core is in here.
+ * Admission written a second time, by hand, from facts as plain as possible; no code of core is in here.
  * Of several faults any one may be told, so all of them are named.
  */
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 
-/** The policy's table and its resolution as a reader of DESIGN §6 would do it by hand; no code of core is in here. */
+/** The policy's table and its resolution, written a second time by hand; no code of core is in here. */
 
-/** The table of DESIGN §6, written out again: field, levels, narrower direction, default. */
+/** The table of policy fields, written out again: field, levels, narrower direction, default. */
 export const TABLE: [field: string, levels: string, narrower: string, standard: unknown][] = [
   ['enabled', 'p', 'false', true],
   ['reason', 'p', 'none', undefined],
@@ -100,7 +100,7 @@ interface Naive {
   overridden: boolean
 }
 
-/** Resolution as a reader of DESIGN §6 would do it by hand, one field at a time; the pair is alice->audit. */
+/** Resolution by hand, one field at a time; the pair is alice->audit. */
 export function naivePolicy(one: PolicyCase): { refused: string[] } | Naive {
   const effective: Record<string, unknown> = {}
   const sources: Record<string, string> = {}

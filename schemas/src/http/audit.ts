@@ -9,7 +9,7 @@ import { MAX_PAGE, queryStatus } from '../query.js'
 import { returnToContext } from '../return-context.js'
 import { cursor, givenTime, wholeNumber } from './parameters.js'
 
-/** The guide's filters (spec 1 §6.1), and those of PassQuery that it does not know. */
+/** Filters by session and time, and those of PassQuery. */
 const filters = {
   session_id: text(LIMITS.short).optional(),
   originating_agent: agentName.optional(),

@@ -11,7 +11,7 @@ export function wholeNumber(least: number, most: number) {
   )
 }
 
-/** Below it a time is in seconds: the guide's examples say 1700000000 (spec 1, Support). */
+/** Below it a time is in seconds, such as 1700000000. */
 const SECONDS_BELOW = 1e11
 
 /** A time of a query in ms, given as Unix seconds or milliseconds. */

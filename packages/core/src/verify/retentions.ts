@@ -1,6 +1,6 @@
 import { policyBody, policyDigest } from '@passover/schemas'
 
-/** Spec 0 §5.1. */
+/** Days, where the policy names none. */
 const RETENTION_DAYS = 30
 const DAY_MS = 86_400_000
 /** Clocks differ, and a version of the policy reaches an audit a little later. */
