@@ -1,6 +1,6 @@
 /**
  * @passover/chaos: the guarantees under fire. Real processes and real servers, troubled by a seeded schedule; then a checker that shares
- * no code with the product says for each promise of DESIGN §1 whether it held.
+ * no code with the product says for each promise (docs/architecture/invariants.md#promises) whether it held.
  *
  * Invariants:
  * I1 The same seed and options give the same schedule: who is hurt, when, how, and what is asked for.

@@ -2,7 +2,7 @@ import type { PromiseVerdict } from './check/verdict.js'
 import type { ChaosReport } from './report.js'
 import type { Verified } from './verified.js'
 
-/** In a sentence, what each promise says (DESIGN §1). */
+/** In a sentence, what each promise says (docs/architecture/invariants.md#promises). */
 export const PROMISE_TEXT = {
   P1: 'One dispatch: at most once, a run at most once an attempt, only the newest attempt returns, asking again gives the stored result',
   P2: 'One return: exactly one, in time, and what was told is what is stored; nothing accepted is lost',

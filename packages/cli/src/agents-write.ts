@@ -14,7 +14,7 @@ export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
   throw new CliFailure('E041', `there is no agent ${name}`, { hint: '`passover agents` shows those there are' })
 }
 
-/** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what (DESIGN §2). */
+/** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what. */
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
   const records = new AgentRecords(bus, await bus.table('agents', agentRecord))
   const { record: before, revision: over, isUnreadable } = await records.standing(change.name)

@@ -15,7 +15,7 @@ export interface Rule {
   line?: number
 }
 
-/** The document that `--json` prints for an error (UX.md). */
+/** The document that `--json` prints for an error. */
 export interface FailureDocument {
   error: { code: string; message: string; hint?: string; retry_after_ms?: number; faults?: Record<string, unknown>[]; rule?: Rule }
 }
@@ -35,7 +35,7 @@ const MISCONFIGURED = 2
 /** Exit code of who was left with Ctrl-C. */
 export const INTERRUPTED = 130
 
-/** Every exit code of the command line (DESIGN §5). `--help` and infra/errors.md show this table. */
+/** Every exit code of the command line. `--help` and infra/errors.md show this table. */
 export const EXIT_CODES: readonly (readonly [number, string])[] = [
   [0, 'done'],
   [1, 'ran and failed'],

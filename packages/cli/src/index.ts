@@ -3,7 +3,7 @@
  *
  * Invariants, cited where they are upheld:
  * I1  stdout is the result and nothing else; with --json it is exactly one JSON document, errors included.
- * I2  The exit code says what became of it (DESIGN §5); a failed run never exits 0.
+ * I2  The exit code says what became of it (infra/errors.md); a failed run never exits 0.
  * I3  Everything is written by output/writer.ts, which makes control and hidden characters visible (docs/architecture/hostile-text.md).
  * I4  A decision is stored under the person's own name, bound to the digest of what was decided, and never over another one that counts.
  * I5  No command that `work` started outlives its pass.

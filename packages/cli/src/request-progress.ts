@@ -63,7 +63,7 @@ function workedOn(pass: AnsweredPass): string | undefined {
   return told ? `${pass.row.id}: ${sayEntry(told)}` : undefined
 }
 
-/** Why a pass waits (UX.md): nothing shows "running" that only waits. */
+/** Why a pass waits: nothing shows "running" that only waits. */
 export function waitingText(to: string, load: { idle: number; running: number; queued: number; workers: number }): string {
   const { idle, running, queued, workers } = load
   if (workers === 0) return noWorkersText(to)

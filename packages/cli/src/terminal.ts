@@ -39,12 +39,12 @@ export interface TerminalOptions {
   input: boolean
 }
 
-/** Colour is off when not a terminal, with NO_COLOR, TERM=dumb or --no-color (UX.md). */
+/** Colour is off when not a terminal, with NO_COLOR, TERM=dumb or --no-color. */
 export function wantsColor(options: { color: boolean; tty: boolean; env: NodeJS.ProcessEnv }): boolean {
   return options.color && options.tty && !options.env.NO_COLOR && options.env.TERM !== 'dumb'
 }
 
-/** Questions are asked only where stdin and stdout are terminals, CI is unset and nothing forbids them (UX.md). */
+/** Questions are asked only where stdin and stdout are terminals, CI is unset and nothing forbids them. */
 export function mayAsk(options: { input: boolean; json: boolean; stdin: boolean; stdout: boolean; env: NodeJS.ProcessEnv }): boolean {
   return options.input && !options.json && options.stdin && options.stdout && !options.env.CI
 }

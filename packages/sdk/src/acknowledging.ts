@@ -10,7 +10,7 @@ const LAST_MS = 2_000
 /** What could not be said for so long is not said any more: those passes stay as returned. */
 const MOST_WAITING = 4 * MAX_ACKNOWLEDGED
 
-/** Says which returns this process handed to their callers: a list, at most once a second (DESIGN §2), the last one when it ends. */
+/** Says which returns this process handed to their callers: a list, at most once a second, the last one when it ends. */
 export class Acknowledging implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string

@@ -31,10 +31,10 @@ export interface Agent extends AsyncDisposable {
   health(): HealthReport
   /**
    * Passes work over to a subagent. Awaiting the handle gives every WorkOutput that a worker returned, whatever its status, and throws
-   * a PassOverError for what was refused, failed, timed out or was cancelled (DESIGN §3, spec 0 §11.1).
+   * a PassOverError for what was refused, failed, timed out or was cancelled.
    */
   passOver(options: PassOverOptions): PassHandle
-  /** The same, asking again after recoverable errors (spec 0 §9.2). */
+  /** The same, asking again after recoverable errors. */
   passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput>
   /** A pass that this agent asked for before, in this process or another. */
   handle(id: string, subagent: string): PassHandle
@@ -53,7 +53,7 @@ export interface Agent extends AsyncDisposable {
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
    * Applies the approved file modifications of an output (or of the pass with that id): all of them or none, never over a file that is not
-   * as the subagent saw it; the conflicts are told (DESIGN §3). E013 where nobody approved and the policy asks for it.
+   * as the subagent saw it; the conflicts are told. E013 where nobody approved and the policy asks for it.
    */
   apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
   /** Puts back what a pass changed in the directory, where its files still are as applied. E041: nothing is applied. */

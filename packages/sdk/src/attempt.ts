@@ -60,7 +60,7 @@ export function isOver(facts: DeliveryFacts): boolean {
 }
 
 /**
- * What to do with a delivery (rules 1, 2 and 7 of DESIGN §2). Pure.
+ * What to do with a delivery (rules 1, 2 and 7 of docs/architecture/invariants.md#rules). Pure.
  * Without a view: run unread if it is first and young, else read. With the view of its journal: run, fence, acknowledge or leave.
  */
 export function decideAttempt(facts: DeliveryFacts, view?: View): AttemptDecision {

@@ -42,7 +42,7 @@ export interface Awaited {
 }
 
 /**
- * D3: whether a return that was heard counts without a read (infra/decisions/0003). Its subscription was unbroken since before the request
+ * Whether a return that was heard counts without a read (decision 3). Its subscription was unbroken since before the request
  * was published, so that no held step, fence or earlier return can have been missed; then an attempt 1 whose guard the server checked
  * follows a step that can only be the work.
  */

@@ -23,19 +23,19 @@ function agentHere(): Agent | Promise<Agent> {
   return defaultAgent
 }
 
-/** Passes work over (spec 1 phase 5): as a child of the pass that is worked on, or as PASSOVER_AGENT. */
+/** Passes work over: as a child of the pass that is worked on, or as PASSOVER_AGENT. */
 export async function passOver(options: PassOverOptions): Promise<WorkOutput> {
   const agent = await agentHere()
   return agent.passOver(options)
 }
 
-/** The same, asking again after recoverable errors (spec 0 §9.2). */
+/** The same, asking again after recoverable errors. */
 export async function passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput> {
   const agent = await agentHere()
   return agent.passOverWithRetry(options, retry)
 }
 
-/** Applies what was approved of an output (DESIGN §3 Apply), as the agent of the pass that is worked on, else as PASSOVER_AGENT. */
+/** Applies what was approved of an output (docs/architecture/protocol.md#release-and-apply), as the agent of the pass that is worked on, else as PASSOVER_AGENT. */
 export async function apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied> {
   const agent = await agentHere()
   return agent.apply(output, options)
@@ -71,7 +71,7 @@ function ownWorker(worker: Worker, agent: Agent): Worker {
   }
 }
 
-/** Returns the pass that is worked on (spec 0 §11.2). E005 outside a handler; E021: nothing was sent. */
+/** Returns the pass that is worked on. E005 outside a handler; E021: nothing was sent. */
 export async function returnFromPassOver(output: HandlerResult): Promise<void> {
   const scope = currentScope()
   if (!scope) throw new PassOverError('E005', 'returnFromPassOver() was called outside a handler')

@@ -35,7 +35,7 @@ export interface Delivered {
 export type Begun = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
 
 /**
- * Begins an attempt, or finds that there is none to begin (DESIGN §2 Leases and attempts).
+ * Begins an attempt, or finds that there is none to begin (docs/architecture/worker.md#begin-fence-or-leave).
  * Gives the decision itself for a young first delivery, so that the hot path waits for nothing.
  */
 export function beginAttempt(begin: Begin, delivered: Delivered): Begun | Promise<Begun> {
@@ -193,7 +193,7 @@ interface Age {
 }
 
 /**
- * When the work consumers were made (D2). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
+ * When the work consumers were made (decision 2). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
  * asked for less than 2 s ago still holds, and work younger than 2 s cannot have been delivered by an earlier consumer.
  */
 export class ConsumerAges {

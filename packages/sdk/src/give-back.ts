@@ -35,7 +35,7 @@ const RAW_TEXT = 65_536
 const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
 
 /**
- * Publishes the one return of this attempt after its last step (DESIGN §2). Refused by the guard, it reads who was faster;
+ * Publishes the one return of this attempt after its last step (docs/architecture/worker.md#giving-back). Refused by the guard, it reads who was faster;
  * an outcome that is not known is read too, and published again under the same guard for up to 15 s.
  */
 export function giveBack(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {

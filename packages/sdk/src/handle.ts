@@ -1,6 +1,6 @@
 import type { PassOverMarker, PassStatus, WorkOutput } from '@passover/schemas'
 
-/** A pass that was asked for. Awaiting it gives its WorkOutput, or throws a PassOverError (DESIGN §3). */
+/** A pass that was asked for. Awaiting it gives its WorkOutput, or throws a PassOverError. */
 export interface PassHandle extends Promise<WorkOutput> {
   readonly id: string
   readonly subagent: string

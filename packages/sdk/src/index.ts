@@ -6,7 +6,7 @@
  * I1 A handler's run begins at most once an attempt; what cannot be proved to be first is fenced (attempt.ts, begin.ts).
  * I2 A return is published after this attempt's last step and nowhere else; refused or unknown, the journal is read (give-back.ts).
  * I3 A delivery is acknowledged only when its journal is ended (execute.ts, worker-loop.ts).
- * I4 What was heard counts only under D3, what was read only under rule 6; else the audit is asked (awaited.ts, view.ts, returns.ts).
+ * I4 What was heard counts only under decision 3, what was read only under rule 6; else the audit is asked (awaited.ts, view.ts, returns.ts).
  * I5 Nothing is stored for a request that fails validation at the caller (options.ts).
  * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker-loop.ts, reading.ts).
  * I7 Files change only as a person's decision took it (or the policy lets), all of a set or none, and only where they are as seen (apply/).

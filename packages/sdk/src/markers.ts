@@ -1,6 +1,6 @@
 import type { PassOverReturnMarker, WorkOutput } from '@passover/schemas'
 
-/** Stands in the session's history where the work came back (spec 0 §3.2); its counterpart is the handle's `marker`. */
+/** Stands in the session's history where the work came back; its counterpart is the handle's `marker`. */
 export function returnMarker(output: WorkOutput): PassOverReturnMarker {
   const { returned_at } = output.metadata
   return {

@@ -65,7 +65,7 @@ export interface WorkerHome {
 }
 
 /**
- * Registers the agent and starts to work (spec 0 §11.2, DESIGN §2). E005 for bad options, E013 or E040 when it cannot be registered.
+ * Registers the agent and starts to work. E005 for bad options, E013 or E040 when it cannot be registered.
  */
 export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
   if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')

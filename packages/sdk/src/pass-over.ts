@@ -14,7 +14,7 @@ import { sendDraft } from './send-draft.js'
 import { statusOf } from './status.js'
 import { describeThrown } from './thrown.js'
 
-/** Asks for a pass (spec 0 §11.1). Never throws: what is wrong rejects the handle. */
+/** Asks for a pass. Never throws: what is wrong rejects the handle. */
 export function passOver(origin: Origin, options: PassOverOptions, scope: Scope | undefined): PassHandle {
   const { deps } = origin
   const given = attempt(() => options?.id)
@@ -115,7 +115,7 @@ async function prepare(
   await send(origin, drafted, awaited)
 }
 
-/** Publishes a cancel (DESIGN §2). E040 and E013 as for a request. */
+/** Publishes a cancel. E040 and E013 as for a request. */
 async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
   const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: cut(reason, 4_096) }) }

@@ -2,7 +2,7 @@ import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, Wor
 import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
 
-/** What a handler is given: one pass, as the stored stream and the policy say (spec 0 §1.1). Times in server ms. */
+/** What a handler is given: one pass, as the stored stream and the policy say. Times in server ms. */
 export interface Pass {
   readonly id: string
   readonly originator: string

@@ -8,7 +8,7 @@ const ASK_MS = 2_000
 const AGAIN_MS = 250
 
 /**
- * Registers the agent as a subagent with the dispatchers (D12), again and again until one answers.
+ * Registers the agent as a subagent with the dispatchers (decision 12), again and again until one answers.
  * Without an answer, but with consumers that were made before, the work can begin all the same.
  * E013: registration is closed and the name unknown; E040: no dispatcher answered.
  */

@@ -9,7 +9,7 @@ const GRACE_MS = 1_000
 /** Nobody answers: then it is not known that nobody decided. */
 const UNANSWERED_MS = 30_000
 
-/** An output that a person must release (spec 0 §4.2). */
+/** An output that a person must release. */
 export interface HeldBack {
   key: PassKey
   /** What keeps it from being delivered by itself. */
@@ -23,7 +23,7 @@ export interface HeldBack {
 
 /**
  * Waits for decisions about held-back returns. A decision is heard by asking the audit: at a hint, and every few seconds besides
- * (DESIGN §2 Asking). Denied or expired is E013.
+ * (docs/architecture/audit-archive.md#answers). Denied or expired is E013.
  */
 export class Releases implements AsyncDisposable {
   readonly #deps: Deps

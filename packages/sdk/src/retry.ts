@@ -21,7 +21,7 @@ export interface Passing {
 }
 
 /**
- * Passes over again after a recoverable error (spec 0 §9.2): three times, after 1, 2 and 4 s by default, each with a new id that names
+ * Passes over again after a recoverable error: three times, after 1, 2 and 4 s by default, each with a new id that names
  * the one before in `retry_of`. Attempts that workers made count; after E022 the same id is read again. Throws the last error.
  */
 export async function passOverWithRetry(

@@ -43,7 +43,7 @@ export interface ReturnsOptions {
 
 /**
  * Waits for returns: hears them on one subscription for all ids made here and on one of its own for each given id, and reads what it
- * may have missed (DESIGN §2 Hearing returns). One sweep, whatever the number of passes.
+ * may have missed (docs/architecture/protocol.md#delivery-of-returns). One sweep, whatever the number of passes.
  */
 export class Returns implements AsyncDisposable {
   readonly #deps: Deps

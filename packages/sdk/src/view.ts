@@ -34,7 +34,7 @@ export interface ViewRules extends JournalRules {
   trust_fences: boolean
 }
 
-/** Judges the steps that exact gets found, in any order. Pure (rules 1, 5 and 6 of DESIGN §2). */
+/** Judges the steps that exact gets found, in any order. Pure (rules 1, 5 and 6 of docs/architecture/invariants.md#rules). */
 export function viewJournal(steps: readonly Step[], rules: ViewRules): View {
   const held = steps.find((step) => step.kind === 'held' && step.by === SYSTEM && !step.untrusted && !isLateFirst(step, rules))
   const work = steps.find((step) => step.kind === 'work' && !step.untrusted && !isLateFirst(step, rules))

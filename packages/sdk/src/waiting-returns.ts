@@ -34,7 +34,7 @@ interface Home {
 }
 
 /**
- * The returns that nobody took while the agent was away (DESIGN §2 Hearing returns): each is told to one of its processes, at least once,
+ * The returns that nobody took while the agent was away (docs/architecture/protocol.md#delivery-of-returns): each is told to one of its processes, at least once,
  * and acknowledged when the listener is done with it. One that somebody waits for live is his.
  */
 export class WaitingReturns implements AsyncDisposable {

@@ -34,7 +34,7 @@ export interface Trouble {
   to: number
 }
 
-/** The promises of DESIGN §1. */
+/** The promises (docs/architecture/invariants.md#promises). */
 export type PromiseName = 'P1' | 'P2' | 'P3' | 'P4' | 'P5'
 
 export interface Violation {

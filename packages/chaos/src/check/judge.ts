@@ -4,7 +4,7 @@ import { guardOf, idInBody, publishedByServer, type StepSubject, timeOfId } from
 
 /**
  * An independent judge of a stream: it shares no code with the product (no core, no bus, no schemas), reads everything that is
- * stored, folds each pass by DESIGN §2 anew, and says what is wrong. A fault in the product's fold is not repeated here.
+ * stored, folds each pass again by docs/architecture/invariants.md#the-fold, and says what is wrong. A fault in the product's fold is not repeated here.
  */
 
 type State = { at: 'none' } | { at: 'held' } | { at: 'open'; attempt: number } | { at: 'done' }

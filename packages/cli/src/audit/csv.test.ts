@@ -51,7 +51,7 @@ it('shows hidden characters in a cell', () => {
 })
 
 describe('the file of a session', () => {
-  it('is as spec 0 §7.2 has it', () => {
+  it('has the documented columns', () => {
     expect(sessionFile('abc123')).toBe('session-abc123-passes.jsonl')
     expect(monthOf(Date.UTC(2024, 1, 29, 23, 59))).toBe('2024-02')
   })

@@ -21,7 +21,7 @@ const DEFAULT_FOLDER = '.opencode/pass-over-logs'
 const SUMMARY = 'audit-summary.json'
 const SAY_AFTER_MS = 1_000
 
-/** Writes the audit log of spec 0 §7.2 as files. Failure E013 where policy says that passes are not logged. */
+/** Writes the audit log as files. Failure E013 where policy says that passes are not logged. */
 export async function runExport(context: Context, flags: ExportFlags): Promise<number> {
   const { terminal, env } = context
   await using bus = await connectPerson(context)

@@ -5,7 +5,7 @@ const SAFE = /^[a-z0-9_-]{1,64}$/
 const NONE = '~none'
 const SHOWN = 32
 
-/** Name of a session's file (spec 0 §7.2). What is not safe as a name is told apart by its hash; `~` is in no safe one. */
+/** Name of a session's file. What is not safe as a name is told apart by its hash; `~` is in no safe one. */
 export function sessionFile(session_id: string): string {
   return `session-${safeName(session_id)}-passes.jsonl`
 }

@@ -22,7 +22,7 @@ export interface RequestOptions {
 
 type GivenOptions = Omit<RequestOptions, 'to' | 'objective'> & { to?: string; objective?: string }
 
-/** What a request may ask for (DESIGN §6, max_timeout_ms). */
+/** What a request may ask for (max_timeout_ms). */
 const MOST_MS = 86_400_000
 
 /** `passover request` */

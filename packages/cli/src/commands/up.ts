@@ -195,7 +195,7 @@ function peopleOf({ flags, env }: Context): string[] {
   return [...new Set([resolvePerson(flags, env), ...named.filter((name) => name !== '')])]
 }
 
-/** `up` starts no server where one is named (DESIGN §4). */
+/** `up` starts no server where one is named. */
 async function externalServer({ flags, env, directory }: Context) {
   const named = flags.server ?? env.PASSOVER_SERVER ?? env.NATS_URL
   if (!named) return undefined

@@ -14,7 +14,7 @@ const BETWEEN = 1_000
 const BETWEEN_SHARE = 0.01
 const EDIT = 'nats stream edit PASSOVER'
 
-/** Settings under which acknowledged steps can be lost (DESIGN §2 Fault model, docs/operations/production-settings.md). */
+/** Settings under which acknowledged steps can be lost (docs/operations/production-settings.md). */
 export function checkDurability(
   { stream, server, buckets }: Pick<Inspection, 'stream' | 'server' | 'buckets'>,
   settings: ServerSettings,

@@ -6,7 +6,7 @@ import { broken, type Check, look, ok } from './check.js'
 const OLDEST_SERVER = [2, 12] as const
 const MIB = 1024 ** 2
 const SKEW_LOOK_MS = 1_000
-/** Ids more than this far in the future are refused (DESIGN §2 Ids). */
+/** Ids more than this far in the future are refused (docs/architecture/protocol.md#ids). */
 const SKEW_BROKEN_MS = 60_000
 const NEARLY_FULL = 0.8
 

@@ -115,7 +115,7 @@ function changeLines({ returned }: InboxItem, { colors }: View): string[] {
   return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks`]
 }
 
-/** `2. src/a.ts  +2 -1  why (confidence high)`, and its warnings below. */
+/** `2. <path>  +2 -1  why (confidence high)`, and its warnings below. */
 function changeLine(change: ShownModification, colors: Terminal['colors']): string {
   return `${change.number}. ${changeText(change, colors, '      ')}`
 }

@@ -14,7 +14,7 @@ const shown = (artifact: WorkArtifact, view = {}) =>
     .split('\n')
     .slice(1)
 
-/** Fields of artifacts (spec 0 §2.4) that are for whoever reads them. */
+/** Fields of artifacts that are for whoever reads them. */
 describe('an artifact', () => {
   it('of a finding says its category, and what would mend it', () => {
     expect(shown(FINDING)).toEqual(['  warning  it subtracts  logic_error'])

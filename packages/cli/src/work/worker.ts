@@ -109,7 +109,7 @@ async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResu
   throw new PassOverError(code, `${message.trimEnd()} (${hint})`, context)
 }
 
-/** The PassOverRequest (spec 0 §2.1) as the command reads it on stdin. */
+/** The PassOverRequest as the command reads it on stdin. */
 function requestOf(pass: Pass): Record<string, unknown> {
   return {
     id: pass.id,

@@ -47,7 +47,7 @@ export function mayNotBeApplied({
 }
 
 /**
- * What the originator may apply: exactly what a person's decision took (DESIGN §3, spec 0 §6.1), or everything where the policy of the
+ * What the originator may apply: exactly what a person's decision took (docs/architecture/protocol.md#release-and-apply), or everything where the policy of the
  * pass says that no approval is needed. `only` narrows that; it takes nothing that the decision did not. E013 else.
  */
 export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
@@ -71,7 +71,7 @@ export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
   return { ok: true, taken: only ? taken.filter(({ number }) => only.includes(number)) : taken, by: decision?.person }
 }
 
-/** What is applied without asking: under the whole conjunction of DESIGN §3 only, and never against a decision that stands. */
+/** What is applied without asking: only where request, policy, output and rights all allow it, and never against a decision that stands. */
 export function mayApplyItself(judged: Judged, output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>): NumberedModification[] {
   const { control, decision, all, withheld, unacceptable } = judged
   if (!control || withheld || unacceptable || !mayAutoApply(output, control)) return []

@@ -27,7 +27,7 @@ const AGAIN_MS = 50
 
 /**
  * Applies the file modifications of a stored return in a directory: those that a counted `apply` decision took, or all where the pass's
- * policy says `require_user_approval: false` (DESIGN §3 Apply). Conflicts are values; nothing is written then.
+ * policy says `require_user_approval: false` (docs/architecture/protocol.md#release-and-apply). Conflicts are values; nothing is written then.
  * E013: not one's own output, not approved, denied, or awaiting release. E041: no such pass. E040: nobody answers.
  */
 export async function applyOutput(home: ApplyHome, given: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
@@ -52,7 +52,7 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   return applied
 }
 
-/** Spec 0 §2.5: what the originator did with the output. */
+/** What the originator did with the output. */
 export function noteApplied(output: WorkOutput, { applied, applied_at, applied_by }: Applied): void {
   if (applied.length > 0 && applied_at !== undefined) Object.assign(output.metadata, { applied: true, applied_at, applied_by })
 }

@@ -38,7 +38,7 @@ describe('planChanges', () => {
     ['modify, done already', change('a', 'x', 'y'), 'y', 'already'],
     ['modify, changed since', change('a', 'x', 'y'), 'z', 'conflict'],
     ['modify, gone', change('a', 'x', 'y'), undefined, 'conflict'],
-    ['modify nothing where nothing is (spec 0 knows no create)', change('a', '', 'y'), undefined, 'ready'],
+    ['modify nothing where nothing is (an empty old_content creates)', change('a', '', 'y'), undefined, 'ready'],
     ['modify an empty file', change('a', '', 'y'), '', 'ready'],
     ['say that it is to be modified, where nothing is', change('a', '', 'y', { operation: 'modify' }), undefined, 'conflict'],
     ['create', change('a', '', 'y', { operation: 'create' }), undefined, 'ready'],

@@ -65,7 +65,7 @@ export function pathsOf(chosen: readonly NumberedModification[]): string[] {
 
 /**
  * What the chosen modifications would do to the files in view, in their order: a later one of the same file builds on the earlier.
- * Nothing is overwritten that is not as its subagent saw it (spec 0 §2.4: `old_content`).
+ * Nothing is overwritten that is not as its subagent saw it (`old_content`).
  */
 export function planChanges(chosen: readonly NumberedModification[], view: ReadonlyMap<string, FileState>, options: PlanOptions): Plan {
   const paths = pathsOf(chosen)
@@ -102,7 +102,7 @@ function planOne({ number, digest, modification }: NumberedModification, around:
   return { ...about, verdict: 'ready' }
 }
 
-/** Spec 0 knows no `operation`: a change of nothing where nothing is can only mean a new file. */
+/** `operation` may be left out: a change of nothing where nothing is can only mean a new file. */
 function operationOf({ operation, old_content }: FileModificationArtifact, state: FileState): 'create' | 'modify' | 'delete' {
   return operation ?? (old_content === '' && state.kind === 'absent' ? 'create' : 'modify')
 }

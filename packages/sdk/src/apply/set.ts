@@ -26,7 +26,7 @@ export type SetDone =
   | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: Left[] }
 
 /**
- * Changes files all together (DESIGN §3 Apply): the intent with the old bytes is on disk before the first change; a failure puts everything
+ * Changes files all together (docs/architecture/protocol.md#release-and-apply): the intent with the old bytes is on disk before the first change; a failure puts everything
  * back; a kill is settled by `settleSet` in the next process. The lock is held by the caller.
  */
 export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: string }, todo: SetToDo): Promise<SetDone> {

@@ -37,7 +37,7 @@ export interface Standing {
 }
 
 /**
- * Stores a person's decision on one item, guarded by the item itself: of two people one wins, the other learns who and when (DESIGN §2).
+ * Stores a person's decision on one item, guarded by the item itself: of two people one wins, the other learns who and when.
  * A decision that does not count (`counts` says so: not an approver's) is no obstacle; the next one expects its sequence.
  * Failure E013 where the server does not permit it, E040 when nothing could be stored.
  */

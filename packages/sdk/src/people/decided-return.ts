@@ -59,7 +59,7 @@ export function choiceOf({ modifications }: ShownReturn, only: readonly number[]
   throw usage(`--only ${only?.join(',')}: there is no change ${chosen.unknown.join(', ')}; ${range}`, 'passover show lists them')
 }
 
-/** A decision is about the return that the stream holds, and about no other (DESIGN §2). Failure E013. */
+/** A decision is about the return that the stream holds, and about no other. Failure E013. */
 export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<InboxItem, 'id' | 'digest'>): Promise<void> {
   const sequences = pass.record?.sequences as { return?: number } | undefined
   if (sequences?.return === undefined) return

@@ -109,7 +109,7 @@ export function waitsForWorker({ status }: Pick<PassRow, 'status'>): boolean {
   return status === 'requested' || status === 'waiting_for_return'
 }
 
-/** Why a pass waits, and the command that helps (UX.md). */
+/** Why a pass waits, and the command that helps. */
 export function noWorkersText(subagent: string): string {
   return `Queued: 0 workers on \`${subagent}\`, start one with: passover work ${subagent} -- <command>`
 }

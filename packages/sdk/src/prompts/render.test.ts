@@ -85,7 +85,7 @@ describe('renderPrompt', () => {
     expect(named).toBeGreaterThan(2_000)
   }, 30_000)
 
-  it.each(PROMPT_TEMPLATES)('%s has the four sections of spec 1 §9.1, in their order', (template) => {
+  it.each(PROMPT_TEMPLATES)('%s has its four sections, in their order', (template) => {
     const headings = rendered('zebra', [agent('zebra'), agent('gnu')], {}, template).match(/^## .*$/gm)
     expect(headings).toEqual(['## When to pass over', '## How to call passOver()', '## How to handle the return', '## What to avoid'])
   })

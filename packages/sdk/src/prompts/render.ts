@@ -10,7 +10,7 @@ const SECTION = /^\{\{([#^])(\w+)\}\}\n([\s\S]*?)^\{\{\/\2\}\}\n/gm
 const BLOCK = /\{\{(\w+)\}\}/g
 
 /**
- * The prompt of one agent (spec 1 §9.1): a template's text with its named blocks filled from registry and policy, so that it names no
+ * The prompt of one agent: a template's text with its named blocks filled from registry and policy, so that it names no
  * agent or tool that does not exist. Pure. A section `{{#block}} … {{/block}}` stands only where the block says something,
  * `{{^block}}` only where it does not. Throws E041 for an agent that the registry does not know.
  */
