@@ -34,7 +34,7 @@ const MOST_BYTES = 864 * 1024
 
 type Filter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op' | 'limit'>
 
-/** What is dead, newest first (DESIGN §2): with what no dispatcher has told of yet. */
+/** What is dead, newest first: with what no dispatcher has told of yet. */
 export async function answerDeadLetters(
   deps: DeadLetterDeps,
   asker: string,

@@ -21,7 +21,7 @@ const AT_A_TIME = 8
 const ROOM = 500_000
 
 /**
- * What waits for a person now (DESIGN §3): a page on which originators take turns, shown oldest first. The inbox says where to look; what is
+ * What waits for a person now: a page on which originators take turns, shown oldest first. The inbox says where to look; what is
  * told is found out from the stream, by the rule that every reader has. Who is no person is told about the passes that it asked for.
  * E005: a cursor that no page gave.
  */

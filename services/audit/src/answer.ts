@@ -91,7 +91,7 @@ const MAX_BELOW = 50
 const MAX_RETURN_BYTES = 600 * 1024
 const BUSY_RETRY_MS = 1_000
 
-/** Answers questions on `ask.<name>` (DESIGN §2 Asking). E040: the stream could not be read just now. */
+/** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). E040: the stream could not be read just now. */
 export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
   const limits = new QuestionLimits()
   return bus.answer(async (asker, asked) => {

@@ -40,7 +40,7 @@ const READS = 16
 /** Id windows for which an ended pass stays that its originator asks for again and again. */
 const ASKED_WINDOWS = 8
 
-/** Deletes from the stream what one archived segment holds of passes that are done with (DESIGN §2 rule 4, Retention). */
+/** Deletes from the stream what one archived segment holds of passes that are done with (docs/architecture/audit-archive.md#deletion-from-the-stream). */
 export class SegmentDeleter {
   /** Passes of segments done with that go on in later ones. */
   private readonly known = new LRUCache<string, Leaving>({

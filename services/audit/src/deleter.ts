@@ -39,7 +39,7 @@ const AGAIN_MS = 5_000
 const AT_ONCE = 16
 
 /**
- * The deleter (DESIGN §2 Retention): takes one archived segment after the other once its youngest message is older than two id windows, and
+ * The deleter (docs/architecture/audit-archive.md#deletion-from-the-stream): takes one archived segment after the other once its youngest message is older than two id windows, and
  * deletes of it what is done with. What stays since it is open needs no list: its end will be stored, and a pass goes with the segment of
  * its youngest message. Of several audits one does it at a time.
  */

@@ -2,7 +2,7 @@
  * The audit: remembers. It reads everything that is stored, in order, projects it into one record a pass (KV `passes`), archives it as numbered
  * segments (objects `archive`), and answers what became of a pass.
  *
- * Invariants (DESIGN §1 P4, §2, §4; the code cites them):
+ * Invariants (the code cites them):
  * I1  It only watches: of the stream it changes nothing but by adding violations, and by exact deletions of what is archived and closed.
  * I2  A record is a pure function of the pass's messages. It is written by compare-and-set and never over one that knows more; deleting
  *     the bucket and starting again gives the same bytes.

@@ -1,7 +1,7 @@
 import { type Bus, decode, type PolicyStand, PolicyStore } from '@passover/bus'
 import { HEADER, policyBody } from '@passover/schemas'
 
-/** Spec 0 §5.1. */
+/** Where the policy names nothing. */
 const RETENTION_DAYS = 30
 
 export interface ArchiveRetention {
@@ -10,7 +10,7 @@ export interface ArchiveRetention {
   policy: number
 }
 
-/** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`, DESIGN §6). */
+/** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`). */
 export class Logging {
   private said = true
   /** How long the archive keeps, and by which version; undefined: what is in force cannot be read, or could not the last time. */

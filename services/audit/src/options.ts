@@ -4,9 +4,9 @@ import { z } from 'zod'
 
 /** Options of an audit process, validated once at the edge. Times in ms. */
 export const auditOptions = z.strictObject({
-  /** As the dispatchers have it: how long an id counts as fresh (DESIGN §2 Ids). */
+  /** As the dispatchers have it: how long an id counts as fresh (docs/architecture/protocol.md#ids). */
   id_window_ms: z.int().min(1_000).default(3_600_000),
-  /** False: passes are archived, but no records are written, whatever the policy says (DESIGN §6). */
+  /** False: passes are archived, but no records are written, whatever the policy says. */
   log_all_passes: z.boolean().default(true),
   /** A pass that stays open so long is written as open; one that only was asked for, later. */
   open_ms: z.int().positive().default(3_000),
@@ -22,7 +22,7 @@ export const auditOptions = z.strictObject({
     .int()
     .positive()
     .default(16 * 1024 * 1024),
-  /** False: nothing is deleted from the stream (DESIGN §2 Retention), by this process. */
+  /** False: nothing is deleted from the stream (docs/architecture/audit-archive.md#deletion-from-the-stream), by this process. */
   deletes: z.boolean().default(true),
   /** Of several audits one deletes: when it is gone without a word, another one does after this. */
   delete_lease_ms: z.int().min(1_000).default(30_000),

@@ -46,7 +46,7 @@ const WRITES_AT_ONCE = 10
 const REQUESTS_A_SWEEP = 16
 
 /**
- * Folds the stream into one record a pass (DESIGN §4 KV). A pass lives in memory until it has ended and its record is acknowledged; what
+ * Folds the stream into one record a pass (docs/architecture/audit-archive.md#records). A pass lives in memory until it has ended and its record is acknowledged; what
  * happens to it later finds it in a bounded cache, or is read from the stream again. Everything is idempotent by sequence (I2).
  */
 export class Projector {

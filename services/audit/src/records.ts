@@ -7,7 +7,7 @@ import { recordIn, type StoredRecord } from './brief.js'
 import { MAX_TRIES, mayPass } from './failures.js'
 import { firstSequence } from './search/position.js'
 
-/** KV bucket of the projection (DESIGN §4). */
+/** KV bucket of the projection. */
 export const PASSES_BUCKET = 'passes'
 
 const RETRY_MS = 500

@@ -4,7 +4,7 @@ import { foldJournal, type JournalRules } from '@passover/core'
 import type { Fact, PassKey } from '@passover/schemas'
 
 /**
- * The order in which a closed pass's messages are deleted (rule 4 of DESIGN §2): its requests first, then what never counted, what tells that
+ * The order in which a closed pass's messages are deleted (docs/architecture/invariants.md#rule-4): its requests first, then what never counted, what tells that
  * it did not after it, then the steps in order, its return last. A crash after any of them leaves a journal that reads as it did, or one that
  * no guard can pass, and nothing that would be told as a violation again.
  */

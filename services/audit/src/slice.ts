@@ -1,6 +1,6 @@
 /**
- * Cuts one value out of a msgpack map without decoding the rest: the control frame of a work message is needed, its context never (DESIGN §2
- * Payloads). Undefined where the bytes are no map, have no entry of that name, or end within it.
+ * Cuts one value out of a msgpack map without decoding the rest: the control frame of a work message is needed, its context never
+ * (docs/architecture/protocol.md#payloads). Undefined where the bytes are no map, have no entry of that name, or end within it.
  */
 export function sliceOf(bytes: Uint8Array, name: string): Uint8Array | undefined {
   const cursor: Cursor = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), at: 0 }

@@ -8,7 +8,7 @@ import type { PassMemory } from './pass-memory.js'
 import type { LeavingPass } from './removal/held.js'
 
 /**
- * Whether a pass may leave the stream (DESIGN §2 Retention). `later`: not before another message of it is stored, and with that one it is
+ * Whether a pass may leave the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). `later`: not before another message of it is stored, and with that one it is
  * looked at again. `wait`: nothing more needs to be stored; it is looked at again until `due` (server ms), and goes then at the latest.
  */
 export type Standing =

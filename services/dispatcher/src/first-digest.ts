@@ -1,6 +1,6 @@
 import type { JournalState } from '@passover/core'
 
-/** Digest of the request that began a journal: what asking again is compared with (DESIGN §2 "Asking twice"). */
+/** Digest of the request that began a journal: what asking again is compared with (docs/architecture/protocol.md#idempotency). */
 export function firstDigest(journal: JournalState): string | undefined {
   if (journal.state === 'none') return undefined
   if (journal.state === 'held') return journal.held.digest

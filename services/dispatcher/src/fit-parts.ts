@@ -3,7 +3,7 @@ import { passError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from '@passover/schemas'
 import type { Context } from './context.js'
 
-/** Whether parts travel inside a message (DESIGN §2 Payloads). */
+/** Whether parts travel inside a message (docs/architecture/protocol.md#payloads). */
 export function fits(parts: Part[]): boolean {
   let total = 0
   for (const part of parts) {

@@ -11,7 +11,7 @@ export const dispatcherOptions = z.strictObject({
   policy: z
     .strictObject({ version: z.int().min(0), document: passOverPreferences })
     .default({ version: 0, document: passOverPreferences.parse({}) }),
-  /** How long an id counts as fresh (DESIGN §2 Ids). The stream keeps every pass at least twice as long. */
+  /** How long an id counts as fresh (docs/architecture/protocol.md#ids). The stream keeps every pass at least twice as long. */
   id_window_ms: z.int().min(1_000).default(3_600_000),
   /** A request that nothing answered is read whole after so long. */
   look_after_ms: z.int().positive().default(5_000),

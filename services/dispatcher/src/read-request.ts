@@ -45,7 +45,7 @@ const MOST_ISSUES = 5
 
 /**
  * Decodes and checks a stored request: its form, that subject, headers and body agree, that inlined parts are what their hashes say.
- * Never throws: whatever is wrong with it is E005 (DESIGN §2 "Asking twice").
+ * Never throws: whatever is wrong with it is E005 (docs/architecture/protocol.md#idempotency).
  */
 export function readRequest(raw: RawRequest, parties: Parties): Reading {
   const reply_type = bodyType(raw.data, raw.headers.get(HEADER.contentType))

@@ -22,7 +22,7 @@ export interface BadRequest {
   digest?: string
 }
 
-/** D8: the id is another request's, live or ended, which stays untouched. */
+/** Decision 8: the id is another request's, live or ended, which stays untouched. */
 export function idUsed(id: string): PassError {
   return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
 }

@@ -15,7 +15,7 @@ import { keep, notStored, refused, TRIES, tell } from './tell-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
 
 /**
- * Answers an agent that begins to work (D12). Open registration: an unknown one becomes a subagent that may originate only
+ * Answers an agent that begins to work (decision 12). Open registration: an unknown one becomes a subagent that may originate only
  * within a pass. Its event is stored before its record, so that the stream alone tells who could do what.
  */
 export async function register(

@@ -18,7 +18,7 @@ const SHARE = 16
 const AGAIN_MS = 50
 
 /**
- * Keeps room for returns (DESIGN §2 Retention): at the high-water mark `request.>` leaves the stream's subjects, so that
+ * Keeps room for returns (docs/architecture/storage.md#storage-backpressure): at the high-water mark `request.>` leaves the stream's subjects, so that
  * publishers hear at once that nobody takes requests; and what was asked for before that is not admitted beyond it, since its work would take
  * the room (decision 116). Every replica looks; the change is the same for all.
  */

@@ -61,7 +61,7 @@ const FOUND_AT_ONCE = 128
 const READ_AT_ONCE = 8
 const READ_AT_ONCE_FOR_TEXT = 64
 
-/** Finds recorded passes, newest first (issue 14.5): by the index, their records in the bucket; memory for what is not recorded yet. */
+/** Finds recorded passes, newest first: by the index, their records in the bucket; memory for what is not recorded yet. */
 export class PassSearch {
   constructor(private readonly deps: SearchDeps) {}
 

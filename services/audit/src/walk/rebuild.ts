@@ -53,7 +53,7 @@ const MOST_TRIES = 8
 const KEYS_A_BLOCK = 1_024
 
 /**
- * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (DESIGN §4 KV): each pass is
+ * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (docs/architecture/audit-archive.md#records): each pass is
  * told again and compared; what is missing or differs is written by compare-and-set, oldest first; what no pass stands behind is deleted. Indexes of
  * the archive that were lost or damaged come first: `indexes` are their segments. Throws IndexesLost.
  */

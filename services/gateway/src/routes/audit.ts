@@ -8,7 +8,7 @@ export const listAudit = route({
   method: 'get',
   path: '/api/pass-over/audit',
   name: 'listAudit',
-  summary: 'Audit entries of ended passes, newest first (spec 1, phase 6)',
+  summary: 'Audit entries of ended passes, newest first',
   scope: 'read',
   access: 'own',
   query: auditParameters,

@@ -16,7 +16,7 @@ export const listReturns = route({
   method: 'get',
   path: '/api/pass-over/returns',
   name: 'listReturns',
-  summary: 'Return contexts (ReturnToContext, spec 0 §4.1) of passes that were admitted or held, newest first',
+  summary: 'Return contexts (ReturnToContext) of passes that were admitted or held, newest first',
   scope: 'read',
   access: 'own',
   query: returnsParameters,
