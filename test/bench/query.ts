@@ -8,7 +8,7 @@ import { auditFixture } from '../support/auditing.js'
 import { until } from '../support/until.js'
 
 /**
- * `npm run bench -- --query`: how soon a page of a query is answered over a bucket full of records (issue 14: under 200 ms over a million).
+ * `npm run bench -- --query`: how soon a page of a query is answered over a bucket full of records (goal: under 200 ms over a million).
  * `--passes N` (default 1,000,000) records are put into the bucket directly, each like one that a real pass left; then an audit starts, and is
  * asked as soon as its index is ready. `--asked N`: questions of each kind (default 200).
  */

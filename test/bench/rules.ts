@@ -11,7 +11,7 @@ interface Measure {
   what: string
   /** Calls a round. */
   calls: number
-  /** µs, where issue 12 sets one. */
+  /** µs, where there is one. */
   goal?: number
   /** Work of call n; called a few times before it is measured. */
   run: (n: number) => unknown

@@ -7,8 +7,8 @@ import { until } from '../support/until.js'
 import { median } from './pipeline.js'
 
 /**
- * `npm run bench -- --soon`: how soon an installation follows and mends itself, the middle of several and the longest, with what is promised (issues 12.1 and
- * 13.5). Three dispatchers, an audit, an originator and a worker, each on a connection of its own. `--rounds N` (default 5). What is mended counts
+ * `npm run bench -- --soon`: how soon an installation follows and mends itself, the middle of several and the longest, with what is
+ * promised. Three dispatchers, an audit, an originator and a worker, each on a connection of its own. `--rounds N` (default 5). What is mended counts
  * once it is there, everybody is ready, and a pass that was begun after it has come back.
  */
 const ROUNDS = given('rounds', 5)

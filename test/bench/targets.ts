@@ -2,7 +2,7 @@ import { splitContext } from '@passover/bus'
 import { resolvePolicy, validateChain } from '@passover/core'
 import { passOverPreferences } from '@passover/schemas'
 
-/** The implementation guide's targets (spec 1, Performance Targets) and what we measured against each. Milliseconds. */
+/** Targets, and what was measured against each. Milliseconds. */
 export interface Target {
   what: string
   target: number

@@ -8,7 +8,7 @@ import { Trouble } from './trouble.js'
 /** The trouble takes so long; the passes are spread over it. */
 const SPREAD_MS = 60_000
 /**
- * How much later than promised a pass may end: after a killed server 5 s are promised (DESIGN §2 Fault model), after a killed
+ * How much later than promised a pass may end: after a killed server 5 s are promised (docs/architecture/invariants.md#promises), after a killed
  * timekeeper the others are there; the rest is for a machine that has other things to do.
  */
 const BOUND_MS = 30_000

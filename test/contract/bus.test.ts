@@ -15,7 +15,7 @@ function newKey(): PassKey {
   return { originator: 'alice', subagent: `worker${made}`, id: `pass-number-${made}` }
 }
 
-/** What the product depends on of its bus, put to every maker of one (DESIGN §2). */
+/** What the product depends on of its bus, put to every maker of one. */
 describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
   let home: BusHome
   let bus: Bus

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { cli, Folder, json, run } from './cli-harness.js'
 
-/** The sample of spec 0 §5.2, word by word. */
+/** The sample configuration, word by word. */
 const configSample = readFileSync(new URL('../support/spec-config.json', import.meta.url), 'utf8')
 
 interface Failure {
@@ -19,7 +19,7 @@ function write(text: string, name: string, at: string): void {
 }
 
 describe('passover policy check', () => {
-  it('accepts the sample of spec 0 §5.2 as it stands, without a server too', async () => {
+  it('accepts the sample configuration as it is, without a server too', async () => {
     using folder = new Folder()
     write(configSample, FILE, folder.path)
     const checked = await run(['policy', 'check'], { cwd: folder.path })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Folder, json, openProject, type Project, run, until } from './cli-harness.js'
 
-/** The sample of spec 0 §5.2, word by word. */
+/** The sample configuration, word by word. */
 const configSample = readFileSync(new URL('../support/spec-config.json', import.meta.url), 'utf8')
 
 let project: Project

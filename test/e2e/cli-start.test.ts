@@ -28,7 +28,7 @@ afterAll(() => {
   for (const name of ['demo-1', 'demo-2', 'demo-3', 'demo-4']) rmSync(join(ROOT, '.passover', name), { recursive: true, force: true })
 })
 
-/** What each run of the main job must show (spec 0 Appendix A). */
+/** What each run of the main job must show. */
 function expectCycle(stdout: string): string {
   for (const text of [
     'Nobody can be asked here, so it answers by itself',

@@ -5,7 +5,7 @@ import type { PassRow } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { BIN, cleanEnvironment, Folder, json, openProject, ROOT, run } from './cli-harness.js'
 
-/** UX.md, Commands: what every command keeps, tried without a server. */
+/** What every command keeps, tried without a server. */
 
 describe('the command line', () => {
   it('explains itself, exit codes included', async () => {

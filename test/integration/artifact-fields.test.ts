@@ -17,7 +17,7 @@ import { decideApply, outputWith, Place } from '../support/applying.js'
 import { artifacts as PUT } from '../support/examples.js'
 import { until } from '../support/until.js'
 
-/** A row a field of the five artifacts of spec 0 §2.4, each filled: it comes to the originator and to people as it was put; besides what it does. */
+/** A row a field of the five artifacts, each filled: it comes to the originator and to people as it was put; besides what it does. */
 
 const CHANGE = {
   path: 'src/sum.ts',
@@ -66,7 +66,7 @@ afterAll(async () => {
 
 const of = (all: readonly WorkArtifact[], type: string) => all.find((one) => one.type === type) as Record<string, unknown> | undefined
 
-describe.each(Object.entries(SHAPES))('%s (spec 0 §2.4)', (_, shape) => {
+describe.each(Object.entries(SHAPES))('%s', (_, shape) => {
   const type = shape.shape.type.value
   const put = of(GIVEN, type) ?? {}
 

@@ -11,7 +11,7 @@ import { until } from '../support/until.js'
 /** `PASSOVER_AUDIT_KILLS=100` for a longer look. */
 const KILLS = Number(process.env.PASSOVER_AUDIT_KILLS ?? 6)
 
-/** The archive: every message once, whatever ends the process, however many run (DESIGN §4 Objects, P4). */
+/** The archive: every message once, whatever ends the process, however many run (docs/architecture/audit-archive.md#archive, P4). */
 describe('audit: the archive', () => {
   let fixture: AuditFixture
   beforeEach(async () => {

@@ -17,7 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture } from '../support/auditing.js'
 import { Story, type StoryOptions } from '../support/story.js'
 
-/** Asking (DESIGN §2): who is told what, and that list and show agree with the stream. */
+/** Answers (docs/architecture/audit-archive.md#answers): who is told what, and that list and show agree with the stream. */
 describe('audit: asking', () => {
   let fixture: AuditFixture
   let audit: AuditRunning

@@ -6,7 +6,7 @@ import { type AuditFixture, auditFixture, dyingAt } from '../support/auditing.js
 import { Story } from '../support/story.js'
 import { until } from '../support/until.js'
 
-/** A process that ends between two of its steps: what it had begun is done by the next, once (DESIGN §4, P4). */
+/** A process that ends between two of its steps: what it had begun is done by the next, once. */
 describe('audit: crashes between two steps', () => {
   let fixture: AuditFixture
   beforeEach(async () => {

@@ -18,7 +18,7 @@ const CHANGE = {
 } as const
 const BAD = { type: 'finding', severity: 'error', category: 'x', message: 'bad', location: { path: 'src/a.ts', line: 2 } } as const
 
-/** What waits for a person (DESIGN §3): told from the stream, oldest first, whatever was restarted. */
+/** What waits for a person: told from the stream, oldest first, whatever was restarted. */
 describe('audit: the inbox', () => {
   let fixture: AuditFixture
   let maria: Bus

@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 const KEPT = 10
 const TOLD = 40
 
-/** The bucket is bounded: what fell out of it is found by the archive's indexes (issue 14.1). */
+/** The bucket is bounded: what fell out of it is found by the archive's indexes. */
 describe('audit: passes that are older than the bucket', () => {
   let fixture: AuditFixture
   let audit: AuditRunning

@@ -7,7 +7,7 @@ import { publishUpon } from '../support/policies.js'
 import { Story, type StoryOptions } from '../support/story.js'
 import { until } from '../support/until.js'
 
-/** The projection: one record a pass, whatever became of it (DESIGN §4 KV, P4). */
+/** The projection: one record a pass, whatever became of it (docs/architecture/audit-archive.md#records, P4). */
 describe('audit: the record of a pass', () => {
   let fixture: AuditFixture
   let audit: AuditRunning

@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 
 type Page = Extract<QueryAnswer, { ok: true }>
 
-/** Asking for recorded passes (issue 14.5), on a real server. */
+/** Asking for recorded passes, on a real server. */
 describe('audit: queries', () => {
   let fixture: AuditFixture
   let audit: AuditRunning

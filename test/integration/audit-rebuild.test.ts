@@ -9,7 +9,7 @@ import { Story, type StoryOptions } from '../support/story.js'
 
 const RULES = { id_window_ms: 3_600_000, names: 'unverified' as const }
 
-/** `passover audit rebuild`: the bucket as the stored messages say, byte for byte (issue 14.1). */
+/** `passover audit rebuild`: the bucket as the stored messages say, byte for byte. */
 describe('audit: rebuilding the records', () => {
   let fixture: AuditFixture
   let audit: AuditRunning

@@ -8,7 +8,7 @@ import { change, decideApply, Place } from '../support/applying.js'
 import { clockOf, random } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
-/** What must all hold (DESIGN §3 Apply); the last two are said by what is absent. */
+/** What must all hold (docs/architecture/protocol.md#release-and-apply); the last two are said by what is absent. */
 const CONDITIONS = ['request', 'policy', 'output', 'right', 'nothing critical', 'no approval required'] as const
 type Condition = (typeof CONDITIONS)[number]
 type Combination = Record<Condition, boolean>

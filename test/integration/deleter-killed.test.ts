@@ -36,7 +36,7 @@ const FILL = 40
 const MOST_AHEAD = 6 * SEGMENT
 const DEADLINE_MS = 240_000
 
-/** The deleter where audits end in the middle of it: what must stay stays, all else goes, and the archive has every message once (DESIGN §2 rule 4, Retention). */
+/** The deleter where audits end in the middle of it: what must stay stays, all else goes, and the archive has every message once (docs/architecture/invariants.md#rule-4). */
 describe('audit: the deleter, killed', () => {
   let fixture: AuditFixture
   const processes: TestProcess[] = []

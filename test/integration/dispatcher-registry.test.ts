@@ -15,7 +15,7 @@ async function registerAs(world: World, name: string, question: unknown = {}) {
   }
 }
 
-describe('registration (D12)', () => {
+describe('registration (decision 12)', () => {
   test('open: an agent registers itself, with event, record, consumers and bucket; then it is admitted to', async () => {
     await using world = await World.start({ dispatchers: [{}, {}] })
     const before = await world.bus.bounds()
@@ -93,7 +93,7 @@ describe('registration (D12)', () => {
   })
 })
 
-describe('lost work consumers (D2)', () => {
+describe('lost work consumers (decision 2)', () => {
   test('are made again, not sooner than 3 s after they were missed, from the lowest open work', async () => {
     await using world = await World.start({ dispatchers: [{ consumers_ms: 200 }] })
     await world.agent('audit')

@@ -8,7 +8,7 @@ import { AgentWorld } from '../support/agents.js'
 import { durable, listener, shownPass, untilSend } from '../support/delivery.js'
 import { staysTrue, until } from '../support/until.js'
 
-/** Returns that wait for an originator that was away (issue 13, 4; openclaw#142445). */
+/** Returns that wait for an originator that was away (openclaw#142445). */
 let all: AgentWorld
 let runs = 0
 const gates = new Map<string, () => void>()

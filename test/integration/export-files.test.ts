@@ -22,7 +22,7 @@ const idsIn = async (month: string, session: string) =>
     .split('\n')
     .map((line) => (JSON.parse(line) as PassOverAuditEntry).pass_over_id)
 
-/** The files of an export (spec 0 §7.2): no server is needed for them. */
+/** The files of an export: no server is needed for them. */
 describe('exported files', () => {
   it('are one a month and session, by the month in which a pass was asked for, UTC; CSV has the months likewise', async () => {
     await using files = new ExportFiles(folder)

@@ -42,7 +42,7 @@ const shown = async (id: string) => {
   return { entry: pass.record?.entry, result: await readResult(ops, pass) }
 }
 
-/** What travels in the messages is a fraction of this (DESIGN §2 Payloads: outputs as inputs). */
+/** What travels in the messages is a fraction of this (docs/architecture/protocol.md#payloads). */
 describe('an output larger than a message', () => {
   const outputs: [string, { output?: string; artifacts?: WorkArtifact[] }, { artifacts: number; parts: number; summary: string }][] = [
     [

@@ -23,7 +23,7 @@ const CHANGE = {
 } as const
 const BAD = { type: 'finding', severity: 'error', category: 'x', message: 'bad' } as const
 
-/** Webhooks (issue 12, 7): signed, retried, at least once, and no more than policy wants told. */
+/** Webhooks: signed, retried, at least once, and no more than policy wants told. */
 describe('the notifier', () => {
   let fixture: AuditFixture
   let receiver: Receiver

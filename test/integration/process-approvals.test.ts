@@ -8,7 +8,7 @@ import { clockOf, random, sequenceOf } from '../support/dispatch.js'
 import { Installation, runsOf } from '../support/installation.js'
 import { until } from '../support/until.js'
 
-/** Approvals outlive everything (issue 12, 5): what waits is in the stream, and so is who said yes to it. */
+/** Approvals outlive everything: what waits is in the stream, and so is who said yes to it. */
 let here: Installation
 beforeAll(async () => {
   here = await Installation.start({ dispatchers: 0, audit: false })

@@ -6,7 +6,7 @@ import { Installation, LEASE_MS, type OriginatorProcess, runsOf } from '../suppo
 import type { TestProcess } from '../support/processes.js'
 import { until } from '../support/until.js'
 
-/** Three times the lease bound of DESIGN §2 (the lease times the attempts left, and a second): others use this machine too. */
+/** Three times the lease bound of docs/architecture/invariants.md#promises (the lease times the attempts left, and a second): others use this machine too. */
 const BOUND_MS = 3 * (3 * LEASE_MS + 1_000)
 
 let here: Installation

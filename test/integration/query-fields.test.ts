@@ -13,8 +13,8 @@ import { GatewayWorld } from '../support/gateway.js'
 import { until } from '../support/until.js'
 
 /**
- * A row a field of what is asked about recorded passes (issue 14.5, 14.6): with one value it finds the pass, with another one it does not.
- * And one of ReturnToContext (spec 0 §4.1), as `/api/pass-over/returns` gives it.
+ * A row a field of what is asked about recorded passes: with one value it finds the pass, with another one it does not.
+ * And one of ReturnToContext, as `/api/pass-over/returns` gives it.
  */
 
 interface Asked {
@@ -147,7 +147,7 @@ describe('PassQuery', () => {
   })
 })
 
-describe('ReturnToContext (spec 0 §4.1), as /api/pass-over/returns gives it', () => {
+describe('ReturnToContext, as /api/pass-over/returns gives it', () => {
   it('has every field', async () => {
     const of = async (session: string) => (await world.ask<ReturnsPage>('ann', `/returns?session_id=${session}`)).body.returns[0]
     const [done, broken] = [await of('sess-held'), await of('sess-failed')]

@@ -13,7 +13,7 @@ const WINDOW_MS = 1_000
 /** Once the first segment is sealed the audit says that removals are told from then on (decision 113). */
 const REMOVALS = 'custody.passover'
 
-/** Retention: exactly what is archived, closed, delivered and old leaves the stream, while traffic goes on (DESIGN §2 Retention, rule 4). */
+/** Retention: exactly what is archived, closed, delivered and old leaves the stream, while traffic goes on (docs/architecture/audit-archive.md#deletion-from-the-stream). */
 /** Registrations stay in the stream: the registry is what they tell. */
 const isRegistration = (subject: string) => subject.startsWith('agent.')
 

@@ -5,7 +5,7 @@ import { sequenceOf, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
 /**
- * Rule 4 of DESIGN §2, by deleting by hand: a pass is deleted when its youngest message is older than two id windows, requests first,
+ * Rule 4 of docs/architecture/invariants.md#rules, by deleting by hand: a pass is deleted when its youngest message is older than two id windows, requests first,
  * then what never counted, then the steps in order, the return last. Stopped after any of these, the stream must still be read as it
  * was, or not at all, by whoever starts from nothing, and no guard of the pass's life may hold.
  */

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { sequenceOf, World } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
-/** Rules 3, 5 and 7 of DESIGN §2 where the dispatcher keeps them. Each test names the line without which it fails (tried by hand). */
+/** Rules 3, 5 and 7 of docs/architecture/invariants.md#rules where the dispatcher keeps them. Each test names the line without which it fails (tried by hand). */
 
 async function proofOf(world: World, key: PassKey): Promise<ParentProof> {
   const journal = await world.state(key, 'open')

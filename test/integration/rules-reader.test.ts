@@ -8,7 +8,7 @@ import { sequenceOf } from '../support/dispatch.js'
 import { minimalOutput } from '../support/examples.js'
 import { staysTrue, until } from '../support/until.js'
 
-/** Rule 6 of DESIGN §2 where originators read returns. Each test names the line without which it fails (tried by hand). */
+/** Rule 6 of docs/architecture/invariants.md#rules where originators read returns. Each test names the line without which it fails (tried by hand). */
 
 let world: AgentWorld
 beforeAll(async () => {

@@ -10,7 +10,7 @@ import { clockOf, random, sequenceOf } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
 /**
- * Rules 1, 2, 5 and 7 of DESIGN §2 where the worker keeps them. Each test names the line without which it fails (tried by hand).
+ * Rules 1, 2, 5 and 7 of docs/architecture/invariants.md#rules where the worker keeps them. Each test names the line without which it fails (tried by hand).
  * The dispatchers keep no time here: the timekeeper would hide a worker that breaks rule 7.
  */
 

@@ -66,7 +66,7 @@ describe('agent.apply', () => {
     await writeFile(place.in('bin'), Buffer.from([1, 0, 2]))
     const { alice, output } = await outputWith(world, [
       change('deep/er/new', '', 'new', { operation: 'create' }),
-      change('deep/by-spec', '', 'as spec 0 says it'),
+      change('deep/by-spec', '', 'as it is without an operation'),
       change('old', 'old', '', { operation: 'delete' }),
       change('bin', Buffer.from([1, 0, 2]).toString('base64'), Buffer.from([0, 255]).toString('base64'), { encoding: 'base64' }),
     ])
@@ -76,7 +76,7 @@ describe('agent.apply', () => {
     const done = await alice.apply(output, { directory: place.directory, binary: true })
     expect(done.applied.sort()).toEqual(['bin', 'deep/by-spec', 'deep/er/new', 'old'])
     expect(await readFile(place.in('bin'))).toEqual(Buffer.from([0, 255]))
-    expect(await readFile(place.in('deep/by-spec'), 'utf8')).toBe('as spec 0 says it')
+    expect(await readFile(place.in('deep/by-spec'), 'utf8')).toBe('as it is without an operation')
     expect(await files()).toEqual(['bin', 'deep'])
   })
 

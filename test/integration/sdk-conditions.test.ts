@@ -6,7 +6,7 @@ import { AgentWorld } from '../support/agents.js'
 import { sequenceOf } from '../support/dispatch.js'
 import { staysTrue, until } from '../support/until.js'
 
-/** The conditions of spec 0 §4.2 under which a return is delivered by itself, each by itself, on a real server. */
+/** The conditions under which a return is delivered by itself, each by itself, on a real server. */
 let world: AgentWorld
 let alice: Agent
 const ERROR = { type: 'finding', severity: 'error', category: 'x', message: 'bad' } as const

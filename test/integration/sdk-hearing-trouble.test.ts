@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { clockOf } from '../support/dispatch.js'
 
-/** Live hearing in trouble (issue 13, 4): missed messages, a restarted server (nats.node#590), many replicas. */
+/** Live hearing in trouble: missed messages, a restarted server (nats.node#590), many replicas. */
 let all: AgentWorld
 let open: () => void = () => undefined
 let gate = Promise.resolve()

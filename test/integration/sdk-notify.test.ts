@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../support/agents.js'
 import { until } from '../support/until.js'
 
-/** Notifications in the SDK (issue 12, 7): each return that policy wants told, whether or not somebody awaits it. */
+/** Notifications in the SDK: each return that policy wants told, whether or not somebody awaits it. */
 let world: AgentWorld
 let alice: Agent
 beforeAll(async () => {

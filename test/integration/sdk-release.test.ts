@@ -29,7 +29,7 @@ async function decide(bus: Bus, key: PassKey, how: { verdict: 'approve' | 'deny'
   bus.hintDecided(key.originator)
 }
 
-describe('an output that a person must release (spec 0 §4.2)', () => {
+describe('an output that a person must release', () => {
   it('is delivered when approved, and E013 when denied; a decision about another digest counts for nothing', async () => {
     const alice = await world.agent('alice')
     const judge = await world.agent('judge')

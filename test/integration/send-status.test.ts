@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { AgentWorld } from '../support/agents.js'
 import { until } from '../support/until.js'
 
-/** How far a pass is for who sent it (issue 13, 4): stored, dispatched, delivered, acknowledged. */
+/** How far a pass is for who sent it: stored, dispatched, delivered, acknowledged. */
 let all: AgentWorld
 let alice: Agent
 beforeAll(async () => {

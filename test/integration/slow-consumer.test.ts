@@ -8,7 +8,7 @@ import { until } from '../support/until.js'
 
 const ROLES = new URL('../dist/support/roles/', import.meta.url)
 const READY_MS = 60_000
-/** What is promised (issue 13), on a machine that has other things to do. */
+/** What is promised, on a machine that has other things to do. */
 const RECOVERY_MS = 10_000
 const SLACK_MS = 20_000
 /** A client that takes nothing in is cut off sooner than by default, so that the test is short. */

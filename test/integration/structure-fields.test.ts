@@ -20,7 +20,7 @@ import { CLOCK_MS } from '../support/dispatch.js'
 import { until } from '../support/until.js'
 
 /**
- * A row a field of the structures of spec 0 §2.1 to §2.5 and §7.1: what was put in comes out where the spec says. One real pass, alice → lead →
+ * A row a field of the structures: what was put in comes out where it should. One real pass, alice → lead →
  * helper, in which every field of the second request and of its output is filled; looked at by the handler, the originator and the audit.
  */
 
@@ -180,7 +180,7 @@ function table(name: string, shape: object, rows: Rows) {
   })
 }
 
-table('PassOverRequest (spec 0 §2.1)', passOverRequest.shape, {
+table('PassOverRequest', passOverRequest.shape, {
   id: same(() => [seen.id, output.work_id], [ASKED.id, ASKED.id]),
   originating_agent_id: same(() => seen.originator, 'lead'),
   subagent_id: same(() => seen.subagent, 'helper'),
@@ -217,9 +217,9 @@ const given: Rows = Object.fromEntries(
     same(() => seen.context[field as keyof typeof CONTEXT], CONTEXT[field as keyof typeof CONTEXT]),
   ]),
 )
-table('WorkContext (spec 0 §2.2)', CONTEXT, given)
+table('WorkContext', CONTEXT, given)
 
-table('WorkOutput (spec 0 §2.3)', workOutput.shape, {
+table('WorkOutput', workOutput.shape, {
   work_id: same(() => output.work_id, ASKED.id),
   subagent_id: same(() => output.subagent_id, 'helper'),
   originating_agent_id: same(() => output.originating_agent_id, 'lead'),
@@ -236,7 +236,7 @@ table('WorkOutput (spec 0 §2.3)', workOutput.shape, {
   output: same(() => output.output, 'in words'),
 })
 
-table('PassOverMetadata (spec 0 §2.5), at the originator and in the audit', passOverMetadata.shape, {
+table('PassOverMetadata, at the originator and in the audit', passOverMetadata.shape, {
   created_at: () => expect(output.metadata.created_at).toBe(metadata.created_at),
   started_at: () => expect(metadata.started_at).toBeGreaterThanOrEqual(Number(metadata.created_at) - CLOCKS_MS),
   completed_at: () => expect(metadata.completed_at).toBeGreaterThanOrEqual(Number(metadata.started_at)),
@@ -270,7 +270,7 @@ table('PassOverMetadata (spec 0 §2.5), at the originator and in the audit', pas
   applied_by: same(() => [output.metadata.applied_by, metadata.applied_by], ['lead', 'lead']),
 })
 
-table('PassOverAuditEntry (spec 0 §7.1)', passOverAuditEntry.shape, {
+table('PassOverAuditEntry', passOverAuditEntry.shape, {
   pass_over_id: same(() => entry.pass_over_id, ASKED.id),
   session_id: same(() => [seen.session_id, entry.session_id], [CONTEXT.session_id, CONTEXT.session_id]),
   timestamp: () => expect(entry.timestamp).toBe(metadata.created_at),
@@ -297,7 +297,7 @@ table('PassOverAuditEntry (spec 0 §7.1)', passOverAuditEntry.shape, {
 })
 
 const record = (name = 'helper') => agents.find((one) => one.name === name)
-table('AgentRecord (spec 1 §9.2)', agentRecord.shape, {
+table('AgentRecord', agentRecord.shape, {
   name: same(() => record()?.name, 'helper'),
   roles: async () => {
     const code = (ask: { from: string; to: string }) =>

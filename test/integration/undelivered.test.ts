@@ -7,7 +7,7 @@ import { durable, listener, shownPass, untilSend } from '../support/delivery.js'
 import { CLOCK_MS } from '../support/dispatch.js'
 import { staysTrue, until } from '../support/until.js'
 
-/** A return that its originator, who asked for delivery, did not acknowledge in time (issue 13, 4): E022 is recorded, and it is still to be had. */
+/** A return that its originator, who asked for delivery, did not acknowledge in time: E022 is recorded, and it is still to be had. */
 let all: AgentWorld
 let runs = 0
 const DEADLINE_MS = 4_000

@@ -23,7 +23,7 @@ let id: string
 /** Passes this over with a file. */
 let ask: (content: string) => { id: string; result(): Promise<unknown> }
 
-/** One pass whose context holds a large file, and whose output a large artifact: both travel as references (DESIGN §2 Payloads). */
+/** One pass whose context holds a large file, and whose output a large artifact: both travel as references (docs/architecture/protocol.md#payloads). */
 beforeAll(async () => {
   world = await AgentWorld.start({ dispatchers: [{}], audit: { open: true } })
   folder = await mkdtemp(join(tmpdir(), 'parts-'))

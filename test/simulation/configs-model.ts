@@ -2,7 +2,7 @@ import { below, type Change, held, many, plain, stopWorkers, troubles, workerOf 
 import { decision, type FaultPlan, type PassPlan } from './plan.js'
 import { APPROVAL_MS } from './told.js'
 
-/** What the model has besides what mutants need, by its names there (journal.py, CONFIGS). */
+/** What the model has besides what mutants need, by its names there. */
 export const OF_THE_MODEL: Record<string, Change> = {
   /** Dispatchers die at it; every other pass goes to nobody and is refused. */
   admission_crash: ({ passes }, dice) => {

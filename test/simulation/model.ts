@@ -1,4 +1,4 @@
-/** Every configuration of the model (journal.py, CONFIGS), by its name there: each is one of configs.ts too. */
+/** Every configuration of the protocol model that was made before the code (docs/quality/simulation.md): each is one of configs.ts too. */
 export const MODEL_CONFIGS: readonly string[] = [
   ...['admission', 'admission_crash', 'hold', 'two_keepers', 'attempts', 'attempts_unknown', 'recreated', 'counts_lost'],
   ...['own_by_process', 'own_by_agent', 'own_never', 'approved_late', 'child', 'child_hold', 'child_cancel', 'again', 'again_hold'],

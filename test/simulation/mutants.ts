@@ -2,7 +2,7 @@ import { NOT_OF_THE_MODEL } from './mutants-more.js'
 
 /** A fault put into the product where it is loaded: a text of a built file that stands there once is replaced. */
 export interface Mutant {
-  /** The rule of DESIGN §2 that it breaks, or the model's mutant that it is. */
+  /** The rule of docs/architecture/invariants.md#rules that it breaks, or the model's mutant that it is. */
   breaks: string
   /** The configuration of configs.ts in which it is looked for. */
   config: string

@@ -407,7 +407,7 @@ export const minimalRecord: PassRecord = {
   decisions: [],
 }
 
-/** `.opencode/pass-over.json` of spec 0 §5.2, word for word. */
+/** A sample of `.opencode/pass-over.json`. */
 export const configSample = `{
   "defaults": { "auto_return": false, "auto_apply": false, "timeout_ms": 30000, "max_chain_depth": 3, "require_confirmation": true },
   "pairs": {

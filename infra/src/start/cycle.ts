@@ -8,7 +8,7 @@ import { type Build, build } from './checker.js'
 import type { Stage } from './stage.js'
 import { ROOT, readProject } from './workspace.js'
 
-/** Who and what takes part in the Alice → Audit → Alice cycle (spec 0 Appendix A). */
+/** Who and what takes part in the Alice → Audit → Alice cycle. */
 export interface Cycle {
   stage: Stage
   alice: Agent
@@ -69,7 +69,7 @@ async function passOver({ stage, alice, directory, signal }: Cycle, found: Build
     return_required: true,
     expected_output_type: 'mixed',
     work_context: workContext(directory, found),
-    // What audit finds is expected to be severe: Alice wants it back all the same (spec 0 §5.3).
+    // What audit finds is expected to be severe: Alice wants it back all the same.
     override: { timeout_ms: TIMEOUT_MS, auto_return: true },
     signal,
   })
