@@ -10,8 +10,9 @@ it('policy explain says who is not registered or may begin nothing, and both lim
   expect((await run(['policy', 'explain', 'alice', 'ghost'], { cwd })).stdout).toContain('ghost is not registered')
   await run(['agents', 'add', 'audit'], { cwd })
   await run(['agents', 'add', 'alice'], { cwd })
-  await run(['policy', 'set', 'max_active', '7', '--pair', 'alice->audit'], { cwd })
   await run(['policy', 'set', 'max_active', '5', '--to', 'audit'], { cwd })
+  expect((await run(['policy', 'explain', 'alice', 'audit'], { cwd })).stdout).toMatch(/max_active +5, alice at most 3 +subagent/)
+  await run(['policy', 'set', 'max_active', '7', '--pair', 'alice->audit'], { cwd })
   const { document } = await explained('audit')
   expect(document).toMatchObject({ registered: true, originates: 'within_a_pass' })
   expect(document.fields.find(({ field }) => field === 'max_active')).toMatchObject({

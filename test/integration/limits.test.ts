@@ -100,8 +100,16 @@ describe('rates and active passes', () => {
   test('one dispatcher lets through exactly max_active, whoever asks at once, and the next when one has ended', async () => {
     await using world = await World.start({ dispatchers: [policy({ subagents: { audit: { max_active: 10 } } })] })
     await world.agent('audit')
+    // Passes that wait for a person take nothing of the subagent, however many one agent asks for.
+    const held = await Promise.all(
+      Array.from({ length: 20 }, () => world.ask({ from: 'mallory', override: { hold_before_dispatch: true }, timeout_ms: 300_000 })),
+    )
+    for (const key of held) await world.state(key, 'held')
+    expect((await ask(world, 8, { from: 'mallory' })).errors.map((error) => error?.details)).toEqual(
+      Array.from({ length: 3 }, () => expect.objectContaining({ field: 'max_active', scope: 'share', limit: 5, of: 10, count: 5 })),
+    )
     const [mine, bobs] = await Promise.all([ask(world, 100), ask(world, 100, { from: 'bob' })])
-    expect(mine.open.length + bobs.open.length).toBe(10)
+    expect(mine.open.length + bobs.open.length).toBe(5)
     for (const error of [...mine.errors, ...bobs.errors]) {
       expect(error).toMatchObject({ code: 'E014', details: { field: 'max_active', scope: 'subagent', limit: 10, count: 10 } })
       expect(error?.details?.retry_after_ms).toBe(1_000)

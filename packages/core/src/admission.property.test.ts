@@ -70,7 +70,11 @@ const parent: fc.Arbitrary<NaiveParent> = fc.record({
   budget: seldom(budget),
 })
 
-const counted = fc.record({ minute: fc.integer({ min: 0, max: 9 }), active: fc.integer({ min: 0, max: 9 }) })
+const counted = fc.record({
+  minute: fc.integer({ min: 0, max: 9 }),
+  active: fc.integer({ min: 0, max: 9 }),
+  held: fc.integer({ min: 0, max: 3 }),
+})
 const cases: fc.Arbitrary<NaiveCase> = fc.record({
   from: fc.constantFrom(...AGENTS),
   to: fc.constantFrom(...AGENTS),
@@ -136,7 +140,8 @@ function inputOf(one: NaiveCase): AdmitInput {
     counts: {
       ready: true,
       rate(scope, field, most) {
-        const count = one.counts[scope][field === 'max_active' ? 'active' : 'minute']
+        const { minute, active, held } = one.counts[scope === 'share' ? 'pair' : scope]
+        const count = field === 'max_passes_per_minute' ? minute : scope === 'pair' ? active : active - held
         return count >= most ? { count } : undefined
       },
       session(token, most) {

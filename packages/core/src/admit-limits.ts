@@ -7,7 +7,6 @@ import type { RateScope } from './tally.js'
 const FIELDS = ['max_passes_per_minute', 'max_active'] as const
 const ANOTHER_SESSION = 'pass it over in another session, or raise max_passes_per_session'
 const FEWER = 'ask for fewer passes within one, or raise max_passes_per_session'
-const SCOPES = ['pair', 'subagent'] as const
 
 /** What a pass is counted by. */
 export interface Limited {
@@ -22,6 +21,34 @@ export interface Limited {
   now: number
 }
 
+interface Bound {
+  scope: RateScope
+  field: RateField
+  limit: number
+  /** Of a share: the limit that it is of. */
+  of?: number
+}
+
+/**
+ * Returns what one originator may have of a subagent's limit: half, rounded up. A pair with the same limit of its own is bound by that
+ * instead, since a person said what its originator may have.
+ */
+export function shareOf(limit: number): number {
+  return Math.ceil(limit / 2)
+}
+
+/** What binds a pass: the limits of its pair and of its subagent, and its originator's share of the latter. */
+function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
+  for (const field of FIELDS) {
+    const own = pair[field]
+    if (own !== undefined) yield { scope: 'pair', field, limit: own }
+    const all = subagent[field]
+    if (all === undefined) continue
+    yield { scope: 'subagent', field, limit: all }
+    if (own === undefined) yield { scope: 'share', field, limit: shareOf(all), of: all }
+  }
+}
+
 /**
  * E014 where a rate, a number or the session's limit is reached, of the pair or of all passes to the subagent: both bind. The
  * count stands in the error, so that the decision can be told again. `later`: it cannot be told yet.
@@ -30,12 +57,9 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   if (!counts) return undefined
   if (limits) {
     if (!counts.ready) return 'later'
-    for (const scope of SCOPES) {
-      for (const field of FIELDS) {
-        const limit = limits[scope][field]
-        const reached = limit === undefined ? undefined : counts.rate(scope, field, limit, now)
-        if (limit !== undefined && reached) return rateError(key, { scope, field, limit }, reached)
-      }
+    for (const bound of boundsOf(limits)) {
+      const reached = counts.rate(bound.scope, bound.field, bound.limit, now)
+      if (reached) return rateError(key, bound, reached)
     }
   }
   const limit = policy.max_passes_per_session
@@ -51,10 +75,15 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
 }
 
-function rateError(key: PassKey, at: { scope: RateScope; field: RateField; limit: number }, reached: Reached): PassError {
-  const { scope, field, limit } = at
-  const whose = scope === 'pair' ? `from ${key.originator} to ${key.subagent}` : `to ${key.subagent}`
+function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: Reached): PassError {
+  const whose = scope === 'subagent' ? `to ${subagent}` : `from ${originator} to ${subagent}`
   const what = field === 'max_active' ? 'are open at a time' : 'began within the last minute'
-  const message = `${reached.count} passes ${whose} ${what}; at most ${limit} may (${field} of the ${scope})`
-  return passError('E014', message, { field, scope, limit, ...reached })
+  const bound =
+    of === undefined
+      ? `at most ${limit} may (${field} of the ${scope})`
+      : `one agent may have at most ${limit} of the ${of} that ${field} of ${subagent} allows`
+  const details = { field, scope, limit, ...(of === undefined ? {} : { of }), ...reached }
+  if (of === undefined) return passError('E014', `${reached.count} passes ${whose} ${what}; ${bound}`, details)
+  const mend = `ask again later, or have a person give ${originator}->${subagent} a ${field} of its own in the policy`
+  return passError('E014', `${reached.count} passes ${whose} ${what}; ${bound}`, { ...details, mend })
 }

@@ -125,6 +125,12 @@ describe('admission by the policy', () => {
     ['pair', pair({ max_active: 3 }), { field: 'max_active', limit: 3, count: 3 }],
     ['subagent', { policy: audit({ max_active: 1 }) }, { field: 'max_active', limit: 1 }],
     ['subagent', { policy: audit({ max_passes_per_minute: 1 }) }, { field: 'max_passes_per_minute', limit: 1 }],
+    [
+      'share',
+      { policy: audit({ max_active: 5 }) },
+      { field: 'max_active', limit: 3, of: 5, mend: expect.stringContaining('alice->audit') },
+    ],
+    ['share', { policy: audit({ max_passes_per_minute: 6 }) }, { field: 'max_passes_per_minute', limit: 3, of: 6, retry_after_ms: 1_234 }],
     ['session', pair({ max_passes_per_session: 2 }), { field: 'max_passes_per_session', limit: 2, count: 3 }],
   ])('refuses beyond a limit of the %s (E014)', (scope, input, details) => {
     expect(refusal({ ...input, counts: counts(3) })).toMatchObject({ code: 'E014', details: { scope, ...details } })

@@ -2,9 +2,11 @@ import { keyText, type PassKey, type Step } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { step, T0, timedId } from '../testing/samples.js'
+import { limitFault } from './admit-limits.js'
 import { Counting } from './counting.js'
 import { OpenPasses } from './open.js'
 import { joinSlices } from './open-slices.js'
+import { basePolicy } from './policy-base.js'
 
 const HOUR_MS = 3_600_000
 const RULES = { id_window_ms: HOUR_MS, look_after_ms: 5_000 }
@@ -52,6 +54,69 @@ describe('counting', () => {
           const [ended] = live.splice(pick % Math.max(1, live.length), what === 'end' ? 1 : 0)
           if (ended) open.apply(step('return', sequence, { key: ended, time: T0, by: 'passover', attempt: 0 }))
           expect(unread.length + live.length).toBeLessThanOrEqual(limit)
+        }
+      }),
+    )
+  })
+
+  it("one agent alone never has more than half of a subagent's limit, held passes take none of it, and a pair's own limit replaces that", () => {
+    const ops = fc.array(
+      fc.record({
+        what: fc.constantFrom('begin', 'begin', 'hold', 'read', 'dispatch', 'end'),
+        from: fc.constantFrom('alice', 'mallory'),
+        pick: fc.nat(50),
+      }),
+      { maxLength: 120 },
+    )
+    const own = fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined })
+    fc.assert(
+      fc.property(ops, fc.integer({ min: 1, max: 9 }), own, (list, limit, of_alice) => {
+        const open = new OpenPasses(RULES)
+        const counting = countingOf(open)
+        const passes: { key: PassKey; held: boolean; read: boolean }[] = []
+        const of = (from: string) => passes.filter(({ key }) => key.originator === from)
+        let sequence = 0
+        for (const { what, from, pick } of list) {
+          sequence += 1
+          const next = key(sequence, from)
+          const pair = from === 'alice' && of_alice !== undefined ? { max_active: of_alice } : {}
+          const fault = limitFault({
+            counts: counting.for(next),
+            limits: { pair, subagent: { max_active: limit } },
+            policy: basePolicy({}, { from, to: 'audit' }, undefined).effective,
+            key: next,
+            root: undefined,
+            counted: () => undefined,
+            now: T0,
+          })
+          const taken = passes.filter(({ held }) => !held).length
+          const mine = of(from).filter(({ held }) => !held).length
+          const room = taken < limit && (pair.max_active === undefined ? mine < limit / 2 : of(from).length < pair.max_active)
+          expect(fault === undefined).toBe(room)
+          if ((what === 'begin' || what === 'hold') && room) {
+            counting.take(next, undefined, what === 'hold')
+            passes.push({ key: next, held: what === 'hold', read: false })
+          }
+          const unread = passes.filter(({ read }) => !read)
+          const one = unread[pick % Math.max(1, unread.length)]
+          if (what === 'read' && one) {
+            const first = step(one.held ? 'held' : 'work', sequence, { key: one.key, time: T0 })
+            open.apply(first)
+            counting.read(first)
+            one.read = true
+          }
+          const known = passes.filter(({ read }) => read)
+          const two = known[pick % Math.max(1, known.length)]
+          if (what === 'dispatch' && two?.held) {
+            open.apply(step('work', sequence, { key: two.key, time: T0 }))
+            two.held = false
+          }
+          if (what === 'end' && two) {
+            open.apply(step('return', sequence, { key: two.key, time: T0, by: 'passover', attempt: 0 }))
+            passes.splice(passes.indexOf(two), 1)
+          }
+          const again = OpenPasses.restore(open.snapshot(), RULES)?.tallies
+          expect(again?.of('subagent', next)?.held ?? 0).toBe(passes.filter(({ held, read }) => held && read).length)
         }
       }),
     )

@@ -29,6 +29,7 @@ export interface PassCounts {
 interface Ticket {
   key: PassKey
   session: string | undefined
+  held: boolean
 }
 
 /** The fold that counts. `ready`: it has read everything that was stored when it began. */
@@ -60,11 +61,11 @@ export class Counting {
     return this.#tickets.size
   }
 
-  /** A pass is let through: it counts from now on. */
-  take(key: PassKey, session: string | undefined): void {
+  /** A pass is let through, or held: it counts from now on. */
+  take(key: PassKey, session: string | undefined, held = false): void {
     const text = keyText(key)
     this.#drop(text)
-    this.#tickets.set(text, { key, session })
+    this.#tickets.set(text, { key, session, held })
     if (session !== undefined) this.#sessions.set(session, this.#ofSession(session) + 1)
   }
 
@@ -99,10 +100,10 @@ export class Counting {
       ready: folded?.ready === true,
       rate: (scope, field, limit, now) => {
         const tally = tallies?.of(scope, key)
-        const read = tally ? readOf(tally, field, now) : 0
+        const read = tally ? readOf(tally, { scope, field, now }) : 0
         // Most of the time there is room for all that is under way, and nobody needs to know for whom it is.
         if (read + this.#tickets.size < limit) return undefined
-        const underway = this.#ofPair(scope, key)
+        const underway = this.#underway(scope, field, key)
         const count = read + underway
         if (count < limit) return undefined
         if (field === 'max_active') return { count, retry_after_ms: LOOK_AGAIN_MS }
@@ -119,10 +120,11 @@ export class Counting {
     }
   }
 
-  #ofPair(scope: RateScope, { originator, subagent }: PassKey): number {
+  #underway(scope: RateScope, field: RateField, { originator, subagent }: PassKey): number {
     let count = 0
-    for (const { key } of this.#tickets.values()) {
-      if (key.subagent === subagent && (scope === 'subagent' || key.originator === originator)) count += 1
+    for (const { key, held } of this.#tickets.values()) {
+      if (key.subagent !== subagent || (scope !== 'subagent' && key.originator !== originator)) continue
+      if (!held || countsHeld(scope, field)) count += 1
     }
     return count
   }
@@ -141,6 +143,12 @@ export class Counting {
   }
 }
 
-function readOf({ active, minute }: Tally, field: RateField, now: number): number {
-  return field === 'max_active' ? active : minute.count(now)
+function readOf({ active, held, minute }: Tally, { scope, field, now }: { scope: RateScope; field: RateField; now: number }): number {
+  if (field === 'max_passes_per_minute') return minute.count(now)
+  return countsHeld(scope, field) ? active : active - held
+}
+
+/** No worker works on a held pass, so it takes no place of the subagent; a pair's own limit bounds it. */
+function countsHeld(scope: RateScope, field: RateField): boolean {
+  return scope === 'pair' || field === 'max_passes_per_minute'
 }

@@ -166,7 +166,7 @@ export class OpenPasses {
     for (const [text, time] of snapshot.cancels) this.#cancels.add(text, time)
     const passes = snapshot.passes.map((packed) => unpackPass(packed))
     for (const minute of snapshot.minutes) this.tallies.unpack(minute)
-    for (const { key } of passes) this.tallies.restored(key)
+    for (const { key, journal } of passes) this.tallies.restored(key, journal.state === 'held')
     for (const session of snapshot.sessions) this.sessions.unpack(session)
     this.sessions.turned = snapshot.turned ?? undefined
     this.#tree.restore(passes)
@@ -199,8 +199,10 @@ export class OpenPasses {
     if (ignored === undefined) this.#requests.answered(step, text)
     if (journal.state === 'none') return
     if (journal.state === 'done') this.#end(text, step.time)
-    else if (pass) this.#tree.advance(pass, journal, step.time)
-    else {
+    else if (pass) {
+      if (pass.journal.state === 'held' && journal.state === 'open') this.tallies.dispatched(pass.key)
+      this.#tree.advance(pass, journal, step.time)
+    } else {
       this.#begin({ kind: 'pass', text, key: step.key, journal, cancelled: this.#cancels.has(text, step.time) }, step.time)
       if (step.session !== undefined) this.sessions.add(step.session, step.time)
     }
@@ -208,14 +210,14 @@ export class OpenPasses {
 
   #begin(pass: OpenPass, time: number): void {
     this.#cancels.delete(pass.text)
-    this.tallies.begun(pass.key, time)
+    this.tallies.begun(pass.key, time, pass.journal.state === 'held')
     this.#tree.add(pass, time)
   }
 
   #end(text: string, time: number): void {
     this.#cancels.delete(text)
     const pass = this.#tree.end(text, time)
-    if (pass) this.tallies.ended(pass.key)
+    if (pass) this.tallies.ended(pass.key, pass.journal.state === 'held')
   }
 
   #endOf(pass: OpenPass, now: number): DueEnd {

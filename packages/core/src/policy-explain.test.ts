@@ -55,7 +55,7 @@ it('limits of pair and subagent count different passes: both are named where bot
     const explained = explainPolicy(policy, { from: 'alice', to: 'audit', agent: record })
     if (!explained.ok) throw new Error(explained.error.message)
     const row = explained.value.fields.find(({ field }) => field === 'max_active')
-    return [row, ...(row?.also ?? [])].map((one) => [one?.level, one?.value])
+    return [row, ...(row?.also ?? [])].map((one) => [one?.level, one?.value, ...(one && 'share' in one ? [one.share] : [])])
   }
   expect(limits({ max_active: 9 }, { max_active: 3 })).toEqual([
     ['pair', 9],
@@ -65,6 +65,8 @@ it('limits of pair and subagent count different passes: both are named where bot
     ['pair', 9],
     ['registry', 4],
   ])
-  expect(limits({}, { max_active: 3 })).toEqual([['subagent', 3]])
+  // An originator without a limit of its own has half of the subagent's, rounded up.
+  expect(limits({}, { max_active: 3 })).toEqual([['subagent', 3, 2]])
+  expect(limits({}, {})).toEqual([['registry', 4, 2]])
   expect(explain().get('timeout_ms')?.also).toEqual([])
 })

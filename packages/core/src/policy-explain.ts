@@ -1,5 +1,6 @@
 import type { PassError, PassOverPreferences } from '@passover/schemas'
 import { pairKey } from '@passover/schemas'
+import { shareOf } from './admit-limits.js'
 import { type PolicyInput, resolvePolicy } from './policy.js'
 import { BELOW_REQUEST, type Level, layersOf, mayStand } from './policy-base.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from './policy-fields.js'
@@ -14,6 +15,8 @@ export interface ExplainedField {
   place: PolicyPlace
   /** Of limits that are counted of the pair's passes and of all to the subagent: the other one, which binds as well. */
   also: PolicyPlace[]
+  /** Of a subagent's limit, where the pair has none of its own: what this originator may have of it. */
+  share?: number
   /** Everything that a level below the request says about it, most specific first; what is neither `place` nor in `also` is overruled. */
   said: PolicyPlace[]
 }
@@ -44,7 +47,8 @@ export function explainPolicy(
       return own === undefined ? [] : [placeFor(one, { field, row, input, value: own })]
     })
     const also = level === 'pair' && BOTH_BIND.has(field) ? said.filter((one) => one.level !== 'pair').slice(0, 1) : []
-    return { field, value, level, place: placeFor(level, { field, row, input, value }), also, said }
+    const share = BOTH_BIND.has(field) && level !== 'pair' && typeof value === 'number' ? { share: shareOf(value) } : {}
+    return { field, value, level, place: placeFor(level, { field, row, input, value }), also, ...share, said }
   })
   return { ok: true, value: { policy_name, overridden, fields } }
 }

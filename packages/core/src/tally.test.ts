@@ -44,29 +44,41 @@ describe('tallies', () => {
   const key = (originator: string, subagent: string, id = 'x') => ({ originator, subagent, id })
 
   it('count what is open and what began, by pair and by subagent, like a naive count', () => {
-    const op = fc.record({ from: fc.constantFrom('a', 'b'), to: fc.constantFrom('x', 'y'), wait: fc.nat(20_000), end: fc.boolean() })
+    const op = fc.record({
+      from: fc.constantFrom('a', 'b'),
+      to: fc.constantFrom('x', 'y'),
+      wait: fc.nat(20_000),
+      what: fc.constantFrom('begin', 'hold', 'dispatch', 'end'),
+    })
     fc.assert(
       fc.property(fc.array(op, { maxLength: 60 }), (ops) => {
         const tallies = new Tallies()
-        const open: { from: string; to: string }[] = []
+        const open: { from: string; to: string; held: boolean }[] = []
         const begun: { from: string; to: string; time: number }[] = []
         let now = T0
-        for (const { from, to, wait, end } of ops) {
+        for (const { from, to, wait, what } of ops) {
           now += wait
-          const at = open.findIndex((one) => one.from === from && one.to === to)
-          if (end && at >= 0) {
-            open.splice(at, 1)
-            tallies.ended(key(from, to))
-          } else {
-            open.push({ from, to })
+          const first = open.find((one) => one.from === from && one.to === to)
+          if (what === 'end' && first) {
+            open.splice(open.indexOf(first), 1)
+            tallies.ended(key(from, to), first.held)
+          }
+          if (what === 'dispatch' && first?.held) {
+            first.held = false
+            tallies.dispatched(key(from, to))
+          }
+          if (what === 'begin' || what === 'hold') {
+            open.push({ from, to, held: what === 'hold' })
             begun.push({ from, to, time: now })
-            tallies.begun(key(from, to), now)
+            tallies.begun(key(from, to), now, what === 'hold')
           }
           const fresh = begun.filter(({ time }) => Math.floor(now / 1_000) - Math.floor(time / 1_000) <= 60)
           const pair = (one: { from: string; to: string }) => one.from === from && one.to === to
           const all = (one: { to: string }) => one.to === to
           expect(tallies.of('pair', key(from, to))?.active ?? 0).toBe(open.filter(pair).length)
           expect(tallies.of('subagent', key(from, to))?.active ?? 0).toBe(open.filter(all).length)
+          expect(tallies.of('pair', key(from, to))?.held ?? 0).toBe(open.filter((one) => pair(one) && one.held).length)
+          expect(tallies.of('subagent', key(from, to))?.held ?? 0).toBe(open.filter((one) => all(one) && one.held).length)
           expect(tallies.of('pair', key(from, to))?.minute.count(now) ?? 0).toBe(fresh.filter(pair).length)
           expect(tallies.of('subagent', key(from, to))?.minute.count(now) ?? 0).toBe(fresh.filter(all).length)
         }
@@ -77,11 +89,11 @@ describe('tallies', () => {
   it('forget pairs that fell silent, and keep those with something open', () => {
     const tallies = new Tallies()
     for (let n = 0; n < 1_000; n++) {
-      tallies.begun(key(`from-${n}`, 'x'), T0)
-      if (n > 0) tallies.ended(key(`from-${n}`, 'x'))
+      tallies.begun(key(`from-${n}`, 'x'), T0, false)
+      if (n > 0) tallies.ended(key(`from-${n}`, 'x'), false)
     }
     expect(tallies.size).toBe(1_000)
-    tallies.begun(key('late', 'y'), T0 + 200_000)
+    tallies.begun(key('late', 'y'), T0 + 200_000, false)
     expect(tallies.size).toBe(2)
   })
 })

@@ -76,6 +76,8 @@ export class Minute {
 export interface Tally {
   /** Passes that began, held ones too, and did not end. */
   active: number
+  /** Those of them that wait for a person to approve their start. */
+  held: number
   readonly minute: Minute
 }
 
@@ -83,7 +85,11 @@ interface SubagentTally extends Tally {
   readonly pairs: Map<string, Tally>
 }
 
-export type RateScope = 'pair' | 'subagent'
+/**
+ * Which passes are counted: all of the pair, or those that take something of the subagent, which held passes do not: all of them, or the
+ * `share` of one originator.
+ */
+export type RateScope = 'pair' | 'subagent' | 'share'
 
 /** Passes by pair and by subagent: what is open, and what began within a minute. O(1) an event; what fell silent is forgotten. */
 export class Tallies {
@@ -96,34 +102,42 @@ export class Tallies {
     return size
   }
 
-  begun(key: PassKey, time: number): void {
+  begun(key: PassKey, time: number, held: boolean): void {
     if (time - this.#swept >= SWEEP_MS) this.#sweep(time)
     const all = this.#subagent(key.subagent)
     const pair = pairOf(all, key.originator)
-    all.active += 1
-    pair.active += 1
     all.minute.add(time)
     pair.minute.add(time)
+    this.#add(key, 1, held)
   }
 
   /** A pass that is open, whose beginning is counted already. */
-  restored({ originator, subagent }: PassKey): void {
-    const all = this.#subagent(subagent)
-    all.active += 1
-    pairOf(all, originator).active += 1
+  restored(key: PassKey, held: boolean): void {
+    this.#add(key, 1, held)
   }
 
-  ended({ originator, subagent }: PassKey): void {
-    const all = this.#subagents.get(subagent)
-    const pair = all?.pairs.get(originator)
-    if (!all || !pair) return
-    all.active -= 1
-    pair.active -= 1
+  /** A held pass was dispatched. */
+  dispatched({ originator, subagent }: PassKey): void {
+    const all = this.#subagent(subagent)
+    all.held -= 1
+    pairOf(all, originator).held -= 1
+  }
+
+  ended(key: PassKey, held: boolean): void {
+    this.#add(key, -1, held)
   }
 
   of(scope: RateScope, { originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): Tally | undefined {
     const all = this.#subagents.get(subagent)
     return scope === 'subagent' ? all : all?.pairs.get(originator)
+  }
+
+  #add({ originator, subagent }: PassKey, count: 1 | -1, held: boolean): void {
+    const all = this.#subagent(subagent)
+    for (const tally of [all, pairOf(all, originator)]) {
+      tally.active += count
+      if (held) tally.held += count
+    }
   }
 
   /** The minutes of all pairs as they are at this call, whatever is counted while it goes on; those of the subagents are their sums. */
@@ -153,7 +167,7 @@ export class Tallies {
   #subagent(name: string): SubagentTally {
     let tally = this.#subagents.get(name)
     if (!tally) {
-      tally = { active: 0, minute: new Minute(), pairs: new Map() }
+      tally = { active: 0, held: 0, minute: new Minute(), pairs: new Map() }
       this.#subagents.set(name, tally)
     }
     return tally
@@ -172,7 +186,7 @@ export class Tallies {
 function pairOf({ pairs }: SubagentTally, originator: string): Tally {
   let tally = pairs.get(originator)
   if (!tally) {
-    tally = { active: 0, minute: new Minute() }
+    tally = { active: 0, held: 0, minute: new Minute() }
     pairs.set(originator, tally)
   }
   return tally

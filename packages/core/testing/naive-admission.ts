@@ -23,7 +23,9 @@ export interface NaiveParent {
 
 export interface Counted {
   minute: number
+  /** Held ones too. */
   active: number
+  held: number
 }
 
 export interface NaiveCase {
@@ -133,14 +135,20 @@ function budgetOf({ budget, parent }: NaiveCase, ofPolicy: Budget | undefined): 
   return least
 }
 
-/** The pair's limits count its passes, the subagent's (its entry's, else its record's) all passes to it; the session's its roots, or a tree's children. */
+/**
+ * The pair's limits count its passes, the subagent's (its entry's, else its record's) all passes to it; the session's its roots, or a tree's children.
+ * Of the subagent's, an originator whose pair has no such limit has half; held passes take nothing of the subagent.
+ */
 function limitFaults({ counts, policy, parent, unnamed_session }: NaiveCase, session_limit: number): string[] {
   const faults: string[] = []
+  const taken = ({ minute, active, held }: Counted) => ({ max_passes_per_minute: minute, max_active: active - held })
   for (const [field, count] of [['max_passes_per_minute', 'minute'] as const, ['max_active', 'active'] as const]) {
     const pair = policy.pair?.[field] as number | undefined
     const subagent = (policy.subagent?.[field] ?? policy.registry?.[field]) as number | undefined
     if (pair !== undefined && counts.pair[count] >= pair) faults.push(`E014 pair.${field}`)
-    if (subagent !== undefined && counts.subagent[count] >= subagent) faults.push(`E014 subagent.${field}`)
+    if (subagent === undefined) continue
+    if (taken(counts.subagent)[field] >= subagent) faults.push(`E014 subagent.${field}`)
+    if (pair === undefined && taken(counts.pair)[field] * 2 >= subagent) faults.push(`E014 share.${field}`)
   }
   if (parent && counts.tree >= session_limit) faults.push('E014 tree.max_passes_per_session')
   if (!parent && !unnamed_session && counts.session >= session_limit) faults.push('E014 session.max_passes_per_session')

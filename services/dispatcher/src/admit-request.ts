@@ -72,7 +72,7 @@ function advance(context: Context, begin: Begin, decide: Begin['decide'], known:
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
     const admission = decide(context.deps.clock.now())
     if (admission.kind === 'later') return { done: { by: 'nobody' } }
-    if (admission.kind !== 'refuse') context.counting.take(begin.key, countToken(admission.control))
+    if (admission.kind !== 'refuse') context.counting.take(begin.key, countToken(admission.control), admission.kind === 'hold')
     return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
   }
   /** Somebody filled the journal up before it began: it ends as refused, guarded on what only the system may write. */

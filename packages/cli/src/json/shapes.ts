@@ -371,7 +371,9 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     originates: text.optional(),
     policy_name: text,
     policy_override: z.unknown().optional(),
-    fields: z.array(z.looseObject({ field: text, value: z.unknown().optional(), level: text, path: text, at: text.optional() })),
+    fields: z.array(
+      z.looseObject({ field: text, value: z.unknown().optional(), level: text, path: text, at: text.optional(), share: number.optional() }),
+    ),
   }),
   'policy set': published,
   'policy enable': published,

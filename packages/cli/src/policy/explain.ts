@@ -43,12 +43,13 @@ export async function runExplain(context: Context, options: ExplainOptions, from
       ...(originates === undefined ? {} : { originates }),
       policy_name,
       policy_override: overridden,
-      fields: rows.map(({ field, value, level, place, said, also, line }) => ({
+      fields: rows.map(({ field, value, level, place, said, also, share, line }) => ({
         field,
         value,
         level,
         path: place.path,
         at: line,
+        ...(share === undefined ? {} : { share }),
         ...(also.length === 0 ? {} : { also: also.map((one) => ({ level: one.level, path: one.path, value: one.value })) }),
         said: said.map((one) => ({ level: one.level, path: one.path, value: one.value })),
       })),
@@ -58,7 +59,7 @@ export async function runExplain(context: Context, options: ExplainOptions, from
       if (registered === false)
         head.push(typed(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`))
       if (originates !== undefined && originates !== 'always') head.push(typed(ORIGINATES[originates](from)))
-      return [...head, '', table(rows, terminal)].join('\n')
+      return [...head, '', table(rows, from, terminal)].join('\n')
     },
   )
   return 0
@@ -73,17 +74,18 @@ const ORIGINATES = {
 
 type Row = ExplainedField & { line: string | undefined }
 
-function table(rows: Row[], terminal: Context['terminal']): string {
+function valuesOf({ value, also, share }: Row, from: string): string {
+  const values = [value, ...also.map((one) => one.value)].map((one) => (one === undefined ? 'none' : shown(one))).join(' and ')
+  return share === undefined ? values : `${values}, ${shown(from)} at most ${share}`
+}
+
+function table(rows: Row[], from: string, terminal: Context['terminal']): string {
   const { dim } = terminal.colors
   const quiet = (row: Row) => (row.level === 'system' ? dim : (text: string) => text)
   return renderTable<Row>(
     [
       { head: 'FIELD', cell: (row) => row.field, color: quiet },
-      {
-        head: 'VALUE',
-        cell: (row) => [row, ...row.also].map(({ value }) => (value === undefined ? 'none' : shown(value))).join(' and '),
-        color: quiet,
-      },
+      { head: 'VALUE', cell: (row) => valuesOf(row, from), color: quiet },
       { head: 'LEVEL', cell: (row) => [row, ...row.also].map(({ level }) => level).join(' and '), color: quiet },
       {
         head: 'SAID AT',
