@@ -6,6 +6,7 @@ import type { Check } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject } from './machine.js'
+import { checkQueue } from './queue.js'
 import { renderChecks } from './run.js'
 import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
@@ -43,6 +44,26 @@ const inspection: Inspection = {
   buckets: [{ name: 'agents', kind: 'kv', messages: 0, bytes: 0, max_bytes: -1, sealed: false, storage: 'file', replicas: 1 }],
 }
 const states = (checks: { state: string }[]) => checks.map(({ state }) => state)
+
+describe('the queue of a subagent', () => {
+  const delayed = (counts: Record<string, number>) => {
+    const groups = Object.entries(counts).map(([name, count]) => ({ name, count, wall_ms: { count: 0 } }))
+    const passes = groups.reduce((sum, { count }) => sum + count, 0)
+    return { passes, by: { pair: { groups, left_out: 0 } } } as Parameters<typeof checkQueue>[1]
+  }
+
+  it('is named with the agent whose passes are most of what is delayed, and how to bound it', () => {
+    expect(checkQueue('audit', delayed({ 'mallory->audit': 900, 'alice->audit': 20 }))).toMatchObject([
+      {
+        state: 'look',
+        text: expect.stringContaining('900 of 920 open passes to audit that were asked for more than 1 min ago are from mallory'),
+        mend: expect.stringContaining("max_active <n> --pair 'mallory->audit'"),
+      },
+    ])
+    expect(checkQueue('audit', delayed({ 'mallory->audit': 500, 'alice->audit': 400 }))).toEqual([])
+    expect(checkQueue('audit', delayed({ 'mallory->audit': 99 }))).toEqual([])
+  })
+})
 
 describe('the last line', () => {
   it('counts what is broken and what to look at', () => {

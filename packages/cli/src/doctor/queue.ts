@@ -1,0 +1,30 @@
+import type { StatsAnswer } from '@passover/schemas'
+import { duration } from '../duration.js'
+import { type Check, look } from './check.js'
+
+/** A queue with fewer passes than this is not looked at. */
+export const BACKLOG = 100
+/** Passes that were asked for longer ago than this count as delayed. */
+export const DELAYED_MS = 60_000
+const MOSTLY = 0.75
+
+type Stats = Pick<Extract<StatsAnswer, { ok: true }>, 'passes' | 'by'>
+
+/**
+ * Names the originator that has most of a subagent's delayed work: the queue is first come, first served, so all others wait behind it.
+ *
+ * @param delayed - the subagent's open passes that were asked for more than `DELAYED_MS` ago
+ */
+export function checkQueue(subagent: string, delayed: Stats): Check[] {
+  const [most] = delayed.by.pair?.groups ?? []
+  if (!most || most.count < BACKLOG || most.count < delayed.passes * MOSTLY) return []
+  const [originator] = most.name.split('->')
+  const text = `${most.count} of ${delayed.passes} open passes to ${subagent} that were asked for more than ${duration(DELAYED_MS)} ago are from ${originator}; passes of others wait behind them`
+  return [
+    look(
+      'queue',
+      text,
+      `passover policy set max_active <n> --pair '${most.name}' bounds it, more workers shorten it (docs/operations/quotas.md)`,
+    ),
+  ]
+}
