@@ -3,7 +3,7 @@ import { ERRORS, exitCode } from '@passover/core'
 import { page } from './page.mjs'
 
 /**
- * Writes infra/errors.md: what each error code says, as packages/core/src/errors.ts has it, and the exit codes of packages/cli/src/failure.ts.
+ * Writes docs/reference/errors.md: what each error code says, as packages/core/src/errors.ts has it, and the exit codes of packages/cli/src/failure.ts.
  * Needs a build.
  */
 
@@ -35,4 +35,4 @@ ${ROWS.join('\n')}
 ${EXIT_CODES.map(([code, what]) => `| ${code} | ${what} |`).join('\n')}
 `
 
-page('infra/errors.md', PAGE)
+page('docs/reference/errors.md', PAGE)

@@ -88,7 +88,7 @@ page(
 
 Generated from \`packages/cli/src/json/shapes.ts\` by \`node infra/setup/json-output.mjs\`: change it there. The tests of the commands hold what they print against it.
 
-- \`--json\` prints one document on stdout, also where a command fails: \`${written(FAILURE)}\`. Codes and exit codes: [infra/errors.md](../../infra/errors.md).
+- \`--json\` prints one document on stdout, also where a command fails: \`${written(FAILURE)}\`. Codes and exit codes: [errors](errors.md).
 - \`--jsonl\` prints each element of a list on a line of its own; any other document on one line. \`work --jsonl\` prints \`{ event, id, … }\` for each thing that happens, and \`logs --jsonl\` each entry of the
   timeline and then \`{ id, status, error? }\`.
 - A field with \`?\` may be absent; \`…\` stands for further fields. Times are milliseconds since 1970, spans are milliseconds, sizes bytes. New versions may add fields.

@@ -2,7 +2,7 @@ import { permissionTable } from '@passover/bus'
 import { page } from './page.mjs'
 
 /**
- * Writes infra/permissions.md: who may publish and subscribe what, as packages/bus/src/permissions.ts grants it.
+ * Writes docs/reference/permissions.md: who may publish and subscribe what, as packages/bus/src/permissions.ts grants it.
  * Needs a build.
  */
 
@@ -17,4 +17,4 @@ that enforces this.
 ${permissionTable()}
 `
 
-page('infra/permissions.md', PAGE)
+page('docs/reference/permissions.md', PAGE)

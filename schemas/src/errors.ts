@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { jsonRecord, text } from './bounded.js'
 import { LIMITS } from './limits.js'
 
-/** Error codes (infra/errors.md). */
+/** Error codes (docs/reference/errors.md). */
 export const ERROR_CODES = [
   'E001',
   'E002',

@@ -37,20 +37,44 @@ const storedTime = time.overwrite((value) => (value < 1e11 ? value * 1000 : valu
 
 /** Fields of level o: what one request may override for itself. */
 const overridable = {
-  auto_return: flag.optional(),
-  auto_review: flag.optional(),
-  auto_apply: flag.optional(),
-  require_user_approval: flag.optional(),
-  hold_before_dispatch: flag.optional(),
-  timeout_ms: timeout.optional(),
-  pass_context: flag.optional(),
-  pass_files: flag.optional(),
-  max_context_size_bytes: z.int().min(0).max(LIMITS.context_bytes).optional(),
-  notify_on_return: notifyOnReturn.optional(),
+  auto_return: flag.optional().describe('Delivers every output without a release by a person, also where a critical finding was reported.'),
+  auto_review: flag
+    .optional()
+    .describe('Delivers a partial, blocked or rejected output without a release by a person, unless it has a finding of severity `error`.'),
+  auto_apply: flag
+    .optional()
+    .describe(
+      'Lets proposed changes be applied without a decision, where request, output and rights allow it, no approval is required, and nothing critical was found.',
+    ),
+  require_user_approval: flag.optional().describe('Whether a person must approve proposed changes before they are applied.'),
+  hold_before_dispatch: flag.optional().describe('Whether a person must approve the pass before the work starts.'),
+  timeout_ms: timeout
+    .optional()
+    .describe('Deadline of the pass from its admission, in milliseconds, at most `max_timeout_ms`. Beyond it the pass ends with E010.'),
+  pass_context: flag.optional().describe('Whether the messages of the context are passed.'),
+  pass_files: flag.optional().describe('Whether the contents of files are passed.'),
+  max_context_size_bytes: z
+    .int()
+    .min(0)
+    .max(LIMITS.context_bytes)
+    .optional()
+    .describe('Largest context, in bytes. A larger one is refused with E012.'),
+  notify_on_return: notifyOnReturn
+    .optional()
+    .describe(
+      'Which returns listeners, `passover watch` and the webhook are notified of: all, those that are incomplete or have findings, or none.',
+    ),
 }
 
 /** An inline override. A field of another level is refused as unknown. */
-export const agentPairOverride = strict({ ...overridable, budget: budget.optional() })
+export const agentPairOverride = strict({
+  ...overridable,
+  budget: budget
+    .optional()
+    .describe(
+      'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
+    ),
+})
 export type AgentPairOverride = z.infer<typeof agentPairOverride>
 
 /** Fields that a pair may let its overrides widen. */
@@ -58,12 +82,44 @@ export const widenable = z.enum(Object.keys(agentPairOverride.shape) as (keyof A
 export type Widenable = z.infer<typeof widenable>
 
 const approvalExpires = z.int().positive().max(LIMITS.approval_ms)
-const held = { approval_expires_ms: approvalExpires.optional(), max_chain_depth: depth.optional() }
-const rightsOf = { can_modify_files: flag.optional(), can_run_tools: flag.optional(), tools: tools.optional() }
-const rates = { max_passes_per_minute: many.optional(), max_active: many.optional() }
+const held = {
+  approval_expires_ms: approvalExpires
+    .optional()
+    .describe('How long a pass or its result waits for a decision, in milliseconds, at most 7 days. Then it expires with E013.'),
+  max_chain_depth: depth
+    .optional()
+    .describe('Most passes in one chain, this one included, at most 32. Beyond it a pass is refused with E002.'),
+}
+const rightsOf = {
+  can_modify_files: flag
+    .optional()
+    .describe(
+      'Whether the subagent may change files. `false` makes command workers read-only and rules out automatic apply; proposals are still allowed.',
+    ),
+  can_run_tools: flag.optional().describe('Whether the subagent may run tools.'),
+  tools: tools.optional().describe('Names of the tools that the subagent may run. Absent: all.'),
+}
+const rates = {
+  max_passes_per_minute: many
+    .optional()
+    .describe('Passes that may begin within a minute. Pair and subagent count separately. Beyond it a pass is refused with E014.'),
+  max_active: many
+    .optional()
+    .describe('Passes that may be open at a time. Pair and subagent count separately. Beyond it a pass is refused with E014.'),
+}
 const leases = {
-  max_attempts: z.int().positive().max(LIMITS.attempts).optional(),
-  lease_ms: z.int().min(LIMITS.min_lease_ms).max(LIMITS.max_lease_ms).optional(),
+  max_attempts: z
+    .int()
+    .positive()
+    .max(LIMITS.attempts)
+    .optional()
+    .describe('How many attempts may begin before a pass whose workers were lost ends with E011 and a dead letter.'),
+  lease_ms: z
+    .int()
+    .min(LIMITS.min_lease_ms)
+    .max(LIMITS.max_lease_ms)
+    .optional()
+    .describe('How long a worker holds a pass without renewing its lease, in milliseconds. Then another worker may take it.'),
 }
 
 /** AgentPairPreference as a file has it: all optional, `from` and `to` come from its key. */
@@ -71,18 +127,23 @@ export const agentPairPreference = strict({
   from: agentName.optional(),
   to: agentName.optional(),
 
-  enabled: flag.optional(),
-  /** Why, told with E004. */
-  reason: remark.optional(),
+  enabled: flag.optional().describe('Whether the originator may pass work to the subagent. `false` refuses a pass with E004.'),
+  reason: remark.optional().describe('Why the pair is disabled. It is part of the E004 error.'),
 
   ...overridable,
   ...held,
   ...rightsOf,
   ...rates,
   max_passes_per_session: perSession('pass of this pair'),
-  budget: budget.optional(),
-  allow_widening: list(widenable, widenable.options.length).optional(),
-  approvers: list(person, LIMITS.approvers).optional(),
+  budget: budget
+    .optional()
+    .describe(
+      'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
+    ),
+  allow_widening: list(widenable, widenable.options.length)
+    .optional()
+    .describe('Fields that a request may widen by `override`. All others it may only narrow; else it is refused with E013.'),
+  approvers: list(person, LIMITS.approvers).optional().describe('Names of the people who may decide. Absent: every person.'),
 
   created_at: storedTime.optional(),
   updated_at: storedTime.optional(),
@@ -95,17 +156,26 @@ export const subagentPreference = strict({
   subagent_id: agentName.optional(),
   reason: remark.optional(),
 
-  can_receive_passes: flag.optional(),
+  can_receive_passes: flag.optional().describe('Whether the subagent accepts passes. `false` refuses a pass with E001.'),
   ...overridable,
   ...held,
   ...rightsOf,
   ...rates,
   ...leases,
-  max_compute_time_ms: timeout.optional(),
-  max_memory_mb: z.int().positive().max(16_777_216).optional(),
-  validate_output: flag.optional(),
+  max_compute_time_ms: timeout
+    .optional()
+    .describe(
+      'Longest run of the handler or command, in milliseconds. Beyond it the pass ends with E010. Absent: the timeout of the pass.',
+    ),
+  max_memory_mb: z
+    .int()
+    .positive()
+    .max(16_777_216)
+    .optional()
+    .describe('Memory of a command and all its processes, in MiB. Beyond it the pass ends with E014. Absent: no limit.'),
+  validate_output: flag.optional().describe('Whether outputs are checked against `output_schema`.'),
   /** A JSON Schema (2020-12) of the output. */
-  output_schema: jsonRecord.optional(),
+  output_schema: jsonRecord.optional().describe('JSON Schema (2020-12) that the output must fit. One that does not is E021.'),
 })
 export type SubagentPreference = z.infer<typeof subagentPreference>
 
@@ -114,22 +184,36 @@ const { require_user_approval: _pairsWord, ...global } = overridable
 /** Global defaults. `require_confirmation` is what pairs call require_user_approval. */
 export const policyDefaults = strict({
   ...global,
-  require_confirmation: flag.optional(),
+  require_confirmation: flag
+    .optional()
+    .describe(
+      'Whether a person must approve proposed changes before they are applied. Pairs and subagents call it `require_user_approval`.',
+    ),
   ...held,
   ...leases,
-  max_timeout_ms: timeout.optional(),
-  return_deadline_ms: z.int().positive().max(LIMITS.approval_ms).optional(),
+  max_timeout_ms: timeout.optional().describe('Upper bound of every `timeout_ms`, in milliseconds, at most 24 hours.'),
+  return_deadline_ms: z
+    .int()
+    .positive()
+    .max(LIMITS.approval_ms)
+    .optional()
+    .describe(
+      'How long a return waits for an originator with durable returns, in milliseconds, at most 7 days. Then the record says E022; the result stays readable by id.',
+    ),
   max_passes_per_session: perSession('pass'),
-  budget: budget.optional(),
-  approvers: list(person, LIMITS.approvers).optional(),
+  budget: budget
+    .optional()
+    .describe(
+      'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
+    ),
+  approvers: list(person, LIMITS.approvers).optional().describe('Names of the people who may decide. Absent: every person.'),
 })
 export type PolicyDefaults = z.infer<typeof policyDefaults>
 
 export const auditPreference = strict({
-  /** false suppresses projection and export, never the stream. */
-  log_all_passes: flag.optional(),
-  log_directory: filled(LIMITS.line).optional(),
-  retention_days: z.number().positive().max(36_500).optional(),
+  log_all_passes: flag.optional().describe('`false` stops records and exports. The stream and its archive keep every pass all the same.'),
+  log_directory: filled(LIMITS.line).optional().describe('Where `passover audit export` writes, where `--out` is not given.'),
+  retention_days: z.number().positive().max(36_500).optional().describe('How long the archive keeps a segment, in days. Default 30.'),
 })
 export type AuditPreference = z.infer<typeof auditPreference>
 

@@ -214,8 +214,8 @@ describe.each([
     expect(await tried(who, does, subject)).toBe('refused')
   })
 
-  it('is written down in infra/permissions.md as it is', async () => {
-    const page = await readFile(new URL('../../infra/permissions.md', import.meta.url), 'utf8')
+  it('is written down in docs/reference/permissions.md as it is', async () => {
+    const page = await readFile(new URL('../../docs/reference/permissions.md', import.meta.url), 'utf8')
     expect(page.endsWith(`${permissionTable()}\n`), 'run `node infra/setup/permissions.mjs`').toBe(true)
   })
 

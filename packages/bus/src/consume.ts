@@ -130,7 +130,7 @@ export class DurableConsumption implements Consumption {
   #noteRefused(subject: string): void {
     const { stream, durable } = this.#options
     if (this.#state !== 'open' || !subject.startsWith('$JS.ACK.') || !subject.includes(`.${stream}.${durable}.`)) return
-    this.#refused = `it may not acknowledge what it takes from the consumer ${durable}: its permissions are those of an earlier version (infra/permissions.md)`
+    this.#refused = `it may not acknowledge what it takes from the consumer ${durable}: its permissions are those of an earlier version (docs/reference/permissions.md)`
     clearTimeout(this.#waiting)
     this.#waiting = setTimeout(() => this.#wake(), REFUSED_REST_MS).unref()
   }

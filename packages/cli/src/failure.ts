@@ -35,7 +35,7 @@ const MISCONFIGURED = 2
 /** Exit code of who was left with Ctrl-C. */
 export const INTERRUPTED = 130
 
-/** Every exit code of the command line. `--help` and infra/errors.md show this table. */
+/** Every exit code of the command line. `--help` and docs/reference/errors.md show this table. */
 export const EXIT_CODES: readonly (readonly [number, string])[] = [
   [0, 'done'],
   [1, 'ran and failed'],

@@ -7,7 +7,7 @@ import { buildProgram } from './program.js'
 import { openTerminal } from './terminal.js'
 import { indentRest, oneLine, typed } from './text.js'
 
-/** Runs one command line and ends the process with the command's exit code (infra/errors.md). */
+/** Runs one command line and ends the process with the command's exit code (docs/reference/errors.md). */
 export async function main(argv: string[]): Promise<void> {
   endOnLostOutput()
   const code = await run(argv)

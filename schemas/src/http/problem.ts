@@ -4,7 +4,7 @@ import { ERROR_CODES } from '../errors.js'
 /** What goes wrong inside the gateway itself has no code of the error table. */
 export const PROBLEM_CODES = [...ERROR_CODES, 'INTERNAL'] as const
 
-/** Every answer that is no success: RFC 9457, with the error table's code and what mends it (infra/errors.md). */
+/** Every answer that is no success: RFC 9457, with the error table's code and what mends it (docs/reference/errors.md). */
 export const problem = z.object({
   /** `urn:passover:error:<code>`. */
   type: z.string(),

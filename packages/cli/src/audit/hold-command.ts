@@ -20,7 +20,7 @@ export function registerHold(group: Command): void {
       .addCommand(listHolds())
       .addHelpText(
         'after',
-        '\nWho held what, when and why is an event in the stream. Where names are enforced, a custodian may do it (infra/permissions.md).\n\nExamples:\n  passover audit hold add --session abc123 --reason "dispute 17"\n  passover audit hold list\n  passover audit hold remove 4711 --reason "settled"',
+        '\nWho held what, when and why is an event in the stream. Where names are enforced, a custodian may do it (docs/reference/permissions.md).\n\nExamples:\n  passover audit hold add --session abc123 --reason "dispute 17"\n  passover audit hold list\n  passover audit hold remove 4711 --reason "settled"',
       ),
   )
 }

@@ -3,7 +3,7 @@ import { timeAnswer } from '@passover/schemas'
 import type { Terminal } from '../terminal.js'
 import { broken, type Check, look, ok } from './check.js'
 
-const RIGHTS = 'infra/permissions.md'
+const RIGHTS = 'docs/reference/permissions.md'
 
 /** Checks that an audit service answers this person, lists every pass for it, and has no trouble of its own. */
 export async function checkAudit(bus: Bus): Promise<Check[]> {

@@ -24,7 +24,7 @@ export async function sayCustody(bus: Bus, says: CustodySays): Promise<number> {
   if (outcome.kind === 'stored') return outcome.sequence
   if (outcome.kind === 'refused' && outcome.reason === 'permission') {
     throw new Failure('E013', `${bus.identity} may not hold or erase: ${outcome.description}`, {
-      hint: 'a custodian does this, with credentials of their own (infra/permissions.md)',
+      hint: 'a custodian does this, with credentials of their own (docs/reference/permissions.md)',
     })
   }
   const why = 'description' in outcome ? outcome.description : outcome.kind
