@@ -14,6 +14,9 @@ const CHECKS = [
   ['citations lead somewhere', process.execPath, ['infra/check/citations.mjs']],
   ['the index of decisions is complete', process.execPath, ['infra/setup/decisions.mjs', '--check']],
   ['json-output.md is what the code says', process.execPath, ['infra/setup/json-output.mjs', '--check']],
+  ['the reference pages are what the code says', process.execPath, ['infra/setup/reference.mjs', '--check']],
+  ['links of the documentation', process.execPath, ['infra/check/links.mjs']],
+  ['environment variables are documented', process.execPath, ['infra/check/variables.mjs']],
 ]
 
 await prepare()

@@ -3,7 +3,7 @@
  *
  * Invariants, cited where they are upheld:
  * I1  stdout is the result and nothing else; with --json it is exactly one JSON document, errors included.
- * I2  The exit code says what became of it (infra/errors.md); a failed run never exits 0.
+ * I2  The exit code says what became of it (docs/reference/errors.md); a failed run never exits 0.
  * I3  Everything is written by output/writer.ts, which makes control and hidden characters visible (docs/architecture/hostile-text.md).
  * I4  A decision is stored under the person's own name, bound to the digest of what was decided, and never over another one that counts.
  * I5  No command that `work` started outlives its pass.
@@ -22,6 +22,7 @@ export { FAILURE, JSON_SHAPES, NAMED_SHAPES } from './json/shapes.js'
 export { type LocalOptions, type Started, startLocal } from './local.js'
 export type { Local } from './local-parts.js'
 export { write } from './output/writer.js'
+export { buildProgram } from './program.js'
 export { renderReview } from './render/apply.js'
 export { renderOutput } from './render/result.js'
 export { renderTimeline } from './render/timeline.js'

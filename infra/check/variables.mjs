@@ -1,0 +1,33 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** Checks that every environment variable that the product's code names is on the page of variables, or on that of command workers. */
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const PAGES = ['docs/reference/configuration.md', 'docs/guides/command-workers.md']
+const NAME = /\b(?:PASSOVER|NATS)_[A-Z][A-Z_]*[A-Z]\b/g
+/** Between a command and the editor or the shell that it starts, and wildcards in a text. */
+const INTERNAL = new Set(['PASSOVER_EDITED'])
+
+const documented = new Set(PAGES.flatMap((page) => readFileSync(join(ROOT, page), 'utf8').match(NAME) ?? []))
+
+function* sources(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (['node_modules', 'dist', 'bundle'].includes(entry.name)) continue
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) yield* sources(path)
+    else if (path.endsWith('.ts') && !path.endsWith('.test.ts')) yield path
+  }
+}
+
+const missing = new Map()
+for (const folder of ['packages', 'services']) {
+  for (const path of sources(join(ROOT, folder))) {
+    for (const name of readFileSync(path, 'utf8').match(NAME) ?? []) {
+      if (!documented.has(name) && !INTERNAL.has(name)) missing.set(name, path.slice(ROOT.length))
+    }
+  }
+}
+for (const [name, path] of missing) process.stderr.write(`${name} (${path}) is not in ${PAGES[0]}\n`)
+if (missing.size > 0) process.exitCode = 1
