@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { slug } from 'github-slugger'
 
 /**
  * Finds citations in comments and documents that lead nowhere: a path or a heading that does not exist, a decision without a record, a section
@@ -31,19 +32,9 @@ function headingsOf(file) {
     const lines = readFileSync(`${ROOT}/${file}`, 'utf8')
       .split('\n')
       .filter((line) => /^#+ /.test(line))
-    headings.set(file, new Set(lines.map(slug)))
+    headings.set(file, new Set(lines.map((line) => slug(line.replace(/^#+ /, '')))))
   }
   return headings.get(file)
-}
-
-/** The anchor that GitHub and VitePress give a heading. */
-function slug(line) {
-  return line
-    .replace(/^#+ /, '')
-    .toLowerCase()
-    .replace(/[^\w\s-]/g, '')
-    .trim()
-    .replace(/\s/g, '-')
 }
 
 /** `place`: a document is prose in all its lines, and names files of examples; a test holds paths of its own. */

@@ -28,7 +28,7 @@ const PS = ['pair', 'subagent'] as const
 const SG = ['subagent', 'global'] as const
 const PG = ['pair', 'global'] as const
 
-/** Field × levels × narrower direction; the default of each stands in SYSTEM_DEFAULTS. */
+/** Field × levels × narrower direction (docs/reference/policy.md); the default of each stands in SYSTEM_DEFAULTS. */
 export const POLICY_FIELDS = {
   enabled: { levels: ['pair'], narrower: 'false' },
   reason: { levels: ['pair'], narrower: 'none' },
