@@ -83,4 +83,12 @@ describe('viewJournal', () => {
     expect(viewJournal([step('return', 5, { ...refusal, code: 'E003' })], caller).ending).toEqual({ kind: 'none' })
     expect(viewJournal([step('return', 5, { ...refusal, code: 'E005' })], caller).ending).toMatchObject({ kind: 'return' })
   })
+
+  it('takes the refusal that follows a first step which came too late', () => {
+    const late = { requested_at: 1_000_000, time: 1_000_000 + WINDOW + 1, by: 'passover', after: 5, first: true }
+    const work = step('work', 5, { requested_at: 1_000_000, time: 1_000_000 + WINDOW + 1, after: 0 })
+    const refusal = step('return', 6, { ...late, code: 'E005' })
+    expect(viewJournal([work, refusal], caller).ending).toEqual({ kind: 'return', step: refusal })
+    expect(viewJournal([work, step('return', 6, { ...late, code: 'E003' })], caller).ending).toEqual({ kind: 'none' })
+  })
 })

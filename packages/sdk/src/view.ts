@@ -76,7 +76,7 @@ function believedReturn(step: Step, seen: Seen, rules: ViewRules): boolean {
   if (step.guard?.subject === `return.${journalFilter(step.key).slice(2, -1)}${SYSTEM}`) return rules.trust_fences
   if (step.guard?.subject === `return.${journalFilter(step.key).slice(2)}`) return before === 0
   if (!guardsJournal(step)) return false
-  if (before === 0) return !isLateFirst(step, rules)
+  if (before === 0 || step.first) return !isLateFirst(step, rules)
   return [seen.held, seen.work, seen.fence].some((named) => named?.sequence === before)
 }
 
@@ -92,7 +92,7 @@ function guardsJournal(step: Step): boolean {
 
 /** Rule 5: a first step that came too late is nothing, unless it says so itself. */
 export function isLateFirst(step: Step, rules: JournalRules): boolean {
-  if (step.guard?.sequence !== 0 || step.guard.subject !== journalFilter(step.key)) return false
+  if (!guardsJournal(step) || (step.guard?.sequence !== 0 && !step.first)) return false
   const expiry = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
   return !expiry && firstStepIsLate(step, rules)
 }

@@ -1,6 +1,6 @@
 import { type Archive, isFirst } from '@passover/archive'
 import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
-import { type JournalRules, requestNamed } from '@passover/core'
+import { type JournalRules, NONE, next, requestNamed } from '@passover/core'
 import { type Fact, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { Bodies, withCounting } from './reading/bodies.js'
@@ -53,7 +53,7 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
   }
   const sequences = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => sequence <= options.up_to)
   const older = await archive.messages(sequences, (stored) => messageOf(stored).stored)
-  const both = withoutExpiry(merge([...older.map((stored) => ({ stored, fact: bus.subjects.toFact(stored) })), ...stream]))
+  const both = withoutExpiry(merge([...older.map((stored) => ({ stored, fact: bus.subjects.toFact(stored) })), ...stream]), deps.rules)
   const messages = await withCounting(both, {
     bodies,
     rules: deps.rules,
@@ -122,7 +122,7 @@ export function rememberAll(
   messages: Loaded['messages'],
   rules: JournalRules,
 ): PassMemory {
-  return remember({ rules }, pass, withoutExpiry(messages))
+  return remember({ rules }, pass, withoutExpiry(messages, rules))
 }
 
 /** Of requests only the one that is known to be its, or that a step names which may say so. */
@@ -161,11 +161,18 @@ export function isExpired(step: Step): boolean {
   return step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
 }
 
-/** An "expired" that was stored after the pass was deleted answers a later request; it says nothing about the pass (rule 5). */
-function withoutExpiry(messages: Message[]): Message[] {
-  const steps = messages.filter(({ fact }) => fact.type === 'step')
-  if (steps.length < 2) return messages
-  return messages.filter(({ fact }) => fact.type !== 'step' || fact === steps[0]?.fact || !(isFirst(fact) && isExpired(fact)))
+/**
+ * Leaves out an "expired" that answers a later request for a pass which had begun, such as one that was deleted since (rule 5). After steps
+ * that all came too late it is what ends the pass.
+ */
+function withoutExpiry(messages: Message[], rules: JournalRules): Message[] {
+  let journal = NONE
+  return messages.filter(({ fact }) => {
+    if (fact.type !== 'step') return true
+    if (journal.state !== 'none' && isFirst(fact) && isExpired(fact)) return false
+    journal = next(journal, fact, rules).journal
+    return true
+  })
 }
 
 /** Each sequence once, in order. */

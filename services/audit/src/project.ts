@@ -242,7 +242,8 @@ export class Projector {
   private advance(text: string, tracked: Tracked, message: { stored: Stored; fact: Step | DecisionFact | EventFact }): void {
     const { memory } = tracked
     const { stored, fact } = message
-    if (stored.sequence <= memory.last || (fact.type === 'step' && isFirst(fact) && isExpired(fact))) return
+    if (stored.sequence <= memory.last) return
+    if (memory.journal.state !== 'none' && fact.type === 'step' && isFirst(fact) && isExpired(fact)) return
     const noted = memory.noted.length
     const ignored = memory.add(stored, fact, this.deps.rules)
     if (ignored !== undefined) this.deps.violations.report(fact.key, fact.sequence, ignored)
