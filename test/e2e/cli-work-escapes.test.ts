@@ -1,5 +1,5 @@
-import { spawn, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type StdioPipe, spawn, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, closeSync, cpSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import type { WorkOutput } from '@passover/schemas'
@@ -125,7 +125,12 @@ class Place implements Disposable {
     ]
     const [program = '', ...args] = [...line, '--', 'bash', '-c', RUNS_OBJECTIVE]
     const { project: PROJECT, parent: PARENT, home: HOME } = this
-    const child = spawn(program, args, { cwd: PROJECT, env: { ...cleanEnvironment(), PROJECT, PARENT, HOME, ...env } })
+    // Descriptors that whoever started the worker left open, as `( flock 200; passover work … ) 200>lock` does.
+    const left = [openSync(PROJECT, 'r'), openSync(join(PROJECT, 'kept.txt'), 'r+')]
+    const stdio = Array.from({ length: 200 }, (_, at): StdioPipe | number => (at < 3 ? 'pipe' : 'ignore'))
+    stdio.push(...left)
+    const child = spawn(program, args, { cwd: PROJECT, env: { ...cleanEnvironment(), PROJECT, PARENT, HOME, ...env }, stdio })
+    for (const descriptor of left) closeSync(descriptor)
     const started = new Spawned(child)
     await started.printed('Sandbox for commands', 'stderr')
     return started
@@ -189,8 +194,12 @@ const WRITES: [how: string, script: string][] = [
     'by a directory that takes its place',
     'mv "$PARENT" "$PARENT.old" && mkdir -p "$PROJECT/.git/hooks" && echo x > "$PROJECT/pwned" && echo y > "$PROJECT/kept.txt"',
   ],
+  ['through descriptors that the worker was started with', 'echo x >&201; echo x > /proc/self/fd/200/pwned; true'],
   ['by its file handle', `${BY_HANDLE}; unshare -Urm bash -c '${BY_HANDLE.replaceAll("'", `'\\''`)}'`],
 ]
+
+/** What the descriptors of the shell above the standard ones are. */
+const DESCRIPTORS = 'cd /proc/$$/fd; for n in *; do [ "$n" -gt 2 ] && readlink "$n"; done | sort -u'
 
 /** Each prints what it achieved. */
 const TAKES = `
@@ -254,6 +263,11 @@ describe.each(USERS)('a command of $user', ({ user, prefix }) => {
     const { error } = await ask(held, `${script}; true`)
     expect(error).toBeUndefined()
     expect(place.damage()).toEqual([])
+  })
+
+  it('has none of the descriptors that the worker was started with', async () => {
+    expect(await ask(held, DESCRIPTORS)).toEqual({ output: '/dev/null\n', error: undefined })
+    expect(await ask(writer, DESCRIPTORS, ['no_external_calls'])).toMatchObject({ output: '/dev/null\n' })
   })
 
   it('cannot have the next command confined by a program that it put into a folder of PATH', async () => {
@@ -333,6 +347,7 @@ describe('without namespaces', () => {
     const PATH = pathWithout(['bwrap', 'unshare', 'setpriv'], place.home)
     await using worker = await place.work('bare', { PATH })
     expect(worker.stderr).toMatch(/process_cleanup +best effort/)
+    expect((await ask('bare', DESCRIPTORS)).output).toBe('/dev/null\n')
     const { error } = await ask('bare', 'echo x > .git/hooks/pwned; mkdir -p .git/objects/ab; echo x > .git/objects/ab/cd')
     expect(error).toMatchObject({ code: 'E013', context: { files: expect.arrayContaining(['.git/hooks/pwned', '.git/objects']) } })
     const began = performance.now()

@@ -1,6 +1,7 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { type Readable, Writable } from 'node:stream'
+import { withoutInherited } from './descriptors.js'
 
 export interface ChildOptions {
   command: string[]
@@ -47,12 +48,10 @@ const DETACHED_MS = 200
 export function runChild(options: ChildOptions): Promise<ChildEnd> {
   const [program = '', ...args] = options.command
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, {
-      cwd: options.cwd,
-      env: options.env,
-      stdio: ['pipe', 'pipe', 'pipe', options.gated ? 'pipe' : 'ignore', options.filter ? 'pipe' : 'ignore'],
-      detached: process.platform !== 'win32',
-    }) as ChildProcessWithoutNullStreams
+    const pipes = ['pipe', 'pipe', 'pipe', options.gated ? 'pipe' : 'ignore', options.filter ? 'pipe' : 'ignore'] as const
+    const fixed = { cwd: options.cwd, env: options.env, detached: process.platform !== 'win32' }
+    const start = (stdio: StdioOptions) => spawn(program, args, { ...fixed, stdio })
+    const child = withoutInherited(pipes, start) as ChildProcessWithoutNullStreams
     const group = killer(child.pid, options.kill_after_ms)
     const attending = child.pid === undefined ? undefined : options.attend?.(child.pid)
     send(child.stdio[4], options.filter)
