@@ -102,10 +102,14 @@ const rightsOf = {
 const rates = {
   max_passes_per_minute: many
     .optional()
-    .describe('Passes that may begin within a minute. Pair and subagent count separately. Beyond it a pass is refused with E014.'),
+    .describe(
+      'Passes that may begin within a minute. Pair and subagent count separately; of the limit of a subagent one originator has at most half. Beyond it a pass is refused with E014.',
+    ),
   max_active: many
     .optional()
-    .describe('Passes that may be open at a time. Pair and subagent count separately. Beyond it a pass is refused with E014.'),
+    .describe(
+      'Passes that may be open at a time. Pair and subagent count separately; a subagent does not count held passes, and one originator has at most half of its limit. Beyond it a pass is refused with E014.',
+    ),
 }
 const leases = {
   max_attempts: z
