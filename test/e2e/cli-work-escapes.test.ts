@@ -127,7 +127,7 @@ class Place implements Disposable {
     const { project: PROJECT, parent: PARENT, home: HOME } = this
     // Descriptors that whoever started the worker left open, as `( flock 200; passover work … ) 200>lock` does.
     const left = [openSync(PROJECT, 'r'), openSync(join(PROJECT, 'kept.txt'), 'r+')]
-    const stdio = Array.from({ length: 200 }, (_, at): StdioPipe | number => (at < 3 ? 'pipe' : 'ignore'))
+    const stdio = Array.from({ length: 200 }, (_, at): StdioPipe | 'ignore' | number => (at < 3 ? 'pipe' : 'ignore'))
     stdio.push(...left)
     const child = spawn(program, args, { cwd: PROJECT, env: { ...cleanEnvironment(), PROJECT, PARENT, HOME, ...env }, stdio })
     for (const descriptor of left) closeSync(descriptor)

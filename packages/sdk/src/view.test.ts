@@ -85,7 +85,7 @@ describe('viewJournal', () => {
   })
 
   it('takes the refusal that follows a first step which came too late', () => {
-    const late = { requested_at: 1_000_000, time: 1_000_000 + WINDOW + 1, by: 'passover', after: 5, first: true }
+    const late = { requested_at: 1_000_000, time: 1_000_000 + WINDOW + 1, by: 'passover', after: 5, first: true as const }
     const work = step('work', 5, { requested_at: 1_000_000, time: 1_000_000 + WINDOW + 1, after: 0 })
     const refusal = step('return', 6, { ...late, code: 'E005' })
     expect(viewJournal([work, refusal], caller).ending).toEqual({ kind: 'return', step: refusal })
