@@ -1,4 +1,6 @@
 import { connect } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { encode, openBus } from '@passover/bus'
 import { startGateway } from '@passover/gateway'
 import { HEADER } from '@passover/schemas'
@@ -7,6 +9,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { clockOf } from '../support/dispatch.js'
 import { GatewayWorld, TEST_TOKENS } from '../support/gateway.js'
 import { until } from '../support/until.js'
+
+const MIB = 1024 * 1024
 
 describe('requests that the HTTP API cannot take', () => {
   let world: GatewayWorld
@@ -172,6 +176,43 @@ describe('requests that the HTTP API cannot take', () => {
     const body = JSON.stringify({ subagent: 'big', reason: 'r', work_context: { objective: 'o' } })
     const headers = { 'content-type': 'application/json', prefer: 'wait=20' }
     expect(await ask('passes', { method: 'POST', body, headers })).toContain('too many to load here')
+  })
+
+  it('keeps no context of a pass whose return it waits for, and waits for a bounded number', async () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const passes = 16
+    for (const name of ['alice', 'waits']) await world.agents.world.agent(name, { originates: 'always' })
+    const gateway = await world.another({ awaited_an_agent: passes })
+    const work_context = { objective: 'o', files: [{ path: 'a.txt', content: 'x'.repeat(4 * MIB) }] }
+    const body = JSON.stringify({ subagent: 'waits', reason: 'r', work_context, override: { hold_before_dispatch: true } })
+    const create = () =>
+      gateway.app.request('http://localhost/api/pass-over/passes', {
+        method: 'POST',
+        body,
+        headers: { authorization: 'Bearer agent~alice', 'content-type': 'application/json' },
+      })
+    const kept = async () => {
+      // What has ended is let go of in turns.
+      for (let n = 0; n < 3; n++) {
+        collect()
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      const { heapUsed, arrayBuffers } = process.memoryUsage()
+      return heapUsed + arrayBuffers
+    }
+    const first = await create()
+    expect([first.status, await first.text()]).toEqual([202, expect.stringContaining('requested')])
+    const before = await kept()
+    for (let n = 1; n < passes; n++) expect((await create()).status).toBe(202)
+    expect((await kept()) - before).toBeLessThan(16 * MIB)
+    const refused = await create()
+    expect(refused.status).toBe(503)
+    expect(await refused.json()).toMatchObject({
+      code: 'E014',
+      retry_after_ms: 1_000,
+      detail: expect.stringContaining('16 returns for alice'),
+    })
   })
 
   it('loads no part of an output or context beyond its budget to wait, approve, deny or requeue', async () => {

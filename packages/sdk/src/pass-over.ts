@@ -1,7 +1,7 @@
 import { encode } from '@passover/bus'
 import { cut, PassOverError } from '@passover/core'
-import { makeId, type PassKey, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
-import type { Awaited, Settled } from './awaited.js'
+import { makeId, type PassKey, type PassOverMarker, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
+import type { Awaited } from './awaited.js'
 import { type Draft, draft, markerOf } from './draft.js'
 import { makeHandle, type PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
@@ -34,24 +34,38 @@ export function passOver(origin: Origin, options: PassOverOptions, scope: Scope 
   if (traced?.span) endRequest(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
   const abort = options.signal && watch(origin, key, options.signal)
   if (abort) followed?.result.then(abort, abort)
-  return makeHandle({
-    id,
-    subagent: key.subagent,
-    marker: markerOf(drafted.value, deps.clock.now()),
-    stored,
-    wait: () => waiting?.result ?? stored.then(() => begin(origin, drafted.value, 'only_wait').result),
-    status: () => statusOf(origin, key),
-    cancel: (reason) => cancel(origin, key, reason),
-  })
+  const marker = markerOf(drafted.value, deps.clock.now())
+  return handleFor(origin, slim(drafted.value), { stored, result: waiting?.result, marker })
 }
 
 /** Asks again for a pass that was asked for before: nothing is sent. */
 export function handleOf(origin: Origin, key: PassKey): PassHandle {
+  return handleFor(origin, { key, digest: undefined }, { stored: Promise.resolve() })
+}
+
+/** What is known of a pass while its return is waited for. Its request is not kept: the context may be large, and the wait long. */
+type Slim = Pick<Draft, 'key' | 'digest'> & Partial<Pick<Draft, 'traceparent'>>
+
+function slim({ key, digest, traceparent }: Slim): Slim {
+  return { key, digest, traceparent }
+}
+
+interface Asked {
+  stored: Promise<void>
+  /** Undefined: nobody waits yet. */
+  result?: Promise<WorkOutput> | undefined
+  marker?: PassOverMarker
+}
+
+/** A function of its own: all closures of one function keep what any of them uses, and none of these may keep the request. */
+function handleFor(origin: Origin, pass: Slim, { stored, result, marker }: Asked): PassHandle {
+  const { key } = pass
   return makeHandle({
     id: key.id,
     subagent: key.subagent,
-    stored: Promise.resolve(),
-    wait: () => begin(origin, { key, digest: undefined }, 'only_wait').result,
+    marker,
+    stored,
+    wait: () => result ?? stored.then(() => begin(origin, pass, 'only_wait').result),
     status: () => statusOf(origin, key),
     cancel: (reason) => cancel(origin, key, reason),
   })
@@ -63,33 +77,47 @@ interface Waiting {
 }
 
 /** Waits for the return, and unless it is only to wait sends the request first. What is only followed has nobody who takes its return. */
-function begin(origin: Origin, drafted: Draft | Pick<Draft, 'key' | 'digest'>, how?: 'only_wait' | 'only_follow'): Waiting {
-  const { returns } = origin
-  const only = how === 'only_wait' ? how : undefined
-  const quiet = how === 'only_follow' || undefined
-  const own_id = !only && drafted.digest === undefined
-  let awaited: Awaited | undefined
-  const result = new Promise<WorkOutput>((resolve, reject) => {
-    const settle = (outcome: Settled): void => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
-    const traceparent = !quiet && 'traceparent' in drafted ? drafted.traceparent : undefined
-    const noticed = how === undefined && origin.notices?.listening === true
-    awaited = returns.expect({ key: drafted.key, digest: drafted.digest, own_id, quiet, noticed, traceparent }, settle)
-  })
-  // A caller may look at the result later: it must not be lost on nobody before.
-  result.catch(() => undefined)
-  const stored = awaited ? start(origin, { drafted, awaited, only }) : Promise.resolve()
-  stored.catch((error: unknown) => {
-    if (!awaited || awaited.over) return
-    returns.forget(awaited)
-    awaited.settle({ ok: false, error: asPassOverError(error) })
-  })
+function begin(origin: Origin, drafted: Draft | Slim, how?: How): Waiting {
+  const { awaited, result } = expect(origin, slim(drafted), how)
+  const stored = start(origin, { drafted, awaited, only: how === 'only_wait' ? how : undefined })
+  giveUpUnsent(origin, awaited, stored)
   return { stored, result }
 }
 
-function start(
+type How = 'only_wait' | 'only_follow'
+
+function expect(
   origin: Origin,
-  of: { drafted: Draft | Pick<Draft, 'key' | 'digest'>; awaited: Awaited; only: 'only_wait' | undefined },
-): Promise<void> {
+  { key, digest, traceparent }: Slim,
+  how: How | undefined,
+): { awaited: Awaited; result: Promise<WorkOutput> } {
+  const quiet = how === 'only_follow' || undefined
+  const expected = {
+    key,
+    digest,
+    own_id: how !== 'only_wait' && digest === undefined,
+    quiet,
+    noticed: how === undefined && origin.notices?.listening === true,
+    traceparent: quiet ? undefined : traceparent,
+  }
+  let settle: Awaited['settle'] = () => undefined
+  const result = new Promise<WorkOutput>((resolve, reject) => {
+    settle = (outcome) => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
+  })
+  // A caller may look at the result later: it must not be lost on nobody before.
+  result.catch(() => undefined)
+  return { awaited: origin.returns.expect(expected, settle), result }
+}
+
+function giveUpUnsent({ returns }: Origin, awaited: Awaited, stored: Promise<void>): void {
+  stored.catch((error: unknown) => {
+    if (awaited.over) return
+    returns.forget(awaited)
+    awaited.settle({ ok: false, error: asPassOverError(error) })
+  })
+}
+
+function start(origin: Origin, of: { drafted: Draft | Slim; awaited: Awaited; only: 'only_wait' | undefined }): Promise<void> {
   const { drafted } = of
   const plain = !of.only && drafted.digest === undefined && origin.returns.listening && 'request' in drafted
   return plain ? send(origin, drafted, of.awaited) : prepare(origin, of)
@@ -102,10 +130,7 @@ function send(origin: Origin, drafted: Draft, awaited: Awaited): Promise<void> {
   })
 }
 
-async function prepare(
-  origin: Origin,
-  of: { drafted: Draft | Pick<Draft, 'key' | 'digest'>; awaited: Awaited; only: 'only_wait' | undefined },
-): Promise<void> {
+async function prepare(origin: Origin, of: { drafted: Draft | Slim; awaited: Awaited; only: 'only_wait' | undefined }): Promise<void> {
   const { drafted, awaited, only } = of
   if (only || drafted.digest !== undefined) {
     const found = await origin.returns.adopt(awaited, only ? undefined : 'send')

@@ -26,6 +26,8 @@ export const gatewayOptions = z.strictObject({
   /** Requests of one token: so many a second, and so many at once after a rest. */
   rate_per_second: z.number().positive().default(50),
   rate_burst: z.int().min(1).default(200),
+  /** Passes of one agent whose returns are waited for. */
+  awaited_an_agent: z.int().min(1).default(10_000),
   /** Open feeds of events, of all and of one token. */
   feeds: z.int().min(1).default(200),
   feeds_a_token: z.int().min(1).default(20),

@@ -4,7 +4,7 @@ import { passId, sha256, type WorkOutput } from '@passover/schemas'
 import { createdPass, createPass } from '@passover/schemas/http'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { z } from 'zod'
-import { HttpProblem, problemOf } from '../problem.js'
+import { HttpProblem, problemFor, problemOf } from '../problem.js'
 import { waitOf } from '../receive.js'
 import { type Reply, route } from '../route.js'
 
@@ -28,17 +28,26 @@ export const createAPass = route({
   headers,
   body: createPass,
   answers: { 200: { what: 'It came back', schema: createdPass }, 202: { what: 'The stream has taken it', schema: createdPass } },
-  problems: [404, 409, 413, 422, 502, 504],
+  problems: [404, 409, 413, 422, 502, 503, 504],
   handle({ body, headers: given, caller, inside, request, actor }) {
     const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
     const id = body.id ?? idFrom(given['idempotency-key'], caller.name)
     return actor.asAgent(async (agent) => {
+      if (agent.awaited >= inside.options.awaited_an_agent) throw awaitsTooMany(agent.awaited, caller.name)
       const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
       const wait = Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS)
       return taken(handle, { originator: caller.name, wait_ms: wait })
     })
   },
 })
+
+/** The gateway waits for each return, also where the request does not, so that it counts as taken. */
+function awaitsTooMany(awaited: number, name: string): HttpProblem {
+  const detail = `this gateway waits for ${awaited} returns for ${name} already`
+  return new HttpProblem(
+    problemFor(503, { code: 'E014', detail, hint: 'ask again once some of these passes have ended', retry_after_ms: 1_000 }),
+  )
+}
 
 /** A key is any text, and an id is not. Of another owner's key another one is made. */
 function idFrom(key: string | undefined, owner: string): string | undefined {
