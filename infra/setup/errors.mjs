@@ -18,11 +18,17 @@ const ROWS = Object.entries(ERRORS).map(
 )
 const PAGE = `# Errors
 
-What a pass, a command or a request by HTTP may fail with. Generated from \`packages/core/src/errors.ts\` by \`node infra/setup/errors.mjs\`: change it there.
-"again": whether asking once more, with a new id, can help; an error may rule that out (\`recoverable: false\`). Its \`message\` says what was wrong just then, its
-\`details\` which field, limit or policy. \`passover\` exits with the number of the last column, and under \`--json\` prints
-\`{"error":{"code","message","hint"}}\`, with \`retry_after_ms\`, \`faults\` or \`rule\` where there is one; a failure of which more is known may exit
-with another number of \`passover --help\`. There \`code\` may also be \`INTERNAL\`, a fault of ours (exit code 1), and \`INTERRUPTED\`, Ctrl-C while it waited (130).
+Generated from \`packages/core/src/errors.ts\` by \`node infra/setup/errors.mjs\`: change it there.
+
+The errors with which a pass, a command or an HTTP request can fail.
+
+- **again**: whether a new request, with a new id, can succeed. A single error may rule it out (\`recoverable: false\`).
+- **exit**: the exit code of \`passover\`. Where more is known about a failure, a command may exit with another code of the second table.
+- \`message\` says what was wrong this time, \`details\` which field, limit or policy.
+- With \`--json\`, commands print \`{"error":{"code","message","hint"}}\`, with \`retry_after_ms\`, \`faults\` or \`rule\` where there is one. There \`code\` may also be \`INTERNAL\`, a bug of Passover (exit code 1),
+  and \`INTERRUPTED\`, Ctrl-C while the command waited (exit code 130).
+
+When to repeat a request: [retries and timeouts](../guides/retries-and-timeouts.md).
 
 | code | name | what happened | what to do | again | HTTP | exit |
 | --- | --- | --- | --- | --- | --- | --- |

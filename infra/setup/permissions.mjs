@@ -8,11 +8,15 @@ import { page } from './page.mjs'
 
 const PAGE = `# Permissions
 
-What the server lets each role do; everything else it refuses. Generated from \`packages/bus/src/permissions.ts\` by
-\`node infra/setup/permissions.mjs\`: change it there. AGENT, PEER and PERSON stand for names; consumers of agents are
-listed one by one, since a wildcard cannot stand for a part of a name. Dispatcher and audit service sign as \`passover\` and have
-a user each (\`passover\`, \`passover.audit\`). \`test/integration/permissions.test.ts\` tries each class of subject on a server
-that enforces this.
+Generated from \`packages/bus/src/permissions.ts\` by \`node infra/setup/permissions.mjs\`: change it there.
+
+What the NATS server allows each role to publish and subscribe. It refuses everything else. \`test/integration/permissions.test.ts\` tries each class of subject on a server that enforces this table.
+
+- AGENT, PEER and PERSON stand for names.
+- Consumers of agents are listed one by one, since a wildcard cannot stand for a part of a name.
+- Dispatcher and audit service sign as \`passover\`, and have a user each: \`passover\` and \`passover.audit\`.
+
+How to give these rights to processes: [security](../operations/security.md). What each subject carries: [events and subjects](events-and-subjects.md).
 
 ${permissionTable()}
 `

@@ -37,6 +37,6 @@ function tableOf(grants: Grant[]): string {
     const row = `${why} | ${may}`
     rows.set(row, [...(rows.get(row) ?? []), `\`${subject}\``])
   }
-  const lines = [...rows].map(([row, subjects]) => `| ${row} | ${[...new Set(subjects)].join('<br>')} |`)
+  const lines = [...rows].map(([row, subjects]) => `| ${row} | ${[...new Set(subjects)].join(', ')} |`)
   return ['| what for | may | subjects |', '| --- | --- | --- |', ...lines].join('\n')
 }
