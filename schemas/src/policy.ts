@@ -29,6 +29,12 @@ const perSession = (what: string) =>
     .describe(
       `The loop breaker: refuses a ${what} with E014 where its session had so many passes already. Counted are all passes without a parent that their originator asked for in the session, to whichever subagent; of a child, all that its originator asked for within the tree of the same root. Where no session was named, only children are counted. Default 1,000.`,
     )
+const mostHeld = (what: string) =>
+  many
+    .optional()
+    .describe(
+      `Refuses a ${what} that would wait for a person's approval with E014 where so many passes of its originator wait for one already, to whichever subagent. Default 1,000.`,
+    )
 const tools = list(filled(LIMITS.word), LIMITS.tools)
 const person = filled(LIMITS.short)
 const remark = text(LIMITS.line)
@@ -139,6 +145,7 @@ export const agentPairPreference = strict({
   ...rightsOf,
   ...rates,
   max_passes_per_session: perSession('pass of this pair'),
+  max_held: mostHeld('pass of this pair'),
   budget: budget
     .optional()
     .describe(
@@ -205,6 +212,7 @@ export const policyDefaults = strict({
       'How long a return waits for an originator with durable returns, in milliseconds, at most 7 days. Then the record says E022; the result stays readable by id.',
     ),
   max_passes_per_session: perSession('pass'),
+  max_held: mostHeld('pass'),
   budget: budget
     .optional()
     .describe(
@@ -314,6 +322,8 @@ export const effectivePolicy = z.object({
   max_passes_per_minute: many.optional(),
   max_active: many.optional(),
   max_passes_per_session: many,
+  /** Absent where an earlier version resolved it: 1,000. */
+  max_held: many.optional(),
   budget: budget.optional(),
   allow_widening: list(widenable, widenable.options.length),
   approvers: list(person, LIMITS.approvers).optional(),

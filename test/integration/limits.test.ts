@@ -96,6 +96,53 @@ describe('the loop breaker', () => {
   })
 })
 
+describe('held passes of one originator', () => {
+  test('are at most max_held, to whomever they are, over restarts; there is room again when one is approved, denied, cancelled or expires', async () => {
+    const limit = 4
+    const settings = policy({ defaults: { max_held: limit }, pairs: { 'alice->quick': { approval_expires_ms: 1_000 } } })
+    await using world = await World.start({ dispatchers: [settings] })
+    for (const name of ['audit', 'scout', 'quick']) await world.agent(name)
+    const override = { hold_before_dispatch: true }
+    /** Of held passes the first step tells, whatever became of them since. */
+    const hold = async (what: Ask = {}) => {
+      const key = await world.ask({ override, timeout_ms: 300_000, ...what })
+      const first = await until(async () => (await world.bus.journal.read(key))[0], { what: 'it is decided', deadline_ms: 60_000 })
+      return { key, digest: first.digest ?? '', error: first.kind === 'held' ? undefined : (await world.end(key)).error }
+    }
+    const all = await Promise.all(Array.from({ length: 12 }, (_, n) => hold({ to: n % 2 ? 'audit' : 'scout' })))
+    const held = all.filter(({ error }) => !error)
+    const full = { code: 'E014', details: { field: 'max_held', scope: 'originator', limit, count: limit, retry_after_ms: 60_000 } }
+    expect(held).toHaveLength(limit)
+    for (const { error } of all) if (error) expect(error).toMatchObject(full)
+    expect((await ask(world, 2)).open).toHaveLength(2)
+    expect((await hold({ from: 'bob' })).error).toBeUndefined()
+
+    for (const snapshot of [true, false]) {
+      await world.dispatchers.at(-1)?.drain()
+      const store = await world.bus.objects('snapshots')
+      if (!snapshot) for (const name of await store.list()) await store.delete(name)
+      await world.dispatcher(settings)
+      expect((await hold()).error).toMatchObject(full)
+    }
+
+    /** Holds one more as soon as there is room, and then no other. */
+    const room = async (what: Ask = {}) => {
+      const one = await until(async () => [await hold(what)].find(({ error }) => !error), { what: 'there is room for one' })
+      if (what.to !== 'quick') expect((await hold()).error).toMatchObject(full)
+      return one
+    }
+    const [approved, denied, cancelled] = held
+    await world.decide(approved!.key, { digest: approved!.digest })
+    await room()
+    await world.decide(denied!.key, { digest: denied!.digest, verdict: 'deny' })
+    await room()
+    await world.cancel(cancelled!.key)
+    const expires = await room({ to: 'quick' })
+    expect((await world.end(expires.key)).error).toMatchObject({ code: 'E013', details: { approval: 'expired' } })
+    await room()
+  })
+})
+
 describe('rates and active passes', () => {
   test('one dispatcher lets through exactly max_active, whoever asks at once, and the next when one has ended', async () => {
     await using world = await World.start({ dispatchers: [policy({ subagents: { audit: { max_active: 10 } } })] })

@@ -32,6 +32,7 @@ const values = {
   max_passes_per_minute: limit,
   max_active: limit,
   max_passes_per_session: limit,
+  max_held: limit,
   approval_expires_ms: fc.constantFrom(1, 1_000, 604_800_000),
   budget,
 }
@@ -92,7 +93,13 @@ const cases: fc.Arbitrary<NaiveCase> = fc.record({
   priority: optional(fc.constantFrom('low', 'medium', 'high')),
   sizes: fc.constantFrom({ context: 100, messages: 200, 'file:a.ts': 300 }, { context: 600 }, { context: 10, 'file:a.ts': 591 }),
   unnamed_session: seldom(fc.constant(true as const)),
-  counts: fc.record({ pair: counted, subagent: counted, session: fc.integer({ min: 0, max: 9 }), tree: fc.integer({ min: 0, max: 9 }) }),
+  counts: fc.record({
+    pair: counted,
+    subagent: counted,
+    session: fc.integer({ min: 0, max: 9 }),
+    tree: fc.integer({ min: 0, max: 9 }),
+    held: fc.integer({ min: 0, max: 9 }),
+  }),
 })
 
 /** The same case as the product is given it. */
@@ -148,6 +155,7 @@ function inputOf(one: NaiveCase): AdmitInput {
         const count = token === session ? one.counts.session : one.counts.tree
         return count >= most ? { count } : undefined
       },
+      held: (most) => (one.counts.held >= most ? { count: one.counts.held } : undefined),
     },
   }
 }

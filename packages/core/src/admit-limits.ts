@@ -2,6 +2,7 @@ import type { EffectivePolicy, PassError, PassKey } from '@passover/schemas'
 import type { PassCounts, RateField, Reached } from './counting.js'
 import { passError } from './errors.js'
 import type { Limits } from './policy-base.js'
+import { SYSTEM_DEFAULTS } from './policy-fields.js'
 import type { RateScope } from './tally.js'
 
 const FIELDS = ['max_passes_per_minute', 'max_active'] as const
@@ -50,8 +51,9 @@ function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
 }
 
 /**
- * E014 where a rate, a number or the session's limit is reached, of the pair or of all passes to the subagent: both bind. The
- * count stands in the error, so that the decision can be told again. `later`: it cannot be told yet.
+ * E014 where a rate, a number or the session's limit is reached, of the pair or of all passes to the subagent: both bind; or, of a pass that
+ * would be held, the number of those of its originator. The count stands in the error, so that the decision can be told again. `later`: it
+ * cannot be told yet.
  */
 export function limitFault({ counts, limits, policy, key, root, counted, now }: Limited): PassError | 'later' | undefined {
   if (!counts) return undefined
@@ -61,6 +63,12 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
       const reached = counts.rate(bound.scope, bound.field, bound.limit, now)
       if (reached) return rateError(key, bound, reached)
     }
+  }
+  if (policy.hold_before_dispatch) {
+    if (!counts.ready) return 'later'
+    const { max_held = SYSTEM_DEFAULTS.max_held } = policy
+    const reached = counts.held(max_held)
+    if (reached) return heldError(key, max_held, reached)
   }
   const limit = policy.max_passes_per_session
   const token = counted()
@@ -73,6 +81,12 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   const details = { field: 'max_passes_per_session', scope: root ? 'tree' : 'session', limit, count }
   // Waiting never helps: a session that goes on keeps its count.
   return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
+}
+
+function heldError({ originator }: PassKey, limit: number, reached: Reached): PassError {
+  const message = `${reached.count} passes of ${originator} wait for a person's approval; at most ${limit} may (max_held)`
+  const mend = `decide about some or cancel them (passover list --from ${originator} --status held), or raise max_held`
+  return passError('E014', message, { field: 'max_held', scope: 'originator', limit, ...reached, mend })
 }
 
 function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: Reached): PassError {

@@ -117,6 +117,7 @@ describe('admission by the policy', () => {
       return field === 'max_active' ? { count } : { count, retry_after_ms: 1_234 }
     },
     session: (_token, limit) => (count < limit ? undefined : { count }),
+    held: (limit) => (count < limit ? undefined : { count, retry_after_ms: 60_000 }),
   })
   const audit = (entry: object): AdmitInput['policy'] => ({ version: 1, document: { subagents: { audit: entry } } })
 
@@ -139,6 +140,32 @@ describe('admission by the policy', () => {
   it('a session has 1,000 passes where nobody says otherwise', () => {
     expect(refusal({ counts: counts(1_000) })).toMatchObject({ details: { field: 'max_passes_per_session', limit: 1_000 } })
     expect(admit(admitInput({ counts: counts(999) })).kind).toBe('admit')
+  })
+
+  it('holds so many passes of one originator and no more, 1,000 where nobody says otherwise (E014)', () => {
+    const held = (count: number, entry: object = {}, ready = true) =>
+      admit(admitInput(pair({ hold_before_dispatch: true, ...entry }, { counts: counts(count, ready) })))
+    expect(held(999).kind).toBe('hold')
+    expect(held(1_000)).toMatchObject({
+      kind: 'refuse',
+      error: {
+        code: 'E014',
+        message: "1000 passes of alice wait for a person's approval; at most 1000 may (max_held)",
+        details: {
+          field: 'max_held',
+          scope: 'originator',
+          limit: 1_000,
+          count: 1_000,
+          retry_after_ms: 60_000,
+          mend: expect.stringContaining('passover list --from alice --status held'),
+        },
+      },
+    })
+    expect(held(2, { max_held: 3 }).kind).toBe('hold')
+    expect(held(3, { max_held: 3 })).toMatchObject({ error: { details: { limit: 3, policy_path: '$.pairs["alice->audit"].max_held' } } })
+    // It is known only when everything stored was read; a pass that is not held asks nobody.
+    expect(held(0, {}, false).kind).toBe('later')
+    expect(held(999, { hold_before_dispatch: false }, false).kind).toBe('admit')
   })
 
   it("both bind: a pair's larger limit does not lift its subagent's, nor the registry's", () => {

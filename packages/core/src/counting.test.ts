@@ -186,6 +186,64 @@ describe('counting', () => {
   })
 })
 
+describe('held passes of one originator', () => {
+  it('are counted like a naive count, whoever they are for, until they are approved, end, or are read again from a snapshot', () => {
+    const op = fc.record({
+      what: fc.constantFrom('hold', 'hold', 'hold', 'read', 'read', 'fail', 'approve', 'end', 'restart'),
+      from: fc.constantFrom('alice', 'bob'),
+      to: fc.constantFrom('audit', 'scout'),
+      pick: fc.nat(50),
+    })
+    fc.assert(
+      fc.property(fc.array(op, { maxLength: 80 }), fc.integer({ min: 1, max: 4 }), (ops, limit) => {
+        let open = new OpenPasses(RULES)
+        let counting = countingOf(open)
+        const underway: PassKey[] = []
+        const held: PassKey[] = []
+        const dispatched: PassKey[] = []
+        let sequence = 0
+        const apply = (kind: 'held' | 'work' | 'return', one: PassKey) => {
+          const read = step(kind, sequence, { key: one, time: T0, ...(kind === 'return' && { by: 'passover', attempt: 0 }) })
+          open.apply(read)
+          counting.read(read)
+        }
+        const picked = (list: PassKey[], pick: number) => list.splice(pick % Math.max(1, list.length), 1)
+        for (const { what, from, to, pick } of ops) {
+          sequence += 1
+          if (what === 'hold') {
+            const next = key(sequence, from, to)
+            const count = [...underway, ...held].filter(({ originator }) => originator === from).length
+            expect(counting.for(next).held(limit)).toEqual(count < limit ? undefined : { count, retry_after_ms: 60_000 })
+            if (count >= limit) continue
+            counting.take(next, undefined, true)
+            underway.push(next)
+          }
+          if (what === 'read') {
+            for (const one of picked(underway, pick)) {
+              apply('held', one)
+              held.push(one)
+            }
+          }
+          if (what === 'fail') for (const one of picked(underway, pick)) counting.release(one)
+          if (what === 'approve') {
+            for (const one of picked(held, pick)) {
+              apply('work', one)
+              dispatched.push(one)
+            }
+          }
+          // Denied, cancelled and expired passes end, as those do that were approved before.
+          if (what === 'end') for (const one of picked(pick % 2 ? held : dispatched, pick)) apply('return', one)
+          if (what === 'restart') {
+            open = OpenPasses.restore(JSON.parse(JSON.stringify(open.snapshot())), RULES) as OpenPasses
+            counting = countingOf(open)
+            underway.length = 0
+          }
+        }
+      }),
+    )
+  })
+})
+
 describe('counts over restarts', () => {
   const work = (sequence: number, time: number, session: string): Step =>
     step('work', sequence, { key: key(sequence, 'alice', 'audit', time), time, session })

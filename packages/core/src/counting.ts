@@ -8,6 +8,8 @@ import type { RateScope, Tallies, Tally } from './tally.js'
 const MINUTE_MS = 61_000
 /** Nobody knows when one of the active passes ends. */
 const LOOK_AGAIN_MS = 1_000
+/** Nor when a person decides about one that is held. */
+const LOOK_AGAIN_HELD_MS = 60_000
 
 export type RateField = 'max_passes_per_minute' | 'max_active'
 
@@ -24,6 +26,8 @@ export interface PassCounts {
   readonly ready: boolean
   rate(scope: RateScope, field: RateField, limit: number, now: number): Reached | undefined
   session(token: string, limit: number): Reached | undefined
+  /** Held passes of its originator, to any subagent. */
+  held(limit: number): Reached | undefined
 }
 
 interface Ticket {
@@ -117,7 +121,19 @@ export class Counting {
         const count = read + this.#ofSession(token)
         return count < limit ? undefined : { count }
       },
+      held: (limit) => {
+        const read = tallies?.held(key.originator) ?? 0
+        if (read + this.#tickets.size < limit) return undefined
+        const count = read + this.#heldUnderway(key.originator)
+        return count < limit ? undefined : { count, retry_after_ms: LOOK_AGAIN_HELD_MS }
+      },
     }
+  }
+
+  #heldUnderway(originator: string): number {
+    let count = 0
+    for (const { key, held } of this.#tickets.values()) if (held && key.originator === originator) count += 1
+    return count
   }
 
   #underway(scope: RateScope, field: RateField, { originator, subagent }: PassKey): number {

@@ -32,6 +32,11 @@ const BASES: Record<number, Readonly<Partial<EffectivePolicy>>> = {
   },
 }
 const NEWEST = 1
+/**
+ * Fields that came after the newest base, with what they are where a frame does not say them. A base with another number could not be read by
+ * processes of earlier versions, and the frames that these wrote are read with the default that they had.
+ */
+const ADDED: Readonly<Partial<EffectivePolicy>> = { max_held: 1_000 }
 
 /** Both are made once for a policy: it is the same object for every pass of a pair. */
 const packed = new WeakMap<object, PolicyFrame>()
@@ -41,7 +46,7 @@ const opened = new WeakMap<object, EffectivePolicy>()
 export function packPolicy(policy: Readonly<EffectivePolicy>): PolicyFrame {
   const known = packed.get(policy)
   if (known) return known
-  const base = BASES[NEWEST] as Record<string, unknown>
+  const base: Record<string, unknown> = { ...BASES[NEWEST], ...ADDED }
   const frame: Record<string, unknown> = { base: NEWEST }
   for (const [name, value] of Object.entries(policy)) {
     const implied = name === 'max_compute_time_ms' ? policy.timeout_ms : base[name]
@@ -60,7 +65,7 @@ export function openPolicy(frame: PolicyFrame): EffectivePolicy | undefined {
   const { base, lacks = [], ...said } = frame
   const from = base === undefined ? {} : BASES[base]
   if (!from) return undefined
-  const policy: Record<string, unknown> = { ...from, ...said }
+  const policy: Record<string, unknown> = { ...ADDED, ...from, ...said }
   for (const name of lacks) delete policy[name]
   if (base !== undefined) policy.max_compute_time_ms ??= policy.timeout_ms
   Object.freeze(policy)

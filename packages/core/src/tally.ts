@@ -91,15 +91,24 @@ interface SubagentTally extends Tally {
  */
 export type RateScope = 'pair' | 'subagent' | 'share'
 
-/** Passes by pair and by subagent: what is open, and what began within a minute. O(1) an event; what fell silent is forgotten. */
+/**
+ * Passes by pair and by subagent: what is open, and what began within a minute; and held passes by originator. O(1) an event; what fell silent is
+ * forgotten.
+ */
 export class Tallies {
   readonly #subagents = new Map<string, SubagentTally>()
+  readonly #held = new Map<string, number>()
   #swept = 0
 
   get size(): number {
     let size = 0
     for (const { pairs } of this.#subagents.values()) size += pairs.size
     return size
+  }
+
+  /** Passes of an originator, to any subagent, that wait for a person to approve their start. */
+  held(originator: string): number {
+    return this.#held.get(originator) ?? 0
   }
 
   begun(key: PassKey, time: number, held: boolean): void {
@@ -121,6 +130,7 @@ export class Tallies {
     const all = this.#subagent(subagent)
     all.held -= 1
     pairOf(all, originator).held -= 1
+    this.#addHeld(originator, -1)
   }
 
   ended(key: PassKey, held: boolean): void {
@@ -138,6 +148,13 @@ export class Tallies {
       tally.active += count
       if (held) tally.held += count
     }
+    if (held) this.#addHeld(originator, count)
+  }
+
+  #addHeld(originator: string, more: 1 | -1): void {
+    const count = this.held(originator) + more
+    if (count > 0) this.#held.set(originator, count)
+    else this.#held.delete(originator)
   }
 
   /** The minutes of all pairs as they are at this call, whatever is counted while it goes on; those of the subagents are their sums. */

@@ -48,7 +48,8 @@ export interface NaiveCase {
   priority?: RequestControl['priority'] | undefined
   sizes: Record<string, number>
   unnamed_session: true | undefined
-  counts: { pair: Counted; subagent: Counted; session: number; tree: number }
+  /** `held`: passes of the originator. */
+  counts: { pair: Counted; subagent: Counted; session: number; tree: number; held: number }
 }
 
 /** `E013 auto_apply`, `E014 pair.max_active`: a code and, where a field is at fault, which. */
@@ -85,6 +86,7 @@ export function naiveAdmission(one: NaiveCase): Verdict {
   if (budget.passes !== undefined && budget.passes < 0) faults.add('E014 budget.passes')
   if (budget.time_ms === 0) faults.add('E014 budget.time_ms')
   for (const fault of limitFaults(one, p.max_passes_per_session as number)) faults.add(fault)
+  if (p.hold_before_dispatch && one.counts.held >= (p.max_held as number)) faults.add('E014 originator.max_held')
   if (faults.size > 0) return { faults }
 
   const rest = one.parent?.rest_ms ?? Number.POSITIVE_INFINITY

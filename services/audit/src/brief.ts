@@ -2,6 +2,7 @@ import { decode } from '@passover/bus'
 import { isBody, openPolicy, schemaToCheck } from '@passover/core'
 import { type ControlFrame, LIMITS, type PassOverAuditEntry, type PassRecord, type PassRow, passRecord, type Slot } from '@passover/schemas'
 import { z } from 'zod'
+import { MAX_BRIEF_BYTES } from './control.js'
 import { rowOf } from './describe.js'
 import { bodyOf } from './history.js'
 import type { PassMemory } from './pass-memory.js'
@@ -44,8 +45,6 @@ export function recordIn(data: Uint8Array): PassRecord | undefined {
   return record?.success ? record.data : undefined
 }
 
-/** Beyond it the record itself is hardly longer. */
-const MAX_BYTES = 1_024
 const MAX_WORD = 64
 const TIMES: ReadonlySet<string> = new Set(['created_at', 'started_at', 'completed_at'])
 
@@ -54,7 +53,7 @@ export function briefOf(memory: PassMemory): { stored: Brief; row: PassRow } | u
   const pass = plainPass(memory)
   const [framed, returned] = memory.noted
   const frame = framed?.framed?.bytes
-  if (!pass || !frame || !returned || returned.content_type !== undefined || frame.length + returned.body.length > MAX_BYTES)
+  if (!pass || !frame || !returned || returned.content_type !== undefined || frame.length + returned.body.length > MAX_BRIEF_BYTES)
     return undefined
   const { work, asked } = pass
   if (work.requested_at !== asked.time || work.timeout_ms === undefined || work.reply !== undefined) return undefined

@@ -21,6 +21,17 @@ describe('frameIn', () => {
     )
   })
 
+  it('keeps a copy of the bytes where a brief may need them, and of a large frame only their number', () => {
+    const framed = (reason: string) => {
+      const frame = { reason, policy: { base: 1 } }
+      return { bytes: Buffer.from(encode(frame)), kept: frameIn(encode({ v: 1, control: frame, parts: [] })) }
+    }
+    const small = framed('r'.repeat(900))
+    expect(small.kept).toMatchObject({ length: small.bytes.length, bytes: small.bytes })
+    const large = framed('r'.repeat(4_000))
+    expect(large.kept).toMatchObject({ frame: { reason: expect.any(String) }, length: large.bytes.length, bytes: undefined })
+  })
+
   it('finds none without a policy, and none in bytes that are no body', () => {
     expect(frameIn(encode({ v: 1, control: { id: 'x' }, parts: [] }))).toBeUndefined()
     expect(frameIn(encode({ v: 1, control: null }))).toBeUndefined()

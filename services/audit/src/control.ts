@@ -2,11 +2,19 @@ import { decode } from '@passover/bus'
 import type { ControlFrame } from '@passover/schemas'
 import { sliceOf } from './slice.js'
 
-/** A control frame as it is remembered, and its bytes in the step's body. */
+/** Bytes of a control frame, with the body of its return, beyond which there is no brief: the record itself is hardly longer. */
+export const MAX_BRIEF_BYTES = 1_024
+
+/** A control frame as it is remembered. */
 export interface Framed {
   frame: ControlFrame
-  /** A copy, so that they do not keep the chunk alive that they came in. */
-  bytes: Uint8Array
+  /** Of its bytes in the step's body. */
+  length: number
+  /**
+   * Those bytes, where a brief may keep them: of a large frame they would double what an open pass takes. A copy, so that they do not keep the chunk
+   * alive that they came in.
+   */
+  bytes: Uint8Array | undefined
 }
 
 /** The body looked into last: projector and archiver both want to know. */
@@ -23,5 +31,7 @@ function framedIn(body: Uint8Array): Framed | undefined {
   const decoded = bytes && decode(bytes, 'msgpack')
   const frame = decoded?.ok ? (decoded.value as Partial<ControlFrame> | null) : undefined
   const whole = bytes && typeof frame?.policy === 'object' && frame.policy !== null
-  return whole ? { frame: frame as ControlFrame, bytes: Buffer.from(bytes) } : undefined
+  if (!whole) return undefined
+  const { length } = bytes
+  return { frame: frame as ControlFrame, length, bytes: length <= MAX_BRIEF_BYTES ? Buffer.from(bytes) : undefined }
 }

@@ -105,7 +105,7 @@ export class PassMemory {
     const framed = says && fact.type === 'step' && fact.kind !== 'return' ? frameIn(stored.data) : undefined
     const room = fact.type === 'step' || this.bytes + stored.data.length <= MAX_BODIES
     const body = framed || !says || !room ? NO_BODY : kept(stored.data)
-    this.bytes += (framed?.bytes ?? body).length
+    this.bytes += (framed ?? body).length
     this.noted.push({ fact, body, framed, content_type: stored.headers.get(HEADER.contentType) })
   }
 

@@ -46,7 +46,12 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = []
     policy: { current: () => ({ version: 0, document: {} }) },
     counting: {
       release: () => undefined,
-      for: () => ({ ready: true, rate: () => undefined, session: () => (state.full ? { count: 1_000 } : undefined) }),
+      for: () => ({
+        ready: true,
+        rate: () => undefined,
+        session: () => (state.full ? { count: 1_000 } : undefined),
+        held: () => undefined,
+      }),
     },
     budgets: {
       charge: async () => {

@@ -65,6 +65,31 @@ export const LIMITS: Row[] = [
     changed: ['completed', 'completed', 'E014 session.max_passes_per_session 2', 'completed'],
   },
   {
+    field: 'max_held',
+    what: 'of the originator: the next one that would wait for a person is E014',
+    base: { pair: { hold_before_dispatch: true } },
+    set: { pair: { max_held: 1 } },
+    run: async (bench) => {
+      const { world } = bench.all
+      const hold = async () => {
+        const pass = bench.ask({ timeout_ms: 20_000 })
+        const ended = pass.then(
+          ({ status }) => status,
+          (error) => (error.code === 'E014' ? limitOf(error) : error.code),
+        )
+        await until(async () => (await world.journal(bench.key(pass.id))).state !== 'none', { what: 'it is decided' })
+        return { pass, ended, held: (await world.journal(bench.key(pass.id))).state === 'held' }
+      }
+      // Of an earlier row a pass may have ended only just now.
+      const first = await until(async () => [await hold()].find(({ held }) => held), { what: 'there is room for one' })
+      const second = await hold()
+      for (const { pass } of [first, second]) await pass.cancel()
+      return [await first.ended, await second.ended]
+    },
+    standard: ['E043', 'E043'],
+    changed: ['E043', 'E014 originator.max_held 1'],
+  },
+  {
     field: 'budget',
     what: 'passes: so many may begin below it, and the next one is E014',
     set: { pair: { budget: { passes: 1 } } },
