@@ -86,10 +86,10 @@ page(
   'docs/reference/json-output.md',
   `# Output of \`--json\`
 
-Generated from \`packages/cli/src/json/shapes.ts\` by \`node infra/setup/json-output.mjs\`: change it there. The tests of the commands hold what they print against it.
+Generated from \`packages/cli/src/json/shapes.ts\` by \`node infra/setup/json-output.mjs\`: change it there. The tests compare the output of every command with it.
 
-- \`--json\` prints one document on stdout, also where a command fails: \`${written(FAILURE)}\`. Codes and exit codes: [errors](errors.md).
-- \`--jsonl\` prints each element of a list on a line of its own; any other document on one line. \`work --jsonl\` prints \`{ event, id, … }\` for each thing that happens, and \`logs --jsonl\` each entry of the
+- \`--json\` prints one document on stdout, also if the command fails: \`${written(FAILURE)}\`. Codes and exit codes: [errors](errors.md).
+- \`--jsonl\` prints each element of a list on its own line, and any other document on one line. \`work --jsonl\` prints \`{ event, id, … }\` for each event, and \`logs --jsonl\` each entry of the
   timeline and then \`{ id, status, error? }\`.
 - A field with \`?\` may be absent; \`…\` stands for further fields. Times are milliseconds since 1970, spans are milliseconds, sizes bytes. New versions may add fields.
 
