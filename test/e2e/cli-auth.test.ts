@@ -143,6 +143,29 @@ describe('passover auth, and up --isolated', () => {
     expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
   })
 
+  it('serves the HTTP API away from the project, with credentials of the gateway and of each owner of a token, and never without a token', async () => {
+    using folder = new Folder()
+    const tokens = join(folder.path, 'tokens.json')
+    const owners = join(folder.path, 'owners.json')
+    writeFileSync(owners, JSON.stringify({ greeter: credentials('greeter') }))
+    const env = {
+      NATS_URL: serverFile(cwd).url,
+      PASSOVER_CA: join(cwd, '.passover', 'auth', 'tls', 'ca.pem'),
+      PASSOVER_CREDENTIALS: credentials('passover.gateway'),
+      PASSOVER_GATEWAY_CREDENTIALS: owners,
+    }
+    await using apart = cli(['gateway', '--port', '0', '--tokens', tokens, '--json'], { cwd: folder.path, env })
+    await apart.printed('}')
+    const { url } = JSON.parse(apart.stdout) as { url: string }
+    const list = (token?: string) =>
+      fetch(`${url}/api/pass-over/passes`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
+    expect((await list()).status).toBe(401)
+    const added = (name: string) => json<{ token: string }>(['gateway', 'token', 'add', '--agent', name, '--tokens', tokens], { cwd })
+    const told = await list((await added('greeter')).document.token)
+    expect({ status: told.status, body: await told.json() }).toMatchObject({ status: 200, body: { passes: expect.any(Array) } })
+    expect((await list((await added('alice')).document.token)).status).toBe(403)
+  })
+
   it('adds people to the running installation, who see every pass until they are revoked', async () => {
     expect(await auth('add', 'person', 'ann')).toMatchObject({ code: 0 })
     const seen = async () => (await run(['list', '--as', 'ann'], { cwd })).stdout.includes('greeter')

@@ -31,6 +31,7 @@ export { type Credentials, type CredentialsFacts, credentialsFacts, type TlsFile
 export {
   busFromEnvironment,
   DEFAULT_SERVER,
+  namedCredentials,
   nodeRandom,
   parseCredentials,
   readTextFile,

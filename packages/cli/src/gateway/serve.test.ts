@@ -9,13 +9,17 @@ describe('reading without a token', () => {
   afterAll(() => rmSync(folder, { recursive: true }))
 
   it('is possible where all agents of the machine are trusted', () => {
-    expect(openTo('maria', {})).toBe('maria')
-    expect(openTo('maria', { project: folder })).toBe('maria')
+    expect(openTo('maria', {}, {})).toBe('maria')
+    expect(openTo('maria', { project: folder }, {})).toBe('maria')
   })
 
   it('is not possible where agents are isolated', () => {
     mkdirSync(join(folder, 'auth'))
     writeFileSync(join(folder, 'auth', 'keys.json'), '{}')
-    expect(openTo('maria', { project: folder })).toBeUndefined()
+    expect(openTo('maria', { project: folder }, {})).toBeUndefined()
+  })
+
+  it('is not possible where owners have credentials of their own', () => {
+    expect(openTo('maria', {}, { PASSOVER_GATEWAY_CREDENTIALS: 'owners.json' })).toBeUndefined()
   })
 })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openBus, type ProjectAccess, parseCredentials, projectAccess, serverClock } from '@passover/bus'
+import { namedCredentials, openBus, type ProjectAccess, projectAccess, readTextFile, serverClock } from '@passover/bus'
 import { logOptions } from '@passover/core/text'
 import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, TokenFile, TokenFileFailed } from '@passover/gateway'
 import { SYSTEM } from '@passover/schemas'
@@ -67,7 +67,7 @@ function ownersAccess(project: string, name: string): ProjectAccess | undefined 
 
 /** A project's own server tells nobody apart, and lets all in by the project's credentials. */
 function credentialsOf(own: string | undefined, server: ServerSetting): { credentials?: Credentials } {
-  if (own !== undefined) return { credentials: parseCredentials(own) }
+  if (own !== undefined) return { credentials: namedCredentials(own, readTextFile, 'PASSOVER_GATEWAY_CREDENTIALS') }
   return server.credentials ? { credentials: server.credentials } : {}
 }
 
@@ -78,18 +78,18 @@ function readCredentials(path: string | undefined): Record<string, string> | und
   } catch {
     // What is wrong with it may quote a password.
     throw new CliFailure('E030', `PASSOVER_GATEWAY_CREDENTIALS: ${path} cannot be read as JSON of names and credentials`, {
-      hint: 'like {"ann": "ann:password", "alice": "SU…"}',
+      hint: 'like {"ann": "ann:password", "alice": "SU…", "bob": "/path/to/bob.creds"}',
     })
   }
 }
 
 /**
- * Who a program of this machine reads as before the first token is made. Nobody where agents are isolated: an agent that runs here could read
- * the passes of others.
+ * Who a program of this machine reads as before the first token is made. Nobody where the server tells names apart, because agents are isolated or
+ * owners have credentials of their own: an agent that runs here could read the passes of others.
  */
-export function openTo(person: string, { project }: Pick<ServerSetting, 'project'>): string | undefined {
+export function openTo(person: string, { project }: Pick<ServerSetting, 'project'>, env: NodeJS.ProcessEnv): string | undefined {
   const isolated = project !== undefined && projectAccess(project, { role: 'person', name: person })
-  return isolated ? undefined : person
+  return isolated || env.PASSOVER_GATEWAY_CREDENTIALS ? undefined : person
 }
 
 /** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken or the address none; E030: others could reach it, and nobody needs a token. */
@@ -104,7 +104,7 @@ export async function serveGateway(context: Context, server: ServerSetting, { ho
     log,
     connect,
     tokens: new TokenFile(tokens),
-    open_to: openTo(context.person, server),
+    open_to: openTo(context.person, server, context.env),
     tracing,
   }
   const gateway = startGateway(deps, { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) })
