@@ -18,17 +18,24 @@ interface Given {
   younger?: number[]
   /** What is in the archive besides the segment. */
   older?: Stored[]
+  /** Whether people hold the pass. */
+  held?: boolean
+  /** Told of each read of a whole pass. */
+  onRead?: () => void
 }
 
 /** Goes through a segment of which the stream has what it has; gives what was deleted, in that order. */
 async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], stored: Stored[], given: Given = {}): Promise<number[]> {
-  const { now = 1_000_000, younger = [], older = [] } = given
+  const { now = 1_000_000, younger = [], older = [], held = false, onRead } = given
   const deleted: number[] = []
   const journal = {
     message: async (sequence: number) => stored.find((one) => one.sequence === sequence),
     // A replica that lags.
     last: async () => undefined,
-    history: async () => stored,
+    history: async () => {
+      onRead?.()
+      return stored
+    },
     newest: async (subject: string) => stored.findLast((one) => matches(one.subject, subject)),
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
@@ -39,14 +46,16 @@ async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], st
     return { caughtUp: Promise.resolve(), closed: new Promise(() => undefined), [Symbol.asyncDispose]: async () => undefined }
   }
   const bus = { subjects, journal, follow, now: () => now }
-  const [agents, isHeld] = [new Map(), async () => false]
+  const [agents, isHeld] = [new Map(), async () => held]
   const all = [...older, ...archived]
   const archive = {
     sequencesOf: async () => all.map(({ sequence }) => sequence),
     sequencesAfter: async () => younger,
+    mayBegin: async () => older.some(({ subject }) => subject.endsWith('.passover')),
     messages: async (sequences: number[]) => older.filter(({ sequence }) => sequences.includes(sequence)),
   }
-  const deps = { bus, clock, agents, isHeld, archive, unsealedOf: () => [], rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps
+  const mine = { unsealedOf: () => [], isGhost: () => false, rules: { id_window_ms: 1_000 } }
+  const deps = { bus, clock, agents, isHeld, archive, ...mine } as unknown as DeletionDeps
   await new SegmentDeleter(deps).run({ entry: entry as ManifestEntry, messages: archived }, () => younger.length > 0)
   return deleted
 }
@@ -136,9 +145,35 @@ describe('what is stored of a pass after its end', () => {
   })
 })
 
+describe('what agents stored under an id that nothing began', () => {
+  const key = 'alice.audit.given-id-1'
+  const stored = [1, 2, 3].map((sequence) => message(sequence, 100 + sequence, `event.${key}.cancel.alice`))
+  const later = message(5_000, 300, `event.${key}.cancel.alice`)
+  const read: number[] = []
+  const deleted = (more: Stored[], given: Given = {}) => {
+    read.length = 0
+    return deletedFrom({ k: 0 }, stored, [...stored, ...more], { ...given, onRead: () => read.push(1) })
+  }
+
+  // Fails where its history is read: with many messages to each of thousands of ids that took 40 ms for each of them, in each segment.
+  it('goes with its segment, and is not read whole, also where more of it is stored later', async () => {
+    expect([await deleted([]), read]).toEqual([[1, 2, 3], []])
+    expect([await deleted([later], { younger: [5_000] }), read]).toEqual([[1, 2, 3], []])
+  })
+
+  it('stays where people hold it', async () => {
+    expect([await deleted([], { held: true }), read]).toEqual([[], []])
+  })
+
+  it('is read whole where the dispatcher has begun a pass of that id since', async () => {
+    const begun = message(5_000, 300, `work.${key}.medium`)
+    expect([await deleted([begun], { younger: [5_000] }), read]).toEqual([[], [1]])
+  })
+})
+
 // Fails where reads are as many as deletions: those may be some thousand, and the server works off one after the other.
 it('reads sixteen passes at once, however many deletions may be under way', async () => {
-  const returns = Array.from({ length: 100 }, (_, n) => message(n + 1, 100, `return.alice.audit.given-id-${n}00000.audit`))
+  const returns = Array.from({ length: 100 }, (_, n) => message(n + 1, 100, `return.alice.audit.given-id-${n}00000.passover`))
   let running = 0
   let most = 0
   const history = async () => {

@@ -1,13 +1,13 @@
 import { type Archive, segmentOf, segmentRange } from '@passover/archive'
 import { type Bus, decode, type Stored } from '@passover/bus'
 import { type Clock, isSystemStep, requestNamed } from '@passover/core'
-import { type Fact, type PassKey, SYSTEM } from '@passover/schemas'
+import { type Fact, keyText, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
 import { DeletionPace } from './deletion-pace.js'
 import { inTurns } from './in-turns.js'
 import { addTo, isBetween, type Leaving, sortContents } from './leaving.js'
-import { loadPass, requestIn } from './load.js'
+import { loadPass, nothingBegan, requestIn } from './load.js'
 import type { ReadSegment } from './read-ahead.js'
 import { deletionOrder } from './retention.js'
 import type { Waiting, WaitingAdvisory, WaitingPass } from './retention-state.js'
@@ -19,6 +19,8 @@ export interface DeletionDeps extends StandingDeps {
   clock: Pick<Clock, 'after' | 'monotonic'>
   /** Sequences of a pass that are in no sealed segment yet. */
   unsealedOf: (key: PassKey) => readonly number[]
+  /** Whether the audit knows that nothing began a pass (a `keyText`). */
+  isGhost: (text: string) => boolean
 }
 
 /** Whether something is stored of a pass that is younger than segment k. */
@@ -126,6 +128,7 @@ export class SegmentDeleter {
   private async settle(found: Leaving, { k, isYounger, crowded = false }: Settling): Promise<WaitingPass | 'later' | undefined> {
     const { key } = found.memory
     this.goesOn()
+    if (mayBeGhost(found) && (await this.isGhost(key))) return await this.leaveGhost(found, k)
     const isYoungerThere = isYounger(key, k)
     if (isYoungerThere && !mayHaveEnded(found)) return 'later'
     const leaving = found.whole ? found : merged(found, await this.read(key))
@@ -144,6 +147,31 @@ export class SegmentDeleter {
       const isThere = ({ sequence, type }: Fact) => type === 'request' || there?.has(sequence) !== false
       await this.deletePass(await this.completed(leaving), (fact) => fact.sequence <= last && isThere(fact))
     }
+    return undefined
+  }
+
+  /** Whether nothing began a pass. Then what agents stored under its id is not worth a read of the pass: they can do that for any number of ids. */
+  private async isGhost(key: PassKey): Promise<boolean> {
+    return (
+      this.deps.isGhost(keyText(key)) ||
+      (await this.reads(() => {
+        this.goesOn()
+        return nothingBegan(this.deps, key)
+      }))
+    )
+  }
+
+  /**
+   * Messages under an id that nothing began go with their own segment. A request that is stored later begins a pass of which they are no part; one
+   * that was stored within EARLIER_MS of them can only be answered as expired by now.
+   */
+  private async leaveGhost({ memory, facts }: Leaving, k: number): Promise<WaitingPass | undefined> {
+    const standing = await standingOf(memory, this.deps.bus.now(), this.deps)
+    if (standing.may === 'wait') return waitingOf(memory.key, standing)
+    const { last } = segmentRange(k)
+    const own = [...facts.values()].filter(({ sequence }) => sequence <= last)
+    for (const sequence of deletionOrder(own, this.deps.rules)) await this.delete(sequence)
+    this.passes++
     return undefined
   }
 
@@ -266,6 +294,12 @@ function mayHaveEnded({ memory: { journal }, facts }: Leaving): boolean {
   if (journal.state !== 'none') return journal.state === 'done'
   for (const { type } of facts.values()) if (type !== 'request') return true
   return false
+}
+
+/** Whether nothing that was read of it can begin a pass, nor asks for one. */
+function mayBeGhost({ facts }: Leaving): boolean {
+  for (const fact of facts.values()) if (fact.type === 'request' || mayBegin(fact)) return false
+  return true
 }
 
 /** Only the dispatcher's: an agent's step alone is no journal. */

@@ -7,7 +7,7 @@ import { isHeld } from './removal/held.js'
 
 /** The deleter of an audit's parts. */
 export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
-  const { deps, options, manifest, agents, acknowledged, archiver, custody } = parts
+  const { deps, options, manifest, agents, acknowledged, archiver, custody, reloads } = parts
   const { bus, clock, log, random } = deps
   const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
   const rules = { id_window_ms }
@@ -25,6 +25,7 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
     rules,
     unsealed: () => archiver.unsealed(),
     unsealedOf: (key) => archiver.unsealedOf(key),
+    isGhost: (text) => reloads.isKnownGhost(text),
     read: () => readBy(parts),
     holder: makeInstance(random),
     lease_ms,

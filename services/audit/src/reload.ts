@@ -93,6 +93,11 @@ export class Reloads {
     return this.ghosts.has(text) || this.waitingOf.has(text) || this.running.has(text)
   }
 
+  /** Whether nothing began a pass (a `keyText`), as far as the stream was read. False: it is not known. */
+  isKnownGhost(text: string): boolean {
+    return this.ghosts.has(text)
+  }
+
   /** Takes a message of a pass that is not in memory. */
   hear(fact: Recorded, { expired = false }: { expired?: boolean } = {}): void {
     const text = keyText(fact.key)

@@ -1,6 +1,9 @@
-import type { Custody } from '@passover/core'
-import type { PassKey } from '@passover/schemas'
+import { isFirst } from '@passover/archive'
+import { type Custody, isSystemStep, requestNamed } from '@passover/core'
+import { type Fact, type PassKey, SYSTEM } from '@passover/schemas'
+import { isExpired, nothingBegan } from '../load.js'
 import { type IdDeps, usesOfId } from './id-uses.js'
+import { type Message, saidBy } from './uses.js'
 
 /** A pass that is to leave. */
 export interface LeavingPass {
@@ -12,10 +15,50 @@ export interface LeavingPass {
 }
 
 /** Whether a pass has to stay for now: it is held, or the erasure of its session is under way. */
-export async function isHeld(custody: Custody, deps: IdDeps, { key, session, sequences }: LeavingPass): Promise<boolean> {
+export async function isHeld(custody: Custody, deps: IdDeps, pass: LeavingPass): Promise<boolean> {
+  const { key, session, sequences } = pass
   if (custody.stays(key, session)) return true
   if (session !== undefined || !custody.needsSessions) return false
+  const said = await sessionsSaid(deps, pass)
+  if (said) return said.some((one) => custody.stays(key, one))
   const uses = await usesOfId(deps, key)
   const own = uses.filter(({ messages }) => messages.some(({ stored }) => sequences.includes(stored.sequence)))
   return own.some(({ session, claimed }) => custody.stays(key, session) || custody.stays(key, claimed))
+}
+
+/**
+ * The sessions of a pass by these messages alone; undefined: all that is stored under its id must be read. Agents can have requests refused, and store
+ * messages under ids that nobody asked for, without end. To read each of those whole takes milliseconds.
+ */
+async function sessionsSaid(deps: IdDeps, { key, sequences }: LeavingPass): Promise<string[] | undefined> {
+  const messages = await messagesAt(deps, sequences)
+  if (messages.length < sequences.length) return undefined
+  const facts = messages.map(({ fact }) => fact)
+  if (!facts.some(asksOrBegins)) return (await nothingBegan(deps, key)) ? [] : undefined
+  if (!facts.every(isRequestOrRefusal)) return undefined
+  const named = new Set(facts.map((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? fact.sequence) : fact.sequence)))
+  const requests = await messagesAt(deps, [...named])
+  const sessions = requests.flatMap((request) => {
+    const said = saidBy(key, request, deps.rules)
+    // A child is of its root's session, whatever its request says.
+    return said?.session !== undefined && !said.parent ? [said.session] : []
+  })
+  return sessions.length === named.size ? sessions : undefined
+}
+
+function asksOrBegins(fact: Fact): boolean {
+  return fact.type === 'request' || (fact.type === 'step' && isSystemStep(fact))
+}
+
+/** The refusal of a request that came too late speaks of the pass that had its id before. */
+function isRequestOrRefusal(fact: Fact): boolean {
+  if (fact.type === 'request') return true
+  return fact.type === 'step' && fact.kind === 'return' && fact.by === SYSTEM && isFirst(fact) && !isExpired(fact)
+}
+
+async function messagesAt({ bus, archive }: IdDeps, sequences: readonly number[]): Promise<Message[]> {
+  const found = await archive.messages(sequences)
+  const missing = sequences.filter((sequence) => !found.some((stored) => stored.sequence === sequence))
+  const live = await Promise.all(missing.map((sequence) => bus.journal.message(sequence)))
+  return [...found, ...live.filter((stored) => stored !== undefined)].map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
 }
