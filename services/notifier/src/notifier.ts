@@ -9,7 +9,7 @@ import {
   NOTIFIER_HELD,
   type Verdict,
 } from '@passover/bus'
-import { type Clock, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Clock, type Counted, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
 import {
   type DeadLetterBody,
   type DecisionFact,
@@ -26,7 +26,8 @@ import { Lane } from './lane.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
 import { PassReads } from './pass-reads.js'
 import { type Posted, post } from './post.js'
-import { causedBy, mayBeTold } from './read-notices.js'
+import { causedBy, journalBefore, mayBeTold } from './read-notices.js'
+import type { Sender } from './share.js'
 import { Taken } from './taken.js'
 
 export interface NotifierDeps {
@@ -46,7 +47,7 @@ export interface Notifier extends AsyncDisposable {
   health(): HealthReport
 }
 
-const UNREADABLE_WAIT_MS = 1_000
+const UNREADABLE: Verdict = { retry: true, delay_ms: 1_000 }
 /** What people are waited for is rarer than returns: a part of as many at a time. */
 const FEW = 4
 
@@ -116,7 +117,7 @@ class RunningNotifier implements Notifier {
   }
 
   #consume(durable: string, places: number): Promise<Consumption> {
-    const lane = new Lane(places)
+    const lane = new Lane(places, { judges: durable === NOTIFIER })
     this.#lanes.push(lane)
     const onRestored = (what: string) => this.#health.did('consumer', what)
     return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
@@ -129,12 +130,17 @@ class RunningNotifier implements Notifier {
     const known = lane.rootOf(delivery)
     if (known !== undefined && lane.posting.isFull(known)) return await this.#leave(delivery, fact, { root: known, lane })
     const sender = causedBy(fact)
-    const read = await lane.reading.run(sender, () => this.#noticesOf(fact))
+    const counted = sender.of === undefined ? 'counts' : await this.#judged(delivery, fact, { sender, lane })
+    if (typeof counted === 'object') return counted
+    const read = counted === 'nothing' ? [] : await lane.reading.run(sender, () => this.#noticesOf(fact, counted))
     // What a worker stored may be nothing that counts, and a dead letter for each would be more than it is.
     if (!read) return sender.of === undefined ? await this.#leave(delivery, fact, { root: sender.agent, lane }) : this.#again()
     if (!Array.isArray(read)) return read
     const root = read[0]?.root.originator
-    if (root === undefined) return { ok: true }
+    if (root === undefined) {
+      if (counted !== 'counts') lane.uncounted.note(sender.agent, delivery)
+      return { ok: true }
+    }
     lane.pace.note(root, delivery)
     const told = await lane.posting.run({ agent: root }, () => this.#tell(delivery, fact, read))
     if (told && 'ok' in told) lane.over(delivery)
@@ -142,13 +148,30 @@ class RunningNotifier implements Notifier {
     return told ?? (await this.#leave(delivery, fact, { root, lane }))
   }
 
+  /** Judges a return that a worker stored; a verdict on its delivery where it cannot be judged now. */
+  async #judged(
+    delivery: Delivery,
+    fact: Step | DecisionFact,
+    { sender, lane }: { sender: Sender; lane: Lane },
+  ): Promise<Counted | Verdict> {
+    const isIgnored = () => isUnguarded(fact) && lane.uncounted.floods(sender.agent, delivery)
+    if (isIgnored()) return 'nothing'
+    // Many of the same worker may have been judged before its turn.
+    const judge = async () => (isIgnored() ? 'nothing' : await this.#unlessUnreadable(fact, () => this.#reads.judged(fact)))
+    return (await lane.judging.run(sender, judge)) ?? this.#again()
+  }
+
   /** Returns the notices of a message, or the verdict on its delivery where they cannot be read now. */
-  async #noticesOf(fact: Step | DecisionFact): Promise<Notice[] | Verdict> {
+  #noticesOf(fact: Step | DecisionFact, counted: Counted): Promise<Notice[] | Verdict> {
+    return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, counted)) ?? UNREADABLE)
+  }
+
+  async #unlessUnreadable<T>({ key }: Pick<Step, 'key'>, read: () => Promise<T>): Promise<T | Verdict> {
     try {
-      return (await this.#reads.noticesOf(fact)) ?? { retry: true, delay_ms: UNREADABLE_WAIT_MS }
+      return await read()
     } catch (error) {
-      this.deps.log.warn({ ...fact.key, err: error }, 'a pass cannot be read now')
-      return { retry: true, delay_ms: UNREADABLE_WAIT_MS }
+      this.deps.log.warn({ ...key, err: error }, 'a pass cannot be read now')
+      return UNREADABLE
     }
   }
 
@@ -215,4 +238,9 @@ class RunningNotifier implements Notifier {
     })
     return outcome.kind === 'stored'
   }
+}
+
+/** Whether a return does not say after which step of its pass it was stored. Of a worker that floods such returns are not judged, which would take too long. */
+function isUnguarded(fact: Step | DecisionFact): boolean {
+  return fact.type === 'step' && journalBefore(fact) === undefined
 }

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import type { JournalRules } from '@passover/core'
+import type { Counted, JournalRules } from '@passover/core'
 import { type DecisionFact, keyText, type Notice, type Step } from '@passover/schemas'
 import { countedAtLeader, type ReadPass, readNotices } from './read-notices.js'
 
@@ -22,12 +22,21 @@ export class PassReads {
   ) {}
 
   /**
-   * Returns the notices of a message; undefined: another return of its subagent is being judged, so try again.
+   * Tells whether a return that a worker stored counts, by a few small reads.
+   *
+   * @throws BusReadError where it cannot be judged now
+   */
+  judged(fact: Step | DecisionFact): Promise<Counted> {
+    return countedAtLeader(this.bus, fact)
+  }
+
+  /**
+   * Returns the notices of a message; undefined: another return of its subagent is being read, so try again.
    *
    * @throws BusReadError where the pass cannot be read now
    */
-  async noticesOf(fact: Step | DecisionFact): Promise<Notice[] | undefined> {
-    const counted = await countedAtLeader(this.bus, fact)
+  async noticesOf(fact: Step | DecisionFact, judged?: Counted): Promise<Notice[] | undefined> {
+    const counted = judged ?? (await this.judged(fact))
     if (counted === 'nothing') return []
     return counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)
   }

@@ -66,4 +66,11 @@ describe('reading passes', () => {
     for (const one of junk) expect(await reads.noticesOf(subjects.toFact(one) as Step)).toEqual([])
     expect(read).toBe(1)
   })
+
+  it('reads nothing for a return that the server stored as the first of its journal', async () => {
+    const headers = { 'Passover-Attempt': '1', 'Passover-Nonce': 'm' }
+    const first = stored(2, subjects.return(KEY, 'scout'), { headers, body: { v: 1 } })
+    const reads = new PassReads({ subjects, journal: {} } as unknown as Bus, { id_window_ms: 3_600_000 })
+    expect(await reads.judged(subjects.toFact(first) as Step)).toBe('nothing')
+  })
 })

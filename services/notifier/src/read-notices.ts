@@ -6,6 +6,7 @@ import {
   countedByWork,
   foldJournal,
   type JournalRules,
+  mayCount,
   type NoticedPass,
   noticesOf,
   openControl,
@@ -19,6 +20,7 @@ import {
   type DecisionFact,
   type Fact,
   HEADER,
+  journalFilter,
   type Notice,
   type PassKey,
   SLOTS,
@@ -44,12 +46,20 @@ export function causedBy({ key, ...fact }: Step | DecisionFact): { agent: string
   return own ? { agent: fact.by, of: key.originator } : { agent: key.originator }
 }
 
+/** The last sequence in the journal when the server stored a step; undefined where the step does not say, as no worker of ours stores it. */
+export function journalBefore({ key, guard }: Step): number | undefined {
+  return guard?.subject === journalFilter(key) ? guard.sequence : undefined
+}
+
 /**
  * Judges a return by its pass's work, as the leader has it, so that returns of passes that nobody asked for cost little. `unclear`: the journal must be
  * read, which may be large. Everything else counts until it is read.
  */
 export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | DecisionFact): Promise<Counted> {
   if (fact.type !== 'step' || fact.kind !== 'return') return 'counts'
+  // The server stored a return with such a guard only if nothing was in its journal.
+  if (!mayCount(fact) || journalBefore(fact) === 0) return 'nothing'
+  if (fact.by === SYSTEM) return 'counts'
   const works = await Promise.all(SLOTS.map((slot) => journal.newest(subjects.work(fact.key, slot))))
   const steps = works.flatMap((stored) => (stored ? [subjects.toFact(stored)] : []))
   return countedByWork(

@@ -7,7 +7,7 @@ export interface Sender {
   of?: string
 }
 
-/** Deliveries in hand for each place: enough for the places to be busy while what got no room comes again. */
+/** Deliveries in hand for each place, unless said otherwise: enough for the places to be busy while what got no room comes again. */
 const IN_HAND = 32
 
 /** Places that agents take in turn. How many deliveries may wait or run at a time is bounded, and so is each agent's share of them. */
@@ -17,8 +17,8 @@ export class Share {
   readonly #rooms: FairPlaces
   readonly #turns: Turns
 
-  constructor(places: number) {
-    this.room = places * IN_HAND
+  constructor(places: number, inHand = IN_HAND) {
+    this.room = places * inHand
     this.#rooms = new FairPlaces(this.room)
     this.#turns = new Turns(places)
   }
