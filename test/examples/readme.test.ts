@@ -44,6 +44,11 @@ it('the subagent of the README answers the agent of the README', async () => {
   expect(await alice.exited).toEqual({ code: 0, signal: null })
 })
 
+it('docs/getting-started/first-agent.md shows the examples of the README', () => {
+  const page = readFileSync(join(ROOT, 'docs/getting-started/first-agent.md'), 'utf8')
+  for (const name of ['greeter.mjs', 'alice.mjs']) expect(page).toContain(example(name))
+})
+
 async function untilRegistered(greeter: TestProcess): Promise<void> {
   const asker = await world.agent('asker')
   const registered = async () => {
