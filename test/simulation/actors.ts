@@ -113,6 +113,7 @@ function listen(simulation: Simulation, self: Agent, { pass, id }: { pass: PassP
 function askAgain(simulation: Simulation, self: Agent, { pass, same }: { pass: PassPlan; same: boolean }): void {
   const id = simulation.asked.get(pass.name)
   if (id === undefined) return
+  if (pass.spoilt?.until_again) simulation.server.spoilt.delete(pass.name)
   const options = optionsOf(pass)
   if (!same) options.reason = OTHER_REASON
   void simulation.hear(pass, { self, handle: self.passOver({ id, ...options }), same })
@@ -194,7 +195,8 @@ export async function reaper(simulation: Simulation, process: Process): Promise<
       if (book.state !== 'done' || simulation.reaped.has(book)) continue
       const youngest = simulation.youngestOf(book)
       if (youngest === undefined || bus.now() - youngest <= 2 * id_window_ms) continue
-      const requests = book.requests.filter((sequence) => simulation.server.stream.get(sequence))
+      const asked = book.answers === undefined || book.requests.includes(book.answers) ? book.requests : [...book.requests, book.answers]
+      const requests = asked.filter((sequence) => simulation.server.stream.get(sequence))
       const gone = await deletePass(bus, book, { requests, rules: { id_window_ms } }).catch(() => false)
       if (gone) simulation.reaped.add(book)
     }

@@ -61,7 +61,8 @@ function seenOf(
   if (!ended || ended.kept.time > until || !record || record.sequences.return !== ended.kept.sequence) return []
   const unread = ended.kept.by === 'evil' || isHalf(book)
   // Deleted without an archive, its request can say nothing any more.
-  const objective = plan.deletes ? '' : (checks.nameOf(book.key) ?? '')
+  const unread_request = checks.refusesUnread(book)
+  const objective = plan.deletes || unread_request ? '' : (checks.nameOf(book.key) ?? '')
   const answered = book.answers !== undefined && book.answers > 0 && checks.messagesOf(book.key).length > 0
   if (!answered || plan.evil.length > 0) return []
   return [
@@ -71,7 +72,7 @@ function seenOf(
       id,
       statuses: statusesOf(book),
       code: unread ? 'any' : codeOf(book, record),
-      session: 'session',
+      session: unread_request ? 'any' : 'session',
       ended_at: ended.kept.time,
       returned: ended.kept.sequence,
       objective,

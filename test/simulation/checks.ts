@@ -1,4 +1,4 @@
-import { askedIn, type Book, controlIn, emptyBook, enter, header, impossible, type StepText, stepIn } from './books.js'
+import { askedIn, type Book, controlIn, emptyBook, enter, header, impossible, type StepText, stepIn, timeOf } from './books.js'
 import type { PassPlan, Plan } from './plan.js'
 import type { Watcher } from './sim-server.js'
 import type { Kept } from './sim-stream.js'
@@ -21,6 +21,8 @@ export class Checks implements Watcher {
   readonly #begun = new Map<string, number>()
   /** Steps of dishonest workers that do not count. */
   readonly forged: Kept[] = []
+  /** Requests that their senders spoilt. */
+  readonly spoilt = new Set<Kept>()
   readonly #log = new Map<number, Kept>()
   readonly #messages = new Map<string, Kept[]>()
   readonly #keys = new Map<string, Set<string>>()
@@ -44,6 +46,7 @@ export class Checks implements Watcher {
 
   stored(kept: Kept): void {
     this.#log.set(kept.sequence, kept)
+    if (kept.spoilt) this.spoilt.add(kept)
     const step = stepIn(kept.subject)
     const bounced = kept.by === 'bounce'
     if (step && bounced) this.forged.push(kept)
@@ -98,6 +101,7 @@ export class Checks implements Watcher {
     }
     this.#judge(kept, book, { step, told })
     enter(book, kept, step)
+    if (book.begun_at === kept.time) this.#judgeUnreadable(kept, book, step)
     if (step.kind === 'work') this.#judgeWork(kept, book)
     if (book.begun_at === kept.time && book.state !== 'done') this.#judgeProof(kept, book)
   }
@@ -165,6 +169,43 @@ export class Checks implements Watcher {
     return faults.length === 0 && evil.length === 0 && pass !== undefined && pass.does !== 'kills'
   }
 
+  /** What nobody can read begins nothing: it is refused as such, or ended by who ends what nobody answers. */
+  #judgeUnreadable(kept: Kept, book: Book, { kind }: StepText): void {
+    const asked = this.#log.get(book.answers ?? 0)
+    if (!asked?.spoilt || kept.by === 'evil') return
+    const code = header(kept, 'Passover-Code') ?? ''
+    if (kind !== 'return')
+      this.blame('P3', 'unreadable_begun', `${book.key} is begun by request ${asked.sequence}, which is ${asked.spoilt}`)
+    else if (!['E005', 'E010', 'E043'].includes(code))
+      this.blame('P2', 'unreadable_told', `${book.key} ends with ${code}, and request ${asked.sequence} is ${asked.spoilt}`)
+  }
+
+  /** Whether a request was refused under a name of its own: nobody could read it, or another request has its id. */
+  isAnsweredApart({ originator, subagent }: Pick<Book, 'originator' | 'subagent'>, sequence: number): boolean {
+    const apart = this.books.get(`${originator}/${subagent}/bad-${String(sequence).padStart(9, '0')}`)
+    return apart?.answers === sequence
+  }
+
+  /** Whether it is the refusal of a request that could not be read, in time: an id that expired is an answer and no pass (rule 5). */
+  refusesUnread({ ended, answers, work, held, id }: Book): boolean {
+    const asked = this.#log.get(answers ?? 0)
+    if (!asked?.spoilt || ended?.code !== 'E005' || work > 0 || held) return false
+    return ended.kept.time - (timeOf(id) ?? asked.time) <= this.#plan.id_window_ms
+  }
+
+  /** The passes that answer a request: its own, or that of an earlier one with the same bytes, or one under its own number. */
+  answersOf(request: Kept): Book[] {
+    const [, b = '', a = ''] = request.subject.split('.')
+    const apart = this.books.get(`${a}/${b}/bad-${String(request.sequence).padStart(9, '0')}`)
+    const id = header(request, 'Passover-Id')
+    const own = id === undefined ? undefined : this.books.get(`${a}/${b}/${id}`)
+    const answered = this.#log.get(own?.answers ?? 0)
+    const repeats = answered?.spoilt !== undefined && Buffer.compare(answered.data, request.data) === 0
+    return [apart?.answers === request.sequence ? apart : undefined, answered === request || repeats ? own : undefined].filter(
+      (one) => one !== undefined,
+    )
+  }
+
   /** P3: what a pass hangs below comes from the stream. */
   #judgeWork(kept: Kept, book: Book): void {
     const above = book.ancestors
@@ -222,7 +263,8 @@ export class Checks implements Watcher {
     if (!consumer.startsWith('dispatcher')) return
     const [kind, a = '', b = '', c = ''] = kept.subject.split('.')
     const id = header(kept, 'Passover-Id')
-    if (kind === 'request' && id && this.book({ originator: b, subagent: a, id }).state === 'none')
+    const asks = kind === 'request' && !this.isAnsweredApart({ originator: b, subagent: a }, sequence)
+    if (asks && (!id || this.book({ originator: b, subagent: a, id }).state === 'none'))
       this.blame('P2', 'ack_unbegun', `request ${sequence} is acknowledged, its journal is empty`)
     if (kind !== 'decision') return
     const book = this.book({ originator: a, subagent: b, id: c })

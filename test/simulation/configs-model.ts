@@ -1,5 +1,5 @@
 import { below, type Change, held, many, plain, stopWorkers, troubles, workerOf } from './config-parts.js'
-import { decision, type FaultPlan, type PassPlan } from './plan.js'
+import { decision, type FaultPlan, type PassPlan, spoilt } from './plan.js'
 import { APPROVAL_MS } from './told.js'
 
 /** What the model has besides what mutants need, by its names there. */
@@ -107,6 +107,19 @@ export const BESIDES: Record<string, Change> = {
     const faults = Array.from({ length: 8 }, (_, n) => hurt(n)).sort((one, other) => one.at - other.at)
     const segment = dice.hits(0.6) ? dice.pick([8, 16]) : undefined
     return { clustered: dice.hits(0.3), deletes: false, keepers, segment, passes: own, faults, calm_at: 20_000, until: 50_000 }
+  },
+  /** Every request is of another version, or malformed: some are asked for again, soundly or not, and dispatchers die at refusing them. */
+  unreadable: ({ passes }, dice) => {
+    const own = many(passes, 12).map((pass) => ({
+      ...plain(pass, dice),
+      spoilt: spoilt(dice),
+      given: dice.hits(0.5),
+      again: dice.hits(0.5) ? [{ after: dice.between(1, 3_000), same: dice.hits(0.6) }] : [],
+    }))
+    const die = ({ at }: PassPlan): FaultPlan[] => [
+      { kind: 'die', at: at - 5, who: dice.pick(['dispatcher-0', 'dispatcher-1', 'keeper']), n: dice.whole(1, 12), back_ms: 300 },
+    ]
+    return { clustered: dice.hits(0.3), faults: dice.hits(0.5) ? troubles(own.slice(0, 3), die) : [], passes: own }
   },
   /** The policy changes, its author dies between telling the stream and the bucket, and passes go on being asked for. */
   policy: ({ passes }, dice) => {

@@ -82,10 +82,11 @@ export class Evidence {
     const records = recordsIn(server)
     for (const book of checks.books.values()) {
       if (!book.ended || book.ended.kept.time > until) continue
-      const wrong = wrongRecord(records.get(book.key), book)
+      const wrong = wrongRecord(records.get(book.key), book, checks.refusesUnread(book))
       if (wrong !== undefined) checks.blame('P4', 'record', `the record of ${book.key} ${wrong}`)
     }
     this.#judgeViolations(until)
+    this.#judgeUnread(until)
   }
 
   /** Every step that does not count is recorded as one violation. */
@@ -103,6 +104,22 @@ export class Evidence {
       const times = told.get(kept.sequence) ?? 0
       if (times > 1 || (times === 0 && kept.time < until))
         checks.blame('P4', 'violation', `${kept.subject} (${kept.sequence}) does not count, and is recorded ${times} times`)
+    }
+  }
+
+  /** Each request that nobody could read is answered once, and its bytes are kept where its answer is. */
+  #judgeUnread(until: number): void {
+    const { checks } = this.#simulation
+    for (const kept of checks.spoilt) {
+      if (kept.time > until || kept.gone_at < Number.POSITIVE_INFINITY) continue
+      const told = `request ${kept.sequence} (${kept.subject}), which is ${kept.spoilt}`
+      const answers = checks.answersOf(kept)
+      if (answers.length !== 1) checks.blame('P2', 'unread_answers', `${told}, has ${answers.length} answers`)
+      const [book] = answers
+      if (book?.ended?.code !== 'E005' || book.answers !== kept.sequence || book.ended.kept.time > until) continue
+      const letters = checks.messagesOf(book.key).filter(({ subject }) => subject.split('.')[4] === 'dead_letter')
+      if (!letters.some(({ data }) => deadIn(data) === kept.sequence))
+        checks.blame('P4', 'unread_kept', `${told}, is not kept as a dead letter`)
     }
   }
 
@@ -133,4 +150,10 @@ export class Evidence {
   #messagesOf(book: Book): Kept[] {
     return this.#simulation.checks.messagesOf(book.key).filter((kept) => this.#ownerOf(kept) === book)
   }
+}
+
+/** The request that a dead letter keeps. */
+function deadIn(data: Uint8Array): unknown {
+  const body = decode(data, 'msgpack')
+  return body.ok ? (body.value as { sequence?: unknown }).sequence : undefined
 }

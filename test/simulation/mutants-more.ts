@@ -14,6 +14,27 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     find: "const seat = { place: 'reading' };\n        this.#seats.add(seat);",
     put: "const seat = { place: 'reading' }; return { turn: async () => true, end: () => undefined };",
   },
+  malformed_apart: {
+    config: 'unreadable',
+    breaks: 'decision 143',
+    file: 'services/dispatcher/dist/refuse.js',
+    find: 'if (id === undefined)',
+    put: 'if (true)',
+  },
+  malformed_unkept: {
+    config: 'unreadable',
+    breaks: 'decision 143',
+    file: 'services/dispatcher/dist/refuse.js',
+    find: 'return keepDead(context, key, { sequence, error, data });',
+    put: 'return { ok: true };',
+  },
+  malformed_begun: {
+    config: 'unreadable',
+    breaks: 'decision 143',
+    file: 'services/dispatcher/dist/read-request.js',
+    find: 'if (broken)',
+    put: 'if (false)',
+  },
   delete_open: {
     seed: 2,
     config: 'retention',

@@ -1,4 +1,5 @@
 import { Dice } from './dice.js'
+import { SPOILT, type Spoilt } from './spoil.js'
 
 /** What a handler does in the end. `half`: what it returns a person must release; `stubborn`: it works on whatever its signal says; `kills`: its process dies of it. */
 export type Deed = 'returns' | 'half' | 'throws' | 'hangs' | 'stubborn' | 'kills'
@@ -29,6 +30,8 @@ export interface PassPlan {
   cancel?: number
   again: { after: number; same: boolean }[]
   budget?: number
+  /** How its requests are spoilt; `until_again`: whoever asks again sends a sound one. */
+  spoilt?: { how: Spoilt; until_again: boolean }
 }
 
 /** `die`: a process dies in the middle of its `n`th exchange with the server, or at once. `mute`: a durable that has lost its leader delivers nothing. `slow`: storing takes long, reading does not. `bounce`: a client has the server store an answer in a pass's journal, `bare`: without headers. */
@@ -101,6 +104,7 @@ export function makePlan(seed: number): Plan {
     pass.does = 'half'
     pass.release = decision(some)
   }
+  spoilSome(passes, new Dice(seed, 'spoilt'))
   const changes = new Dice(seed, 'policies')
   const archives = new Dice(seed, 'archives').hits(long ? 0.6 : 0.2)
   return {
@@ -190,6 +194,20 @@ function common(dice: Dice, name: string, about: { from: string; above: string[]
   }
   if (dice.hits(0.15)) pass.cancel = dice.between(1, 4_000)
   return pass
+}
+
+/** In one plan of six some agents are of another version, or send what nobody can read. */
+function spoilSome(passes: PassPlan[], dice: Dice): void {
+  if (!dice.hits(1 / 6)) return
+  const each = (pass: PassPlan): void => {
+    if (dice.hits(0.4)) pass.spoilt = spoilt(dice)
+    pass.children.forEach(each)
+  }
+  passes.forEach(each)
+}
+
+export function spoilt(dice: Dice): NonNullable<PassPlan['spoilt']> {
+  return { how: dice.pick(SPOILT), until_again: dice.hits(0.5) }
 }
 
 export function decision(dice: Dice): DecisionPlan {

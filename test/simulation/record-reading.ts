@@ -31,13 +31,13 @@ export function recordsIn(server: SimServer): ReadonlyMap<string, Recorded> {
 
 const BY_CODE: Record<string, string[]> = { E010: ['timed_out'], E043: ['cancelled'] }
 
-/** In what the record of an ended pass differs from the stream; undefined: in nothing. */
-export function wrongRecord(record: Recorded | undefined, book: Book): string | undefined {
+/** In what the record of an ended pass differs from the stream; undefined: in nothing. `unread`: its request could not be read. */
+export function wrongRecord(record: Recorded | undefined, book: Book, unread = false): string | undefined {
   const { ended } = book
   if (!ended) return undefined
   // It answers a request, and says nothing of the pass, which has its record (rule 5).
   const began = book.work > 0 || book.held !== undefined
-  if (!began && ended.code === 'E005') return undefined
+  if (!began && ended.code === 'E005' && !unread) return undefined
   if (!record) return 'is not there'
   const { sequences } = record
   const facts: [string, unknown, unknown][] = [

@@ -55,7 +55,7 @@ function* smallerOnes(plan: Plan): Iterable<Plan> {
 function* smallerPasses(pass: PassPlan): Iterable<PassPlan> {
   for (const at of pass.children.keys()) yield { ...pass, children: without(pass.children, at) }
   for (const at of pass.again.keys()) yield { ...pass, again: without(pass.again, at) }
-  for (const field of ['hold', 'release', 'cancel', 'budget'] as const) {
+  for (const field of ['hold', 'release', 'cancel', 'budget', 'spoilt'] as const) {
     const { [field]: present, ...rest } = pass
     if (present !== undefined) yield rest as PassPlan
   }

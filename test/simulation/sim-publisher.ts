@@ -1,6 +1,7 @@
 import { encodeHeaders, type Outcome, type Outgoing } from '@passover/bus'
 import { type Answer, type Line, TIMEOUT_MS } from './sim-line.js'
 import type { SimServer } from './sim-server.js'
+import { type Spoilt, spoil } from './spoil.js'
 
 /** Publishes over a simulated line. */
 export class SimPublisher {
@@ -18,15 +19,25 @@ export class SimPublisher {
     return new Promise((resolve) => this.send(message, resolve))
   }
 
-  send({ subject, headers, data = new Uint8Array(0), guard }: Outgoing, settle: (outcome: Outcome) => void): void {
+  send(message: Outgoing, settle: (outcome: Outcome) => void): void {
+    const spoilt = this.#spoilt(message)
+    const { subject, headers, data = new Uint8Array(0), guard } = spoilt === undefined ? message : spoil(message, spoilt)
     const expected = guard ? guardLines(subject, guard) : ''
-    const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.#server.world.now }
+    const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.#server.world.now, spoilt }
     const ask = (): Outcome | undefined => this.#server.publish(sent, this.#identity)
     const { process, weather } = this.#line
     const send = () => this.#line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, weather.clustered)))
     const { store_ms = 0 } = weather
     if (store_ms > 0) process.after(process.dice.between(0, store_ms), send)
     else send()
+  }
+
+  /** A request tells in its context which planned pass it asks for. */
+  #spoilt({ subject, data = new Uint8Array(0) }: Outgoing): Spoilt | undefined {
+    if (this.#server.spoilt.size === 0 || !subject.startsWith('request.')) return undefined
+    const text = Buffer.from(data).toString('latin1')
+    for (const [name, how] of this.#server.spoilt) if (text.includes(`"objective":"${name}"`)) return how
+    return undefined
   }
 }
 

@@ -13,6 +13,7 @@ import { type ConsumerConfig, SimConsumer } from './sim-consumer.js'
 import type { Line } from './sim-line.js'
 import { type Kept, matches, type Sent, SimStream } from './sim-stream.js'
 import { SimTable } from './sim-table.js'
+import type { Spoilt } from './spoil.js'
 import type { World } from './world.js'
 
 /** Whoever listens to core messages. */
@@ -63,6 +64,8 @@ export class SimServer {
   readonly readers = new Set<Reader>()
   readonly lines = new Set<Line>()
   requests: 'open' | 'closed' = 'open'
+  /** How the requests of planned passes, by name, leave whoever sends them. */
+  readonly spoilt = new Map<string, Spoilt>()
   up = true
   watcher: Watcher = { stored: () => undefined, deleted: () => undefined, acked: () => undefined }
 

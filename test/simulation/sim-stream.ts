@@ -1,4 +1,5 @@
 import { type Guard, type MessageHeaders, type Outcome, readHeaders, type Stored } from '@passover/bus'
+import type { Spoilt } from './spoil.js'
 
 /** A message to store, as it stands on the wire. */
 export interface Sent {
@@ -9,6 +10,8 @@ export interface Sent {
   guard: Guard | undefined
   /** Server time at which it was sent; undefined: as it is stored. */
   sent_at?: number
+  /** How its sender has spoilt it, if it did. */
+  spoilt?: Spoilt | undefined
 }
 
 /** A stored message; `gone_at` is the change that deleted it. */
@@ -18,6 +21,7 @@ export interface Kept extends Stored {
   gone_at: number
   by: string
   sent_at: number
+  spoilt?: Spoilt | undefined
 }
 
 const FOREVER = Number.POSITIVE_INFINITY
@@ -77,6 +81,7 @@ export class SimStream {
       gone_at: FOREVER,
       by: about.by,
       sent_at: sent.sent_at ?? about.time,
+      spoilt: sent.spoilt,
     }
     this.log.push(kept)
     const known = this.#subjects.get(sent.subject)

@@ -4,6 +4,7 @@ import type { PassHandle } from '@passover/sdk'
 import { dispatcher, evil, keeper, originator, person, reaper, worker } from './actors.js'
 import { judgeAnswers } from './answers.js'
 import { type Book, stepIn } from './books.js'
+import { Callers } from './callers.js'
 import { Checks } from './checks.js'
 import { Evidence } from './evidence.js'
 import { beginFaults } from './faults.js'
@@ -40,6 +41,7 @@ export class Simulation {
   readonly timely: Timely
   readonly evidence: Evidence
   readonly policies: Policies
+  readonly callers: Callers
   readonly weather: Weather
   readonly tally: Record<string, number> = {}
   /** The id under which each planned root pass was asked for. */
@@ -65,6 +67,7 @@ export class Simulation {
     this.timely = new Timely(this)
     this.evidence = new Evidence(this)
     this.policies = new Policies(this)
+    this.callers = new Callers(this)
     this.world.onStep = () => this.timely.look()
     this.weather = { clustered: plan.clustered, slowest_ms: 1.5, loss: 0, late: 0, late_ms: 0, lag: plan.lag ?? 0.15, lag_by: plan.lag_by }
     const { checks } = this
@@ -78,6 +81,7 @@ export class Simulation {
     }
     const know = (pass: PassPlan) => {
       this.#plans.set(pass.name, pass)
+      if (pass.spoilt) this.server.spoilt.set(pass.name, pass.spoilt.how)
       for (const child of pass.children) know(child)
     }
     for (const pass of plan.passes) know(pass)
@@ -99,6 +103,7 @@ export class Simulation {
     this.timely.look()
     const { until } = this.evidence
     this.evidence.conclude()
+    this.callers.conclude()
     this.world.onStep = () => undefined
     await judgeAnswers(this, until)
     const begun = [...this.checks.books.values()].filter(({ state }) => state !== 'none').length
@@ -114,6 +119,7 @@ export class Simulation {
 
   /** One of the processes that answer for something is in trouble for so long. */
   troubleOf(who: string, ms: number): void {
+    this.callers.trouble(who, ms)
     if (isDispatcher(who)) this.trouble(ms)
     if (isKeeper(who)) this.audit_troubled_until = Math.max(this.audit_troubled_until, this.world.time + ms)
   }
@@ -180,10 +186,16 @@ export class Simulation {
     if (!pass.name.includes('.') && !this.asked.has(pass.name)) this.asked.set(pass.name, handle.id)
     this.checks.isAsked(pass.name, key)
     const told = { name: pass.name, key, by, same }
+    const process = about.self && this.processes.get(by)
+    const wait = process && this.callers.waits({ pass, key, process, same })
     return handle.result().then(
-      ({ output }) => this.checks.isTold({ ...told, output: output ?? '' }),
+      ({ output }) => {
+        if (wait) this.callers.told(wait, undefined)
+        this.checks.isTold({ ...told, output: output ?? '' })
+      },
       (error: { code?: string; message?: string }) => {
         if (error.code === undefined) this.heardError(`${by} hears of ${pass.name}`, error)
+        if (wait) this.callers.told(wait, error.code ?? 'none')
         this.checks.isTold({ ...told, code: error.code ?? 'none', why: error.message ?? '' })
       },
     )

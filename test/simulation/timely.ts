@@ -5,7 +5,7 @@ import type { Simulation } from './simulation.js'
 import { EPOCH } from './world.js'
 
 /** How much later than its due time something may end while nothing goes wrong. */
-const BOUND_MS = 2_000
+export const BOUND_MS = 2_000
 /** How long after the last fault of the dispatchers or the server all is as it should be: the longest that a step is tried is 15 s. */
 export const RECOVERY_MS = 20_000
 const NEVER = Number.POSITIVE_INFINITY
@@ -68,7 +68,8 @@ export class Timely {
   /** A request that nobody admits in its time is answered then, and nothing begins later. */
   #judgeBegin(book: Book): void {
     const { key, answers } = book
-    const [first] = book.requests
+    // One that was refused under a name of its own asks for nothing any more.
+    const first = book.requests.find((sequence) => !this.#checks.isAnsweredApart(book, sequence))
     const timeout_ms = this.#simulation.timeoutOf(key)
     if (first === undefined || timeout_ms === undefined) return
     const none = book.state === 'none'

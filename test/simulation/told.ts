@@ -23,7 +23,7 @@ export const APPROVAL_MS = 6_000
 export const CLOCK_MS = 130
 
 /** What a caller may be told though the stream says otherwise, or nothing: its own trouble. */
-const OWN = new Set(['E040', 'E041', 'E022'])
+export const OWN = new Set(['E040', 'E041', 'E022'])
 
 type Wrong = Omit<Violation, 'at'>
 

@@ -21,7 +21,8 @@ export interface Seen {
   statuses: readonly string[]
   /** Error code; `any`: the stream alone does not tell it. */
   code: string | undefined | 'any'
-  session: string
+  /** `any`: nobody could read it. */
+  session: string | 'any'
   ended_at: number
   /** Sequence of its return. */
   returned: number
@@ -122,7 +123,9 @@ function wrongRow(one: Seen, all: readonly QueriedPass[]): string | undefined {
   if (one.code !== 'any' && row.code !== one.code) return `${textOf(one)} is told with code ${row.code}, the stream says ${one.code}`
   if (row.ended_at !== one.ended_at || row.return_sequence !== one.returned)
     return `${textOf(one)} is told to have ended with ${row.return_sequence}, the stream says ${one.returned}`
-  return (row.session_id ?? '') === one.session ? undefined : `${textOf(one)} is told of session ${row.session_id}, not ${one.session}`
+  return one.session === 'any' || (row.session_id ?? '') === one.session
+    ? undefined
+    : `${textOf(one)} is told of session ${row.session_id}, not ${one.session}`
 }
 
 type Named = [told: string, filter: Filter, fits: (one: QueriedPass) => boolean]
