@@ -19,6 +19,7 @@ import {
   workOutput,
 } from '@passover/schemas'
 import { z } from 'zod'
+import { strictly } from './strict.js'
 
 /**
  * What each command prints under `--json`, by the words that name the command. docs/reference/json-output.md is generated from it
@@ -38,7 +39,22 @@ const marks = { ...names, self: yes.optional() }
 export const FAILURE = z.strictObject({ error: z.looseObject({ code: text, message: text, hint: text.optional() }) })
 
 const change = z.strictObject({ path: text, before: z.unknown().optional(), after: z.unknown().optional() })
-const warning = z.looseObject({ message: text })
+const place = { line: number.optional(), column: number.optional() }
+/** What is to be known of a policy that is valid all the same. */
+const warning = z.strictObject({
+  code: text,
+  severity: text,
+  message: text,
+  file: text.optional(),
+  ...place,
+  path: text,
+  found: text,
+  expected: text,
+  suggestion: text.optional(),
+  places: z.array(z.strictObject({ path: text, level: text.optional(), ...place })),
+})
+/** What its diff does not show of a proposed change. */
+const changeWarning = z.strictObject({ number, path: text, kind: text, message: text, characters: z.array(text).optional() })
 /** How far a constraint of a command worker is enforced on this machine. */
 const guarantee = z.strictObject({ constraint: text, level: text, mechanism: text })
 const badEntry = z.strictObject({
@@ -68,9 +84,28 @@ const verdict = {
   removed: open.optional(),
   unsaved: text.optional(),
 }
-const settled = z.array(z.looseObject({ id: text, kind: text, outcome: text }))
-const interrupted = z.array(z.looseObject({ id: text, kind: text }))
-const conflict = z.looseObject({ path: text, why: text })
+const settled = z.array(
+  z.strictObject({
+    id: text,
+    kind: text,
+    outcome: text,
+    restored: z.array(text).optional(),
+    left: z.array(z.strictObject({ path: text, kept: text.optional() })).optional(),
+  }),
+)
+const interrupted = z.array(z.strictObject({ id: text, kind: text, written: z.array(text), total: number }))
+/** The contents of a file that is not as the subagent saw it. */
+const sides = z.strictObject({ old_content: text, current: text.optional(), new_content: text, encoding: z.enum(['utf8', 'base64']) })
+const conflict = z.strictObject({ number, path: text, kind: text, why: text, sides: sides.optional() })
+const planned = z.strictObject({
+  number,
+  digest: text,
+  path: text,
+  operation: text,
+  verdict: text,
+  why: text.optional(),
+  sides: sides.optional(),
+})
 const issued = {
   name: text,
   role: text,
@@ -106,7 +141,7 @@ const happening = z.strictObject({
   notice: notice.optional(),
 })
 /** `digest` is what `--digest` takes; item `apply` has `return_digest` instead. */
-const due = z.looseObject({ ...inboxItem.shape, digest: text.optional(), return_digest: text.optional() })
+const due = z.strictObject({ ...inboxItem.shape, digest: text.optional(), return_digest: text.optional() })
 const { row: _row, return: _return, history: _history, below: _below, digest: _digest, due: _due, ...stored } = answeredPass.shape
 /** Of a pass that did not end well an output may lack fields. */
 const partialOutput = workOutput.partial()
@@ -130,7 +165,25 @@ const decided = z.strictObject({
   digest: text.optional(),
   modifications: z.record(text, text).optional(),
 })
-const settledLetter = z.looseObject({ id: text, ...names })
+/** One that could not be settled has only the error. */
+const notSettled = z.strictObject({ id: text, error: z.strictObject({ code: text, message: text, hint: text.optional() }) })
+const requeuedLetter = z.strictObject({
+  id: text,
+  requeued: yes,
+  action: z.literal('requeue'),
+  requeued_as: text,
+  by: text,
+  ...names,
+  status: text,
+})
+/** Somebody else was faster. */
+const settledBefore = z.strictObject({
+  id: text,
+  requeued: z.literal(false).optional(),
+  dropped: z.literal(false).optional(),
+  ...deadLetter.shape.settlement.unwrap().shape,
+})
+const droppedLetter = z.strictObject({ id: text, dropped: yes, by: text, ...names, reason: text.optional() })
 const wouldSettle = (verb: 'requeue' | 'drop') => z.strictObject({ dry_run: yes, [`would_${verb}`]: z.array(text) })
 const published = z.strictObject({
   version: number,
@@ -143,6 +196,8 @@ const published = z.strictObject({
   changes: z.array(change).optional(),
   warnings: z.array(warning).optional(),
 })
+/** What a level of the policy says about a field. */
+const saidAt = z.strictObject({ level: text, path: text, value: z.unknown().optional() })
 const running = { url: text, pid: number, directory: text, http: text.optional() }
 
 export const JSON_SHAPES: Record<string, z.ZodType> = {
@@ -185,10 +240,10 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     due: due.optional(),
     timeline: z.array(timelineEntry),
     below: z.array(passRow),
-    decisions: z.array(answeredDecision.partial().loose()),
+    decisions: z.array(z.strictObject({ ...answeredDecision.shape, counts: flag.optional(), why: text.optional() })),
     workers: number.optional(),
     ...result,
-    warnings: z.array(warning).optional(),
+    warnings: z.array(changeWarning).optional(),
   }),
   logs: z.strictObject({ id: text, status: text, timeline: z.array(timelineEntry), error: passError.optional() }),
   watch: z.array(happening),
@@ -198,9 +253,9 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     running: number,
     held: number,
     last_minute: z.strictObject({ passes: number, p50_ms: number.optional(), p99_ms: number.optional() }),
-    slowest: z.array(z.looseObject({ id: text, originator: text, subagent: text, status: text, lasted_ms: number })),
+    slowest: z.array(z.strictObject({ id: text, originator: text, subagent: text, status: text, lasted_ms: number })),
     agents: z.array(
-      z.looseObject({ name: text, up: number, busy: number, places: number, queued: number, running: number, waiting: number }),
+      z.strictObject({ name: text, up: number, busy: number, places: number, queued: number, running: number, waiting: number }),
     ),
   }),
   cancel: z.strictObject({
@@ -220,7 +275,7 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     id: text,
     directory: text,
     digest: text,
-    modifications: z.array(z.looseObject({ number, path: text, verdict: text })),
+    modifications: z.array(planned),
     files: z.array(shownFile),
     dry_run: yes.optional(),
     interrupted: interrupted.optional(),
@@ -241,7 +296,7 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     directory: text,
     key: passKey.optional(),
     undone: z.array(text).optional(),
-    conflicts: z.array(conflict).optional(),
+    conflicts: z.array(z.strictObject({ path: text, why: text })).optional(),
     recorded: flag.optional(),
     settled: settled.optional(),
     undone_by: text.optional(),
@@ -260,8 +315,8 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     stderr: text.optional(),
     timeline: z.array(timelineEntry),
   }),
-  'dlq requeue': z.union([z.array(settledLetter), wouldSettle('requeue')]),
-  'dlq drop': z.union([z.array(settledLetter), wouldSettle('drop')]),
+  'dlq requeue': z.union([z.array(z.union([requeuedLetter, settledBefore, notSettled])), wouldSettle('requeue')]),
+  'dlq drop': z.union([z.array(z.union([droppedLetter, settledBefore, notSettled])), wouldSettle('drop')]),
   'audit query': z.array(queriedPass),
   'audit tail': z.array(
     z.union([queriedPass, z.strictObject({ sequence: number, time: number, by: text, ...names, custody: text, said: text })]),
@@ -372,7 +427,16 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     policy_name: text,
     policy_override: z.unknown().optional(),
     fields: z.array(
-      z.looseObject({ field: text, value: z.unknown().optional(), level: text, path: text, at: text.optional(), share: number.optional() }),
+      z.strictObject({
+        field: text,
+        value: z.unknown().optional(),
+        level: text,
+        path: text,
+        at: text.optional(),
+        share: number.optional(),
+        also: z.array(saidAt).optional(),
+        said: z.array(saidAt),
+      }),
     ),
   }),
   'policy set': published,
@@ -483,6 +547,15 @@ export function shapeFault(line: readonly string[], document: unknown): string |
   if (FAILURE.safeParse(document).success) return undefined
   const command = commandOf(line)
   if (command === undefined) return undefined
-  const { error } = JSON_SHAPES[command]?.safeParse(document) ?? {}
+  const { error } = strictShape(command)?.safeParse(document) ?? {}
   return error && `passover ${command} --json: ${z.prettifyError(error)}`
+}
+
+const STRICT = new Map<string, z.ZodType>()
+
+function strictShape(command: string): z.ZodType | undefined {
+  const shape = JSON_SHAPES[command]
+  const strict = STRICT.get(command) ?? (shape && strictly(shape))
+  if (strict) STRICT.set(command, strict)
+  return strict
 }

@@ -1,6 +1,6 @@
 import { nearest, POLICY_FIELDS, type PolicyFault, readPolicy, type Segment } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
-import { faultText, gate, type InForce, inForce, invalidPolicy, sameDocument, versionOf } from '@passover/sdk/people'
+import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/sdk/people'
 import type { Context } from '../context.js'
 import { parseDuration } from '../duration.js'
 import { usage } from '../failure.js'
@@ -105,7 +105,7 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
   // Conflicts of long ago are told by check, not at every change.
   const fresh = warnings.filter(({ places }) => places.some(({ path }) => changes.some((one) => path.startsWith(one.path))))
   const names = await namesOn(session.bus, context)
-  terminal.show({ version: value.version, by: value.by, ...names, changes: told, warnings: fresh }, () =>
+  terminal.show({ version: value.version, by: value.by, ...names, changes: told, warnings: fresh.map(jsonFault) }, () =>
     [
       `${terminal.colors.green('✓')} Policy version ${value.version} is in force, by ${personText(value.by, names)}:`,
       ...changes.map((one) => `  ${inWords(one)}`),
