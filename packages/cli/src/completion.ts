@@ -97,20 +97,20 @@ function asks(run: string): string[] {
   return ['_passover_values() {', `  command ${run} completion "$1" 2>/dev/null`, '}']
 }
 
-/** Walks the words before the cursor to the command they name; both bash and zsh read it. */
+/** Walks the words before the cursor to the command they name; both bash and zsh read it. In zsh `path` is `$PATH`, as a list. */
 function walk(tree: CommandNode, words: string): string[] {
   const paths = everyCommand(tree).slice(1)
   const valued = [...new Set(valuesOf(tree).map(({ flag }) => flag))]
   return [
-    '  local path="" word skip=""',
+    '  local route="" word skip=""',
     `  for word in ${words}; do`,
     '    if [[ -n "$skip" ]]; then skip=""; continue; fi',
     `    case "$word" in`,
     ...(valued.length > 0 ? [`      ${valued.join('|')}) skip=1; continue ;;`] : []),
     '      -*) continue ;;',
     '    esac',
-    '    case "$path $word" in',
-    ...paths.map(({ path }) => `      ${quote(`${path.slice(0, -1).join('/')} ${path.at(-1)}`)}) path=${quote(path.join('/'))} ;;`),
+    '    case "$route $word" in',
+    ...paths.map(({ path }) => `      ${quote(`${path.slice(0, -1).join('/')} ${path.at(-1)}`)}) route=${quote(path.join('/'))} ;;`),
     '    esac',
     '  done',
   ]
@@ -133,7 +133,7 @@ function bash(tree: CommandNode): string {
     '  esac',
     ...walk(tree, expand('COMP_WORDS[@]:1:COMP_CWORD-1')),
     '  local words="" values=""',
-    '  case "$path" in',
+    '  case "$route" in',
     ...everyCommand(tree).map(({ path, node }) => {
       const words = [
         ...node.commands.map((child) => child.name),
@@ -188,8 +188,8 @@ function zsh(tree: CommandNode): string {
         `    ${flag}) ${kind ? asked(kind) : `candidates=(${choices.map(quote).join(' ')})`}; _describe value candidates; return ;;`,
     ),
     '  esac',
-    ...walk(tree, expand('words[@]:1:CURRENT-2')),
-    '  case "$path" in',
+    ...walk(tree, expand('(@)words[2,CURRENT-1]')),
+    '  case "$route" in',
     ...everyCommand(tree).map(({ path, node }) => {
       const options = [...node.options, ...(path.length > 0 ? tree.options : [])]
       const entries = [
@@ -226,7 +226,7 @@ function fish(tree: CommandNode): string {
     '# passover completion for fish: passover completion fish | source',
     'complete -c passover -f',
     ...typed('passover', ''),
-    ...typed('npx', '__fish_seen_subcommand_from passover; and '),
+    ...typed('npx', '__fish_seen_subcommand_from passover @passover/cli; and '),
     '',
   ].join('\n')
 }
