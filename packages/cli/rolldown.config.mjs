@@ -5,8 +5,8 @@ import { defineConfig } from 'rolldown'
  * (infra/decisions/0137-bundle-the-command.md). `passover chaos` stays apart because its roles are processes of their own.
  */
 export default defineConfig({
-  // The validation thread is started by its file name, next to the file that starts it.
-  input: { main: 'src/main.ts', thread: '../validation/src/thread.ts' },
+  // The entry says that the files of `main` cannot be opened. The validation thread is started by its file name, next to the file that starts it.
+  input: { main: 'src/main.ts', entry: '../bus/src/entry.ts', thread: '../validation/src/thread.ts' },
   platform: 'node',
   external: ['@passover/chaos'],
   transform: { target: 'node20' },

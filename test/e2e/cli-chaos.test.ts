@@ -1,7 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { cli, Folder, json } from './cli-harness.js'
+import { BIN, cli, Folder, json } from './cli-harness.js'
 
 test('passover chaos: a fault that it does not know is a mistake, with those that it knows', async () => {
   using folder = new Folder()
@@ -15,6 +16,24 @@ test('passover chaos: a fault that it does not know is a mistake, with those tha
     hint: expect.stringContaining('partition'),
   })
 })
+
+test.skipIf(process.platform === 'win32')(
+  'a command that may open too few files says so in plain words, and a run of chaos before it starts anything',
+  async () => {
+    using folder = new Folder()
+    const limited = (limit: number, ...args: string[]) =>
+      spawnSync('sh', ['-c', `ulimit -n ${limit}; exec "$0" "$@"`, process.execPath, BIN, ...args], { cwd: folder.path, encoding: 'utf8' })
+    const chaos = limited(64, 'chaos', '--minutes', '1', '--json')
+    expect(JSON.parse(chaos.stdout)).toEqual({
+      error: { code: 'E030', message: expect.stringContaining('64 files open at once'), hint: expect.stringContaining('ulimit -n 4096') },
+    })
+    expect({ status: chaos.status, stderr: chaos.stderr }).toEqual({ status: 2, stderr: '' })
+    expect(limited(26, 'list')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/^no more files can be opened: .* 26 .*ulimit -n 4096\n$/),
+    })
+  },
+)
 
 test('passover chaos: Ctrl-C ends load and trouble, and what was asked for is checked; nothing is left', async () => {
   using folder = new Folder()

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { tooFewFiles } from '@passover/bus/entry'
 import {
   CHAOS_DEFAULTS,
   type ChaosOptions,
@@ -33,6 +34,9 @@ const ITSELF = [process.execPath, fileURLToPath(new URL('../bin/passover.js', im
 /** Runs it, writes the report, prints the verdict. 1 where a promise was broken, the run failed, or it says nothing. */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {
   const faults = faultsOf(flags.faults)
+  // Its servers, workers and proxies would each fail in a way of their own.
+  const few = tooFewFiles()
+  if (few) throw new CliFailure('E030', few.message, { hint: few.hint })
   if (flags.idWindow !== undefined && flags.idWindow < LEAST_WINDOW_MS) throw usage('--id-window takes at least 1s')
   const dir = flags.report ? resolve(directory, flags.report) : await mkdtemp(join(tmpdir(), 'passover-chaos-'))
   await mkdir(dir, { recursive: true }).catch((error: Error) => {
