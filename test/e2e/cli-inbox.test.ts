@@ -75,7 +75,10 @@ describe('inbox', () => {
     const early = await json<{ error: { code: string; hint: string } }>(['approve', id, '--only', '1'], { cwd })
     expect(early).toMatchObject({ code: 2, document: { error: { code: 'E042', hint: expect.stringContaining('--item return') } } })
     const released = await run(['approve', id, '--as', 'bob'], { cwd })
-    expect(released).toMatchObject({ code: 0, stdout: expect.stringContaining(`passover approve ${id} --item apply`) })
+    expect(released).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`passover approve ${id} --item apply --from alice --to critic`),
+    })
     expect(await dueOf(id)).toBe('apply')
     // Carol means the release that she saw, and must not decide about the changes unseen.
     const late = await run(['approve', id, '--item', 'return', '--as', 'carol'], { cwd })
@@ -85,6 +88,16 @@ describe('inbox', () => {
     expect(none).toMatchObject({
       code: 2,
       document: { error: { code: 'E042', message: expect.stringContaining('its changes are 1 to 3') } },
+    })
+    // What it prints to type means this pass only, also where another agent has one with that id.
+    const which = `${id} --item apply --from alice --to critic`
+    expect(await run(['approve', id, '--only', '1,3'], { cwd })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`passover approve ${which} --only 1,3 --digest `),
+    })
+    expect(await run(['approve', id, '--digest', 'f'.repeat(64)], { cwd })).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining(`look at the changes: passover apply ${id} --from alice --to critic --dry-run`),
     })
     const taken = await json<{ modifications: Record<string, string>; decided: boolean }>(['approve', id, '--only', '1,3', '--yes'], {
       cwd,

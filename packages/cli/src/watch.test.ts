@@ -33,3 +33,11 @@ it('says counts and summary of what came back', () => {
     'returned: completed (1 error, 2 warnings, 3 changes): E001: is in the text',
   )
 })
+
+it('says of what waits the command that means this pass only, also where another agent has one with that id', () => {
+  const { v, id, pass, root, reason, sequence, time } = NOTICE
+  const waits = { v, id, pass, root, reason, sequence, time, event: 'approval' as const, digest: 'd', expires_at: 2 }
+  expect(sayNotice({ ...waits, item: 'apply' })).toBe(
+    'has changes that wait for a person: passover approve id-of-pass --item apply --from alice --to audit',
+  )
+})

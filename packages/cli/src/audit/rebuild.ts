@@ -47,7 +47,9 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
         ...(removed > 0 ? [`${count(removed, 'record')} of no pass deleted`] : []),
         ...(kept > 0 ? [`${count(kept, 'record')} older than what can be read, left as they are`] : []),
         ...(index
-          ? [`Index for filters and statistics: ${count(index.records, 'record')} compared, ${count(index.mended, 'entry', 'entries')} mended`]
+          ? [
+              `Index for filters and statistics: ${count(index.records, 'record')} compared, ${count(index.mended, 'entry', 'entries')} mended`,
+            ]
           : ['The index for filters and statistics was not compared: no audit answered that is up to date']),
         ...(unlogged > 0 ? [`${count(unlogged, 'pass', 'passes')} without a record, as log_all_passes: false said`] : []),
       ].join('\n'),
