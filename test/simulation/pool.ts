@@ -14,6 +14,11 @@ export interface PoolOptions {
   onResult: (result: Result) => boolean
 }
 
+/** Returns a seed that nobody chose: those that were tried before find nothing new. */
+export function freshSeed(): number {
+  return Date.now()
+}
+
 /** Runs seeds on several processes, each the next one when it is free. */
 export async function runSeeds({ from, count, processes, mutant, config = '', onResult }: PoolOptions): Promise<void> {
   let next = from

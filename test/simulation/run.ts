@@ -6,19 +6,19 @@ import { parseArgs } from 'node:util'
 import { planOf } from './configs.js'
 import { MUTANTS } from './mutants.js'
 import type { Plan } from './plan.js'
-import { runSeeds } from './pool.js'
+import { freshSeed, runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
 
 /**
  * `npm run simulate`: the real dispatcher, timekeeper, worker, originator and audit over a simulated server, network and clock.
- * --seeds N (10,000), --from S (1), --seed X (one, told at length, and shrunk where it fails), --processes P,
+ * --seeds N (10,000), --from S (drawn by the clock), --seed X (one, told at length, and shrunk where it fails), --processes P,
  * --mutant NAME (mutants.ts; in its own configuration), --config NAME (configs.ts), --plan FILE (one, as a failing seed was shrunk to).
  */
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '10000' },
-    from: { type: 'string', default: '1' },
+    from: { type: 'string', default: String(freshSeed()) },
     seed: { type: 'string' },
     plan: { type: 'string' },
     mutant: { type: 'string' },
@@ -54,6 +54,7 @@ async function many(): Promise<number> {
     return true
   }
   const { from, seeds, processes, mutant } = values
+  say(`seeds from ${from} on`)
   await runSeeds({ from: Number(from), count: Number(seeds), processes: Number(processes), mutant, config, onResult })
   const seconds = (Date.now() - began) / 1000
   say(`${totals.seeds} seeded schedules, ${totals.steps} steps, ${totals.passes} passes in ${seconds.toFixed(1)} s`)

@@ -9,11 +9,13 @@ import { MODEL_CONFIGS, MODEL_MUTANTS } from './model.js'
 import { MUTANTS, VARIANTS } from './mutants.js'
 import { mutated } from './mutate-hooks.js'
 import { makePlan, type Plan } from './plan.js'
-import { runSeeds } from './pool.js'
+import { freshSeed, runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
 
 const SEEDS = 100
+/** `PASSOVER_SEED` repeats a run. A seed that fails is kept: in FOUND. */
+const FROM = Number(process.env.PASSOVER_SEED ?? freshSeed())
 /**
  * Seeds that told a violation when ten thousand ran, of the product's or of the simulation's making (decisions 85, 106, 107, 119). Their plans stay
  * the same; a change elsewhere turns the dice, so that it is the unit tests of what was mended that fail without it.
@@ -40,8 +42,8 @@ async function results(from: number, count: number, how: How = {}): Promise<Resu
 }
 
 describe('the simulation', () => {
-  test(`${SEEDS} seeded schedules break no promise, and are not idle`, async () => {
-    const found = await results(1, SEEDS)
+  test(`${SEEDS} seeded schedules break no promise, and are not idle (PASSOVER_SEED=${FROM})`, async () => {
+    const found = await results(FROM, SEEDS)
     expect(found.flatMap(({ seed, violations }) => violations.map(({ text }) => `seed ${seed}: ${text}`))).toEqual([])
     const sum = (what: string) => found.reduce((all, { tally }) => all + (tally[what] ?? 0), 0)
     for (const what of ['deaths', 'stop', 'cut', 'restart', 'remove', 'lost', 'unanswered', 'held_up', 'delayed', 'deleted'])
