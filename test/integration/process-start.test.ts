@@ -40,6 +40,14 @@ describe('a service whose server goes away while it starts', () => {
   })
 })
 
+// Three servers are for the test of the image. One cannot keep three copies, and says so to whoever asks for them.
+test.each(['dispatcher', 'audit'])('%s asks the server for the copies that PASSOVER_REPLICAS says', async (service) => {
+  const env = { NATS_URL: nats.url, PASSOVER_OPEN: 'true', PASSOVER_REPLICAS: '3' }
+  await using process = startProcess(mainOf(service), { env, name: service })
+  await until(() => !process.running, { what: 'it ends' })
+  expect(process.stderr).toMatch(/replicas > 1 not supported|num_replicas is 1, expected 3/)
+})
+
 describe.skipIf(process.platform === 'win32')('a service that may open too few files', () => {
   test.each(['dispatcher', 'audit', 'notifier'])('%s says so in one line', (service) => {
     const { status, stderr } = spawnSync('sh', ['-c', `ulimit -n 64; exec '${process.execPath}' '${mainOf(service)}'`], {
