@@ -76,7 +76,7 @@ type Row = ExplainedField & { line: string | undefined }
 
 function valuesOf({ value, also, share }: Row, from: string): string {
   const values = [value, ...also.map((one) => one.value)].map((one) => (one === undefined ? 'none' : shown(one))).join(' and ')
-  return share === undefined ? values : `${values}, ${shown(from)} at most ${share}`
+  return share === undefined ? values : `${values}, ${from} at most ${share}`
 }
 
 function table(rows: Row[], from: string, terminal: Context['terminal']): string {
