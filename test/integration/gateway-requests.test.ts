@@ -87,6 +87,15 @@ describe('requests that the HTTP API cannot take', () => {
     expect(answer).toMatchObject({ status: 400, body: { code: 'E005', detail: expect.stringContaining(why) } })
   })
 
+  it('answers one request of a connection, and refuses those that come before the answer', async () => {
+    const line = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'
+    const answer = await raw(line.repeat(20))
+    expect(answer.match(/^HTTP\/1\.1 \d+/gm)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 503'])
+    const document = await fetch(`http://127.0.0.1:${port}/openapi.json`)
+    expect(document.headers.get('content-type')).toContain('application/json')
+    expect(await document.json()).toMatchObject({ openapi: '3.1.0' })
+  })
+
   it('does not match a weak tag in If-Match', async () => {
     const { body, headers } = await world.ask<{ version: number }>('ann', '/policy')
     const etag = headers.get('etag') ?? ''

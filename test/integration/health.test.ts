@@ -1,4 +1,7 @@
-import { healthPort, openBus, serveHealth } from '@passover/bus'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { healthPort, openBus, processMetrics, serveHealth } from '@passover/bus'
 import { fine, Health, unless } from '@passover/core'
 import { healthReport } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
@@ -30,6 +33,35 @@ describe('the endpoints', () => {
     expect(await codes()).toEqual([503, 503])
     const others = [fetch(endpoint.url), fetch(`${endpoint.url}/readyz`, { method: 'POST' })]
     expect((await Promise.all(others)).map(({ status }) => status)).toEqual([404, 404])
+  })
+
+  test('answer one request of a connection, make the metrics once a second, and answer a probe beside connections that ask nothing', async () => {
+    const health = new Health({
+      process: 'x',
+      clock: { now: () => 1, monotonic: () => 1, after: () => ({ [Symbol.dispose]: () => undefined }) },
+      onChange: () => undefined,
+    })
+    let made = 0
+    await using endpoint = await serveHealth(
+      () => health.report(),
+      0,
+      () => {
+        made += 1
+        return [processMetrics()]
+      },
+    )
+    const open = () => connect(Number(new URL(endpoint.url).port), '127.0.0.1').on('error', () => undefined)
+    const asked = open()
+    asked.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(20))
+    const answers = (await text(asked)).match(/HTTP\/1\.1 \d+/g) ?? []
+    expect(answers.filter((line) => line.endsWith('200'))).toHaveLength(1)
+    await Promise.all(Array.from({ length: 10 }, async () => expect((await fetch(`${endpoint.url}/metrics`)).status).toBe(200)))
+    // Twice where a second has passed meanwhile.
+    expect(made).toBeLessThan(3)
+    const idle = Array.from({ length: 200 }, open)
+    await Promise.all(idle.map((socket) => once(socket, 'connect')))
+    expect((await fetch(`${endpoint.url}/livez`)).status).toBe(200)
+    for (const socket of idle) socket.destroy()
   })
 
   test('are asked for by PASSOVER_HEALTH_PORT', () => {

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { metricsText, processMetrics } from './metrics.js'
@@ -13,6 +13,10 @@ export interface HealthEndpoint extends AsyncDisposable {
 const HOST = '127.0.0.1'
 const OK = 200
 const NOT_NOW = 503
+/** Any program of this machine can connect, so what connections can take from the thread of the service is bounded. */
+const MOST_CONNECTIONS = 64
+const REQUEST_MS = 10_000
+const METRICS_KEPT_MS = 1_000
 
 /** PASSOVER_HEALTH_PORT; 0: any free one. Undefined: nobody is to be answered. Throws RangeError for what is no port. */
 export function healthPort(env: Record<string, string | undefined>): number | undefined {
@@ -32,7 +36,12 @@ export async function serveHealth(
   port: number,
   metrics: () => readonly Registry[] = () => [processMetrics()],
 ): Promise<HealthEndpoint> {
-  const server = createServer((request, response) => void answer({ report, metrics }, request, response))
+  const told = { report, metrics: keptFor(METRICS_KEPT_MS, () => metricsText(metrics())) }
+  const timeouts = { headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS }
+  const server = createServer(timeouts, (request, response) => void answer(told, request, response))
+  // Requests that follow on the same connection are refused before they cost anything.
+  server.maxRequestsPerSocket = 1
+  server.on('connection', endingOldest(MOST_CONNECTIONS))
   await new Promise<void>((listening, failed) => {
     server.once('error', failed)
     server.listen(port, HOST, listening)
@@ -49,14 +58,36 @@ export async function serveHealth(
 
 interface Told {
   report: () => HealthReport
-  metrics: () => readonly Registry[]
+  metrics: () => ReturnType<typeof metricsText>
+}
+
+/** Calls `make` at most once in `ms`. */
+function keptFor<T>(ms: number, make: () => T): () => T {
+  let kept: { made: T; at: number } | undefined
+  return () => {
+    const now = performance.now()
+    if (!kept || now - kept.at >= ms) kept = { made: make(), at: now }
+    return kept.made
+  }
+}
+
+/** Closes the oldest connection for each one beyond `most`: who opens many and asks nothing does not keep a probe out. */
+function endingOldest(most: number): (socket: Socket) => void {
+  const open = new Set<Socket>()
+  return (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+    if (open.size <= most) return
+    for (const oldest of open) return void oldest.destroy()
+  }
 }
 
 async function answer({ report, metrics }: Told, { method, url }: IncomingMessage, response: ServerResponse): Promise<void> {
+  response.shouldKeepAlive = false
   const path = url?.split('?')[0]
   const reads = method === 'GET' || method === 'HEAD'
   if (reads && path === '/metrics') {
-    const { type, text } = await metricsText(metrics())
+    const { type, text } = await metrics()
     response.writeHead(OK, { 'content-type': type, 'cache-control': 'no-store' })
     response.end(method === 'HEAD' ? undefined : text)
     return

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { type Clock, Health, healthLog, type Tracing, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Clock, Health, healthLog, printableJson, type Tracing, tellReconnects, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
@@ -68,7 +68,7 @@ class RunningGateway implements Gateway {
     const open = openCaller(deps, options.host)
     const feeds = new Feeds(options, (caller) => standsStill(caller, deps.tokens, open))
     const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: acting.size }))
-    const document = openApiDocument()
+    const document = `${printableJson(openApiDocument())}\n`
     this.#inside = { bus, clock, log, options, acting, feeds, metrics, health: () => this.#health.report(), document: () => document }
     this.app = makeApp({ inside: this.#inside, tokens: deps.tokens, open })
     this.#health.begin()

@@ -18,5 +18,5 @@ export interface Inside {
   feeds: Feeds
   metrics: Metrics
   health(): HealthReport
-  document(): object
+  document(): string
 }

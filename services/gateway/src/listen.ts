@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { oneLine } from '@passover/core'
@@ -38,7 +38,7 @@ const DRAIN_MS = 3_000
 /** Serves it on a socket. Throws PortTaken, CannotListen. */
 export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
   const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }
-  const server = createServer(serverOptions, getRequestListener(app.fetch, { errorHandler: unreadable }))
+  const server = createServer(serverOptions, oneAtATime(getRequestListener(app.fetch, { errorHandler: unreadable })))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket))
   await new Promise<void>((listening, failed) => {
     server.once('error', ({ code, message }: NodeJS.ErrnoException) =>
@@ -48,6 +48,24 @@ export async function listen(app: Hono, { host, port }: { host: string; port: nu
   })
   const at = (server.address() as AddressInfo).port
   return { url: `http://${host.includes(':') ? `[${host}]` : host}:${at}`, [Symbol.asyncDispose]: () => close(server) }
+}
+
+/**
+ * Passes on one request of a connection at a time. The next one, sent before the answer, is refused (503) and the connection ends: else whoever
+ * opens connections has thousands of requests worked off before anybody else's, also after they are closed.
+ */
+function oneAtATime(listener: RequestListener): RequestListener {
+  const latest = new WeakMap<Socket, ServerResponse>()
+  return (request, response) => {
+    const { socket } = request
+    if (socket.destroyed) return
+    if (latest.get(socket)?.writableEnded === false) {
+      response.writeHead(503, { connection: 'close', 'content-length': 0 }).end()
+      return
+    }
+    latest.set(socket, response)
+    listener(request, response)
+  }
 }
 
 /** What is being answered gets a moment. */
