@@ -28,5 +28,5 @@ test('a damaged server is started only when another one leads: before that it ma
   expect(await flip(arena, planned, new AbortController().signal)).toEqual({
     done: 'kill -9 server n1, which has no blocks yet: nothing was flipped',
   })
-  expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1'])
+  expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1', 'leads: n2'])
 })

@@ -7,6 +7,7 @@ import { type Fault, RunIsVoid } from './fault.js'
 
 const MOST_BYTES = 8
 const RELIEVED_MS = 60_000
+const LOOK_MS = 100
 
 /**
  * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
@@ -25,11 +26,12 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   const bytes = chosen.between(1, MOST_BYTES)
   if (block) await turnOver(block, bytes, chosen.next())
   await node.start()
-  await pause(for_ms, stop)
+  const led = await ledMeanwhile(arena.cluster, node, { for_ms, stop })
   // It was away all the same.
   if (!isRelieved) return { done: `kill -9 server ${target}, after which nobody led the stream for ${RELIEVED_MS} ms: nothing was flipped` }
   if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
   const damage = await damageOf(arena.cluster, node)
+  damage.led ||= led
   await node.kill()
   await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
   await node.start()
@@ -39,6 +41,17 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   return {
     done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${damage.missing} messages and copied all anew after ${for_ms} ms`,
   }
+}
+
+/** Whether it led the stream at any time, as far as who leads can be seen ten times a second: another server may have copied from it then. */
+async function ledMeanwhile(cluster: Cluster, node: Node, { for_ms, stop }: { for_ms: number; stop: AbortSignal }): Promise<boolean> {
+  const until = performance.now() + for_ms
+  let led = false
+  do {
+    await pause(Math.min(LOOK_MS, Math.max(0, until - performance.now())), stop)
+    led ||= (await cluster.leader())?.name === node.name
+  } while (!stop.aborted && performance.now() < until)
+  return led
 }
 
 function isAnother(leader: Node | undefined, than: Node): boolean {
