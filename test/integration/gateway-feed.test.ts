@@ -107,7 +107,10 @@ describe('the feed of events', () => {
     const alice = await world.agents.agent('alice')
     const work_context = { objective: 'o' }
     const held = alice.passOver({ subagent: 'idle', reason: 'r', work_context, override: { hold_before_dispatch: true } })
-    await made.state({ originator: 'alice', subagent: 'idle', id: held.id }, 'held')
+    const key = { originator: 'alice', subagent: 'idle', id: held.id }
+    await made.state(key, 'held')
+    // It may publish a fence for any pass to it; that proves no admission.
+    await made.step('fence', key, { attempt: 2 })
     await held.cancel()
     await expect(held.result()).rejects.toMatchObject({ code: 'E043' })
     const pass = alice.passOver({ subagent: 'idle', reason: 'r', work_context, timeout_ms: 4_000 })
@@ -122,7 +125,7 @@ describe('the feed of events', () => {
       }
       return found
     }
-    expect(await read(begin)).toEqual(['pass work', 'pass return'])
+    expect(await read(begin)).toEqual(['held fence', 'pass work', 'pass return'])
     expect(await read(behind)).toEqual(['pass return'])
   })
 

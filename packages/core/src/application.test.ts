@@ -67,6 +67,22 @@ describe('applicationOf', () => {
     expect(gone).not.toHaveProperty('applied_by')
   })
 
+  it('does not let the originator take back, or take over, what a person applied', () => {
+    const person = { digests: ['a'], sender: 'pat', applied_by: 'pat' }
+    const stands = { applied: true, applied_at: 0, applied_by: 'pat', record: { at: 0, by: 'pat', modifications: { a: 'applied' } } }
+    const again = { digests: ['a'], applied_by: 'alice' }
+    for (const hidden of [
+      [{ digests: ['a'], undone: true }],
+      [{ undone: true }],
+      [again, { digests: ['a'], undone: true }],
+      [again, { undone: true }],
+    ])
+      expect(told(person, ...hidden)).toEqual(stands)
+    expect(told(person, { digests: ['b'], applied_by: 'alice' })).toMatchObject({ applied_by: 'pat', record: { by: 'alice' } })
+    expect(told(person, { digests: ['a'], undone: true, sender: 'maria' }).applied).toBe(false)
+    expect(told({ digests: ['a'], applied_by: 'alice' }, { digests: ['a'], undone: true, sender: 'maria' }).applied).toBe(false)
+  })
+
   it('counts an event once, however often and however late it is stored again', () => {
     const apply = { digests: ['a'], nonce: '1' }
     const undo = { digests: ['a'], nonce: '2', undone: true }

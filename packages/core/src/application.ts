@@ -4,41 +4,51 @@ import type { PassHistory } from './history.js'
 /** What stands of an output in its originator's files, as the `applied` events tell it. */
 export interface Application {
   applied: boolean
-  /** Of the newest that stands. */
+  /** Of the newest that stands, and that a person told of if there is one. */
   applied_at?: number
   applied_by?: string
   /** Absent: nothing was ever applied. */
   record?: NonNullable<PassRecord['application']>
 }
 
-interface Standing {
+interface Told {
   at: number
   by: string
+}
+
+interface Standing extends Told {
+  sender: string
 }
 
 /**
  * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
  * applied nothing is no application, and the subagent has no say in it. It names as `applied_by` its sender, or a
- * person whose approval of the changes counts; any other name is replaced by the sender.
+ * person whose approval of the changes counts; any other name is replaced by the sender. What a person told of, the originator neither
+ * takes back nor tells of again: it could hide that way what stands in people's files. A person takes back anything.
  */
 export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisions: readonly RecordedDecision[]): Application {
+  const { originator } = pass.key
   const standing = new Map<string, Standing>()
   const ever = new Set<string>()
-  let last: Standing | undefined
+  let last: Told | undefined
   const approvers = new Set(decisions.filter(approvesChanges).map(({ person }) => person))
   for (const { body, sender } of bodiesOf(pass)) {
     const { applied_at: at, applied_by, digests = [''] } = body
     const by = approvers.has(applied_by) ? applied_by : sender
     if (body.applied.length === 0) continue
+    const isPersons = (digest: string) => sender === originator && (standing.get(digest)?.sender ?? originator) !== originator
+    const named = body.undone && !body.digests ? [...standing.keys()] : digests
+    const own = named.filter((digest) => !isPersons(digest))
+    if (own.length === 0 && named.length > 0) continue
     last = { at, by }
-    if (body.undone && !body.digests) standing.clear()
-    for (const digest of digests) {
+    for (const digest of own) {
       if (!body.undone) ever.add(digest)
       standing.delete(digest)
-      if (!body.undone) standing.set(digest, { at, by })
+      if (!body.undone) standing.set(digest, { at, by, sender })
     }
   }
-  const newest = [...standing.values()].at(-1)
+  const all = [...standing.values()]
+  const newest = all.findLast(({ sender }) => sender !== originator) ?? all.at(-1)
   const record = last && { ...last, modifications: modificationsOf(ever, standing) }
   if (!newest) return { applied: false, ...(record && { record }) }
   return { applied: true, applied_at: newest.at, applied_by: newest.by, ...(record && { record }) }

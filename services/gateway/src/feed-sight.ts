@@ -7,7 +7,6 @@ import type { Caller } from './caller.js'
 const REMEMBERED = 10_000
 /** Of a pass before it is admitted, and what people said of it: not its subagent's to know. */
 const NOT_FOR_SUBAGENTS = new Set(['request', 'held', 'decision'])
-const SHOWS_ADMISSION = new Set(['work', 'fence'])
 
 /** What one reader of a feed sees. A person sees all; an agent its own passes, as subagent only those that were admitted. */
 export class FeedSight {
@@ -24,8 +23,9 @@ export class FeedSight {
     if (event.subagent !== name || NOT_FOR_SUBAGENTS.has(event.kind)) return false
     const key = `${event.originator} ${event.id}`
     if (this.#admitted.has(key)) return true
-    // What it said of a pass itself, it had been given.
-    if (!SHOWS_ADMISSION.has(event.kind) && event.by !== name && !(await this.#wasAdmitted(event))) return false
+    // What it published itself it knows, and that proves nothing: it may publish about any pass to it.
+    if (event.by === name) return true
+    if (event.kind !== 'work' && !(await this.#wasAdmitted(event))) return false
     this.#remember(key)
     return true
   }

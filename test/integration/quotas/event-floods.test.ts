@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { headers } from '@nats-io/transport-node'
+import { encode } from '@passover/bus'
 import { collectEvidence } from '@passover/cli'
-import { passAnswer } from '@passover/schemas'
+import { HEADER, keyText, passAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
 
@@ -53,6 +55,19 @@ it('shows every event of a flooded pass, and its output', async () => {
   expect(pass?.history?.filter(({ kind, ignored }) => kind === 'return' && ignored === undefined).length).toBe(1)
   expect(pass?.row.status).toBe('processed')
   expect(pass?.return?.data.length).toBeLessThan(10_000)
+})
+
+it('collects no evidence about another pass that an agent names in a fence', async () => {
+  const other = await passOf()
+  const { key, subjects } = await passOf()
+  await using probe = await world.probe('scout')
+  const named = headers()
+  named.set(HEADER.parent, keyText(other.key))
+  named.set('Content-Type', 'application/msgpack')
+  await probe.nc.request(subjects.fence(key, 'scout'), encode({ v: 1 }), { headers: named, timeout: 10_000 })
+  const { entries } = await collectEvidence(world.person, { id: key.id })
+  expect(entries.some(({ subject }) => subject.startsWith('fence.'))).toBe(true)
+  expect(entries.filter(({ subject }) => subject.includes(other.key.id))).toEqual([])
 })
 
 it('collects bounded evidence of a flooded pass, and names what it left out', async () => {

@@ -9,6 +9,7 @@ import {
   segmentOf,
 } from '@passover/archive'
 import { type Bus, BusReadError, PartError, type Stored, type Subjects } from '@passover/bus'
+import { isSystemStep } from '@passover/core'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
@@ -159,7 +160,8 @@ function toldBy(messages: readonly ArchivedEvent[], bus: Bus): { parent: PassKey
   for (const event of messages) {
     const recorded = new StoredRecord(event, bus.subjects)
     const { fact } = recorded
-    if (fact.type !== 'step') continue
+    // What agents write says nothing of it: a fence that names another pass would put that into the bundle.
+    if (fact.type !== 'step' || fact.untrusted !== undefined || !isSystemStep(fact)) continue
     parent ??= fact.parent
     const body = recorded.body() as { control?: { policy_version?: unknown } } | undefined
     const version = body?.control?.policy_version ?? Number(recorded.header(HEADER.policy) ?? 0)
