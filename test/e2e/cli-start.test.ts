@@ -25,7 +25,7 @@ function tracked(): string {
 }
 
 afterAll(() => {
-  for (const name of ['demo-1', 'demo-2', 'demo-3', 'demo-4']) rmSync(join(ROOT, '.passover', name), { recursive: true, force: true })
+  for (let n = 1; n <= 7; n++) rmSync(join(ROOT, '.passover', `demo-${n}`), { recursive: true, force: true })
 })
 
 /** What each run of the main job must show. */
@@ -62,6 +62,17 @@ describe('npm start', { timeout: 300_000 }, () => {
       expectCycle(stdout)
     }
     expect(tracked()).toBe(before)
+  })
+
+  it('runs its cycle to the end where another one, whose server it uses, ends in the middle of it', async () => {
+    await using first = start()
+    await first.printed('Ctrl-C stops it', 'stdout', 120_000)
+    await using second = start('--once')
+    await second.printed('Alice builds the project', 'stdout', 120_000)
+    first.kill('SIGTERM')
+    const { code, stdout, stderr } = await second.ended
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('starting again with one of its own') })
+    expectCycle(stdout)
   })
 
   it('without a terminal stays up, and what it says to type works; SIGTERM drains', async () => {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import {
   CliFailure,
   connectAgent,
@@ -54,9 +55,20 @@ export async function main(argv: string[]): Promise<number> {
   }
 }
 
-async function run(stage: Stage, signals: StopSignals, { once }: { once: boolean }): Promise<number> {
-  const home = await openHome(stage)
-  await using _home = home
+async function run(stage: Stage, signals: StopSignals, options: { once: boolean }): Promise<number> {
+  for (;;) {
+    await using home = await openHome(stage)
+    try {
+      return await runIn(home, stage, signals, options)
+    } catch (error) {
+      // Two at once in one clone: the first one may end in the middle of the second one's cycle, and its server with it.
+      if (signals.signal.aborted || error instanceof Left || !(await home.gone())) throw error
+      write('stderr', '  … the command whose server this was has ended; starting again with one of its own\n')
+    }
+  }
+}
+
+async function runIn(home: Home, stage: Stage, signals: StopSignals, { once }: { once: boolean }): Promise<number> {
   const { server } = home
   await using auditor = await connectAgent('audit', server, { directory: ROOT })
   const worker = await auditor.onPass(audit, {
@@ -94,6 +106,22 @@ async function cycleOnce(
 interface Home extends AsyncDisposable {
   server: ServerSetting
   failed: Promise<string>
+  /** Whether the server belonged to another command, which has ended. Waits for one that is ending. */
+  gone(): Promise<boolean>
+}
+
+/** A command that stops drains for less. */
+const ENDING_MS = 15_000
+
+async function hasEnded(pid: number): Promise<boolean> {
+  for (const until = Date.now() + ENDING_MS; Date.now() < until; await pause(200)) {
+    try {
+      process.kill(pid, 0)
+    } catch {
+      return true
+    }
+  }
+  return false
 }
 
 /** The project's own server and services: started here, or those that run already. */
@@ -110,12 +138,12 @@ async function openHome(stage: Stage): Promise<Home> {
   stage.line(`${stage.terminal.colors.green('✓')} Passover is up already at ${started.url} (process ${started.pid}); it is used as it is`)
   const server = await runningServer(started.pid)
   // It is not ours to stop; when it stops, the agents say so by themselves.
-  return { server, failed: new Promise(() => {}), [Symbol.asyncDispose]: async () => {} }
+  return { server, failed: new Promise(() => {}), gone: () => hasEnded(started.pid), [Symbol.asyncDispose]: async () => {} }
 }
 
 function ownHome(local: Local, external: ServerSetting | undefined): Home {
   const server = external ?? resolveServer({}, {}, ROOT)
-  return { server, failed: local.failed, [Symbol.asyncDispose]: () => local.stop() }
+  return { server, failed: local.failed, gone: async () => false, [Symbol.asyncDispose]: () => local.stop() }
 }
 
 const STARTING_MS = 30_000
