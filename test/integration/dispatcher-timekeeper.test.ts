@@ -39,7 +39,10 @@ describe('the timekeeper ends what nobody else ends', () => {
     const lateness = async (timeout_ms: number) => {
       const end = await world.end(await world.ask({ timeout_ms }))
       if (end.journal.state !== 'done' || !end.journal.work) throw new Error('not done')
-      expect(end.error).toMatchObject({ code: 'E010', details: { timeout_ms, attempts: 1 } })
+      expect(end.error).toMatchObject({
+        code: 'E010',
+        details: { timeout_ms, attempts: 0, mend: expect.stringMatching(/^start a worker: passover work \S+ --/) },
+      })
       expect(end.step).toMatchObject({ by: 'passover', attempt: 0, guard: { sequence: end.journal.work.sequence } })
       return end.step.time - (end.journal.work.time + timeout_ms)
     }

@@ -193,7 +193,9 @@ export class SimBus implements Bus {
   async workload(subagent: string): Promise<SlotLoad[]> {
     const load = (slot: Slot): SlotLoad[] => {
       const consumer = this.server.consumers.get(this.subjects.workConsumer(subagent, slot))
-      return consumer ? [{ slot, idle: consumer.waiting, queued: 0, running: consumer.pending, created: consumer.created }] : []
+      if (!consumer) return []
+      const { waiting: idle, pending: running, delivered, created } = consumer
+      return [{ slot, idle, queued: 0, running, delivered, created }]
     }
     return this.must(await this.line.request(() => SLOTS.flatMap(load), TIMEOUT_MS), 'workload')
   }

@@ -61,6 +61,10 @@ export class SimConsumer {
   get pending(): number {
     return this.#pending.size + this.#again.length
   }
+  /** Highest sequence that was ever delivered, 0 for none. */
+  get delivered(): number {
+    return Math.max(0, ...[...this.#counts.keys()].filter((key) => typeof key === 'number'))
+  }
   get waiting(): number {
     return this.#pulls.reduce((sum, pull) => sum + pull.left, 0)
   }

@@ -7,6 +7,8 @@ export interface SlotLoad {
   /** Work that nobody took yet, and work taken and not acknowledged. */
   queued: number
   running: number
+  /** Sequence of the newest work that was handed to a worker; 0: none was. */
+  delivered: number
   /** Server ms at which the consumer was made. */
   created: number
 }

@@ -11,6 +11,7 @@ interface ConsumerInfo {
   num_waiting: number
   num_pending: number
   num_ack_pending: number
+  delivered: { stream_seq: number }
 }
 
 interface AccountInfo {
@@ -47,8 +48,9 @@ export async function workload(api: JetStreamApi, subjects: Subjects, subagent: 
     SLOTS.map(async (slot): Promise<SlotLoad[]> => {
       const reply = await api.call<ConsumerInfo>(`CONSUMER.INFO.${subjects.stream}.${subjects.workConsumer(subagent, slot)}`)
       if (!reply.ok) return []
-      const { created, num_waiting, num_pending, num_ack_pending } = reply.value
-      return [{ slot, idle: num_waiting, queued: num_pending, running: num_ack_pending, created: Date.parse(created) }]
+      const { created, num_waiting, num_pending, num_ack_pending, delivered } = reply.value
+      const counts = { idle: num_waiting, queued: num_pending, running: num_ack_pending, delivered: delivered.stream_seq }
+      return [{ slot, ...counts, created: Date.parse(created) }]
     }),
   )
   return loads.flat()

@@ -7,11 +7,12 @@ import {
   type Outgoing,
   type Plan,
   readHeaders,
+  type SlotLoad,
   type Stored,
   Subjects,
 } from '@passover/bus'
 import { type Clock, foldJournal, OpenPasses } from '@passover/core'
-import { type AdvisoryFact, HEADER, type PassKey, type Step } from '@passover/schemas'
+import { type AdvisoryFact, HEADER, type PassError, type PassKey, type Step } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { handleAdvisory } from './advisories.js'
@@ -56,10 +57,15 @@ function refusing(reads: Step[][], published: Outgoing[]): Journal['advance'] {
   }
 }
 
-function keeperOf(steps: Step[], journal: Partial<Journal>): Keeper {
+function keeperOf(steps: Step[], journal: Partial<Journal>, loads: SlotLoad[] = []): Keeper {
   const now = () => START + 5_000
   const clock: Clock = { now, monotonic: now, after: () => ({ [Symbol.dispose]: () => undefined }) }
-  const bus = { subjects: new Subjects(), journal, publish: async () => ({ kind: 'stored', sequence: 1 }) } as unknown as Bus
+  const bus = {
+    subjects: new Subjects(),
+    journal,
+    workload: async () => loads,
+    publish: async () => ({ kind: 'stored', sequence: 1 }),
+  } as unknown as Bus
   const open = new OpenPasses({ ...RULES, look_after_ms: 5_000 })
   for (const one of steps) open.apply(one)
   let made = 0
@@ -103,6 +109,40 @@ describe('endPass', () => {
   // Half of what P2 allows once the servers are back: what a stream without a leader was told is told again.
   test('waits for no acknowledgment for longer than two seconds', async () => {
     expect((await end([[step('work', 2)]])).waits).toEqual([2_000, 2_000])
+  })
+
+  test('says that nobody tried where its work was never handed out, and no more than that', async () => {
+    const errorWith = async (loads: SlotLoad[], steps = [step('work', 2)]) => {
+      const published: Outgoing[] = []
+      const keeper = keeperOf(steps, { advance: refusing([], published) }, loads)
+      const [due] = keeper.open.due(START + 5_000)
+      if (due?.kind !== 'end') throw new Error('nothing is due')
+      await endPass(keeper, due)
+      const decoded = decode(published[0]?.data ?? new Uint8Array())
+      return decoded.ok && (decoded.value as { error: PassError }).error
+    }
+    const load = (change: Partial<SlotLoad> = {}): SlotLoad => ({
+      slot: 'medium',
+      idle: 0,
+      queued: 1,
+      running: 0,
+      delivered: 1,
+      created: START,
+      ...change,
+    })
+    expect(await errorWith([load()])).toMatchObject({
+      message: 'no return within 1000 ms: no worker of audit asks for work',
+      details: { attempts: 0, mend: 'start a worker: passover work audit -- <command>' },
+    })
+    const busy = await errorWith([load(), load({ slot: 'high', running: 1 })])
+    expect(busy).toMatchObject({ message: 'no worker of audit took it within 1000 ms', details: { attempts: 0 } })
+    expect(busy).not.toHaveProperty('details.mend')
+    // It was handed out, it was tried, or nobody can tell.
+    for (const [loads, steps] of [[[load({ delivered: 2 })]], [[load()], fences(2)], [[]]] as const)
+      expect(await errorWith([...loads], steps && [...steps])).toMatchObject({
+        message: 'no return within 1000 ms',
+        details: { attempts: steps ? 2 : 1 },
+      })
   })
 
   test('stops where the journal has its return, or was closed and deleted', async () => {

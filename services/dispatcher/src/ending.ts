@@ -3,6 +3,7 @@ import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type Jour
 import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
 import { type Answered, systemReturn } from './first-step.js'
 import type { Keeper } from './keeper.js'
+import { type Untried, untriedBy, untriedError } from './untried.js'
 
 /** What a stream without a leader was told is lost. Passes are to have ended soon after it has one again (P2), so that it is told anew. */
 const ANSWER_MS = 2_000
@@ -17,6 +18,7 @@ export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'fail
 export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered): Promise<Ended> {
   const { deps, options, open } = keeper
   let current = due
+  const untried = await untriedBy(keeper, due)
   const publish = (message: Outgoing): Plan<Ended> => ({ publish: { ...message, answer_ms: ANSWER_MS }, stored: () => ({ kind: 'mine' }) })
   const plan = (steps: Step[], tries: number): Plan<Ended> => {
     if (tries > 0) {
@@ -24,13 +26,13 @@ export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered):
       if (settled.kind !== 'again') return { done: { kind: settled.kind } }
       current = settled.due
     }
-    const message = returnOf(keeper, current, answered)
+    const message = returnOf(keeper, current, { answered, untried })
     return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
   }
   /** A journal that somebody fills up cannot be folded; only a return by the system in it is sure to be its end. */
   const too_long = (steps: Step[]): Plan<Ended> => {
     if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
-    return publish(lastResort(keeper, returnOf(keeper, current, answered), { due, steps }))
+    return publish(lastResort(keeper, returnOf(keeper, current, { answered, untried }), { due, steps }))
   }
   await deps.faults?.at('ending:before-publish')
   const how = { read: 'leader' as const, deadline_ms: options.step_deadline_ms, too_long }
@@ -41,9 +43,13 @@ export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered):
   return { kind: 'failed', outcome: advanced.outcome }
 }
 
-function returnOf(keeper: Keeper, due: DueEnd, answered: Answered | undefined): Outgoing {
+function returnOf(
+  keeper: Keeper,
+  due: DueEnd,
+  { answered, untried }: { answered: Answered | undefined; untried: Untried | undefined },
+): Outgoing {
   const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce(), first: answered !== undefined }
-  return systemReturn(place, errorOf(due, keeper), answered ?? toldBy(due.journal))
+  return systemReturn(place, errorOf(due, keeper, untried), answered ?? toldBy(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
@@ -66,12 +72,14 @@ function toldBy(journal: JournalState): Partial<Answered> {
   return { reply_type: step?.reply ?? 'msgpack', traceparent: step?.traceparent }
 }
 
-function errorOf(due: DueEnd, keeper: Keeper): PassError {
+function errorOf(due: DueEnd, keeper: Keeper, untried: Untried | undefined): PassError {
   const { journal, code, why } = due
   switch (why) {
     case 'deadline passed': {
       const timeout_ms = journal.state === 'open' ? journal.deadline - journal.work.time : undefined
       const attempts = journal.state === 'open' ? journal.attempt : 0
+      // A fence that came meanwhile says that somebody tried.
+      if (untried && attempts <= 1) return untriedError(due, { timeout_ms, untried })
       return passError(code, `no return within ${timeout_ms} ms`, { timeout_ms, attempts })
     }
     case 'approval expired':
