@@ -36,7 +36,10 @@ describe('a failure', () => {
 
   it('says what whoever refused it knows to mend', async () => {
     const refused = new PassOverError('E013', 'alice is not registered', { mend: 'passover agents add alice --originates always' })
-    expect((await describeFailure(refused)).document.error.hint).toBe('passover agents add alice --originates always.')
+    expect((await describeFailure(refused)).document.error.hint).toBe('passover agents add alice --originates always')
+    expect((await describeFailure(Object.assign(refused, { pass_id: '0abc' }))).document.error.hint).toBe(
+      'passover agents add alice --originates always. More: passover show 0abc',
+    )
   })
 
   it('of a limit that frees itself says how long to wait, where that is told', async () => {

@@ -87,7 +87,7 @@ function ruleText({ policy_name, policy_version, policy_path, file, line }: Rule
 
 /** What whoever refused it knows better than the table. */
 function mendIn(context: Coded['context']): string | undefined {
-  return typeof context?.mend === 'string' ? `${oneLine(context.mend, 300)}.` : undefined
+  return typeof context?.mend === 'string' ? oneLine(context.mend, 300) : undefined
 }
 
 /** How long to wait, of a limit that frees itself. */
@@ -109,7 +109,10 @@ export async function describeFailure(error: unknown): Promise<Described> {
   if (isCoded(error)) {
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
-    const hint = error instanceof CliFailure ? error.hint : hintOf(error, ERRORS[error.code].action) + lookUp
+    const mend = hintOf(error, ERRORS[error.code].action)
+    // A full stop ends a sentence, and not a command that may be copied.
+    const stop = /[.!?…]$/.test(mend) || (lookUp === '' && mend.includes('passover ')) ? '' : '.'
+    const hint = error instanceof CliFailure ? error.hint : mend + stop + lookUp
     const { error: said } = failureDocument(error.code, error.message, hint)
     const { faults, lines } = error instanceof CliFailure ? error : {}
     const rule = ruleOf(error)

@@ -55,7 +55,12 @@ describe('PassOverError', () => {
     expect(error.suggestedAction).toBe(ERRORS.E014.action)
     // Who refused it may know better.
     const mend = 'let it begin passes: passover agents add bob'
-    expect(new PassOverError('E013', 'no', { mend }).suggestedAction).toBe('Let it begin passes: passover agents add bob.')
+    expect(new PassOverError('E013', 'no', { mend }).suggestedAction).toBe('Let it begin passes: npx passover agents add bob')
+    // A command is written as it is typed.
+    expect(new PassOverError('E013', 'no', { mend: 'passover auth add agent bob' }).suggestedAction).toBe(
+      'Run: npx passover auth add agent bob',
+    )
+    expect(new PassOverError('E013', 'no', { mend: 'ask maria' }).suggestedAction).toBe('Ask maria.')
     expect(new PassOverError('E013', 'no', { mend: 5 }).suggestedAction).toBe(ERRORS.E013.action)
     expect(new PassOverError('E014', 'spent', { recoverable: false }).recoverable).toBe(false)
     expect(new PassOverError('E013', 'no', { recoverable: true }).recoverable).toBe(false)

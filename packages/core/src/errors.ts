@@ -218,8 +218,11 @@ const SUGGESTION_LENGTH = 300
 function suggestionIn(context: Record<string, unknown> | undefined): string | undefined {
   const { mend } = context ?? {}
   if (typeof mend !== 'string' || mend === '') return undefined
-  const line = oneLine(mend, SUGGESTION_LENGTH)
-  return `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?…]$/.test(line) ? '' : '.'}`
+  const line = oneLine(mend, SUGGESTION_LENGTH).replace(/(^|: )passover /g, '$1npx passover ')
+  if (line.startsWith('npx ')) return `Run: ${line}`
+  // A full stop would be copied with the command.
+  const end = /[.!?…]$/.test(line) || line.includes(': npx passover ') ? '' : '.'
+  return `${line.charAt(0).toUpperCase()}${line.slice(1)}${end}`
 }
 
 /** An error as a value. Its message is made to fit: what a thrown error says may be of any length and form. */
