@@ -133,6 +133,15 @@ describe('the server file of a project', () => {
     })
   })
 
+  it('is not said to come from somebody else where only the key to check it is out of reach', () => {
+    project()
+    writeFileSync(join(place, 'file'), '')
+    vi.stubEnv('XDG_STATE_HOME', join(place, 'file', 'state'))
+    const fault = { why: expect.stringContaining('cannot be checked'), hint: expect.stringMatching(/XDG_STATE_HOME and XDG_CACHE_HOME/) }
+    expect(searchProject(repo()).ignored).toMatchObject([fault])
+    expect(ownFolder(repo())).toMatchObject({ ok: false, fault })
+  })
+
   it('that is not trusted makes connect() fail, in place of another server', async () => {
     planted(repo())
     const failed: unknown = await connect({ agent: 'alice', directory: repo() }).catch((error: unknown) => error)

@@ -85,7 +85,7 @@ function sealing<T>(body: () => T): T {
   } catch (error) {
     if (!(error instanceof NoSealingKey)) throw error
     throw new CliFailure('E030', `a project needs a key of its user outside of it: ${error.message}`, {
-      hint: 'set XDG_STATE_HOME to a folder that you can write',
+      hint: 'set XDG_STATE_HOME, and XDG_CACHE_HOME for the server that is fetched, to folders that you can write',
     })
   }
 }

@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Distrust, ownershipFault } from './owned.js'
-import { isSealed, sealOf } from './seal.js'
+import { isSealed, missingKeyFault, sealOf } from './seal.js'
 import { PROJECT_FOLDER, searchRoot } from './search.js'
 import { adoptServerFile } from './server-file.js'
 
@@ -70,9 +70,12 @@ export function folderFault(folder: string): Distrust | undefined {
 }
 
 function foreign(folder: string): Distrust {
+  // A folder that this user marked cannot be told from another one without the key.
+  const missing = existsSync(join(folder, MARK)) ? missingKeyFault(folder) : undefined
+  if (missing) return missing
   return {
     why: `${folder} was not made here by you: it may have come with a repository or an archive`,
-    hint: 'remove it; if the project is yours and was moved, restored or made by an older version: passover up --adopt',
+    hint: 'remove it; if the project is yours and was moved, restored, or made under another HOME or by an older version: passover up --adopt',
   }
 }
 

@@ -1,6 +1,17 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { stateFolder } from '@passover/bus/settings'
 
 const KEY_BYTES = 32
@@ -39,6 +50,37 @@ export function isSealed(directory: string, text: string, given: string): boolea
   const wanted = Buffer.from(seal(key, directory, text))
   const found = Buffer.from(given)
   return found.length === wanted.length && timingSafeEqual(found, wanted)
+}
+
+/**
+ * Returns that a folder cannot be checked, where this user has no key and can keep none: the project may well be theirs. `undefined` where there is
+ * a key, or where one could be made, so that this user has sealed nothing yet.
+ */
+export function missingKeyFault(folder: string): { why: string; hint: string } | undefined {
+  const state = stateFolder()
+  try {
+    ownKey('read')
+    return undefined
+  } catch (error) {
+    if (!(error instanceof NoSealingKey)) throw error
+    if (canWrite(state)) return undefined
+    return {
+      why: `whether ${folder} was made by you cannot be checked: ${error.message}, and ${state} cannot be written`,
+      hint: 'use the HOME or XDG_STATE_HOME under which you made it; else set XDG_STATE_HOME and XDG_CACHE_HOME to folders that you can write, and adopt it: passover up --adopt',
+    }
+  }
+}
+
+/** Whether a folder can be written, or created below what is there. */
+function canWrite(folder: string): boolean {
+  let at = folder
+  while (!existsSync(at) && dirname(at) !== at) at = dirname(at)
+  try {
+    accessSync(at, constants.W_OK)
+    return statSync(at).isDirectory()
+  } catch {
+    return false
+  }
 }
 
 function seal(key: Buffer, directory: string, text: string): string {

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Distrust } from './owned.js'
-import { isSealed, sealOf } from './seal.js'
+import { isSealed, missingKeyFault, sealOf } from './seal.js'
 
 /** `.passover/server.json`: where the project's own server is and how to sign in. Mode 0600. */
 export interface ServerFile {
@@ -41,6 +41,8 @@ export function readSealed(folder: string): ServerFileRead {
   if (!parsed) return refused(`${path} is not a server file`, `remove it and run \`passover up\` again`)
   const { seal, ...file } = parsed
   if (seal !== undefined && isSealed(folder, sealedText(file), seal)) return { kind: 'ok', file }
+  const missing = seal === undefined ? undefined : missingKeyFault(folder)
+  if (missing) return { kind: 'refused', fault: missing }
   return refused(
     `${path} was not written here by your own \`passover up\``,
     'if it came with a repository, remove .passover/; if the project is yours and was moved or restored: passover up --adopt',
