@@ -44,3 +44,22 @@ it('takes no place of another worker, and another place where its own was lost',
   await two.stop()
   expect(places.size).toBe(2)
 })
+
+it('tells that it cannot be seen, but not while the server is lost, which is told by itself', async () => {
+  const told: string[] = []
+  let now = 0
+  const bus = { identity: 'audit', connected: false, table: async () => ({ update: () => Promise.reject(new Error('refused')) }) }
+  const deps = {
+    bus,
+    clock: { monotonic: () => now, now: () => now },
+    random: { bytes: (length: number) => new Uint8Array(length) },
+  } as unknown as Deps
+  const presence = await Presence.start(deps, { concurrency: 1, told: ({ text }) => void told.push(text) })
+  presence.tick(0)
+  await expect.poll(() => presence.trouble).toContain('refused')
+  expect(told).toEqual([])
+  bus.connected = true
+  now = 10_000
+  presence.tick(0)
+  await expect.poll(() => told).toEqual(['audit works, but cannot say so: refused'])
+})

@@ -69,8 +69,10 @@ export class Presence {
       this.#unseen = undefined
     } catch (error) {
       this.#unseen = `it cannot say that it is up: ${messageOf(error)}`
-      if (!this.#failed) this.#told({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
+      // That the server is lost, or refuses the worker, is told by itself.
+      if (this.#failed || !this.#deps.bus.connected) return
       this.#failed = true
+      this.#told({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
     } finally {
       this.#writing = undefined
     }
