@@ -1,0 +1,1 @@
+export const count = (items) => items.lenght
