@@ -53,6 +53,14 @@ describe('passover auth, and up --isolated', () => {
         error: { code: 'E013', message: expect.stringContaining('agent alice was not added'), hint: 'passover auth add agent alice' },
       },
     })
+    // A person who names no originator is none.
+    const own = await json(['request', 'greeter', 'hi', '--as', 'ann'], { cwd })
+    expect(own).toMatchObject({
+      code: 4,
+      document: {
+        error: { code: 'E013', hint: 'name the agent that asks: --from <agent>; to add a new one: passover auth add agent <name>' },
+      },
+    })
     const person = await json(['list', '--as', 'ann'], { cwd })
     expect(person).toMatchObject({ code: 4, document: { error: { code: 'E013', hint: 'passover auth add person ann' } } })
   })
@@ -99,7 +107,12 @@ describe('passover auth, and up --isolated', () => {
     const told = 'credentials of agent greeter were revoked'
     await until('the worker says why it gets no work', () => greeting.stderr.includes(`greeter works no more: ${told}`))
     expect(greeting.stderr).not.toContain('is gone')
-    expect(await request('--timeout', '2s')).toMatchObject({ code: 124 })
+    const late = await json(['request', '--from', 'alice', 'greeter', 'world', '--timeout', '2s'], { cwd })
+    expect(late).toMatchObject({
+      code: 124,
+      document: { error: { message: expect.stringContaining('no worker of greeter asks for work') } },
+    })
+    expect(greeting.stderr).not.toContain('cannot say so')
     // What is seen of it: that pass is over, and waits no more.
     const { document: agents } = await json<{ name: string; queued: number; revoked_at?: number }[]>(['agents'], { cwd })
     expect(agents).toContainEqual(expect.objectContaining({ name: 'greeter', queued: 0, revoked_at: expect.any(Number) }))
@@ -110,8 +123,8 @@ describe('passover auth, and up --isolated', () => {
     expect(doctor.stdout).not.toContain('for it')
     const work = await run(['work', 'greeter', '--', 'cat'], { cwd })
     expect(work).toMatchObject({ code: 4, stderr: expect.stringContaining(told) })
-    await using late = example('greeter.mjs')
-    await until('a worker that starts says so, too', () => late.stderr.includes(told))
+    await using again = example('greeter.mjs')
+    await until('a worker that starts says so, too', () => again.stderr.includes(told))
     expect(await run(['auth', 'check', 'greeter', '--credentials', kept], { cwd })).toMatchObject({ code: 5 })
     expect(await auth('rotate', 'greeter')).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
     const { document: list } = await json<Listed[]>(['auth', 'list'], { cwd })

@@ -1,8 +1,9 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { PassRow } from '@passover/schemas'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ROOT, run, Spawned, until } from './cli-harness.js'
+import { json, ROOT, run, Spawned, until } from './cli-harness.js'
 
 /** `npm start` uses the repository's own `.passover/`; these tests run one after the other. */
 function start(...args: string[]): Spawned {
@@ -76,6 +77,7 @@ describe('npm start', { timeout: 300_000 }, () => {
   })
 
   it('without a terminal stays up, and what it says to type works; SIGTERM drains', async () => {
+    const before = tracked()
     await using started = start()
     const stdout = await started.printed('Ctrl-C stops it', 'stdout', 120_000)
     const id = expectCycle(stdout)
@@ -91,6 +93,14 @@ describe('npm start', { timeout: 300_000 }, () => {
       if (command.startsWith('request')) expect(typed).toContain("Property 'quantiy' does not exist")
       if (command.startsWith('request')) expect(typed).not.toContain('TS2307')
     }
+    // The person who asked is the only one of this server, and may approve what came back.
+    const { document: passes } = await json<PassRow[]>(['list', '--to', 'audit', '--limit', '1'], { cwd: ROOT })
+    const asked = passes[0]?.id ?? ''
+    const applied = await run(['apply', asked, '--yes'], { cwd: ROOT })
+    const undone = await run(['undo', asked, '--yes'], { cwd: ROOT })
+    expect(applied, applied.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('(self, local') })
+    expect(undone).toMatchObject({ code: 0 })
+    expect(tracked()).toBe(before)
     const shown = JSON.parse((await run(['show', id, '--json'], { cwd: ROOT })).stdout) as {
       decisions: { item: string; modifications: Record<string, string> }[]
       timeline: { kind: string }[]
@@ -103,8 +113,29 @@ describe('npm start', { timeout: 300_000 }, () => {
     const second = await start('--once').ended
     expect(second, second.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('is up already') })
 
+    // A policy that holds what Alice passes over: the demo says for whom it waits, and what to type.
+    const hold = async (value: 'true' | 'false') =>
+      expect(await run(['policy', 'set', 'hold_before_dispatch', value, '--pair', 'alice->audit'], { cwd: ROOT })).toMatchObject({
+        code: 0,
+      })
+    await hold('true')
+    try {
+      await using held = start('--once')
+      const [, id = ''] =
+        /Held for a person: (?:npx )?passover approve (\S+);.*inbox/.exec(await held.printed(/Held for.*inbox/, 'stderr')) ?? []
+      expect(await run(['approve', id, '--yes'], { cwd: ROOT })).toMatchObject({ code: 0 })
+      expect(await held.ended).toMatchObject({ code: 0 })
+    } finally {
+      await hold('false')
+    }
+
+    await using other = start()
+    await other.printed('Ctrl-C stops it', 'stdout', 120_000)
     started.kill('SIGTERM')
     expect(await started.ended).toMatchObject({ code: 0 })
+    await other.printed('does not answer any more; waiting for it', 'stderr')
+    other.kill('SIGINT')
+    expect(await other.ended).toMatchObject({ code: expect.any(Number), signal: null })
     await until('nothing answers any more', async () => (await run(['list'], { cwd: ROOT })).code === 5)
   })
 

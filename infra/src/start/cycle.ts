@@ -1,6 +1,6 @@
 import { relative } from 'node:path'
 import type { Bus } from '@passover/bus'
-import { count, decide, findPass, renderOutput, renderTimeline } from '@passover/cli'
+import { count, decide, findPass, follow, renderOutput, renderTimeline } from '@passover/cli'
 import { type FileModificationArtifact, sha256 } from '@passover/schemas'
 import { type Agent, modificationDigest, type PassHandle, type WorkContext, type WorkOutput } from '@passover/sdk'
 import { type Choice, choose } from './approve.js'
@@ -61,7 +61,10 @@ function tellBuild(stage: Stage, { ok, diagnostics, ms }: Build): void {
   else stage.failed(`${count(diagnostics.length, 'error')} in ${count(files, 'file')}`, ms)
 }
 
-async function passOver({ stage, alice, directory, signal }: Cycle, found: Build): Promise<{ handle: PassHandle; output: WorkOutput }> {
+async function passOver(
+  { stage, alice, bus, directory, signal }: Cycle,
+  found: Build,
+): Promise<{ handle: PassHandle; output: WorkOutput }> {
   const began = performance.now()
   const handle = alice.passOver({
     subagent: 'audit',
@@ -75,7 +78,9 @@ async function passOver({ stage, alice, directory, signal }: Cycle, found: Build
   })
   await handle.stored
   stage.detail(`id ${handle.id}`)
-  const output = await handle.result()
+  // Where a person must approve the start, this prints the command that does.
+  const following = follow(bus, { id: handle.id, from: alice.name, to: 'audit', progress: stage.terminal.progress() })
+  const output = await handle.result().finally(() => following.stop())
   stage.done(`${output.status}, ${output.summary.decision ?? 'no decision'}: ${contents(output)}`, performance.now() - began)
   return { handle, output }
 }

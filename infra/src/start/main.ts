@@ -8,6 +8,7 @@ import {
   count,
   describeFailure,
   type Local,
+  resolvePeople,
   resolvePerson,
   resolveServer,
   type ServerSetting,
@@ -70,7 +71,11 @@ async function run(stage: Stage, signals: StopSignals, options: { once: boolean 
 
 async function runIn(home: Home, stage: Stage, signals: StopSignals, { once }: { once: boolean }): Promise<number> {
   const { server } = home
+  const watched: { agent?: Agent } = {}
+  // Before the agents, so that it goes on while they close.
+  using watch = home.owner === undefined ? undefined : watchServer(watched, { owner: home.owner, signals })
   await using auditor = await connectAgent('audit', server, { directory: ROOT })
+  watched.agent = auditor
   const worker = await auditor.onPass(audit, {
     concurrency: 2,
     description: 'Runs the TypeScript checker over the files it is passed and proposes corrections',
@@ -78,7 +83,8 @@ async function runIn(home: Home, stage: Stage, signals: StopSignals, { once }: {
     log: () => undefined,
   })
   await using alice = await connectAgent('alice', server, { directory: ROOT })
-  const id = await cycleOnce(stage, { alice, server, signals })
+  const cycle = cycleOnce(stage, { alice, server, signals })
+  const id = await (watch ? Promise.race([cycle, watch.lost]) : cycle)
   if (once) {
     stage.line('\nDone.')
     return 0
@@ -105,6 +111,8 @@ async function cycleOnce(
 
 interface Home extends AsyncDisposable {
   server: ServerSetting
+  /** The process that runs the server, where that is another one: the server can stop and come back while this one runs. */
+  owner?: number
   failed: Promise<string>
   /** Whether the server belonged to another command, which has ended. Waits for one that is ending. */
   gone(): Promise<boolean>
@@ -114,21 +122,29 @@ interface Home extends AsyncDisposable {
 const ENDING_MS = 15_000
 
 async function hasEnded(pid: number): Promise<boolean> {
-  for (const until = Date.now() + ENDING_MS; Date.now() < until; await pause(200)) {
-    try {
-      process.kill(pid, 0)
-    } catch {
-      return true
-    }
-  }
+  for (const until = Date.now() + ENDING_MS; Date.now() < until; await pause(200)) if (!isThere(pid)) return true
   return false
+}
+
+function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The project's own server and services: started here, or those that run already. */
 async function openHome(stage: Stage): Promise<Home> {
   const { env } = process
   const external = env.NATS_URL ? resolveServer({ server: env.NATS_URL, by: 'NATS_URL' }, env, ROOT) : undefined
-  const started = await startLocal({ directory: ROOT, external, progress: (text) => write('stderr', `  … ${text}\n`) })
+  const started = await startLocal({
+    directory: ROOT,
+    external,
+    people: resolvePeople({}, env),
+    progress: (text) => write('stderr', `  … ${text}\n`),
+  })
   if (started.kind === 'started') {
     stage.line(
       `${stage.terminal.colors.green('✓')} Passover is up at ${started.local.url}${started.local.server ? ` (nats-server ${started.local.server.version})` : ''}`,
@@ -137,8 +153,42 @@ async function openHome(stage: Stage): Promise<Home> {
   }
   stage.line(`${stage.terminal.colors.green('✓')} Passover is up already at ${started.url} (process ${started.pid}); it is used as it is`)
   const server = await runningServer(started.pid)
-  // It is not ours to stop; when it stops, the agents say so by themselves.
-  return { server, failed: new Promise(() => {}), gone: () => hasEnded(started.pid), [Symbol.asyncDispose]: async () => {} }
+  // It is not ours to stop.
+  const owner = started.pid
+  return { server, owner, failed: new Promise(() => {}), gone: () => hasEnded(owner), [Symbol.asyncDispose]: async () => {} }
+}
+
+const LOOK_MS = 250
+
+interface Watch extends Disposable {
+  /** Rejects when the server is lost and the command that ran it has ended. */
+  readonly lost: Promise<never>
+}
+
+/**
+ * Prints that the server of another process is lost, and that it is back. Passes wait for the server, and so would a stop in good order:
+ * Ctrl-C ends the process at once while it is lost.
+ */
+function watchServer(watched: { agent?: Agent }, { owner, signals }: { owner: number; signals: StopSignals }): Watch {
+  let isLost = false
+  let reject: (error: Error) => void = () => undefined
+  const lost = new Promise<never>((_, refuse) => {
+    reject = refuse
+  })
+  lost.catch(() => undefined)
+  const look = () => {
+    if (isLost && signals.signal.aborted) process.exit(130)
+    if (isLost && !isThere(owner)) reject(new CliFailure('E040', `process ${owner}, which ran the server, has ended`))
+    const connected = watched.agent?.connected ?? true
+    if (connected === !isLost) return
+    isLost = !connected
+    const text = isLost
+      ? `the server of process ${owner} does not answer any more; waiting for it. Ctrl-C ends this.`
+      : 'the server is back'
+    write('stderr', `  … ${text}\n`)
+  }
+  const timer = setInterval(look, LOOK_MS)
+  return { lost, [Symbol.dispose]: () => clearInterval(timer) }
 }
 
 function ownHome(local: Local, external: ServerSetting | undefined): Home {

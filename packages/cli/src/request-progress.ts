@@ -42,7 +42,7 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
   if (!pass || pass.status === 'requested')
     return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
   if (pass.status === 'held')
-    return `Held: a person must approve the start: ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
+    return `Held for a person: ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}; all that waits: passover inbox`
   if (pass.status === 'awaiting_release')
     return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   const worked = workedOn(pass)
@@ -55,6 +55,12 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
 export function approveHint({ id, from }: Pick<Followed, 'id' | 'from'>, person: string, local_person?: unknown): string {
   if (from !== person || local_person === person) return `passover approve ${id}`
   return `passover approve ${id} (by another person than ${person}, who asked for it)`
+}
+
+/** What a pass that was just sent waits for. The dispatcher has not read it yet, so whether this person may decide is not known. */
+export function heldText({ id, from }: Pick<Followed, 'id' | 'from'>, person: string): string {
+  const own = from === person ? `. ${person} asked for it, and may approve it only where nobody else can: alone on a local server` : ''
+  return `Held until a person approves: passover approve ${id}${own}`
 }
 
 /** What its worker last told. */

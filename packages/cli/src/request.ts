@@ -1,7 +1,7 @@
 import { type Bus, believedAgents } from '@passover/bus'
 import { modificationsIn, nearest } from '@passover/core'
 import { type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
-import type { PassHandle, PassOverOptions } from '@passover/sdk'
+import type { Agent, PassHandle, PassOverOptions } from '@passover/sdk'
 import { noWorkersText, workersFor } from '@passover/sdk/people'
 import { connectAgent } from './agent.js'
 import { connectAs } from './client.js'
@@ -10,7 +10,7 @@ import type { Context } from './context.js'
 import { CliFailure, usage } from './failure.js'
 import { readContextFiles } from './files.js'
 import { renderOutput } from './render/result.js'
-import { approveHint, follow } from './request-progress.js'
+import { follow, heldText } from './request-progress.js'
 import type { ServerSetting } from './settings.js'
 import { stopSignals } from './signals.js'
 import { readStdin } from './stdin.js'
@@ -37,7 +37,7 @@ export async function passOverAndWait(context: Context, { from, request, wait, s
   const { terminal } = context
   const { subagent: to } = request
   const server = context.announcedServer()
-  await using agent = await connectAgent(from, server, { directory: context.directory, session_id: session })
+  await using agent = await connectOriginator(context, { from, server, session })
   using signals = stopSignals(() => {})
   const handle = agent.passOver(request)
   const result = handle.result()
@@ -66,6 +66,21 @@ export async function passOverAndWait(context: Context, { from, request, wait, s
     if (!stored) throw error
     const mend = bus && ((await noWorkerHint(error, bus, to)) ?? (await otherNameHint(error, bus, to)))
     throw withLookup(await withRulePlace(error, context), handle.id, mend)
+  }
+}
+
+/** Connects as the originator. CliFailure E013 names `--from` where a person, who has no credentials of an agent, asks under their own name. */
+async function connectOriginator(
+  { directory, person }: Context,
+  { from, server, session }: { from: string; server: ServerSetting; session: string | undefined },
+): Promise<Agent> {
+  try {
+    return await connectAgent(from, server, { directory, session_id: session })
+  } catch (error) {
+    if (from !== person || !(error instanceof CliFailure) || error.code !== 'E013') throw error
+    throw new CliFailure('E013', `${person} is not an agent of this installation, and only agents pass work over`, {
+      hint: 'name the agent that asks: --from <agent>; to add a new one: passover auth add agent <name>',
+    })
   }
 }
 
@@ -143,7 +158,7 @@ async function sent({ terminal, person }: Context, { handle, from, request }: Se
   const held = override?.hold_before_dispatch === true
   await handle.stored
   if (!held && terminal.mode === 'human' && (await hasNoWorker(person, server, to))) terminal.note(noWorkersText(to))
-  if (held && terminal.mode === 'human') terminal.note(`Held until a person approves: ${approveHint({ id: handle.id, from }, person)}`)
+  if (held && terminal.mode === 'human') terminal.note(heldText({ id: handle.id, from }, person))
   terminal.show({ id: handle.id, from, to, ...(retry_of === undefined ? {} : { retry_of }) }, () => handle.id)
   return 0
 }
@@ -167,7 +182,7 @@ async function hasNoWorker(person: string, server: ServerSetting, to: string): P
   }
 }
 
-/** Time was up and nobody works: more time is no help. */
+/** Time was up and nobody works: more time is no help. Where the dispatcher looked, its error says so already. */
 async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
   const workers = await workersFor(bus, to).catch(() => undefined)

@@ -128,6 +128,12 @@ export function resolvePerson(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.Proces
   return personFromUser(systemUser(env))
 }
 
+/** Returns the people of a server that this process starts: the person who runs it, and those in PASSOVER_PEOPLE. */
+export function resolvePeople(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.ProcessEnv): string[] {
+  const named = (env.PASSOVER_PEOPLE ?? '').split(',').map((name) => name.trim())
+  return [...new Set([resolvePerson(flags, env), ...named.filter((name) => name !== '')])]
+}
+
 function systemUser(env: NodeJS.ProcessEnv): string {
   try {
     return userInfo().username

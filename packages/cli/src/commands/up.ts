@@ -4,7 +4,7 @@ import { usage } from '../failure.js'
 import type { Started } from '../local.js'
 import type { Local } from '../local-parts.js'
 import { wholeNumber } from '../options.js'
-import { resolvePerson, type ServerSetting } from '../settings.js'
+import { resolvePeople, type ServerSetting } from '../settings.js'
 import { type StopSignals, stopSignals } from '../signals.js'
 import { shellWord, typed } from '../text.js'
 import { TLS, TLS_CA, TLS_CERT, TLS_KEY } from './auth.js'
@@ -154,7 +154,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
     external,
     log_level: options.log,
     id_window_ms: idWindowOf(context),
-    people: peopleOf(context),
+    people: resolvePeople(context.flags, context.env),
     webhook: await webhookOf(context),
     beforeRequests,
     progress,
@@ -187,12 +187,6 @@ function idWindowOf({ env }: Context): number | undefined {
   const window = Number(text)
   if (Number.isSafeInteger(window) && window >= LEAST_WINDOW_MS) return window
   throw usage(`PASSOVER_ID_WINDOW_MS does not take "${text}"`, 'it takes a whole number of milliseconds, 1000 or more: 3600000 is an hour')
-}
-
-/** Whoever runs it, and whom PASSOVER_PEOPLE names. */
-function peopleOf({ flags, env }: Context): string[] {
-  const named = (env.PASSOVER_PEOPLE ?? '').split(',').map((name) => name.trim())
-  return [...new Set([resolvePerson(flags, env), ...named.filter((name) => name !== '')])]
 }
 
 /** `up` starts no server where one is named. */
