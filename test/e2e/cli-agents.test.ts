@@ -133,8 +133,10 @@ describe('the registry', () => {
       document: { error: { code: 'E030', message: expect.stringContaining('max_activ') } },
     })
     expect(await json(['agents', 'add', 'bad', '--file', 'no-such.json'], { cwd })).toMatchObject({ code: 2 })
-    for (const verb of ['set', 'show', 'remove']) {
-      expect(await json(['agents', verb, 'nobody'], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
+    // One that only passes work over is not registered: the hint says how it is.
+    const hint = expect.stringContaining('passover agents add nobody --no-subagent')
+    for (const verb of ['set', 'show', 'remove', 'prompt']) {
+      expect(await json(['agents', verb, 'nobody'], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041', hint } } })
     }
   })
 

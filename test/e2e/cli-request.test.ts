@@ -263,7 +263,7 @@ describe('retry', () => {
     expect((await run(['request', 'flaky', 'mend it', '--from', 'alice', '--id', id, ...given], { cwd })).code).toBe(1)
 
     const { stdout } = await run(['logs', id], { cwd })
-    expect(stdout).toMatch(/ {2}request {5}alice asks\n.* work .*\n.* return .*E011\n/)
+    expect(stdout).toMatch(/ {2}request {6}alice asks\n.* work .*\n.* return .*E011\n/)
     expect(stdout).toContain('E011 the command ended with exit code 3: broken')
     const logs = await json<Shown>(['logs', id], { cwd })
     expect(logs.document.timeline).toEqual((await shown(id)).timeline)
@@ -283,7 +283,7 @@ describe('retry', () => {
     expect(await shown(document.work_id)).toMatchObject({ retry_of: id, originator: 'alice' })
 
     const completed = await json(['retry', document.work_id], { cwd })
-    expect(completed).toMatchObject({ code: 1, document: { error: { code: 'E031', message: expect.stringContaining('did not fail') } } })
+    expect(completed).toMatchObject({ code: 2, document: { error: { code: 'E031', message: expect.stringContaining('did not fail') } } })
   })
 
   it('refuses what is still under way, and what nobody knows', async () => {
@@ -291,7 +291,7 @@ describe('retry', () => {
     await using following = cli(['logs', document.id, '--follow', '--jsonl'], { cwd })
     await following.printed('"kind":"work"')
     expect(await json(['retry', document.id], { cwd })).toMatchObject({
-      code: 1,
+      code: 2,
       document: { error: { code: 'E031', message: expect.stringContaining('has not ended') } },
     })
     await run(['cancel', document.id], { cwd })

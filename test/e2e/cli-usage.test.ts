@@ -33,6 +33,18 @@ describe('the command line', () => {
     expect(await run(['shwo', '--help'], { cwd: folder.path })).toMatchObject({ code: 2, stdout: '', stderr })
   })
 
+  it('answers a wrong line of a command with the command whose help explains it', async () => {
+    using folder = new Folder()
+    expect((await run(['show'], { cwd: folder.path })).stderr).toContain('passover show --help explains it')
+    expect((await run(['help', 'shwo'], { cwd: folder.path })).stderr).toContain('Did you mean show?')
+    const env = { npm_command: 'exec' }
+    expect((await run(['--help'], { cwd: folder.path, env })).stdout).toContain('Usage: npx passover [options]')
+    const deny = (await run(['deny', '--help'], { cwd: folder.path })).stdout
+    expect(deny).not.toContain('--digest')
+    const completion = await run(['completion', 'ksh'], { cwd: folder.path })
+    expect(completion.stderr).toContain('it takes one of: bash, zsh, fish')
+  })
+
   it('says mistakes as one JSON document with --json, wherever the flag stands', async () => {
     using folder = new Folder()
     for (const args of [

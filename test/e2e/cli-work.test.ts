@@ -110,6 +110,9 @@ describe('a command as a subagent', () => {
       code: 1,
       document: { error: { code: 'E011', message: expect.stringMatching(/exit code 7: the reason/) } },
     })
+    // The frames of the worker itself are not the command's.
+    const [dead] = (await json<PassRow[]>(['list', '--to', 'shell', '--limit', '1'], { cwd })).document
+    expect((await run(['show', dead?.id ?? ''], { cwd })).stdout).not.toMatch(/ at .*\.js/)
     expect(await ask('shell', 'kill -9 $$')).toMatchObject({
       code: 1,
       document: { error: { code: 'E011', message: expect.stringContaining('SIGKILL') } },

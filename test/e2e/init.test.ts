@@ -145,7 +145,8 @@ describe('passover init, in a project outside of this clone', () => {
     using folder = new Folder()
     const before = '{ "name": "shop", "dependencies": { "@passover/sdk": "*" }, "devDependencies": { "typescript": "*" } }'
     writeFileSync(join(folder.path, 'package.json'), before)
-    const { code, stdout } = await run(['init'], { cwd: folder.path })
+    const { code, stdout, stderr } = await run(['init'], { cwd: folder.path })
+    expect(stderr).toMatch(/not published yet: .*passover init --packages/)
     expect(code).toBe(0)
     expect(stdout).toContain('kept as it was: package.json')
     const { version } = read(join(ROOT, 'packages', 'cli', 'package.json')) as Manifest
@@ -162,7 +163,7 @@ describe('passover init, in a project outside of this clone', () => {
     writeFileSync(join(folder.path, 'agents', 'alice.mts'), 'mine')
     symlinkSync('/nowhere', join(folder.path, 'agents', 'greeter.mts'))
     expect(await json(['init'], { cwd: folder.path })).toMatchObject({
-      code: 1,
+      code: 2,
       document: { error: { code: 'E030', message: expect.stringMatching(/: agents\/greeter\.mts, agents\/alice\.mts$/) } },
     })
     expect(readdirSync(folder.path)).toEqual(['agents'])
@@ -174,7 +175,7 @@ describe('passover init, in a project outside of this clone', () => {
     mkdirSync(join(folder.path, '.opencode'))
     writeFileSync(join(folder.path, '.opencode', 'config.json'), '{ "pass_over": {} }')
     const { code, stderr } = await run(['init'], { cwd: folder.path })
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('.opencode/config.json') })
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('.opencode/config.json') })
     expect(readdirSync(folder.path)).toEqual(['.opencode'])
   })
 })

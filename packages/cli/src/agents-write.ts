@@ -11,7 +11,14 @@ const MOST = 1_000
 export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
   const record = (await believedAgents(bus)).get(name)
   if (record) return record
-  throw new CliFailure('E041', `there is no agent ${name}`, { hint: '`passover agents` shows those there are' })
+  throw unknownAgent(name)
+}
+
+/** E041 for an agent that is not registered: one that only passes work over registers nowhere by itself. */
+export function unknownAgent(name: string): CliFailure {
+  return new CliFailure('E041', `there is no agent ${name} in the registry`, {
+    hint: `\`passover agents\` lists those there are; an agent that only passes work over is registered by: passover agents add ${name} --no-subagent`,
+  })
 }
 
 /** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what. */

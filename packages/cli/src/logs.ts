@@ -8,7 +8,7 @@ import { clock } from './duration.js'
 import { INTERRUPTED } from './failure.js'
 import { renderResult } from './render/result.js'
 import { colorOf } from './render/rows.js'
-import { sayEntry } from './render/timeline.js'
+import { KIND_COLUMNS, sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
 
 const EVERY_MS = 500
@@ -34,7 +34,7 @@ export async function runLogs(context: Context, ref: PassRef, follow: boolean): 
 
 function tell({ terminal }: Context, entry: TimelineEntry, shown: Set<number>): void {
   shown.add(entry.sequence)
-  terminal.stream(entry, () => `${terminal.colors.dim(clock(entry.time))}  ${entry.kind.padEnd(11)} ${sayEntry(entry)}`)
+  terminal.stream(entry, () => `${terminal.colors.dim(clock(entry.time))}  ${entry.kind.padEnd(KIND_COLUMNS)} ${sayEntry(entry)}`)
 }
 
 async function tellEnd({ terminal }: Context, bus: Bus, pass: AnsweredPass): Promise<void> {

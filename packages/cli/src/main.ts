@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander'
 import { type Described, describeFailure, type FailureDocument, Finished } from './failure.js'
 import { fileWhy } from './file-text.js'
-import { missingCommand } from './no-command.js'
+import { missingCommand, namedCommand } from './no-command.js'
 import { write, writeJson } from './output/writer.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal.js'
@@ -32,7 +32,7 @@ export async function run(argv: string[]): Promise<number> {
     if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${indentRest(error.stack ?? error.message)}\n`)
     const described: Described =
       error instanceof CommanderError
-        ? usageFailure({ message: missingCommand(error, program) ?? error.message })
+        ? usageFailure({ message: missingCommand(error, program) ?? error.message }, namedCommand(before, program))
         : await describeFailure(error)
     print(described, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
     return described.exit
@@ -53,13 +53,15 @@ function wrongValue(message: string): { message: string; hint: string } | undefi
 }
 
 /** Commander says "error: unknown command 'shwo'\n(Did you mean show?)": cause and mend. */
-export function usageFailure(error: Pick<CommanderError, 'message'>): { document: FailureDocument; exit: number } {
+export function usageFailure(error: Pick<CommanderError, 'message'>, command = 'passover'): { document: FailureDocument; exit: number } {
   const wrong = wrongValue(error.message.replace(/^error: /, ''))
   if (wrong) return { document: { error: { code: 'E042', ...wrong } }, exit: 2 }
   const [cause = '', suggestion] = error.message.replace(/^error: /, '').split('\n')
   const hint = suggestion
     ? suggestion.replace(/^\((.*)\)$/, '$1')
-    : 'passover --help lists the commands; passover help <command> explains one'
+    : command === 'passover'
+      ? 'passover --help lists the commands; passover help <command> explains one'
+      : `${command} --help explains it`
   return { document: { error: { code: 'E042', message: cause, hint } }, exit: 2 }
 }
 

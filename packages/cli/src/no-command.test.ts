@@ -1,6 +1,6 @@
 import type { CommanderError } from 'commander'
 import { describe, expect, it, vi } from 'vitest'
-import { missingCommand } from './no-command.js'
+import { missingCommand, namedCommand } from './no-command.js'
 import { buildProgram } from './program.js'
 
 async function missing(...argv: string[]) {
@@ -16,7 +16,9 @@ describe('a line without a command to run', () => {
   })
 
   it('says which of them is not known', async () => {
-    expect(await missing('help', 'bogus', '--json')).toBe("unknown command 'bogus'")
+    expect(await missing('help', 'bogus', '--json')).toMatch(/^error: unknown command 'bogus'/)
+    expect(await missing('help', 'shwo')).toContain('(Did you mean show?)')
+    expect(await missing('help', 'policy', 'dif')).toContain('(Did you mean diff?)')
   })
 
   it('is no request for help where it names a command that does not exist', async () => {
@@ -42,6 +44,12 @@ describe('a line without a command to run', () => {
     ])
       expect(await ended(...argv), argv.join(' ')).toMatchObject({ exitCode: 0 })
     expect(print.mock.calls.length).toBeGreaterThanOrEqual(6)
+  })
+
+  it('names the command whose help explains it', () => {
+    const program = buildProgram()
+    expect(namedCommand(['--json', 'policy', 'diff', 'x'], program)).toBe('passover policy diff')
+    expect(namedCommand(['--wrong'], program)).toBe('passover')
   })
 
   it('is another fault than one that commander names', async () => {

@@ -11,11 +11,34 @@ export function missingCommand(error: { code: string }, program: Command): strin
   let command = program
   for (const word of words) {
     const found = command.commands.find((child) => child.name() === word || child.aliases().includes(word))
-    if (!found) return `unknown command '${word}'`
+    if (!found) return unknownText(command, word)
     command = found
   }
   const name = command === program ? program.name() : `${program.name()} ${words.join(' ')}`
   return `${name} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
+}
+
+/** Returns what commander says of a command that it does not know, with its suggestion. */
+function unknownText(command: Command, word: string): string {
+  try {
+    command.args = [word]
+    return (command as Command & { unknownCommand(): never }).unknownCommand()
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
+/** Returns the command that a line names, as far as it names one: `passover policy diff`. */
+export function namedCommand(argv: readonly string[], program: Command): string {
+  let command = program
+  const names = [program.name()]
+  for (const word of argv) {
+    const found = command.commands.find((child) => child.name() === word || child.aliases().includes(word))
+    if (!found) continue
+    command = found
+    names.push(found.name())
+  }
+  return names.join(' ')
 }
 
 /** Commander answers `passover shwo --help` with the help of the last command that it knows: before it does, this throws its own error. */

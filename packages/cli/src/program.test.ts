@@ -74,6 +74,13 @@ describe('the command tree', () => {
     ])
   })
 
+  it('lists each flag once in a help text', () => {
+    for (const command of everyCommand(program)) {
+      const flags = command.helpInformation().match(/^ {2}(?:-\w, )?--[\w-]+/gm) ?? []
+      expect(flags, command.name()).toEqual([...new Set(flags)])
+    }
+  })
+
   it('explains every command, argument and flag', () => {
     for (const command of everyCommand(program)) {
       expect(command.description(), command.name()).not.toBe('')

@@ -81,14 +81,16 @@ export function buildProgram(): Command {
   ]) {
     program.addCommand(command)
   }
-  prepare(program)
+  prepare(program, program)
   return program.addHelpText('beforeAll', refuseUnknown).addHelpText('after', EXIT_CODES_HELP)
 }
 
 /** Errors are thrown, never printed or exited on by commander itself. */
-function prepare(command: Command): void {
+function prepare(command: Command, program: Command): void {
   command.exitOverride()
   command.configureOutput({ writeOut: (text) => write('stdout', typed(text)), writeErr: () => {}, outputError: () => {} })
-  command.configureHelp({ showGlobalOptions: true })
-  for (const child of command.commands) prepare(child)
+  // Options of the command above, such as --port of `gateway`, are not those of `gateway token add`.
+  const globals = program.options.filter(({ hidden }) => !hidden)
+  command.configureHelp({ showGlobalOptions: true, visibleGlobalOptions: (shown) => (shown === program ? [] : globals) })
+  for (const child of command.commands) prepare(child, program)
 }

@@ -1,6 +1,6 @@
 import { type PromptSources, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk'
 import { inForce } from '@passover/sdk/people'
-import { CliFailure } from './failure.js'
+import { unknownAgent } from './agents-write.js'
 import type { PolicySession } from './policy/session.js'
 
 /** A prompt, and of what it was made. */
@@ -14,10 +14,7 @@ export interface AgentPrompt {
 
 /** The prompt of an agent as registry and policy are now. CliFailure E041 for an agent that the registry does not know. */
 export async function promptOf(session: PolicySession, agent: string, template?: PromptTemplate): Promise<AgentPrompt> {
-  if (!session.agents?.has(agent))
-    throw new CliFailure('E041', `there is no agent ${agent}`, {
-      hint: '`passover agents` lists them, `passover agents add` registers one',
-    })
+  if (!session.agents?.has(agent)) throw unknownAgent(agent)
   const { version, document } = await inForce(session)
   const sources: PromptSources = { agents: [...session.agents.values()], policy: document }
   const chosen = template ?? templateFor(agent, sources)

@@ -51,7 +51,7 @@ function refuseUnfailed(row: PassRow): void {
 }
 
 function refused(message: string, hint: string): CliFailure {
-  return new CliFailure('E031', message, { hint, exit: 1 })
+  return new CliFailure('E031', message, { hint })
 }
 
 function gone({ id }: PassRow, why: string): CliFailure {

@@ -20,7 +20,7 @@ export function indentRest(text: string): string {
 }
 
 const COMMANDS =
-  /(^|[^\w/-])(?<!npx )passover (?=(?:init|up|request|retry|work|list|show|logs|watch|top|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|config|chaos|completion|help|--help)\b)/g
+  /(^|[^\w/-])(?<!npx )passover (?=(?:init|up|request|retry|work|list|show|logs|watch|top|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|config|chaos|completion|help|--help)\b|\[options\])/g
 
 /**
  * Returns a text whose commands can be typed as they stand. Every hint goes through here.

@@ -11,7 +11,7 @@ import { namesOn } from './output/names.js'
 import { readerGone } from './output/reader-gone.js'
 import { ring } from './output/writer.js'
 import { fromTo } from './render/inbox.js'
-import { sayEntry } from './render/timeline.js'
+import { KIND_COLUMNS, sayEntry } from './render/timeline.js'
 import { stopSignals } from './signals.js'
 import { count, cut, oneLine, typed } from './text.js'
 
@@ -140,5 +140,5 @@ function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {
 function line(happening: Happening, dim: (text: string) => string): string {
   const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = happening
   const who = originator && subagent ? `${originator} → ${subagent}` : ''
-  return `${dim(clock(time))}  ${kind.padEnd(11)} ${who}  ${id ?? ''}  ${sayEntry({ kind, by, attempt, detail, unverified })}`
+  return `${dim(clock(time))}  ${kind.padEnd(KIND_COLUMNS)} ${who}  ${id ?? ''}  ${sayEntry({ kind, by, attempt, detail, unverified })}`
 }

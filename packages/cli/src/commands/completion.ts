@@ -1,5 +1,5 @@
-import { Argument, Command } from 'commander'
-import type { Values } from '../completion.js'
+import { Command, InvalidArgumentError } from 'commander'
+import { SHELLS, type Values } from '../completion.js'
 import { action, type Context } from '../context.js'
 
 /** Passes whose ids are offered: the newest. */
@@ -11,13 +11,11 @@ const WORD = /^[A-Za-z0-9_-]+$/
 export function completionCommand(program: () => Command): Command {
   return new Command('completion')
     .description('print the completion script of a shell')
-    .addArgument(
-      new Argument(
-        '<shell>',
-        'which shell; agents and ids print what the scripts offer: names of agents, ids of the newest passes',
-      ).choices(['bash', 'zsh', 'fish', 'agents', 'ids']),
+    .argument('<shell>', 'bash, zsh or fish', wantedOption)
+    .addHelpText(
+      'after',
+      '\nIt completes passover and npx passover. The scripts themselves call passover completion agents and passover completion ids:\nthese print the names of agents, and the ids of the newest passes.\n\nExample:\n  eval "$(passover completion bash)"',
     )
-    .addHelpText('after', '\nIt completes passover and npx passover.\n\nExample:\n  eval "$(passover completion bash)"')
     .action(
       action<object, ['bash' | 'zsh' | 'fish' | Values]>(async (context, _options, wanted) => {
         const { terminal } = context
@@ -32,6 +30,11 @@ export function completionCommand(program: () => Command): Command {
         return 0
       }),
     )
+}
+
+function wantedOption(text: string): string {
+  if ([...SHELLS, 'agents', 'ids'].includes(text)) return text
+  throw new InvalidArgumentError(`Allowed choices are ${SHELLS.join(', ')}.`)
 }
 
 async function wordsOf(context: Context, wanted: Values): Promise<string[]> {

@@ -29,6 +29,9 @@ export function denyCommand(): Command {
   return decisionCommand('deny', 'say no to what a pass waits for')
 }
 
+/** Of changes only an approval writes anything, so only it has to be shown. */
+const APPROVING = '\nChanges are shown whole before you approve them. Without a terminal, approving changes needs --digest or --yes.'
+
 function decisionCommand(verdict: 'approve' | 'deny', description: string): Command {
   return new Command(verdict)
     .description(description)
@@ -36,11 +39,11 @@ function decisionCommand(verdict: 'approve' | 'deny', description: string): Comm
     .option('--from <agent>', 'of this originator, where several passes share the id')
     .option('--to <agent>', 'of this subagent')
     .addOption(new Option('--item <item>', 'only if this is what waits').choices(['dispatch', 'return', 'apply']))
-    .option('--reason <text>', 'why; it stands in the audit trail')
-    .option('--yes', 'do not ask; what is approved is printed on stderr')
+    .option('--reason <text>', 'why; the audit trail keeps it')
+    .option('--yes', verdict === 'approve' ? 'do not ask; what is approved is printed on stderr' : 'do not ask')
     .addHelpText(
       'after',
-      `\nThe decision is stored under your name (--as) and bound to what was shown. Changes are\nshown whole before they are approved; without a terminal that needs --digest or --yes. Of two people one wins; the other sees who and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
+      `\nThe decision is stored under your name (--as) and bound to what was shown.${verdict === 'approve' ? APPROVING : ''}\nIf two people decide, the first decision counts, and the second person is told who decided and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
     )
     .action(action<DecideOptions, [string]>((context, options, id) => run(context, { ...options, verdict, id })))
 }

@@ -17,7 +17,7 @@ export function inboxCommand(): Command {
     .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 200), 50)
     .addHelpText(
       'after',
-      '\nGrouped by the pass at the top of each chain, the oldest first. Where not all fit, agents take turns: none takes the whole page. What nobody decides in time expires to a no.\n\nExamples:\n  passover inbox\n  passover approve 0abcdef1 --item apply --only 1,3',
+      '\nGrouped by the pass at the top of each chain, the oldest first. If more waits than fits, each agent gets a share of the page. What nobody decides before it expires is denied.\n\nExamples:\n  passover inbox\n  passover approve 0abcdef1 --item apply --only 1,3',
     )
     .action(
       action<InboxOptions, []>(async (context, options) => {

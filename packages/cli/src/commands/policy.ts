@@ -75,7 +75,7 @@ function edit(): Command {
 
 function diff(): Command {
   return new Command('diff')
-    .description('what the file says otherwise than the live policy, or one version than another')
+    .description('show how the file differs from the live policy, or one version from another')
     .argument('[from]', 'a version (0: the defaults); without one the live policy is compared with the file', version('<from>'))
     .argument('[to]', 'another version (default: the live one)', version('<to>'))
     .option('--file <path>', 'the policy file')

@@ -6,7 +6,7 @@ import type { ReplayFlags } from '../replay/command.js'
 /** `passover replay` */
 export function replayCommand(): Command {
   return new Command('replay')
-    .description('tell passes again, decide about them by another policy, or ask for them again in another namespace')
+    .description('print recorded passes again, judge them by another policy, or request them again in another namespace')
     .argument('[ids...]', 'the passes, or the beginnings of their ids')
     .option('--session <id>', 'all passes of this session')
     .option('--from <agent>', 'of this originator, where several passes share the id')
@@ -31,7 +31,7 @@ export function replayCommand(): Command {
     .option('--yes', 'with --to-prefix: do not ask')
     .addHelpText(
       'after',
-      '\nRecords that are to be made anew from the stream are made by: passover audit rebuild\n\nExamples:\n  passover replay 0abcdef1 --speed 10\n  passover replay --session nightly --archive ./archive\n  passover replay --what-if stricter.json --since 24h\n  passover replay --what-if stricter.json --archive ./archive --json\n  passover replay --session nightly --to-prefix shadow --dry-run',
+      '\nTo write the records of passes again from the stream, use: passover audit rebuild\n\nExamples:\n  passover replay 0abcdef1 --speed 10\n  passover replay --session nightly --archive ./archive\n  passover replay --what-if stricter.json --since 24h\n  passover replay --what-if stricter.json --archive ./archive --json\n  passover replay --session nightly --to-prefix shadow --dry-run',
     )
     .action(
       action<ReplayFlags, [string[]]>(async (context, flags, ids) => {

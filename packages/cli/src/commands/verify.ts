@@ -23,10 +23,10 @@ export function verifyCommand(): Command {
       'the id window of the installation (default: as its stream says; of a saved archive: as it was saved with, else 1h)',
       durationOption('--id-window'),
     )
-    .option('--strict', 'also entries that readers pass over make it fail')
+    .option('--strict', 'fail also where there are entries that readers ignore')
     .addHelpText(
       'after',
-      '\nThe last line is the chain value, which covers every entry before it. Who can rewrite the whole archive can rewrite its chain; who has kept a value, or an\nevidence bundle, sees it. Exit 0 only if nothing is wrong.\n\nExamples:\n  passover verify\n  passover verify --save ./archive\n  passover verify --archive ./archive --expect 5f2c…',
+      '\nThe line `Chain at sequence …` has the chain value, which covers every entry before it; with --json it is head.hash. Keep a value elsewhere, or an\nevidence bundle: whoever rewrites the whole archive can rewrite its chain, and only a value from before shows it. Exit 0 only if nothing is wrong.\n\nExamples:\n  passover verify\n  passover verify --save ./archive\n  passover verify --archive ./archive --expect 5f2c…\n  passover verify --json | jq -r .head.hash',
     )
     .action(
       action<VerifyFlags, []>(async (context, flags) => {

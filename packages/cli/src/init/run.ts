@@ -14,6 +14,10 @@ export interface InitRequest {
   packages?: string | undefined
 }
 
+/** Until the packages are published, `npm install` of what this writes fails unless a registry of one's own has them. */
+const UNPUBLISHED =
+  '! The packages of Passover are not published yet: `npm install` ends with E404 unless your registry has them. Without one, make tarballs in a clone of Passover (npm run pack -- <folder>) and start again in an empty directory: passover init --packages <folder>'
+
 /** A command to run next, and what it does if that is not obvious. */
 interface Step {
   command: string
@@ -22,7 +26,7 @@ interface Step {
 
 /**
  * Writes a small project. Files that projects share with others (package.json, .gitignore) are kept where they exist, and the commands that are
- * printed do without them. CliFailure E030 (exit 1) where a file of its own exists, before anything is written.
+ * printed do without them. CliFailure E030 where a file of its own exists, before anything is written.
  */
 export async function runInit(context: Context, { directory, packages }: InitRequest): Promise<number> {
   const { terminal } = context
@@ -36,6 +40,7 @@ export async function runInit(context: Context, { directory, packages }: InitReq
   const files = Object.entries({ ...shared, ...OWN }).filter(([path]) => !kept.includes(path))
   for (const [path, text] of files) writeNew(root, path, text)
   const written = files.map(([path]) => path)
+  if (tarballs === undefined && terminal.mode === 'human') terminal.note(UNPUBLISHED)
   const next = [...enter(context.directory, root), ...(before ? besides(before, wanted, packages !== undefined) : alone())]
   terminal.show({ directory: root, written, kept, next }, () =>
     [
@@ -57,7 +62,6 @@ function refuseExisting(root: string): void {
   if (found.length === 0) return
   throw new CliFailure('E030', `nothing was written, since these exist in ${root}: ${found.join(', ')}`, {
     hint: 'move them away, or choose another directory: passover init <directory>',
-    exit: 1,
   })
 }
 
@@ -71,7 +75,7 @@ function readManifest(root: string): Partial<Dependencies> | undefined {
     throw new Error('it is no object')
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new CliFailure('E030', `nothing was written, since ${path} cannot be read: ${why}`, { hint: 'mend it, or move it away', exit: 1 })
+    throw new CliFailure('E030', `nothing was written, since ${path} cannot be read: ${why}`, { hint: 'mend it, or move it away' })
   }
 }
 
@@ -152,7 +156,6 @@ function writeNew(root: string, path: string, text: string): void {
     if (!isNodeError(error)) throw error
     throw new CliFailure('E030', `${join(root, path)} cannot be written: ${error.message}`, {
       hint: 'choose a directory that is yours: passover init <directory>',
-      exit: 1,
     })
   }
 }

@@ -36,6 +36,10 @@ describe('lines that are longer than a terminal is wide', () => {
     expect(wrap(`  reason     ${'a'.repeat(30)} objective x`, 40)).toBe(`  reason     ${'a'.repeat(27)}\n      │ aaa objective x`)
     expect(wrap('the words of a sentence that goes on', 24)).toBe('the words of a sentence \n    │ that goes on')
     expect(wrap(`+${'x'.repeat(39)}-y\n+z`, 40)).toBe(`+${'x'.repeat(39)}\n    │ -y\n+z`)
+    // An id that fits a line is not broken.
+    expect(wrap(`  application of the changes  ${'i'.repeat(32)}  a → b`, 60)).toBe(
+      `  application of the changes  \n      │ ${'i'.repeat(32)}  a → b`,
+    )
     expect(wrap('字'.repeat(9), 17)).toBe(`${'字'.repeat(8)}\n│ 字`)
     expect(wrap(`${red('x'.repeat(30))}y`, 30)).toBe(`\u001b[31m${'x'.repeat(30)}\u001b[39m\n    │ y`)
   })

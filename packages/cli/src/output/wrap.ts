@@ -112,10 +112,10 @@ function* tokensOf(parts: readonly string[], most: number): Iterable<Token> {
   }
 }
 
-/** Where to break: after the last space if that is in the second half of the row, else at its end. */
+/** Where to break: after the last space if that is beyond the first third of the row, so that an id stays whole; else at its end. */
 function breakIn(row: readonly Token[], room: number): number {
   const after = row.findLastIndex(({ text }) => text === ' ') + 1
-  return widthIn(row.slice(0, after)) * 2 > room ? after : row.length
+  return widthIn(row.slice(0, after)) * 3 > room ? after : row.length
 }
 
 function widthIn(row: readonly Token[]): number {

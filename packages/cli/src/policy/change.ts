@@ -5,6 +5,7 @@ import type { Context } from '../context.js'
 import { parseDuration } from '../duration.js'
 import { usage } from '../failure.js'
 import { namesOn, personText } from '../output/names.js'
+import { typed } from '../text.js'
 import { type Difference, differences, inWords } from './differences.js'
 import { noteFile } from './push.js'
 import { openPolicy, type PolicySession } from './session.js'
@@ -109,7 +110,7 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
     [
       `${terminal.colors.green('✓')} Policy version ${value.version} is in force, by ${personText(value.by, names)}:`,
       ...changes.map((one) => `  ${inWords(one)}`),
-      ...fresh.map(faultText),
+      ...fresh.map((fault) => typed(faultText(fault))),
     ].join('\n'),
   )
   await noteFile(context, session, value.document)

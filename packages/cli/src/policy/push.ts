@@ -3,7 +3,7 @@ import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, s
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { namesOn, personText } from '../output/names.js'
-import { count } from '../text.js'
+import { count, typed } from '../text.js'
 import { differences, inWords } from './differences.js'
 import { findPolicyFile, newPolicyFile, type PolicyFile } from './find.js'
 import { checkPolicyFile, readPolicyFile } from './read.js'
@@ -45,7 +45,9 @@ export async function runCheck(context: Context, options: CheckOptions, path: st
   const { pairs = {}, subagents = {} } = (read.document ?? read.value ?? {}) as PassOverPreferences
   const numbers = `${count(Object.keys(pairs).length, 'pair')}, ${count(Object.keys(subagents).length, 'subagent')}`
   const document = { file: file.path, valid: true, warnings: faults.map(jsonFault), agents_checked: agents !== undefined }
-  terminal.show(document, () => [`${terminal.colors.green('✓')} ${file.shown} is valid: ${numbers}`, ...faults.map(faultText)].join('\n'))
+  terminal.show(document, () =>
+    [`${terminal.colors.green('✓')} ${file.shown} is valid: ${numbers}`, ...faults.map((fault) => typed(faultText(fault)))].join('\n'),
+  )
   if (unknown && terminal.mode === 'human') terminal.note(`Whether the agents are there was not checked: ${unknown}.`)
   return 0
 }
@@ -90,7 +92,7 @@ export async function runPush(context: Context, options: PushOptions, path: stri
     changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })),
   }
   const more = { ...summary, warnings: warnings.map(jsonFault) }
-  const remarks = warnings.map((fault) => faultText({ ...fault, file: file.shown }))
+  const remarks = warnings.map((fault) => typed(faultText({ ...fault, file: file.shown })))
   if (options.dryRun) {
     terminal.show({ dry_run: true, version: live.version + 1, ...more }, () =>
       [`Would publish version ${live.version + 1}, ${count(changes.length, 'change')}:`, ...lines, ...remarks].join('\n'),

@@ -110,7 +110,7 @@ describe('one pass', () => {
       person: 'maria',
       now: 5_000,
     })
-    expect(text).toMatch(/undone {6}maria \(unverified\) put back what was applied/)
+    expect(text).toMatch(/undone {7}maria \(unverified\) put back what was applied/)
     expect(text).toContain('request digest abc')
   })
 

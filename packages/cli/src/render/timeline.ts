@@ -77,6 +77,9 @@ function numberOf(value: unknown): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
+/** Columns of an entry's kind: `acknowledged` is the longest. */
+export const KIND_COLUMNS = 12
+
 /** Every stored message of a pass with its time, and the time since the one before. */
 export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Terminal, 'colors'>): string {
   if (entries.length === 0) return '  (nothing stored)'
@@ -85,7 +88,7 @@ export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Termin
       const before = entries[index - 1]
       const since = before ? `+${duration(entry.time - before.time)}` : ''
       const text = sayEntry(entry)
-      const line = `  ${colors.dim(clock(entry.time))}  ${since.padStart(9)}  ${(isUndo(entry) ? 'undone' : entry.kind).padEnd(11)} ${text}`
+      const line = `  ${colors.dim(clock(entry.time))}  ${since.padStart(9)}  ${(isUndo(entry) ? 'undone' : entry.kind).padEnd(KIND_COLUMNS)} ${text}`
       return entry.ignored ? `${line}  ${colors.red(`ignored: ${oneLine(entry.ignored)}`)}` : line
     })
     .join('\n')

@@ -1,6 +1,6 @@
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { clock, duration } from '../duration.js'
-import { sayEntry } from '../render/timeline.js'
+import { KIND_COLUMNS, sayEntry } from '../render/timeline.js'
 import { oneLine } from '../text.js'
 
 /** An entry of one of the passes that are told together. */
@@ -27,7 +27,7 @@ export function toldLine(entry: ToldEntry, told: { begun: number; several: 'one 
   const parties = `${entry.originator} → ${entry.subagent}`
   const which = told.several === 'several' ? `  ${oneLine(entry.pass).slice(-SHOWN_ID)} ${oneLine(parties)}` : ''
   const ignored = entry.ignored ? `  (ignored: ${oneLine(entry.ignored)})` : ''
-  return `${clock(entry.time)} ${since}${which}  ${entry.kind.padEnd(11)} ${sayEntry(entry)}${ignored}`
+  return `${clock(entry.time)} ${since}${which}  ${entry.kind.padEnd(KIND_COLUMNS)} ${sayEntry(entry)}${ignored}`
 }
 
 export interface Pace {

@@ -82,8 +82,17 @@ interface Work extends WorkerRequest {
   runs: HeldRuns
 }
 
-/** One pass: the command's end is its end. Throws PassOverError (E011, E013, E014, E021). */
+/** One pass: the command's end is its end. Throws a PassOverError without a stack, since its frames are this program's (E011, E013, E014, E021). */
 async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
+  try {
+    return await runCommand(pass, work, log)
+  } catch (error) {
+    if (error instanceof PassOverError) delete error.stack
+    throw error
+  }
+}
+
+async function runCommand(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
   log.began(pass)
   const { rights, limits } = pass
   const { end, broke } = await work.runs.run(
