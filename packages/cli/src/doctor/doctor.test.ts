@@ -1,4 +1,4 @@
-import type { Inspection } from '@passover/bus'
+import type { Bus, Inspection } from '@passover/bus'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { guaranteesOf } from '../sandbox/guarantees.js'
@@ -6,7 +6,7 @@ import type { Check } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject } from './machine.js'
-import { checkQueue } from './queue.js'
+import { checkQueue, lookAtQueue } from './queue.js'
 import { renderChecks } from './run.js'
 import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
@@ -62,6 +62,12 @@ describe('the queue of a subagent', () => {
     ])
     expect(checkQueue('audit', delayed({ 'mallory->audit': 500, 'alice->audit': 400 }))).toEqual([])
     expect(checkQueue('audit', delayed({ 'mallory->audit': 99 }))).toEqual([])
+  })
+
+  // Fails where that failure ends the command: it would be reported as a server that cannot be reached.
+  it('is left out where the audit does not answer in time', async () => {
+    const bus = { now: () => 1_000_000, ask: async () => undefined } as unknown as Bus
+    expect(await lookAtQueue(bus, 'audit')).toEqual([])
   })
 })
 

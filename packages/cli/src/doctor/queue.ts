@@ -1,14 +1,27 @@
+import type { Bus } from '@passover/bus'
 import type { StatsAnswer } from '@passover/schemas'
+import { askStats } from '@passover/sdk/people'
 import { duration } from '../duration.js'
+import { CliFailure } from '../failure.js'
 import { type Check, look } from './check.js'
 
 /** A queue with fewer passes than this is not looked at. */
 export const BACKLOG = 100
 /** Passes that were asked for longer ago than this count as delayed. */
-export const DELAYED_MS = 60_000
+const DELAYED_MS = 60_000
 const MOSTLY = 0.75
 
 type Stats = Pick<Extract<StatsAnswer, { ok: true }>, 'passes' | 'by'>
+
+/** Asks the audit what is delayed. No check where it does not answer in time: another check says whether an audit answers at all. */
+export async function lookAtQueue(bus: Bus, subagent: string): Promise<Check[]> {
+  try {
+    return checkQueue(subagent, await askStats(bus, { subagent, status: 'waiting_for_return', to: bus.now() - DELAYED_MS }))
+  } catch (error) {
+    if (error instanceof CliFailure) return []
+    throw error
+  }
+}
 
 /**
  * Names the originator that has most of a subagent's delayed work: the queue is first come, first served, so all others wait behind it.

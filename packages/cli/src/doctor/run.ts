@@ -1,7 +1,7 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
-import { askAgents, askStats, openQueued, totalLoad } from '@passover/sdk/people'
+import { askAgents, openQueued, totalLoad } from '@passover/sdk/people'
 import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { accessTo, revokedAgents } from '../auth/discover.js'
 import { connectPerson } from '../client.js'
@@ -19,7 +19,7 @@ import { checkDurability } from './durability.js'
 import { checkIsolation } from './isolation.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject, type ProjectFacts } from './machine.js'
-import { BACKLOG, checkQueue, DELAYED_MS } from './queue.js'
+import { BACKLOG, lookAtQueue } from './queue.js'
 import { checkSandbox } from './sandbox.js'
 import { checkServer, checkTopology } from './server.js'
 import { monitored, ofProject, type ServerSettings } from './settings.js'
@@ -151,10 +151,7 @@ async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<s
       checks.push(look('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
     } else if (queued > 0 && load.idle === 0 && load.running === 0)
       checks.push(look('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))
-    if (queued >= BACKLOG) {
-      const delayed = await askStats(bus, { subagent: name, status: 'waiting_for_return', to: Date.now() - DELAYED_MS })
-      checks.push(...checkQueue(name, delayed))
-    }
+    if (queued >= BACKLOG) checks.push(...(await lookAtQueue(bus, name)))
   }
   if (checks.length === 0) checks.push(ok('agents', count(agents.length, 'registered agent')))
   return checks
