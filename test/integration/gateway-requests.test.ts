@@ -201,20 +201,17 @@ describe('requests that the HTTP API cannot take', () => {
         body,
         headers: { authorization: 'Bearer agent~alice', 'content-type': 'application/json' },
       })
-    const kept = async () => {
-      // What has ended is let go of in turns.
-      for (let n = 0; n < 3; n++) {
-        collect()
-        await new Promise((resolve) => setImmediate(resolve))
-      }
+    const kept = () => {
+      collect()
       const { heapUsed, arrayBuffers } = process.memoryUsage()
       return heapUsed + arrayBuffers
     }
     const first = await create()
     expect([first.status, await first.text()]).toEqual([202, expect.stringContaining('requested')])
-    const before = await kept()
+    const before = kept()
     for (let n = 1; n < passes; n++) expect((await create()).status).toBe(202)
-    expect((await kept()) - before).toBeLessThan(16 * MIB)
+    // Dispatcher and audit are in this process, and may still have some of the contexts in hand.
+    await until(() => kept() - before < 16 * MIB, { what: 'the contexts are let go of', every_ms: 200 })
     const refused = await create()
     expect(refused.status).toBe(503)
     expect(await refused.json()).toMatchObject({
