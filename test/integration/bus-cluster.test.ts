@@ -1,5 +1,5 @@
 import type { Bus, Plan } from '@passover/bus'
-import type { PassKey, Step } from '@passover/schemas'
+import { type PassKey, PRESENCE_PLACES, presenceRecord, type Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { natsFixture } from '../support/nats.js'
 import { busOn, freshKey } from '../support/on-bus.js'
@@ -12,6 +12,7 @@ test('on three nodes, with two rivals for every step and every node killed once,
   await until(() => bus.ensureTopology({ replicas: 3 }).then(() => true), { what: 'the topology stands', deadline_ms: 60_000 })
   expect(bus.clustered).toBe(true)
   await sweepsWhatSlept(bus)
+  await givesNoPlaceTwice(bus)
   const seen: number[] = []
   await using _reader = await bus.follow({ headers_only: true }, (stored) => void seen.push(stored.sequence))
 
@@ -55,6 +56,18 @@ test('on three nodes, with two rivals for every step and every node killed once,
   expect(last).toBe(keys.length)
   for (const rival of rivals) await rival[Symbol.asyncDispose]()
 })
+
+/** Fails where a server compares a key's revision before it derives the place from the key, which is another path in a cluster. */
+async function givesNoPlaceTwice(bus: Bus): Promise<void> {
+  const table = await bus.table('presence', presenceRecord)
+  const record = { agent: 'scout', host: 'h', pid: 1, concurrency: 1, running: 0, started_at: 1, seen_at: bus.now() }
+  const write = (n: number, revision: number) => table.update(`scout.${n}`, { ...record, instance: String(n) }, revision)
+  const taken = (await Promise.all(Array.from({ length: 1_000 }, (_, n) => write(n, 0)))).map((revision, n) => ({ n, revision }))
+  const own = taken.filter(({ revision }) => revision !== undefined)
+  expect((await table.extent()).entries).toBe(own.length)
+  expect(own.length).toBeLessThanOrEqual(PRESENCE_PLACES)
+  for (const { n, revision = 0 } of own.slice(0, 10)) expect(await write(n, revision)).toBeGreaterThan(revision)
+}
 
 /** Fails where a name is stored for chunks that were taken for given up, or what was named lately is taken for that. */
 async function sweepsWhatSlept(bus: Bus): Promise<void> {
