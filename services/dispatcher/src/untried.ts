@@ -24,10 +24,11 @@ const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
  */
 export async function untriedBy({ deps }: Pick<Keeper, 'deps'>, { key, journal, why }: DueEnd): Promise<Untried | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
-  const { by: slot, sequence } = journal.work
+  const { by: slot, sequence, time } = journal.work
   const loads = await within(deps.clock, LOOK_MS, look(deps.bus, key.subagent))
   const load = loads?.find((one) => one.slot === slot)
-  if (!loads || !load || load.delivered >= sequence) return undefined
+  // A consumer that was lost and made again does not know what the one before it handed out.
+  if (!loads || !load || load.delivered >= sequence || load.created > time) return undefined
   return { workers: loads.some(({ idle, running }) => idle + running > 0) }
 }
 
