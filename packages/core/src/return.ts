@@ -78,11 +78,11 @@ export function acceptError(error: unknown, by: string): { ok: boolean; error: P
 
 /**
  * Details of an error are shown to people as the system's own words. From a worker, advice names the worker, and a policy that decided is
- * left out: no policy decides in a worker.
+ * left out: no policy decides in a worker. `output_bytes` says that the reader did not load an output, which a worker cannot know.
  */
 function attributed(error: PassError, by: string): PassError {
   if (!error.details) return error
-  const { mend, policy_name: _, policy_version: __, policy_path: ___, ...details } = error.details
+  const { mend, policy_name: _, policy_version: __, policy_path: ___, output_bytes: ____, ...details } = error.details
   return { ...error, details: typeof mend === 'string' ? { ...details, mend: `${by} suggests: ${mend}` } : details }
 }
 
