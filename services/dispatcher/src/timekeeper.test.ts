@@ -51,6 +51,7 @@ async function started({ endings = 2 } = {}) {
   const bus = {
     objects: async () => ({ get: async () => undefined, put: async () => undefined }),
     onReconnect: () => () => undefined,
+    workload: async () => [],
     follow: async (_: unknown, hear: Hear) => {
       let catchUp: () => void = () => undefined
       const caughtUp = new Promise<void>((resolve) => {
