@@ -121,6 +121,8 @@ describe('what a real installation stored', () => {
     })
     expect(open(({ seal }) => Object.assign(seal, { made_by: 'mallory' }))).toMatchObject({ what: expect.stringContaining('signature') })
     expect(open((copy) => Object.assign(copy, { record: { status: 'better' } }))).toMatchObject({ what: 'the record was changed' })
+    const infinite = JSON.stringify({ ...bundle, record: { ended_at: 0 } }).replace('"ended_at":0', '"ended_at":1e999')
+    expect(openEvidence(infinite)).toEqual({ ok: false, what: 'the record was changed' })
     // What is not signed does not stand beside what is: nobody would see that it is of no weight.
     expect(open(({ entries }) => Object.assign(entries[0] ?? {}, { said: 'approved by ann' }))).toMatchObject({ ok: false })
     expect(open(({ seal }) => Object.assign(seal, { approved_by: 'ann' }))).toMatchObject({ ok: false })

@@ -76,12 +76,18 @@ export function openEvidence(text: string, trusted?: string): Opened {
   if (!verify(null, Buffer.from(canonicalJson(seal)), createPublicKey(seal.public_key), Buffer.from(signature, 'base64'))) {
     return { ok: false, what: 'its seal is not what was signed: the signature does not fit' }
   }
-  const what =
-    entriesFault(bundle) ??
-    segmentsFault(bundle) ??
-    partsFault(bundle) ??
-    (sha256(canonicalJson(bundle.record)) === seal.record ? undefined : 'the record was changed')
+  const what = entriesFault(bundle) ?? segmentsFault(bundle) ?? partsFault(bundle) ?? recordFault(bundle)
   return what === undefined ? { ok: true, bundle, fingerprint } : { ok: false, what }
+}
+
+/** A number such as 1e999 is valid JSON, is read as Infinity, and has no canonical form: no record that was sealed has one. */
+function recordFault({ record, seal }: EvidenceBundle): string | undefined {
+  try {
+    if (sha256(canonicalJson(record)) === seal.record) return undefined
+  } catch {
+    // Falls through: it is another record.
+  }
+  return 'the record was changed'
 }
 
 function parsed(text: string): EvidenceBundle | string {
