@@ -56,7 +56,7 @@ export interface AgentTopology {
   lease_ms: number
   /** First sequence that a newly made work consumer delivers. */
   from?: number | undefined
-  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (decision 2). */
+  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (docs/architecture/storage.md#durable-consumers). */
   lost?: 'leave' | undefined
   /** Byte limit of its parts bucket. */
   parts_bytes: number

@@ -193,7 +193,7 @@ interface Age {
 }
 
 /**
- * When the work consumers were made (decision 2). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
+ * When the work consumers were made (docs/architecture/worker.md#begin-fence-or-leave). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
  * asked for less than 2 s ago still holds, and work younger than 2 s cannot have been delivered by an earlier consumer.
  */
 export class ConsumerAges {
