@@ -189,7 +189,7 @@ export function returnsConfig(subjects: Subjects, agent: string, from: number): 
 
 /**
  * The durables that the dispatchers share, each with one filter: of one with several the server searches all subjects of a block for
- * every message that it takes from a backlog, a millisecond each (decision 64).
+ * every message that it takes from a backlog, a millisecond each (decision 98).
  */
 export function dispatcherConfigs(subjects: Subjects): [requests: Config, decisions: Config] {
   return [dispatcherConfig(DISPATCHER, subjects.all('request')), dispatcherConfig(DECISIONS, subjects.allDecisions('dispatch'))]

@@ -104,7 +104,7 @@ type Running = Extract<Begun, { kind: 'run' }>
 
 /**
  * Storing the fence may have taken until after the deadline. Where the server's time is not known (the connection was only just made, or answers
- * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 106).
+ * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 66).
  */
 async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { facts: DeliveryFacts; run: Running }): Promise<Begun> {
   const { bus, clock } = begin.deps
