@@ -42,7 +42,7 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
   if (!pass || pass.status === 'requested')
     return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
   if (pass.status === 'held')
-    return `Held for a person: ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}; all that waits: passover inbox`
+    return `Held for a person (passover inbox lists what waits): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   if (pass.status === 'awaiting_release')
     return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   const worked = workedOn(pass)

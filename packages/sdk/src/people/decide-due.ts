@@ -136,13 +136,14 @@ async function settled(bus: Bus, pass: AnsweredPass, made: Made): Promise<DueDec
 /** What was decided, and what happens next. */
 function sentenceOf({ row, status, due: next }: AnsweredPass, made: Made & { by: string }): string {
   const { due, verdict, modifications = {}, by } = made
-  const { id, originator } = row
+  const { id, originator, subagent } = row
   const yes = verdict === 'approve'
   const what = { dispatch: 'the start', return: 'the release', apply: 'the changes' }[due.item]
   const done = `${yes ? 'Approved' : 'Denied'} ${what} of ${id} as ${by}`
   if (due.item === 'dispatch') return `${done}; it is now ${status}.${yes ? ` What comes of it: passover show ${id}` : ''}`
   if (due.item === 'return') {
-    const then = next?.item === 'apply' ? ` Its changes wait: passover approve ${id} --item apply` : ''
+    const then =
+      next?.item === 'apply' ? ` Its changes wait: passover approve ${id} --item apply --from ${originator} --to ${subagent}` : ''
     return yes ? `${done}; ${originator} gets it now.${then}` : `${done}; ${originator} gets E013 in its place.`
   }
   if (!yes) return `${done}; none is applied.`
