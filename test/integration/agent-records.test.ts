@@ -8,7 +8,7 @@ import { natsFixture } from '../support/nats.js'
 const WRITERS = 6
 const ROUNDS = 8
 
-/** Two who change an agent at once: the stream's last word of it is what stands (decision 125). */
+/** Concurrent changes of one agent: the newest event in the stream is that of the stored record (docs/architecture/dispatcher.md#other-duties). */
 describe('records of agents', () => {
   let bus: Bus
   let table: Table<AgentRecord>

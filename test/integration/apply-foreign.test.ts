@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { change, Place } from '../support/applying.js'
 import { clockOf, random, World } from '../support/dispatch.js'
 
-/** Records under .passover/apply that somebody else brings, as a cloned repository may (decision 47). */
+/** Records under .passover/apply that somebody else brings, as a cloned repository may (decision 34). */
 let world: World
 let place: Place
 const before = process.env.XDG_STATE_HOME

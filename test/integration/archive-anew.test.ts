@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 const OBJECTS = `OBJ_${ARCHIVE_BUCKET}`
 const SEGMENTS = 3
 
-/** An archive that was lost in part: what it has no longer is sealed anew from the stream, and there is no gap (I3, decision 124). */
+/** An archive that was lost in part: what it lacks is sealed again from the stream, and there is no gap (I3, decision 121). */
 describe('an archive that is sealed anew', () => {
   let fixture: AuditFixture
   let bus: Bus

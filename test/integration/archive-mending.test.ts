@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 const RULES = { id_window_ms: 3_600_000 }
 const DAY_MS = 86_400_000
 
-/** What an archive says that somebody could write to: what can be mended, and what cannot be told so that it is believed (decisions 103, 104). */
+/** What an archive says that somebody could write to: what can be mended, and what cannot be told so that it is believed (decision 87). */
 describe('an archive that somebody wrote to', () => {
   let fixture: AuditFixture
   let bus: Bus

@@ -208,7 +208,7 @@ describe('audit: queries', () => {
       expect(await maria.ask({ op: 'query', ...query }, { timeout_ms: 30_000 })).toMatchObject({ ok: false, error: { code: 'E005' } })
   })
 
-  it('the server itself filters by month, session, originator, subagent and id (decision 7)', async () => {
+  it('the server itself filters by month, session, originator, subagent and id', async () => {
     const table = await fixture.bus.table(PASSES_BUCKET, storedRecord)
     const keys = async (filter: string) => {
       const seen: string[] = []

@@ -96,7 +96,7 @@ describe('admission on one dispatcher', () => {
     expect(past.journal.state).toBe('done')
   })
 
-  test('the same id with the same digest is one work; with another one E005, and the first untouched (decision 8)', async () => {
+  test('the same id with the same digest is one work; with another one E005, and the first untouched', async () => {
     const id = world.id()
     const key = await world.ask({ id })
     const control = await world.work(key)

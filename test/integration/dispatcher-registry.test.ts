@@ -93,7 +93,7 @@ describe('registration (decision 12)', () => {
   })
 })
 
-describe('lost work consumers (decision 2)', () => {
+describe('lost work consumers', () => {
   test('are made again, not sooner than 3 s after they were missed, from the lowest open work', async () => {
     await using world = await World.start({ dispatchers: [{ consumers_ms: 200 }] })
     await world.agent('audit')

@@ -223,7 +223,7 @@ describe('requests that no dispatcher admits', () => {
   })
 })
 
-describe('work that the server gives up (decision 1)', () => {
+describe('work that the server gives up', () => {
   test('ends with E011, its attempts, and a dead letter', async () => {
     // The dispatcher keeps the consumers of a subagent as its policy says.
     const document = { subagents: { audit: { max_attempts: 2, lease_ms: 1_000 } } }

@@ -22,7 +22,7 @@ const EACH = ERASE_STEPS.flatMap((step) =>
 )
 const CASES: { where: string; edges: EraseEdge[] }[] = [{ where: 'at one edge after the other', edges: IN_TURN }, ...(ALL ? EACH : [])]
 
-/** An audit is killed in the middle of an erasure (decision 87). */
+/** An audit is killed in the middle of an erasure (decision 100). */
 describe('audit: erasure, killed', () => {
   let fixture: AuditFixture
   let to: Erasable

@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 
 const WINDOW_MS = 1_000
 
-/** Erasure of a session (decision 87). */
+/** Erasure of a session (decision 100). */
 describe('audit: erasure', () => {
   let fixture: AuditFixture
   let bus: Bus

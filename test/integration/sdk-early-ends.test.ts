@@ -191,7 +191,7 @@ describe('returns that no reader of the journal counts', () => {
       return glimpse(key)
     }
     const ask = async () => (await alice.passOver({ subagent: 'plain', reason: 'x', work_context })).output
-    // The first one tells under which terms this subagent returns (decision 32).
+    // The first one tells under which terms this subagent returns (docs/architecture/worker.md#output-schemas).
     expect(await ask()).toBe('ok')
     glimpses = 0
     expect(await ask()).toBe('ok')

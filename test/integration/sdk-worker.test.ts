@@ -63,7 +63,7 @@ describe('a worker', () => {
     expect(first).toContain('low')
   })
 
-  // Found by `passover chaos` (decision 119): what is young is begun without a look at its journal.
+  // Found by `passover chaos` (seed 60): young work begins without a read of its journal.
   it('does not begin what was ended before it came', async () => {
     const alice = await world.agent('alice')
     const engaged = await world.agent('engaged')

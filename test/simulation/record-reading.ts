@@ -3,7 +3,7 @@ import { type Book, isHalf, verdictOn } from './books.js'
 import type { SimServer } from './sim-server.js'
 import { APPROVAL_MS, CLOCK_MS } from './told.js'
 
-/** What record and brief form of it say under the same names (decision 42). */
+/** What record and brief form of it say under the same names (decision 39). */
 export interface Recorded {
   key: { originator: string; subagent: string; id: string }
   v: 1 | 2

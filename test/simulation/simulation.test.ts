@@ -17,8 +17,8 @@ const SEEDS = 100
 /** `PASSOVER_SEED` repeats a run. A seed that fails is kept: in FOUND. */
 const FROM = Number(process.env.PASSOVER_SEED ?? freshSeed())
 /**
- * Seeds that told a violation when ten thousand ran, of the product's or of the simulation's making (decisions 85, 106, 107, 119). Their plans stay
- * the same; a change elsewhere turns the dice, so that it is the unit tests of what was mended that fail without it.
+ * Seeds that reported a violation when ten thousand ran, a fault of the product or of the simulation (docs/quality/simulation.md#what-it-found).
+ * Their plans stay the same. A change elsewhere shifts the random draws, so the unit tests of each correction fail without it.
  */
 const FOUND = [
   611, 1724, 2729, 3150, 3301, 3412, 4731, 5815, 6420, 6504, 7107, 9063, 9793, 9949, 1011168, 1796003310, 96011244382, 96011249334,

@@ -22,8 +22,9 @@ export interface AgentStanding {
 export type AgentKept = 'kept' | 'lost' | 'untold'
 
 /**
- * The registry: each change is an event, and then the record, so that the stream alone tells who could do what. Of two who change an
- * agent at once the events may stand in the other order than the records: who is second tells again what stands (decision 125).
+ * The registry: each change is an event, and then the record, so that the stream alone tells who could do what. Of two concurrent changes of
+ * an agent the events may be in the other order than the records: the second writer publishes the stored record once more
+ * (docs/architecture/dispatcher.md#other-duties).
  */
 export class AgentRecords {
   readonly #bus: Bus

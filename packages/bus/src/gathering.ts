@@ -9,7 +9,7 @@ const LITTLE_WRITES = 2
 /** After a pause as long as this nobody is made to wait. */
 const PAUSE_MS = 20
 
-/** Whether what is written next may wait for more (decisions 40 and 44). Times are monotonic ms. */
+/** Whether what is written next may wait for more (decision 40). Times are monotonic ms. */
 export class Gathering {
   /** Messages of the last writes, the newest counting most (at most MANY). */
   #written = 0

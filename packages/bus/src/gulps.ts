@@ -15,7 +15,7 @@ export interface Pulled {
 }
 
 /**
- * When a reader takes what is stored in gulps. One that waits for each message is woken, and the server's writer with it, for a few messages
+ * When a reader takes what is stored in gulps (decision 96). One that waits for each message is woken, and the server's writer with it, for a few messages
  * at a time, some hundred times a second: on busy processors each time costs somebody a turn. In gulps it asks for what is there, and rests.
  * Who reads so is behind by a rest at most; where fewer messages come, it waits for each as before.
  */

@@ -26,7 +26,7 @@ const WORDS = 5
 const ends: number[] = new Array(WORDS).fill(0)
 
 /**
- * Stands before the client's parser. A message that lies whole in what the socket gave, as nearly all do, is cut out here and handed to
+ * Stands before the client's parser (decision 96). A message that lies whole in what the socket gave, as nearly all do, is cut out here and handed to
  * whoever subscribed through the bus. Everything else goes to the client's parser as it came: what its own subscriptions wait for, a
  * message that is not whole yet, every other command. The client looks at each byte of a line twice and makes a dozen objects a message.
  */

@@ -56,7 +56,7 @@ export interface AgentTopology {
   lease_ms: number
   /** First sequence that a newly made work consumer delivers. */
   from?: number | undefined
-  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (decision 2). */
+  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (docs/architecture/storage.md#durable-consumers). */
   lost?: 'leave' | undefined
   /** Byte limit of its parts bucket. */
   parts_bytes: number
@@ -189,7 +189,7 @@ export function returnsConfig(subjects: Subjects, agent: string, from: number): 
 
 /**
  * The durables that the dispatchers share, each with one filter: of one with several the server searches all subjects of a block for
- * every message that it takes from a backlog, a millisecond each (decision 64).
+ * every message that it takes from a backlog, a millisecond each (decision 98).
  */
 export function dispatcherConfigs(subjects: Subjects): [requests: Config, decisions: Config] {
   return [dispatcherConfig(DISPATCHER, subjects.all('request')), dispatcherConfig(DECISIONS, subjects.allDecisions('dispatch'))]

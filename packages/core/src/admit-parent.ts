@@ -11,7 +11,7 @@ export interface ParentBound {
 
 /**
  * E013 unless the named parent is open, the originator is its subagent, and return_id and proof are those of its newest
- * attempt (I3, rule 3, decision 4: the last step that counts).
+ * attempt (I3, rule 3; docs/architecture/protocol.md#parents-and-chains: the last step that counts).
  */
 export function parentFault({ request, parent, now }: AdmitInput): PassError | undefined {
   const named = request.parent

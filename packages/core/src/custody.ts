@@ -22,7 +22,7 @@ export interface CustodySaid {
 export type CustodyCounted = CustodyBody | undefined
 
 /**
- * What is held, what was erased (decision 87) and what was removed (decision 113): the fold of the custody events in order. A person holds, releases
+ * What is held, what was erased (decision 100) and what was removed (decision 113): the fold of the custody events in order. A person holds, releases
  * and asks for an erasure; what became of an erasure, and what retention takes out of the archive, only the audit says.
  */
 export class Custody {

@@ -33,7 +33,7 @@ export interface Span {
 
 /**
  * Where spans go, handed in like bus, clock and randomness: only mains make one, so that rules, simulation and whoever wants no traces
- * know nothing of OpenTelemetry.
+ * know nothing of OpenTelemetry (decision 80).
  */
 export interface Tracing extends AsyncDisposable {
   /** False: nobody records anything in this process now. Asked where even making a SpanStart would cost. */

@@ -104,7 +104,7 @@ type Running = Extract<Begun, { kind: 'run' }>
 
 /**
  * Storing the fence may have taken until after the deadline. Where the server's time is not known (the connection was only just made, or answers
- * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 106).
+ * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 66).
  */
 async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { facts: DeliveryFacts; run: Running }): Promise<Begun> {
   const { bus, clock } = begin.deps
@@ -193,7 +193,7 @@ interface Age {
 }
 
 /**
- * When the work consumers were made (decision 2). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
+ * When the work consumers were made (docs/architecture/worker.md#begin-fence-or-leave). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
  * asked for less than 2 s ago still holds, and work younger than 2 s cannot have been delivered by an earlier consumer.
  */
 export class ConsumerAges {

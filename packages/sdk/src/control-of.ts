@@ -19,7 +19,7 @@ interface Known {
 
 /**
  * The terms under which passes ran, as their work steps say. Reading one for each return would cost as much as the return: whether a
- * subagent's passes set an output_schema at all is learned from one of them every few seconds (decision 32).
+ * subagent's passes set an output_schema at all is learned from one of them every few seconds (docs/architecture/worker.md#output-schemas).
  */
 export class Terms {
   readonly #deps: Deps

@@ -31,7 +31,7 @@ async function again({ deps, message, key, begun }: Publishing, first: Exclude<O
   let unsure = false
   for (let outcome: Outcome = first; ; outcome = await deps.bus.publish(message)) {
     if (outcome.kind === 'stored') return outcome.sequence
-    // What got no answer may be stored all the same: after that no refusal says that it is not (decision 61).
+    // What got no answer may be stored all the same: after that no refusal says that it is not.
     unsure ||= outcome.kind === 'unknown'
     const refused = outcome.kind === 'refused' && !unsure ? await refusal(deps, outcome, { key, message }) : undefined
     if (refused) throw refused

@@ -29,7 +29,7 @@ export interface Run {
   readonly attempt: number
   /** Sequence that the return expects. */
   readonly guard: number
-  /** Sequence of this attempt's last step that counts: what its children name (decision 4). */
+  /** Sequence of this attempt's last step that counts: what its children name (docs/architecture/protocol.md#parents-and-chains). */
   readonly proof: number
   readonly nonce: string
   /** Server ms. */

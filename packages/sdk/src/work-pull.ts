@@ -33,7 +33,7 @@ export interface WorkPullOptions {
 }
 
 /**
- * Pulls work of three slots by weight (decision 10). A slot with a backlog is asked without waiting, for the places that are its turn;
+ * Pulls work of three slots by weight (docs/architecture/worker.md#taking-work). A slot with a backlog is asked without waiting, for the places that are its turn;
  * an idle one has a parked pull, the slot that was busy last a large one, so that a burst need not wait for round trips.
  */
 export class WorkPull {

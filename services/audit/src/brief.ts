@@ -11,7 +11,7 @@ import { type PlainPass, plainPass, plainRecord } from './plain.js'
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array)
 
 /**
- * What KV keeps of a plain pass (decision 42): of its record what its messages' subjects and headers say, and in place of the rest the bytes
+ * What KV keeps of a plain pass (decision 39): of its record what its messages' subjects and headers say, and in place of the rest the bytes
  * that tell it. So there is nothing to be opened, filled in and encoded for each pass, and a third of the bytes.
  */
 const brief = passRecord.pick({ key: true, status: true, digest: true, parent: true, sequences: true }).extend({

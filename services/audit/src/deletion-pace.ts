@@ -1,6 +1,6 @@
 /** Deletions a second that are aimed at: several times what the product can serve, since a deletion takes longer than the call that is measured, and each pass has three, one after the other. */
 const A_SECOND = 40_000
-/** Some 4 ms of the server's time. With fewer it is woken for each: 50 µs of it a deletion, and 25 in a hundred at once (decision 102). */
+/** Some 4 ms of the server's time. With fewer it is woken for each: 50 µs of it a deletion, and 25 in a hundred at once (decision 71). */
 const LEAST = 128
 /** All passes of a segment. */
 const MOST = 1_536

@@ -42,7 +42,7 @@ test('a pass that was refused is read with its request, which alone says whose s
   expect(await readOf({ stream: [request, refusal] })).toEqual({ session: 'session-1', asked: [], ended: 8 })
 })
 
-// Found by `passover chaos` (decision 119): read between the two deletions it became a second record, of no session.
+// Found by `passover chaos` (seed 60): an audit that read between the two deletions wrote a second record, without a session.
 test('and where that has left the stream already, from the archive', async () => {
   expect(await readOf({ stream: [refusal], archived: [request, refusal] })).toEqual({ session: 'session-1', asked: [7], ended: 8 })
 })

@@ -66,7 +66,7 @@ test('a backlog of old requests is not read again all at once: the reader would 
   expect(made.notes.size).toBe(5_000 - wanted.length)
 })
 
-// Fails where all that is due is written at once: 200 of them kept the server and a processor busy at the same time, twice a second (decision 109).
+// Fails where all that is due is written at once: 200 of them kept the server and a processor busy at the same time, twice a second.
 test('of passes that stay open few are written at once, and the next ones a little later', () => {
   const { made } = projector()
   for (let sequence = 1; sequence <= 25; sequence += 1) void made.take(...work(sequence))

@@ -40,7 +40,7 @@ export interface ProjectorOptions {
 }
 
 const ENDED_OVERHEAD = 2048
-/** Open passes written at once: hundreds would have the server, and this process a processor, for themselves, twice a second (decision 109). */
+/** Open passes written at once: hundreds would have the server, and this process a processor, for themselves, twice a second. */
 const WRITES_AT_ONCE = 10
 /** Each costs reads of the leader, and the reader waits for many of them: requests in a backlog are mostly answered soon. */
 const REQUESTS_A_SWEEP = 16

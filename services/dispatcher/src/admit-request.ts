@@ -139,7 +139,7 @@ function askedAt({ key, answered }: Begin): number {
   return idTime(key.id) ?? answered.requested_at
 }
 
-/** Somebody began it: this request asks again, or its id was used for another request (decision 8). */
+/** Somebody began it: this request asks again, or its id was used for another request (docs/architecture/protocol.md#idempotency). */
 async function settleOther(context: Context, asked: Asked, begin: Begin, journal: JournalState): Promise<Verdict> {
   context.counting.release(begin.key)
   const first = firstDigest(journal)

@@ -14,7 +14,7 @@ interface MaxDeliveries {
 }
 
 /**
- * The server gave up a delivery (decision 1): work ends with E011, a request with a refusal, both with a dead letter (I5).
+ * The server gave up a delivery (docs/architecture/dispatcher.md#timekeeper): work ends with E011, a request with a refusal, both with a dead letter (I5).
  * False: not settled yet, to be tried again.
  */
 export async function handleAdvisory(keeper: Keeper, fact: AdvisoryFact): Promise<boolean> {

@@ -58,7 +58,7 @@ export class Budgets {
     return charged
   }
 
-  /** What was in the bucket before this (server ms) is gone: trees that began before are granted nothing more (decision 56). */
+  /** What was in the bucket before this (server ms) is gone: trees that began before are granted nothing more (decision 55). */
   lostBefore(made_at: number): void {
     this.#lost = Math.max(this.#lost ?? 0, made_at)
     this.#unsure.clear()

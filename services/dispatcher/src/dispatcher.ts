@@ -107,7 +107,7 @@ function stopping(part: { stop(): unknown }): AsyncDisposable {
   }
 }
 
-/** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 56). */
+/** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 55). */
 async function watchStores(context: Context, health: Health): Promise<StoreWatch> {
   const { deps, options, registry, policy, budgets } = context
   const stores = await StoreWatch.start({

@@ -8,7 +8,7 @@
  *     that was stored stops or stalls a dispatcher.
  * I4  Every pass gets its terminal return: the timekeeper publishes it after the last step that the leader has (P2), and
  *     never for a journal that was closed and deleted.
- * I5  Work that the server gave up, and a request that died, end with a dead letter and a return (decision 1).
+ * I5  Work that the server gave up, and a request that died, end with a dead letter and a return.
  * I6  A held pass is dispatched only by the first decision that core's `judgeDecision` counts: of a person who may decide
  *     (no registered agent, no party of the pass), about its digest. A stored one is acted on, whatever the durable gave up.
  * I7  No agent holds anything up by what it stores: what is read of a journal is bounded, and a return that its subagent's

@@ -67,7 +67,7 @@ export class Reading implements AsyncDisposable {
 
   async #follow(): Promise<void> {
     const { bus } = this.#deps
-    // No filters: with several the server searches all subjects of a block for each message that it reads behind its end (decision 64).
+    // No filters: with several the server searches all subjects of a block for each message that it reads behind its end (decision 98).
     const reader = ++this.#reader
     const hear = (stored: Stored, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
     this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)

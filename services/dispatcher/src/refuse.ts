@@ -22,7 +22,7 @@ export interface BadRequest {
   digest?: string
 }
 
-/** Decision 8: the id is another request's, live or ended, which stays untouched. */
+/** The id is another request's, live or ended, which stays untouched (docs/architecture/protocol.md#idempotency). */
 export function idUsed(id: string): PassError {
   return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
 }

@@ -57,7 +57,7 @@ it('places that were to go while no dispatcher ran go when one begins', async ()
   expect(asked).toEqual(['list', 'list', 'bob', 'gone'])
 })
 
-// Fails where they are made as if they had never been: one that is lost just then would be there again before its workers know (decision 2).
+// Fails where they are made as if they had never been: one that is lost just then would be there again before its workers know (docs/architecture/storage.md#durable-consumers).
 it('consumers that are there follow policy and registry, and are never made by that', async () => {
   const ensured: object[] = []
   const bus = {

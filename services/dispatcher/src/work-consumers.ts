@@ -15,7 +15,7 @@ export type WorkStart = (subagent: string) => number | 'unknown' | undefined
 
 /**
  * Sees to it that every subagent has its work consumers. A lost one is made again only some seconds after it was seen
- * missing, from the lowest open work: by then its workers take no younger delivery for a first one (decision 2).
+ * missing, from the lowest open work: by then its workers take no younger delivery for a first one (docs/architecture/storage.md#durable-consumers).
  */
 export class WorkConsumers {
   readonly #context: Context

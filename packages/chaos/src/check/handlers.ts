@@ -82,7 +82,7 @@ function runsOf(lines: readonly RunLine[]): Map<string, { began: RunLine; end?: 
 /** When the work for a pass had to stop, by the stream; undefined: it was a worker's return that ended it, or nothing did. */
 function causeOf(found: PassFound, passes: Judgement['passes']): number | undefined {
   const { ended, parent } = found
-  // One that another attempt has overtaken is stopped by its lease (decision 53).
+  // One that another attempt has overtaken is stopped by its lease (docs/architecture/worker.md#while-it-runs).
   if (ended?.by !== 'passover') return undefined
   const above = parent && passes.get(parent.key)
   const lost = above?.fences.find(({ sequence }) => sequence > (parent?.proof ?? 0))?.time ?? above?.ended?.time

@@ -11,7 +11,7 @@ const LOOK_MS = 100
 
 /**
  * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
- * longer read, the rest of the block with it, and is not always mended by the others (decision 60). So after a while its copy is taken away and it
+ * longer read, the rest of the block with it, and is not always mended by the others (decision 86). So after a while its copy is taken away and it
  * copies all anew, as whoever runs it must do. It is started when another one leads: back before that, it is as likely as any to be chosen.
  */
 export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {

@@ -50,7 +50,7 @@ interface PassHold {
 }
 
 /**
- * Holds what the archive's retention removed against what is stored elsewhere (decisions 103 and 113): an entry alone could say of any segment that it
+ * Holds what the archive's retention removed against what is stored elsewhere (decisions 87 and 113): an entry alone could say of any segment that it
  * was old enough. Versions of the policy and custody events stay, so what was in force at the time is known, also where it was published later than
  * the segment was sealed, and that it was removed is told by an event of its own.
  */

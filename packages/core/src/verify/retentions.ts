@@ -14,7 +14,7 @@ export interface Retention {
   since: number
 }
 
-/** Which retention was in force when, as the published versions of the policy say (decision 103): what is in force today excuses nothing of before. */
+/** Which retention was in force when, as the published versions of the policy say (decision 87): what is in force today excuses nothing of before. */
 export class Retentions {
   private readonly known: Retention[]
 

@@ -31,7 +31,7 @@ async function watching() {
   return { watch, tick, due, hear, lost }
 }
 
-// The simulation moves no other clock: what waited by the process's own stood still there (decision 119).
+// The simulation moves no other clock: a wait with the process's own timer never ends there (docs/quality/simulation.md#what-it-found).
 test('waits by the clock that it is given until it knows what was said, and not for ever', async () => {
   const { watch, tick, due } = await watching()
   let why = ''

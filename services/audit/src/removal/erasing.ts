@@ -40,7 +40,7 @@ const WAIT_MS = 300_000
 const AGAIN_MS = 5_000
 
 /**
- * Does the erasures that people asked for (decision 87), one after the other: tombstones first, then all that they stand for, then `done`.
+ * Does the erasures that people asked for (decision 100), one after the other: tombstones first, then all that they stand for, then `done`.
  * Each step may be done again, so what broke off is begun anew; of several audits each may do it, and what they say is guarded.
  */
 export class Erasing {

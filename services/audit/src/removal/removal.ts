@@ -10,7 +10,7 @@ import { Aging } from './aging.js'
 import { Erasing } from './erasing.js'
 import type { SessionDeps } from './session-passes.js'
 
-/** What leaves the archive: what is older than the policy keeps, and what people have erased (decision 87). */
+/** What leaves the archive: what is older than the policy keeps, and what people have erased (decisions 87 and 100). */
 export class Removal {
   constructor(
     private readonly aging: Aging,

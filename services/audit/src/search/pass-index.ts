@@ -43,7 +43,7 @@ const LIVE = 2 ** 30
 const FEW = BLOCK_SIZE / 8
 
 /**
- * One line for every record of the bucket, in columns: a query over a million finds its page without touching a record. Entries stand in
+ * One line for every record of the bucket, in columns (decision 68): a query over a million finds its page without touching a record. Entries stand in
  * the order of their coming, which is nearly that of their positions; blocks are looked through from the newest until none can hold more.
  */
 export class PassIndex {
