@@ -88,7 +88,10 @@ describe('approve and deny', () => {
     expect(await run(['approve', id, '--as', 'bob'], { cwd })).toMatchObject({ code: 0 })
     expect(await waiting.ended).toMatchObject({ code: 0 })
     const own = ['request', '--as', 'anna', '--to', 'echo', '--objective', 'x', '--hold', '--no-wait']
-    expect(await run(own, { cwd })).toMatchObject({ code: 0, stderr: expect.stringContaining('anna asked for it, and may approve it only where nobody else can') })
+    expect(await run(own, { cwd })).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('anna asked for it, and may approve it only where nobody else can'),
+    })
   })
 
   it('say that nothing waits', async () => {
