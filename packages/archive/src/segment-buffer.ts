@@ -8,6 +8,7 @@ import {
   encodeErased,
   frameSize,
   SEGMENT_SIZE,
+  segmentRange,
   sequenceOf,
   writeFrame,
 } from './segment.js'
@@ -31,12 +32,20 @@ export interface SegmentFacts {
   count: number
 }
 
+/** Both ends are in it. */
+export interface SequenceRange {
+  from: number
+  to: number
+}
+
 /** The open segment: its frames as far as they fit, and what its index needs. */
 export class SegmentBuffer {
   index = new IndexBuilder()
   /** Of the frames that are in memory. */
   readonly prints = new PrintsBuilder()
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
+  /** Runs of sequences before its last entry that it has no entry of. */
+  private readonly skipped: SequenceRange[] = []
   /** Full chunks of frames, and the one that is being filled; undefined once the segment is too large. */
   private chunks: Buffer[] | undefined = []
   private chunk = Buffer.alloc(0)
@@ -95,8 +104,19 @@ export class SegmentBuffer {
     if (this.chunks) this.keep(event, this.chunks)
   }
 
+  /** Runs of the segment's sequences that it has no entry of: they were deleted, or whoever it was read from lacks them. */
+  get gaps(): readonly SequenceRange[] {
+    const { last } = segmentRange(this.k)
+    return this.next > last ? this.skipped : [...this.skipped, { from: this.next, to: last }]
+  }
+
+  private get next(): number {
+    return this.facts.count === 0 ? segmentRange(this.k).first : this.facts.last + 1
+  }
+
   private note({ sequence, time }: { sequence: number; time: number }): void {
-    const { facts } = this
+    const { facts, next } = this
+    if (sequence > next) this.skipped.push({ from: next, to: sequence - 1 })
     if (facts.count === 0) {
       facts.first = sequence
       facts.first_time = time

@@ -26,7 +26,7 @@ it('of two that archive, who lost a segment writes none of the next ones while t
   const archiverOf = (name: string) =>
     new Archiver(
       {
-        bus: { subjects },
+        bus: { subjects, journal: { first: async () => undefined } },
         clock: { after: (_: number, fn: () => void) => setImmediate(fn) },
         log: pino({ level: 'silent' }),
         manifest: {
@@ -70,4 +70,48 @@ it('of a segment that was removed it sweeps nothing that is still to be cleaned 
   const objects = { list: async () => names, delete: async (name: string) => void deleted.push(name) } as unknown as ObjectStore
   expect(await sweepOrphans(manifest, objects)).toBe(1)
   expect(deleted).toEqual(['0000000003.b.frames'])
+})
+
+// Found by `passover chaos` (seed 501337): the server that was read from lacked 7,000 messages, and so did the archive for good.
+it.each([
+  ['lacks a message that the stream has is not sealed, and told', 4_099, [], /^segment 1 was read without message 4099, /],
+  ['lacks only what was deleted is sealed', 4_101, ['put 0000000001.one.frames', 'put 0000000001.one.index'], undefined],
+])('a segment that %s', async (_, next, puts, what) => {
+  const done: string[] = []
+  const missed: string[] = []
+  const asked: number[] = []
+  const archiver = new Archiver(
+    {
+      bus: {
+        subjects,
+        journal: {
+          // The leader has everything from here on.
+          first: async (_filter: string, from: number) => {
+            asked.push(from)
+            return { sequence: Math.max(from, next) }
+          },
+        },
+      },
+      clock: { after: () => undefined },
+      log: pino({ level: 'silent' }),
+      manifest: { entry: async () => undefined, claim: async () => true },
+      objects: { put: async (object: string) => void done.push(`put ${object}`) },
+      needed: () => undefined,
+      custody: { erasedIn: async () => new Map(), forget: () => undefined },
+    } as unknown as ArchiverDeps,
+    { compression: 'none', instance: 'one', buffer_bytes: 1_000_000 },
+    { newest: undefined, from: 4_096 },
+  )
+  archiver.onMissed = (told) => {
+    missed.push(told)
+    archiver.abandon()
+  }
+  const headers = readHeaders('NATS/1.0\r\n\r\n')
+  for (let sequence = 4_096; sequence < 8_192; sequence++) {
+    if (sequence >= 4_098 && sequence <= 4_100) continue
+    const stored: Stored = { sequence, time: 1, subject: subjects.event(key, 'cancel', 'alice'), headers, data: new Uint8Array() }
+    void archiver.take(stored, subjects.toFact(stored), undefined)
+  }
+  await archiver.drain()
+  expect({ done, missed, asked }).toEqual({ done: puts, missed: what ? [expect.stringMatching(what)] : [], asked: [4_098] })
 })

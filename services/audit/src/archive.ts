@@ -17,6 +17,7 @@ import {
 import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
+import pLimit from 'p-limit'
 import type { Logger } from 'pino'
 import type { CustodyWatch } from './removal/custody-watch.js'
 import { requestId } from './request-notes.js'
@@ -47,6 +48,8 @@ const RETRY_MS = 1000
 /** Whose turn it is not looks so often, and so many times, whether it is sealed. */
 const LOOK_MS = 100
 const LOOKS = 10
+/** Gaps of a segment that are looked up at once. Only one that was deleted from has many. */
+const GAPS_AT_ONCE = 16
 
 /**
  * Cuts what the reader hands on into numbered segments, stores each as an object and then claims its manifest entry. A crash between the two
@@ -72,6 +75,8 @@ export class Archiver {
   time = 0
   /** Why the last segment is not sealed yet. */
   trouble: string | undefined
+  /** Called when the stream has messages that were not handed on: what is made of what was read must be begun again. */
+  onMissed: (what: string) => void = () => undefined
 
   constructor(
     private readonly deps: ArchiverDeps,
@@ -187,6 +192,7 @@ export class Archiver {
     const object = this.objectName(k, 'frames')
     const index = this.objectName(k, 'index')
     if (sealed) return await this.yieldTo({ k, object, index })
+    await this.compareGaps(buffer)
     this.stored.add(k)
     const chain_before = this.last?.chain_after ?? Buffer.from(GENESIS).toString('hex')
     const erased = new Map(await custody.erasedIn(k))
@@ -212,6 +218,25 @@ export class Archiver {
       return entry
     }
     return await this.yieldTo(entry)
+  }
+
+  /**
+   * Holds the gaps of what was read against the stream's leader. Every replica serves readers from its own copy, and one that was cut off for a
+   * while can lack messages and not know it (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
+   */
+  private async compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
+    const limit = pLimit(GAPS_AT_ONCE)
+    const missed = await Promise.all(gaps.map(({ from, to }) => limit(() => this.missedIn(from, to))))
+    const sequence = missed.find((one) => one !== undefined)
+    if (sequence === undefined) return
+    const what = `segment ${k} was read without message ${sequence}, which the stream has: the server that was read from lacks it`
+    this.onMissed(what)
+    throw new Error(what)
+  }
+
+  private async missedIn(from: number, to: number): Promise<number | undefined> {
+    const next = await this.deps.bus.journal.first('>', from)
+    return next && next.sequence <= to ? next.sequence : undefined
   }
 
   private async sealedByAnother(k: number): Promise<ManifestEntry | undefined> {

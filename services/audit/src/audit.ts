@@ -64,6 +64,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   void parts.undelivered.scan(from)
   parts.projector.position = from - 1
   back.watch(parts.archiver)
+  parts.archiver.onMissed = (what) => back.lose(what)
   const behind = await catchUp(bus, parts.archiver, back)
   const take = takes(parts, behind)
   const reader = await bus.follow({ from, in_gulps: true, onWentBack: back.onWentBack }, (stored, fact) =>
