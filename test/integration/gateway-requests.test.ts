@@ -192,7 +192,7 @@ describe('requests that the HTTP API cannot take', () => {
     const collect = runInNewContext('gc') as () => void
     const passes = 16
     for (const name of ['alice', 'waits']) await world.agents.world.agent(name, { originates: 'always' })
-    const gateway = await world.another({ awaited_an_agent: passes })
+    const gateway = await world.another({ awaited_an_agent: passes, rate_burst: 10_000 })
     const work_context = { objective: 'o', files: [{ path: 'a.txt', content: 'x'.repeat(4 * MIB) }] }
     const body = JSON.stringify({ subagent: 'waits', reason: 'r', work_context, override: { hold_before_dispatch: true } })
     const create = () =>
