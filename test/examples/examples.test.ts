@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { BIN, cleanEnvironment, cli, type Ended, ROOT, Spawned } from '../e2e/cli-harness.js'
@@ -17,6 +17,8 @@ const workers = new Map<string, Spawned>()
 
 beforeAll(async () => {
   folder = mkdtempSync(join(ROOT, 'test', 'dist', 'examples-'))
+  // A repository of its own: the server that another test runs for this one is not found from here.
+  mkdirSync(join(folder, '.git'))
   cpSync(join(ROOT, 'examples'), folder, { recursive: true, filter: (path) => !path.endsWith('/dist') })
   const [port] = await freePorts(1)
   receiver = start(commandOf('webhook-receiver', 'receiver.mjs'), { PORT: String(port), PASSOVER_WEBHOOK_SECRET: SECRET })
