@@ -1,5 +1,5 @@
 import type { ErrorCode } from './errors.js'
-import type { PassKey } from './names.js'
+import { journalFilter, type PassKey } from './names.js'
 
 /** Headers of ours; what readers need without the body (docs/architecture/protocol.md#payloads). */
 export const HEADER = {
@@ -69,6 +69,11 @@ export interface Step {
   traceparent?: string | undefined
   /** Why no reader believes it: the server published it on a client's behalf. Then the headers are not read. */
   untrusted?: string | undefined
+}
+
+/** Whether the server took a step as the first of its journal, or the dispatcher says that nothing before it counts. */
+export function isFirst({ guard, key, first }: Step): boolean {
+  return (guard?.sequence === 0 || first === true) && guard?.subject === journalFilter(key)
 }
 
 /** A stored request, as far as its subject and headers tell (both may lie: admission trusts the body). */

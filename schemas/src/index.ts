@@ -150,6 +150,7 @@ export {
   type EventKind,
   type Fact,
   HEADER,
+  isFirst,
   type OtherFact,
   type RequestFact,
   STEP_KINDS,

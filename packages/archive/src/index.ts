@@ -40,7 +40,6 @@ export {
   encodeIndex,
   IndexBuilder,
   type IndexedPass,
-  isFirst,
   keyOfFact,
   PrintsBuilder,
   partsIn,

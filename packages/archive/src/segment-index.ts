@@ -1,6 +1,6 @@
 import { Decoder, encode } from '@msgpack/msgpack'
-import type { Fact, PassKey, Step } from '@passover/schemas'
-import { journalFilter, keyText } from '@passover/schemas'
+import type { Fact, PassKey } from '@passover/schemas'
+import { isFirst, keyText } from '@passover/schemas'
 import { z } from 'zod'
 import { SEGMENT_SIZE, SegmentDamaged } from './segment.js'
 
@@ -154,11 +154,6 @@ export function namedIn(bytes: Uint8Array): { ids: string[]; parts: string[] | u
 /** The parts that it says its segment refers to; undefined: it says nothing of them. */
 export function partsIn(bytes: Uint8Array): string[] | undefined {
   return bodyOf(bytes).parts
-}
-
-/** The server took this step as the first of its journal, or the dispatcher says that nothing before it counts. */
-export function isFirst({ guard, key, first }: Step): boolean {
-  return (guard?.sequence === 0 || first === true) && guard?.subject === journalFilter(key)
 }
 
 /** The pass that a message speaks of: a request as far as its header says. */

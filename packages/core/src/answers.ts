@@ -26,3 +26,8 @@ export function answersRequest(step: Step, request: Pick<RequestFact, 'originato
 export function isSystemStep({ kind, by }: Step): boolean {
   return kind === 'held' || kind === 'work' || (kind === 'return' && by === SYSTEM)
 }
+
+/** Whether a step is the refusal of a request whose id is too old (rule 5). */
+export function isExpiry(step: Step): boolean {
+  return step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
+}

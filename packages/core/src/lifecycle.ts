@@ -1,4 +1,5 @@
 import { idTime, SLOTS, type Step, SYSTEM } from '@passover/schemas'
+import { isExpiry } from './answers.js'
 import { DEFAULT_TIMEOUT_MS } from './policy-fields.js'
 
 interface Seen {
@@ -94,10 +95,6 @@ const IMPOSSIBLE: Record<Step['kind'], (journal: Live, step: Step) => string | u
     if (journal.state !== 'open') return 'a return before work'
     return step.attempt === journal.attempt ? undefined : `a return of attempt ${step.attempt} in attempt ${journal.attempt}`
   },
-}
-
-function isExpiry(step: Step): boolean {
-  return step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
 }
 
 /** Written out field by field: this runs three times a pass in every reader, and spreads cost more than all the rest. */

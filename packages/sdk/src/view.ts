@@ -1,5 +1,5 @@
-import { firstStepIsLate, type JournalRules } from '@passover/core'
-import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
+import { firstStepIsLate, isExpiry, type JournalRules } from '@passover/core'
+import { isFirst, journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
 /**
  * What exact gets tell of a journal. They show the last message of each subject only: a later dishonest one may hide the
@@ -92,7 +92,5 @@ function guardsJournal(step: Step): boolean {
 
 /** Rule 5: a first step that came too late is nothing, unless it says so itself. */
 export function isLateFirst(step: Step, rules: JournalRules): boolean {
-  if (!guardsJournal(step) || (step.guard?.sequence !== 0 && !step.first)) return false
-  const expiry = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
-  return !expiry && firstStepIsLate(step, rules)
+  return isFirst(step) && !isExpiry(step) && firstStepIsLate(step, rules)
 }

@@ -1,7 +1,7 @@
-import { EARLIER_MS, isFirst } from '@passover/archive'
+import { EARLIER_MS } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
-import { type Fact, keyText, type PassKey } from '@passover/schemas'
+import { type Fact, isFirst, keyText, type PassKey } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { requestId } from './request-notes.js'
 

@@ -1,7 +1,7 @@
-import { type Archive, isFirst } from '@passover/archive'
+import type { Archive } from '@passover/archive'
 import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
-import { type JournalRules, NONE, next, requestNamed } from '@passover/core'
-import { type Fact, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
+import { isExpiry, type JournalRules, NONE, next, requestNamed } from '@passover/core'
+import { type Fact, isFirst, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { Bodies, withCounting } from './reading/bodies.js'
 import { noteOf } from './request-notes.js'
@@ -153,12 +153,7 @@ function isAskedBy(key: PassKey, { originator, subagent }: RequestFact): boolean
 function isWhole(messages: readonly Message[]): boolean {
   const first = firstStep(messages)
   if (!first) return messages.some(({ fact }) => fact.type === 'request')
-  return isFirst(first) && (!isExpired(first) || sequenceOfBad(first.key.id) !== undefined)
-}
-
-/** The refusal of a request whose id is too old (rule 5). */
-export function isExpired(step: Step): boolean {
-  return step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
+  return isFirst(first) && (!isExpiry(first) || sequenceOfBad(first.key.id) !== undefined)
 }
 
 /**
@@ -169,7 +164,7 @@ function withoutExpiry(messages: Message[], rules: JournalRules): Message[] {
   let journal = NONE
   return messages.filter(({ fact }) => {
     if (fact.type !== 'step') return true
-    if (journal.state !== 'none' && isFirst(fact) && isExpired(fact)) return false
+    if (journal.state !== 'none' && isFirst(fact) && isExpiry(fact)) return false
     journal = next(journal, fact, rules).journal
     return true
   })

@@ -1,10 +1,10 @@
-import { isFirst } from '@passover/archive'
 import { type Stored, sequenceOfBad } from '@passover/bus'
-import { answersRequest, firstStepIsLate, PassingMap } from '@passover/core'
+import { answersRequest, firstStepIsLate, isExpiry, PassingMap } from '@passover/core'
 import {
   type DecisionFact,
   type EventFact,
   type Fact,
+  isFirst,
   keyText,
   type RequestFact,
   type Step,
@@ -14,7 +14,6 @@ import {
 import { LRUCache } from 'lru-cache'
 import type { Acknowledged } from './acknowledged.js'
 import { Keeper, type KeeperDeps, type Tracked } from './keeper.js'
-import { isExpired } from './load.js'
 import { isRecorded, PassMemory, type RequestNote } from './pass-memory.js'
 import type { Reloads } from './reload.js'
 import { noteKey, RequestNotes } from './request-notes.js'
@@ -189,7 +188,7 @@ export class Projector {
     const memory = begins ? this.begin(stored, fact, request) : undefined
     if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
     else if (!this.isAnsweredNext(stored, fact)) {
-      const expired = fact.type === 'step' && isFirst(fact) && isExpired(fact) && sequenceOfBad(fact.key.id) === undefined
+      const expired = fact.type === 'step' && isFirst(fact) && isExpiry(fact) && sequenceOfBad(fact.key.id) === undefined
       deps.reloads.hear(fact, { expired })
     }
   }
@@ -218,7 +217,7 @@ export class Projector {
 
   /** An id without a time, used again after two windows: the server found nothing of the pass that had it, which is told no more. */
   private beginsAnew({ memory }: Tracked, step: Step): boolean {
-    return memory.ended && step.sequence > memory.last && isFirst(step) && !isExpired(step) && !firstStepIsLate(step, this.deps.rules)
+    return memory.ended && step.sequence > memory.last && isFirst(step) && !isExpiry(step) && !firstStepIsLate(step, this.deps.rules)
   }
 
   /** The request that a step answers, out of those that wait: only a step that may say so is believed. */
@@ -230,7 +229,7 @@ export class Projector {
   /** A pass that begins with this step; undefined where more than the step is needed to tell about it. */
   private begin(stored: Stored, step: Step, request: RequestNote | undefined): PassMemory | undefined {
     // What answers a request for a pass that was deleted is no return of that pass (rule 5): the bucket is asked first.
-    if (isExpired(step)) return this.answered(stored, step, request)
+    if (isExpiry(step)) return this.answered(stored, step, request)
     const memory = new PassMemory(step.key)
     if (step.kind === 'return') memory.request = request
     memory.add(stored, step, this.deps.rules)
@@ -243,7 +242,7 @@ export class Projector {
     const { memory } = tracked
     const { stored, fact } = message
     if (stored.sequence <= memory.last) return
-    if (memory.journal.state !== 'none' && fact.type === 'step' && isFirst(fact) && isExpired(fact)) return
+    if (memory.journal.state !== 'none' && fact.type === 'step' && isFirst(fact) && isExpiry(fact)) return
     const noted = memory.noted.length
     const ignored = memory.add(stored, fact, this.deps.rules)
     if (ignored !== undefined) this.deps.violations.report(fact.key, fact.sequence, ignored)

@@ -1,7 +1,6 @@
-import { isFirst } from '@passover/archive'
-import { type Custody, isSystemStep, requestNamed } from '@passover/core'
-import { type Fact, type PassKey, SYSTEM } from '@passover/schemas'
-import { isExpired, nothingBegan } from '../load.js'
+import { type Custody, isExpiry, isSystemStep, requestNamed } from '@passover/core'
+import { type Fact, isFirst, type PassKey, SYSTEM } from '@passover/schemas'
+import { nothingBegan } from '../load.js'
 import { type IdDeps, usesOfId } from './id-uses.js'
 import { type Message, saidBy } from './uses.js'
 
@@ -53,7 +52,7 @@ function asksOrBegins(fact: Fact): boolean {
 /** The refusal of a request that came too late speaks of the pass that had its id before. */
 function isRequestOrRefusal(fact: Fact): boolean {
   if (fact.type === 'request') return true
-  return fact.type === 'step' && fact.kind === 'return' && fact.by === SYSTEM && isFirst(fact) && !isExpired(fact)
+  return fact.type === 'step' && fact.kind === 'return' && fact.by === SYSTEM && isFirst(fact) && !isExpiry(fact)
 }
 
 async function messagesAt({ bus, archive }: IdDeps, sequences: readonly number[]): Promise<Message[]> {

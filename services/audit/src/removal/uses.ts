@@ -1,10 +1,9 @@
-import { isFirst } from '@passover/archive'
-import { firstStepIsLate, type JournalRules, openControl, requestNamed, rootSession } from '@passover/core'
-import { isSamePass, type PassKey, type Step } from '@passover/schemas'
+import { firstStepIsLate, isExpiry, type JournalRules, openControl, requestNamed, rootSession } from '@passover/core'
+import { isFirst, isSamePass, type PassKey, type Step } from '@passover/schemas'
 import { frameIn } from '../control.js'
 import { describe } from '../describe.js'
 import { controlOf } from '../history.js'
-import { isExpired, type Loaded, rememberAll } from '../load.js'
+import { type Loaded, rememberAll } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 
 export type Message = Loaded['messages'][number]
@@ -119,12 +118,12 @@ function livesOf(messages: readonly Message[], rules: JournalRules): Lives {
 }
 
 function lifeOf(first: Step): Life {
-  return { from: first.sequence, began: first.time, ended: first.time, expired: isFirst(first) && isExpired(first), messages: [] }
+  return { from: first.sequence, began: first.time, ended: first.time, expired: isFirst(first) && isExpiry(first), messages: [] }
 }
 
 /** As the projection tells it, and refusals of what came too late by themselves. */
 function beginsAnew(step: Step, rules: JournalRules): boolean {
-  return isFirst(step) && (isExpired(step) || !firstStepIsLate(step, rules))
+  return isFirst(step) && (isExpiry(step) || !firstStepIsLate(step, rules))
 }
 
 /** Whose event or decision it is. Who cancels at once may be heard a little before the request: that is of the pass that is nearer in time. */

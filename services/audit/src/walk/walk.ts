@@ -1,8 +1,8 @@
-import { isFirst, keyOfFact, SEGMENT_SIZE } from '@passover/archive'
+import { keyOfFact, SEGMENT_SIZE } from '@passover/archive'
 import type { Stored } from '@passover/bus'
-import { type JournalRules, requestNamed } from '@passover/core'
-import { type Fact, idTime, keyText, type PassKey } from '@passover/schemas'
-import { isExpired, rememberAll } from '../load.js'
+import { isExpiry, type JournalRules, requestNamed } from '@passover/core'
+import { type Fact, idTime, isFirst, keyText, type PassKey } from '@passover/schemas'
+import { rememberAll } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 import { noteKey, noteOf } from '../request-notes.js'
 import { type RangeDeps, ranges, type WalkSource } from './ranges.js'
@@ -81,7 +81,7 @@ function isWhole({ key, messages }: Pending, { sequence, time }: { sequence: num
   const made = idTime(key.id)
   if (made !== undefined && time !== undefined && time < made - ID_AHEAD_MS) return true
   for (const { fact } of messages) {
-    if (fact.type !== 'step' || !isFirst(fact) || isExpired(fact)) continue
+    if (fact.type !== 'step' || !isFirst(fact) || isExpiry(fact)) continue
     return (requestNamed(fact)?.sequence ?? 0) >= sequence
   }
   return false
