@@ -35,8 +35,14 @@ const mostHeld = (what: string) =>
     .describe(
       `Refuses a ${what} that would wait for a person's approval with E014 where so many passes of its originator wait for one already, to whichever subagent. Default 1,000.`,
     )
+const treeBudget = budget
+  .optional()
+  .describe(
+    'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
+  )
 const tools = list(filled(LIMITS.word), LIMITS.tools)
 const person = filled(LIMITS.short)
+const deciders = list(person, LIMITS.approvers).optional().describe('Names of the people who may decide. Absent: every person.')
 const remark = text(LIMITS.line)
 /** Stored times below 1e11 are seconds: as ms they would lie in 1973. */
 const storedTime = time.overwrite((value) => (value < 1e11 ? value * 1000 : value))
@@ -73,14 +79,7 @@ const overridable = {
 }
 
 /** An inline override. A field of another level is refused as unknown. */
-export const agentPairOverride = strict({
-  ...overridable,
-  budget: budget
-    .optional()
-    .describe(
-      'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
-    ),
-})
+export const agentPairOverride = strict({ ...overridable, budget: treeBudget })
 export type AgentPairOverride = z.infer<typeof agentPairOverride>
 
 /** Fields that a pair may let its overrides widen. */
@@ -146,15 +145,11 @@ export const agentPairPreference = strict({
   ...rates,
   max_passes_per_session: perSession('pass of this pair'),
   max_held: mostHeld('pass of this pair'),
-  budget: budget
-    .optional()
-    .describe(
-      'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
-    ),
+  budget: treeBudget,
   allow_widening: list(widenable, widenable.options.length)
     .optional()
     .describe('Fields that a request may widen by `override`. All others it may only narrow; else it is refused with E013.'),
-  approvers: list(person, LIMITS.approvers).optional().describe('Names of the people who may decide. Absent: every person.'),
+  approvers: deciders,
 
   created_at: storedTime.optional(),
   updated_at: storedTime.optional(),
@@ -213,12 +208,8 @@ export const policyDefaults = strict({
     ),
   max_passes_per_session: perSession('pass'),
   max_held: mostHeld('pass'),
-  budget: budget
-    .optional()
-    .describe(
-      'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
-    ),
-  approvers: list(person, LIMITS.approvers).optional().describe('Names of the people who may decide. Absent: every person.'),
+  budget: treeBudget,
+  approvers: deciders,
 })
 export type PolicyDefaults = z.infer<typeof policyDefaults>
 
