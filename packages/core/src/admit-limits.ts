@@ -92,12 +92,10 @@ function heldError({ originator }: PassKey, limit: number, reached: Reached): Pa
 function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: Reached): PassError {
   const whose = scope === 'subagent' ? `to ${subagent}` : `from ${originator} to ${subagent}`
   const what = field === 'max_active' ? 'are open at a time' : 'began within the last minute'
-  const bound =
-    of === undefined
-      ? `at most ${limit} may (${field} of the ${scope})`
-      : `one agent may have at most ${limit} of the ${of} that ${field} of ${subagent} allows`
-  const details = { field, scope, limit, ...(of === undefined ? {} : { of }), ...reached }
-  if (of === undefined) return passError('E014', `${reached.count} passes ${whose} ${what}; ${bound}`, details)
+  const counted = `${reached.count} passes ${whose} ${what}`
+  if (of === undefined)
+    return passError('E014', `${counted}; at most ${limit} may (${field} of the ${scope})`, { field, scope, limit, ...reached })
+  const bound = `one agent may have at most ${limit} of the ${of} that ${field} of ${subagent} allows`
   const mend = `ask again later, or have a person give ${originator}->${subagent} a ${field} of its own in the policy`
-  return passError('E014', `${reached.count} passes ${whose} ${what}; ${bound}`, { ...details, mend })
+  return passError('E014', `${counted}; ${bound}`, { field, scope, limit, of, ...reached, mend })
 }
