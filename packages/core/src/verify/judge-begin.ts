@@ -121,25 +121,23 @@ function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judge
   const document = begin.versions.document(version, step.sequence)
   if (!document || begin.parent_unseen) return { kind: 'as recorded' }
   // The dispatcher decided between these two moments. A deadline of the parent may lie between them.
-  const moments = [step.time, asked.fact.time]
-  const agains = candidates(begin).flatMap((agents) =>
-    moments.map((now) =>
-      decideAgain({
-        fact: asked.fact,
-        reading,
-        policy: { version, document },
-        agents,
-        parent: parentNamed(begin, reading),
-        id_window_ms: begin.id_window_ms,
-        now,
-        return_id: '',
-      }),
-    ),
-  )
-  if (agains.some((again) => again.kind === 'refuse' && (again.error.code === error.code || again.error.code === 'E010')))
-    return { kind: 'recomputed' }
-  const again = agains[0] as Admission
-  return fault('policy', `was refused with ${error.code}, but ${policyNamed(version)} says otherwise: ${outcomeText(again)}`)
+  const tries = candidates(begin).flatMap((agents) => [step.time, asked.fact.time].map((now) => ({ agents, now })))
+  let first: Admission | undefined
+  for (const { agents, now } of tries) {
+    const again = decideAgain({
+      fact: asked.fact,
+      reading,
+      policy: { version, document },
+      agents,
+      parent: parentNamed(begin, reading),
+      id_window_ms: begin.id_window_ms,
+      now,
+      return_id: '',
+    })
+    if (again.kind === 'refuse' && (again.error.code === error.code || again.error.code === 'E010')) return { kind: 'recomputed' }
+    first ??= again
+  }
+  return fault('policy', `was refused with ${error.code}, but ${policyNamed(version)} says otherwise: ${outcomeText(first as Admission)}`)
 }
 
 /** What a dispatcher saw in that moment decided: a parent's state, a journal's length, the size of a message, an approval. */
