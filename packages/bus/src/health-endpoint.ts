@@ -61,7 +61,7 @@ interface Told {
   metrics: () => ReturnType<typeof metricsText>
 }
 
-/** Calls `make` at most once in `ms`. */
+/** Returns a function that calls `make` at most once in `ms`, and returns its last result in between. */
 function keptFor<T>(ms: number, make: () => T): () => T {
   let kept: { made: T; at: number } | undefined
   return () => {
@@ -71,7 +71,7 @@ function keptFor<T>(ms: number, make: () => T): () => T {
   }
 }
 
-/** Closes the oldest connection for each one beyond `most`: who opens many and asks nothing does not keep a probe out. */
+/** Closes the oldest connection for each one beyond `most`, so that a client that opens many and sends nothing does not keep a probe out. */
 function endingOldest(most: number): (socket: Socket) => void {
   const open = new Set<Socket>()
   return (socket) => {

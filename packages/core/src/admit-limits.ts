@@ -38,7 +38,7 @@ export function shareOf(limit: number): number {
   return Math.ceil(limit / 2)
 }
 
-/** What binds a pass: the limits of its pair and of its subagent, and its originator's share of the latter. */
+/** Yields the limits that bind a pass: those of its pair and of its subagent, and its originator's share of the latter. */
 function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
   for (const field of FIELDS) {
     const own = pair[field]
@@ -51,9 +51,9 @@ function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
 }
 
 /**
- * E014 where a rate, a number or the session's limit is reached, of the pair or of all passes to the subagent: both bind; or, of a pass that
- * would be held, the number of those of its originator. The count stands in the error, so that the decision can be told again. `later`: it
- * cannot be told yet.
+ * Returns E014 where a limit is reached: a rate or a number of the pair, of the subagent, or of the originator's share of the subagent (all
+ * bind); for a pass that would be held, the number of held passes of its originator; or the limit of the session. The error has the count, so
+ * that the decision can be told again. `later`: it cannot be told yet.
  */
 export function limitFault({ counts, limits, policy, key, root, counted, now }: Limited): PassError | 'later' | undefined {
   if (!counts) return undefined

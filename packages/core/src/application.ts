@@ -4,7 +4,7 @@ import type { PassHistory } from './history.js'
 /** What stands of an output in its originator's files, as the `applied` events tell it. */
 export interface Application {
   applied: boolean
-  /** Of the newest that stands, and that a person told of if there is one. */
+  /** Of the newest application that is in effect; one that a person reported comes before the originator's own. */
   applied_at?: number
   applied_by?: string
   /** Absent: nothing was ever applied. */
@@ -23,8 +23,8 @@ interface Standing extends Told {
 /**
  * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
  * applied nothing is no application, and the subagent has no say in it. It names as `applied_by` its sender, or a
- * person whose approval of the changes counts; any other name is replaced by the sender. What a person told of, the originator neither
- * takes back nor tells of again: it could hide that way what stands in people's files. A person takes back anything.
+ * person whose approval of the changes counts; any other name is replaced by the sender. The originator can neither undo nor repeat an
+ * application that a person reported: otherwise it could hide what is in people's files. A person can undo any application.
  */
 export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisions: readonly RecordedDecision[]): Application {
   const { originator } = pass.key

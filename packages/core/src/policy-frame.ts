@@ -33,8 +33,8 @@ const BASES: Record<number, Readonly<Partial<EffectivePolicy>>> = {
 }
 const NEWEST = 1
 /**
- * Fields that came after the newest base, with what they are where a frame does not say them. A base with another number could not be read by
- * processes of earlier versions, and the frames that these wrote are read with the default that they had.
+ * Fields that are newer than the newest base, with their values where a frame does not name them. They are in no base of their own, because
+ * processes of earlier versions could not read a frame with an unknown base. Frames that those processes wrote get the same values.
  */
 const ADDED: Readonly<Partial<EffectivePolicy>> = { max_held: 1_000 }
 

@@ -86,8 +86,8 @@ interface SubagentTally extends Tally {
 }
 
 /**
- * Which passes are counted: all of the pair, or those that take something of the subagent, which held passes do not: all of them, or the
- * `share` of one originator.
+ * Which passes a limit counts: those of the pair; all to the subagent; or, as a `share`, those to it of one originator. The last two leave
+ * held passes out of `max_active`, because no worker works on them.
  */
 export type RateScope = 'pair' | 'subagent' | 'share'
 

@@ -56,7 +56,7 @@ export function outputBytes(data: Uint8Array, parts: readonly Part[]): number {
   return parts.reduce((sum, part) => sum + (Number.isFinite(part?.size) ? part.size : Number.POSITIVE_INFINITY), data.length)
 }
 
-/** To ask again would do the work again, and not make its output smaller. */
+/** Not recoverable: a retry would repeat the work, and its output would not be smaller. */
 function overlarge(bytes: number, most: number): Opened {
   const details = { output_bytes: bytes, limit_bytes: most, recoverable: false }
   return { ok: false, error: passError('E021', `its output has ${bytes} bytes, and at most ${most} are loaded here`, details) }

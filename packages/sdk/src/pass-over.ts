@@ -57,7 +57,10 @@ interface Asked {
   marker?: PassOverMarker
 }
 
-/** A function of its own: all closures of one function keep what any of them uses, and none of these may keep the request. */
+/**
+ * Makes the handle. It has a function of its own, because the closures of one function share what any of them uses, and those of a handle
+ * must not keep the request in memory.
+ */
 function handleFor(origin: Origin, pass: Slim, { stored, result, marker }: Asked): PassHandle {
   const { key } = pass
   return makeHandle({

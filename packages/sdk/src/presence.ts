@@ -78,7 +78,10 @@ export class Presence {
     }
   }
 
-  /** The server has a bounded number of places for an agent, and derives the place from the key: another worker's may be the same. */
+  /**
+   * Writes the record to its place, or to a free one where it has none. The server has a bounded number of places for an agent and derives the
+   * place from the key, so the key of another worker may lead to the same place.
+   */
   async #put(record: PresenceRecord): Promise<void> {
     const known = this.#place
     this.#place = undefined

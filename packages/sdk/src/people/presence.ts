@@ -68,7 +68,7 @@ export class PresenceFound {
   up(): ReadonlyMap<string, Up> {
     const up = new Map<string, Up>()
     for (const [name, known] of this.#found) {
-      // One that lost its place may be in its old one for a while.
+      // An instance that lost its place may have an entry in the old one for a while, and counts once.
       const instances = new Map([...known.values()].flatMap((record) => (record ? [[record.instance, record]] : [])))
       if (instances.size > 0) up.set(name, [...instances.values()].reduce(sum, NONE))
     }

@@ -14,7 +14,10 @@ export type ConnectAs = (originator: string) => Promise<Bus>
 interface Requeuing {
   detail: DeadLetterDetail
   reason?: string | undefined
-  /** Says whether parts of so many bytes may be loaded, which shows that they are there. Default: all. */
+  /**
+   * Says whether parts of so many bytes may be loaded, to check that they are still there.
+   * @defaultValue Always true.
+   */
   admits?: ((bytes: number) => boolean) | undefined
 }
 

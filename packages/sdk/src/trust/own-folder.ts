@@ -70,7 +70,7 @@ export function folderFault(folder: string): Distrust | undefined {
 }
 
 function foreign(folder: string): Distrust {
-  // A folder that this user marked cannot be told from another one without the key.
+  // Without the key it cannot be checked whether this user made the mark.
   const missing = existsSync(join(folder, MARK)) ? missingKeyFault(folder) : undefined
   if (missing) return missing
   return {

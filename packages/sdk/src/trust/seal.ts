@@ -53,8 +53,8 @@ export function isSealed(directory: string, text: string, given: string): boolea
 }
 
 /**
- * Returns that a folder cannot be checked, where this user has no key and can keep none: the project may well be theirs. `undefined` where there is
- * a key, or where one could be made, so that this user has sealed nothing yet.
+ * Returns why a folder cannot be checked: this user has no key and cannot create one, so the project may still be theirs. `undefined`: there is a
+ * key, or one could be created, which means that this user has sealed nothing yet.
  */
 export function missingKeyFault(folder: string): { why: string; hint: string } | undefined {
   const state = stateFolder()
