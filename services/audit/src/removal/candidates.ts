@@ -1,11 +1,10 @@
 import type { IndexedPass } from '@passover/archive'
-import { type Stored, sequenceOfBad, type Table } from '@passover/bus'
+import { sequenceOfBad, type Table } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
-import { inBatches } from '../in-batches.js'
 import { inTurns } from '../in-turns.js'
 import { recordFilter } from '../records.js'
-import type { IdDeps } from './id-uses.js'
+import { type IdDeps, messagesAt } from './id-uses.js'
 import { saidBy } from './uses.js'
 
 export interface CandidateDeps extends IdDeps {
@@ -28,9 +27,6 @@ interface Rows {
   passes: IndexedPass[]
   sealed: boolean
 }
-
-/** Messages read from the stream at once. */
-const READS = 16
 
 /**
  * Finds the ids that may have a pass of a session, by `keyText`. The messages say whose it is, and where an index names no session (of what was
@@ -117,20 +113,4 @@ async function readRows(deps: CandidateDeps, { passes, sealed }: Rows, onSaid: (
   const requests = new Set(answered.map(({ sequence }) => sequence).filter((sequence) => !messages.has(sequence)))
   for (const [sequence, stored] of await messagesAt(deps, requests, sealed)) messages.set(sequence, stored)
   await inTurns(answered.splice(0), clock, read)
-}
-
-/** Where they are most likely first: what is not sealed is in the stream. */
-async function messagesAt(deps: CandidateDeps, sequences: ReadonlySet<number>, sealed: boolean): Promise<Map<number, Stored>> {
-  const { bus, archive } = deps
-  const found = new Map<number, Stored>()
-  const left = () => [...sequences].filter((sequence) => !found.has(sequence))
-  const ofArchive = async () => {
-    for (const stored of await archive.messages(left())) found.set(stored.sequence, stored)
-  }
-  if (sealed) await ofArchive()
-  for (const stored of await inBatches(left(), (sequence) => bus.journal.message(sequence), READS)) {
-    if (stored) found.set(stored.sequence, stored)
-  }
-  if (!sealed) await ofArchive()
-  return found
 }

@@ -1,8 +1,8 @@
 import { type Custody, isExpiry, isSystemStep, requestNamed } from '@passover/core'
 import { type Fact, isFirst, type PassKey, SYSTEM } from '@passover/schemas'
 import { nothingBegan } from '../load.js'
-import { type IdDeps, usesOfId } from './id-uses.js'
-import { type Message, saidBy } from './uses.js'
+import { type IdDeps, messagesAt, usesOfId } from './id-uses.js'
+import { saidBy } from './uses.js'
 
 /** A pass that is to leave. */
 export interface LeavingPass {
@@ -30,15 +30,19 @@ export async function isHeld(custody: Custody, deps: IdDeps, pass: LeavingPass):
  * messages under ids that nobody asked for, without end. To read each of those whole takes milliseconds.
  */
 async function sessionsSaid(deps: IdDeps, { key, sequences }: LeavingPass): Promise<string[] | undefined> {
-  const messages = await messagesAt(deps, sequences)
-  if (messages.length < sequences.length) return undefined
-  const facts = messages.map(({ fact }) => fact)
+  const wanted = new Set(sequences)
+  const messages = await messagesAt(deps, wanted, true)
+  if (messages.size < wanted.size) return undefined
+  const { subjects } = deps.bus
+  const facts = [...messages.values()].map((stored) => subjects.toFact(stored))
   if (!facts.some(asksOrBegins)) return (await nothingBegan(deps, key)) ? [] : undefined
   if (!facts.every(isRequestOrRefusal)) return undefined
   const named = new Set(facts.map((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? fact.sequence) : fact.sequence)))
-  const requests = await messagesAt(deps, [...named])
-  const sessions = requests.flatMap((request) => {
-    const said = saidBy(key, request, deps.rules)
+  const others = new Set([...named].filter((sequence) => !messages.has(sequence)))
+  for (const [sequence, stored] of await messagesAt(deps, others, true)) messages.set(sequence, stored)
+  const sessions = [...named].flatMap((sequence) => {
+    const stored = messages.get(sequence)
+    const said = stored && saidBy(key, { stored, fact: subjects.toFact(stored) }, deps.rules)
     // A child is of its root's session, whatever its request says.
     return said?.session !== undefined && !said.parent ? [said.session] : []
   })
@@ -53,11 +57,4 @@ function asksOrBegins(fact: Fact): boolean {
 function isRequestOrRefusal(fact: Fact): boolean {
   if (fact.type === 'request') return true
   return fact.type === 'step' && fact.kind === 'return' && fact.by === SYSTEM && isFirst(fact) && !isExpiry(fact)
-}
-
-async function messagesAt({ bus, archive }: IdDeps, sequences: readonly number[]): Promise<Message[]> {
-  const found = await archive.messages(sequences)
-  const missing = sequences.filter((sequence) => !found.some((stored) => stored.sequence === sequence))
-  const live = await Promise.all(missing.map((sequence) => bus.journal.message(sequence)))
-  return [...found, ...live.filter((stored) => stored !== undefined)].map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
 }

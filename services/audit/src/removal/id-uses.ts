@@ -1,6 +1,7 @@
 import type { Bus, Stored } from '@passover/bus'
 import { requestNamed } from '@passover/core'
 import { type Fact, isSamePass, type PassKey, SYSTEM } from '@passover/schemas'
+import { inBatches } from '../in-batches.js'
 import { type LoadDeps, loadPass, requestIn } from '../load.js'
 import { type Message, type Use, usesOf } from './uses.js'
 
@@ -8,6 +9,9 @@ export interface IdDeps extends LoadDeps {
   /** Sequences of a pass that are in no sealed segment yet, as an index would say it. */
   unsealedOf: (key: PassKey) => number[]
 }
+
+/** Messages read from the stream at once. */
+const READS = 16
 
 /** The passes that had an id, oldest first, each with all that stream and archive have of it. */
 export async function usesOfId(deps: IdDeps, key: PassKey): Promise<Use[]> {
@@ -53,4 +57,23 @@ async function waitingIn({ journal, subjects }: Bus, key: PassKey, messages: rea
     if (!answer && (await journal.message(stored.sequence))) waiting.add(stored.sequence)
   }
   return waiting
+}
+
+/** Returns messages by sequence. It looks first where they most likely are: in the archive if they are `sealed`, otherwise in the stream. */
+export async function messagesAt(
+  { bus, archive }: Pick<IdDeps, 'bus' | 'archive'>,
+  sequences: ReadonlySet<number>,
+  sealed: boolean,
+): Promise<Map<number, Stored>> {
+  const found = new Map<number, Stored>()
+  const left = () => [...sequences].filter((sequence) => !found.has(sequence))
+  const ofArchive = async () => {
+    for (const stored of await archive.messages(left())) found.set(stored.sequence, stored)
+  }
+  if (sealed) await ofArchive()
+  for (const stored of await inBatches(left(), (sequence) => bus.journal.message(sequence), READS)) {
+    if (stored) found.set(stored.sequence, stored)
+  }
+  if (!sealed) await ofArchive()
+  return found
 }
