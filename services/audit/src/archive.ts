@@ -17,8 +17,8 @@ import {
 import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
-import pLimit from 'p-limit'
 import type { Logger } from 'pino'
+import { inBatches } from './in-batches.js'
 import type { CustodyWatch } from './removal/custody-watch.js'
 import { requestId } from './request-notes.js'
 import { deletedTo } from './retention-state.js'
@@ -225,8 +225,7 @@ export class Archiver {
    * while can lack messages and not know it (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
    */
   private async compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
-    const limit = pLimit(GAPS_AT_ONCE)
-    const missed = await Promise.all(gaps.map(({ from, to }) => limit(() => this.missedIn(from, to))))
+    const missed = await inBatches(gaps, ({ from, to }) => this.missedIn(from, to), GAPS_AT_ONCE)
     const sequence = missed.find((one) => one !== undefined)
     if (sequence === undefined) return
     const what = `segment ${k} was read without message ${sequence}, which the stream has: the server that was read from lacks it`
