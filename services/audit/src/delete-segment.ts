@@ -1,13 +1,13 @@
 import { type Archive, segmentOf, segmentRange } from '@passover/archive'
 import { type Bus, decode, type Stored } from '@passover/bus'
-import { type Clock, isSystemStep, requestNamed } from '@passover/core'
+import { type Clock, requestNamed } from '@passover/core'
 import { type Fact, keyText, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
 import { DeletionPace } from './deletion-pace.js'
 import { inTurns } from './in-turns.js'
 import { addTo, isBetween, type Leaving, sortContents } from './leaving.js'
-import { loadPass, nothingBegan, requestIn } from './load.js'
+import { loadPass, mayBegin, nothingBegan, requestIn } from './load.js'
 import type { ReadSegment } from './read-ahead.js'
 import { deletionOrder } from './retention.js'
 import type { Waiting, WaitingAdvisory, WaitingPass } from './retention-state.js'
@@ -300,11 +300,6 @@ function mayHaveEnded({ memory: { journal }, facts }: Leaving): boolean {
 function mayBeGhost({ facts }: Leaving): boolean {
   for (const fact of facts.values()) if (fact.type === 'request' || mayBegin(fact)) return false
   return true
-}
-
-/** Only the dispatcher's: an agent's step alone is no journal. */
-function mayBegin(fact: Fact): boolean {
-  return fact.type === 'step' && isSystemStep(fact)
 }
 
 /** Sequence of its return, or of a step that the dispatcher stored later; of what has no journal, that of its youngest request. */

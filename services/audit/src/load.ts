@@ -1,6 +1,6 @@
 import type { Archive } from '@passover/archive'
 import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
-import { isExpiry, type JournalRules, NONE, next, requestNamed } from '@passover/core'
+import { isExpiry, isSystemStep, type JournalRules, NONE, next, requestNamed } from '@passover/core'
 import { type Fact, isFirst, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { Bodies, withCounting } from './reading/bodies.js'
@@ -60,6 +60,11 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
     read: async (sequence) => (await archive.messages([sequence]))[0] ?? (await read(sequence)),
   })
   return { memory: remember(deps, { key, asked }, messages), messages, archived: older.length > 0 }
+}
+
+/** Whether a message can be the first that counts of a pass. Only the dispatcher stores such steps; an agent's step alone is no journal. */
+export function mayBegin(fact: Fact): boolean {
+  return fact.type === 'step' && isSystemStep(fact)
 }
 
 /**

@@ -1,11 +1,11 @@
 import type { Clock } from '@passover/core'
-import { isSystemStep, NONE, next } from '@passover/core'
+import { NONE, next } from '@passover/core'
 import { type DecisionFact, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import pLimit from 'p-limit'
 import type { Logger } from 'pino'
 import { MAX_TRIES, mayPass } from './failures.js'
 import { Ghosts } from './ghosts.js'
-import { type LoadDeps, type Loaded, loadPass, nothingBegan } from './load.js'
+import { type LoadDeps, type Loaded, loadPass, mayBegin, nothingBegan } from './load.js'
 import { MAX_NOTED } from './pass-memory.js'
 
 /** Passes that are looked up at once: nearly all the time goes into waiting for answers. */
@@ -101,7 +101,7 @@ export class Reloads {
   /** Takes a message of a pass that is not in memory. */
   hear(fact: Recorded, { expired = false }: { expired?: boolean } = {}): void {
     const text = keyText(fact.key)
-    const begins = canBegin(fact)
+    const begins = mayBegin(fact)
     if (begins) this.ghosts.delete(text)
     const heard = begins ? undefined : this.ghosts.hear(text)
     if (heard !== undefined) {
@@ -251,13 +251,8 @@ function mustBeRead({ request, begins, steps }: Wanted): boolean {
   return request !== undefined || begins || steps.length > MAX_STEPS
 }
 
-/** Whether a message can be the first that counts of a pass. */
-function canBegin(fact: Recorded): boolean {
-  return fact.type === 'step' && isSystemStep(fact)
-}
-
 /** In whose turn a message is looked after; what the system says of a pass, in that of its parties. */
 function senderOf(fact: Recorded): string {
   const sender = fact.type === 'step' ? fact.by : fact.type === 'event' ? fact.sender : fact.person
-  return sender === SYSTEM || canBegin(fact) ? `${fact.key.originator}/${fact.key.subagent}` : sender
+  return sender === SYSTEM || mayBegin(fact) ? `${fact.key.originator}/${fact.key.subagent}` : sender
 }

@@ -1,6 +1,6 @@
-import { type Custody, isExpiry, isSystemStep, requestNamed } from '@passover/core'
+import { type Custody, isExpiry, requestNamed } from '@passover/core'
 import { type Fact, isFirst, type PassKey, SYSTEM } from '@passover/schemas'
-import { nothingBegan } from '../load.js'
+import { mayBegin, nothingBegan } from '../load.js'
 import { type IdDeps, messagesAt, usesOfId } from './id-uses.js'
 import { saidBy } from './uses.js'
 
@@ -50,7 +50,7 @@ async function sessionsSaid(deps: IdDeps, { key, sequences }: LeavingPass): Prom
 }
 
 function asksOrBegins(fact: Fact): boolean {
-  return fact.type === 'request' || (fact.type === 'step' && isSystemStep(fact))
+  return fact.type === 'request' || mayBegin(fact)
 }
 
 /** The refusal of a request that came too late speaks of the pass that had its id before. */
