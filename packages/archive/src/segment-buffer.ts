@@ -32,7 +32,7 @@ export interface SegmentFacts {
   count: number
 }
 
-/** Both ends are in it. */
+/** A run of sequences, with both ends. */
 export interface SequenceRange {
   from: number
   to: number
@@ -104,7 +104,7 @@ export class SegmentBuffer {
     if (this.chunks) this.keep(event, this.chunks)
   }
 
-  /** Runs of the segment's sequences that it has no entry of: they were deleted, or whoever it was read from lacks them. */
+  /** Runs of the segment's sequences that it has no entry of: they were deleted, or the server that was read from lacks them. */
   get gaps(): readonly SequenceRange[] {
     const { last } = segmentRange(this.k)
     return this.next > last ? this.skipped : [...this.skipped, { from: this.next, to: last }]

@@ -48,7 +48,7 @@ const RETRY_MS = 1000
 /** Whose turn it is not looks so often, and so many times, whether it is sealed. */
 const LOOK_MS = 100
 const LOOKS = 10
-/** Gaps of a segment that are looked up at once. Only one that was deleted from has many. */
+/** Gaps of a segment that are looked up at once. Only a segment of which messages were deleted has many. */
 const GAPS_AT_ONCE = 16
 
 /**
@@ -75,7 +75,7 @@ export class Archiver {
   time = 0
   /** Why the last segment is not sealed yet. */
   trouble: string | undefined
-  /** Called when the stream has messages that were not handed on: what is made of what was read must be begun again. */
+  /** Called when the stream has messages that the reader did not hand on: the audit must begin again. */
   onMissed: (what: string) => void = () => undefined
 
   constructor(
@@ -221,8 +221,8 @@ export class Archiver {
   }
 
   /**
-   * Holds the gaps of what was read against the stream's leader. Every replica serves readers from its own copy, and one that was cut off for a
-   * while can lack messages and not know it (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
+   * Compares the gaps of what was read with the stream's leader. Every replica serves readers from its own copy, and one that was cut off for a
+   * while can lack messages without noticing (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
    */
   private async compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
     const missed = await inBatches(gaps, ({ from, to }) => this.missedIn(from, to), GAPS_AT_ONCE)

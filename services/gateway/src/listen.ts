@@ -51,8 +51,8 @@ export async function listen(app: Hono, { host, port }: { host: string; port: nu
 }
 
 /**
- * Passes on one request of a connection at a time. The next one, sent before the answer, is refused (503) and the connection ends: else whoever
- * opens connections has thousands of requests worked off before anybody else's, also after they are closed.
+ * Passes on one request of a connection at a time. A request that is sent before the previous one was answered is refused (503), and the connection
+ * is closed. Otherwise one client could queue thousands of requests ahead of everybody else's, and they would be handled even after it disconnects.
  */
 function oneAtATime(listener: RequestListener): RequestListener {
   const latest = new WeakMap<Socket, ServerResponse>()

@@ -6,9 +6,9 @@ import { Share } from './share.js'
 const ROOTS_KEPT = 20_000
 /** Returns that are judged at a time, and deliveries in hand for each: to judge one takes a few small reads, and to have it delivered again takes longer. */
 const JUDGED = 64
+const JUDGED_IN_HAND = 128
 /** Returns of one worker that count for nothing or may, within a minute of the stream's time; a worker with more floods. */
 const MOST_UNCOUNTED = 1_000
-const JUDGED_IN_HAND = 128
 
 /**
  * What the deliveries of one durable share, so that no agent holds up the notices of others. Returns are judged, and passes read, in turns of the agents that had the
