@@ -1,14 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { slug } from 'github-slugger'
+import { ROOT } from '../setup/prepare.mjs'
+import { pageOf } from './page.mjs'
 
 /**
  * Finds citations in comments and documents that lead nowhere: a path or a heading that does not exist, a decision without a record, a section
  * of a document that is no file of the repository. Fails with a line for each. Paths of documents are also checked where code prints them.
  */
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const CHECKED = /\.(?:ts|mjs|js|grit|jsonc|sh|md)$|Dockerfile$/
 const COMMENT = /^\s*(?:\/\/|\/?\*|#)|\s\/\/ |\/\*\*/
 /** A path from the root, with the heading that it may name. */
@@ -26,24 +25,13 @@ const records = new Set(files.map((file) => /^(?:infra|docs\/architecture)\/deci
 /** Documents that npm and git know by these names. */
 const STANDARD = new Set(['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE.md'])
 
-const headings = new Map()
-function headingsOf(file) {
-  if (!headings.has(file)) {
-    const lines = readFileSync(`${ROOT}/${file}`, 'utf8')
-      .split('\n')
-      .filter((line) => /^#+ /.test(line))
-    headings.set(file, new Set(lines.map((line) => slug(line.replace(/^#+ /, '')))))
-  }
-  return headings.get(file)
-}
-
 /** `place`: a document is prose in all its lines, and names files of examples; a test holds paths of its own. */
 function* faultsOf(line, place) {
   const isProse = place === 'document' || COMMENT.test(line)
   for (const [, path, heading] of line.matchAll(PATH)) {
     if (!isProse && (place === 'test' || !path.endsWith('.md'))) continue
     if (!known.has(path)) yield `there is no ${path}`
-    else if (heading && !headingsOf(path).has(heading)) yield `${path} has no heading #${heading}`
+    else if (heading && !pageOf(`${ROOT}/${path}`).ids.has(heading)) yield `${path} has no heading #${heading}`
   }
   if (!isProse) return
   if (place !== 'document')

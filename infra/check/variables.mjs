@@ -1,13 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join, relative } from 'node:path'
+import { ROOT } from '../setup/prepare.mjs'
 
 /** Checks that every environment variable that the product's code names is on the page of variables, or on that of command workers. */
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const PAGES = ['docs/reference/configuration.md', 'docs/guides/command-workers.md']
 const NAME = /\b(?:PASSOVER|NATS)_[A-Z][A-Z_]*[A-Z]\b/g
-/** Between a command and the editor or the shell that it starts, and wildcards in a text. */
+/** Variables that a command sets only for a process that it starts. */
 const INTERNAL = new Set(['PASSOVER_EDITED'])
 
 const documented = new Set(PAGES.flatMap((page) => readFileSync(join(ROOT, page), 'utf8').match(NAME) ?? []))
@@ -25,7 +24,7 @@ const missing = new Map()
 for (const folder of ['packages', 'services']) {
   for (const path of sources(join(ROOT, folder))) {
     for (const name of readFileSync(path, 'utf8').match(NAME) ?? []) {
-      if (!documented.has(name) && !INTERNAL.has(name)) missing.set(name, path.slice(ROOT.length))
+      if (!documented.has(name) && !INTERNAL.has(name)) missing.set(name, relative(ROOT, path))
     }
   }
 }
