@@ -180,10 +180,14 @@ export class Checks implements Watcher {
       this.blame('P2', 'unreadable_told', `${book.key} ends with ${code}, and request ${asked.sequence} is ${asked.spoilt}`)
   }
 
-  /** Whether a request was refused under a name of its own: nobody could read it, or another request has its id. */
-  isAnsweredApart({ originator, subagent }: Pick<Book, 'originator' | 'subagent'>, sequence: number): boolean {
+  /** The refusal of a request under a name of its own: nobody could read it, or another request has its id. */
+  #apart({ originator, subagent }: Pick<Book, 'originator' | 'subagent'>, sequence: number): Book | undefined {
     const apart = this.books.get(`${originator}/${subagent}/bad-${String(sequence).padStart(9, '0')}`)
-    return apart?.answers === sequence
+    return apart?.answers === sequence ? apart : undefined
+  }
+
+  isAnsweredApart(between: Pick<Book, 'originator' | 'subagent'>, sequence: number): boolean {
+    return this.#apart(between, sequence) !== undefined
   }
 
   /** Whether it is the refusal of a request that could not be read, in time: an id that expired is an answer and no pass (rule 5). */
@@ -196,14 +200,12 @@ export class Checks implements Watcher {
   /** The passes that answer a request: its own, or that of an earlier one with the same bytes, or one under its own number. */
   answersOf(request: Kept): Book[] {
     const [, b = '', a = ''] = request.subject.split('.')
-    const apart = this.books.get(`${a}/${b}/bad-${String(request.sequence).padStart(9, '0')}`)
+    const apart = this.#apart({ originator: a, subagent: b }, request.sequence)
     const id = header(request, 'Passover-Id')
     const own = id === undefined ? undefined : this.books.get(`${a}/${b}/${id}`)
     const answered = this.#log.get(own?.answers ?? 0)
     const repeats = answered?.spoilt !== undefined && Buffer.compare(answered.data, request.data) === 0
-    return [apart?.answers === request.sequence ? apart : undefined, answered === request || repeats ? own : undefined].filter(
-      (one) => one !== undefined,
-    )
+    return [apart, answered === request || repeats ? own : undefined].filter((one) => one !== undefined)
   }
 
   /** P3: what a pass hangs below comes from the stream. */
