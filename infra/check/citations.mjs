@@ -21,7 +21,7 @@ const ELSEWHERE = /\b[A-Z]{2,}(?:\.md| §)|\b[Ss]pec \d\b|§ ?\d|\bissue \d/
 const listed = spawnSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' }).stdout
 const files = listed.split('\n').filter((file) => file !== '' && existsSync(`${ROOT}/${file}`))
 const known = new Set(files)
-const records = new Set(files.map((file) => /^(?:infra|docs\/architecture)\/decisions\/(\d{4})-/.exec(file)?.[1]).filter(Boolean))
+const records = new Set(files.map((file) => /^infra\/decisions\/(\d{4})-/.exec(file)?.[1]).filter(Boolean))
 /** Documents that npm and git know by these names. */
 const STANDARD = new Set(['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE.md'])
 

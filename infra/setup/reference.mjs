@@ -20,10 +20,10 @@ function cell(text) {
 
 /* Commands */
 
-function helpOf(command, showGlobalOptions) {
+function helpOf(command) {
   let text = ''
   command.configureOutput({ writeOut: (part) => (text += part), getOutHelpWidth: () => HELP_WIDTH })
-  command.configureHelp({ showGlobalOptions, helpWidth: HELP_WIDTH })
+  command.configureHelp({ showGlobalOptions: false, helpWidth: HELP_WIDTH })
   command.outputHelp()
   return text.trimEnd()
 }
@@ -41,7 +41,7 @@ function cliPage() {
   const program = buildProgram()
   const commands = [...walk(program)]
   const rows = commands.map(({ name, command }) => `| [\`${name}\`](#${name.replaceAll(' ', '-')}) | ${cell(command.description())} |`)
-  const sections = commands.map(({ name, command }) => `## ${name}\n\n\`\`\`text\n${helpOf(command, false)}\n\`\`\``)
+  const sections = commands.map(({ name, command }) => `## ${name}\n\n\`\`\`text\n${helpOf(command)}\n\`\`\``)
   return `# Commands
 
 Generated from the command tree (\`packages/cli/src/program.ts\`) by \`node infra/setup/reference.mjs\`: change it there. Each section is what \`passover <command> --help\` prints,
@@ -54,7 +54,7 @@ ${rows.join('\n')}
 ## passover
 
 \`\`\`text
-${helpOf(program, false)}
+${helpOf(program)}
 \`\`\`
 
 ${sections.join('\n\n')}
@@ -78,10 +78,7 @@ function policyPage() {
     'subagent-preference',
     'pass-over-preferences',
   ].map(file)
-  const defaults = whole.properties.defaults.$ref
-    ? whole.$defs[whole.properties.defaults.$ref.split('/').at(-1)]
-    : whole.properties.defaults
-  const audit = whole.properties.audit.$ref ? whole.$defs[whole.properties.audit.$ref.split('/').at(-1)] : whole.properties.audit
+  const { defaults, audit } = whole.properties
   const rows = Object.entries(POLICY_FIELDS).map(([field, { levels, narrower, global }]) => {
     const text = [pair, subagent, override, defaults].map((schema) => describedIn(schema, field)).find((found) => found !== undefined)
     if (text === undefined) throw new Error(`the policy field ${field} has no description in schemas/src/policy.ts`)
