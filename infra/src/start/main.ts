@@ -62,8 +62,8 @@ async function run(stage: Stage, signals: StopSignals, options: { once: boolean 
     try {
       return await runIn(home, stage, signals, options)
     } catch (error) {
-      // Two at once in one clone: the first one may end in the middle of the second one's cycle, and its server with it.
-      if (signals.signal.aborted || error instanceof Left || !(await home.gone())) throw error
+      // With two at once in one clone, the first one can end, and stop its server, in the middle of the second one's cycle.
+      if (signals.signal.aborted || error instanceof Left || home.owner === undefined || !(await hasEnded(home.owner))) throw error
       write('stderr', '  … the command whose server this was has ended; starting again with one of its own\n')
     }
   }
@@ -114,13 +114,12 @@ interface Home extends AsyncDisposable {
   /** The process that runs the server, where that is another one: the server can stop and come back while this one runs. */
   owner?: number
   failed: Promise<string>
-  /** Whether the server belonged to another command, which has ended. Waits for one that is ending. */
-  gone(): Promise<boolean>
 }
 
-/** A command that stops drains for less. */
+/** Longer than a command takes to drain when it stops. */
 const ENDING_MS = 15_000
 
+/** Returns whether a process has ended. Waits for one that is ending. */
 async function hasEnded(pid: number): Promise<boolean> {
   for (const until = Date.now() + ENDING_MS; Date.now() < until; await pause(200)) if (!isThere(pid)) return true
   return false
@@ -154,8 +153,7 @@ async function openHome(stage: Stage): Promise<Home> {
   stage.line(`${stage.terminal.colors.green('✓')} Passover is up already at ${started.url} (process ${started.pid}); it is used as it is`)
   const server = await runningServer(started.pid)
   // It is not ours to stop.
-  const owner = started.pid
-  return { server, owner, failed: new Promise(() => {}), gone: () => hasEnded(owner), [Symbol.asyncDispose]: async () => {} }
+  return { server, owner: started.pid, failed: new Promise(() => {}), [Symbol.asyncDispose]: async () => {} }
 }
 
 const LOOK_MS = 250
@@ -193,7 +191,7 @@ function watchServer(watched: { agent?: Agent }, { owner, signals }: { owner: nu
 
 function ownHome(local: Local, external: ServerSetting | undefined): Home {
   const server = external ?? resolveServer({}, {}, ROOT)
-  return { server, failed: local.failed, gone: async () => false, [Symbol.asyncDispose]: () => local.stop() }
+  return { server, failed: local.failed, [Symbol.asyncDispose]: () => local.stop() }
 }
 
 const STARTING_MS = 30_000
