@@ -10,7 +10,7 @@ export function missingCommand(error: { code: string }, program: Command): strin
   if (words[0] === 'help') words.shift()
   let command = program
   for (const word of words) {
-    const found = command.commands.find((child) => child.name() === word || child.aliases().includes(word))
+    const found = childNamed(command, word)
     if (!found) return unknownText(command, word)
     command = found
   }
@@ -22,7 +22,7 @@ export function missingCommand(error: { code: string }, program: Command): strin
 function unknownText(command: Command, word: string): string {
   try {
     command.args = [word]
-    return (command as Command & { unknownCommand(): never }).unknownCommand()
+    return refuse(command)
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
@@ -33,7 +33,7 @@ export function namedCommand(argv: readonly string[], program: Command): string 
   let command = program
   const names = [program.name()]
   for (const word of argv) {
-    const found = command.commands.find((child) => child.name() === word || child.aliases().includes(word))
+    const found = childNamed(command, word)
     if (!found) continue
     command = found
     names.push(found.name())
@@ -44,8 +44,16 @@ export function namedCommand(argv: readonly string[], program: Command): string 
 /** Commander answers `passover shwo --help` with the help of the last command that it knows: before it does, this throws its own error. */
 export function refuseUnknown({ command, error }: AddHelpTextContext): string {
   const [word] = command.args
-  const known = (name: string) =>
-    name === 'help' || command.commands.some((child) => child.name() === name || child.aliases().includes(name))
+  const known = (name: string) => name === 'help' || childNamed(command, name) !== undefined
   if (error || command.commands.length === 0 || word === undefined || word.startsWith('-') || known(word)) return ''
+  return refuse(command)
+}
+
+function childNamed(command: Command, word: string): Command | undefined {
+  return command.commands.find((child) => child.name() === word || child.aliases().includes(word))
+}
+
+/** Throws commander's own error for the first argument of a command, which its types do not declare. */
+function refuse(command: Command): never {
   return (command as Command & { unknownCommand(): never }).unknownCommand()
 }
