@@ -538,6 +538,9 @@ export function commandOf(line: readonly string[]): string | undefined {
   return undefined
 }
 
+/** Strict forms of shapes, also of those that commands share. */
+const STRICT = new Map<z.ZodType, z.ZodType>()
+
 /**
  * Compares a document with the shape of its command.
  *
@@ -547,15 +550,7 @@ export function shapeFault(line: readonly string[], document: unknown): string |
   if (FAILURE.safeParse(document).success) return undefined
   const command = commandOf(line)
   if (command === undefined) return undefined
-  const { error } = strictShape(command)?.safeParse(document) ?? {}
-  return error && `passover ${command} --json: ${z.prettifyError(error)}`
-}
-
-const STRICT = new Map<string, z.ZodType>()
-
-function strictShape(command: string): z.ZodType | undefined {
   const shape = JSON_SHAPES[command]
-  const strict = STRICT.get(command) ?? (shape && strictly(shape))
-  if (strict) STRICT.set(command, strict)
-  return strict
+  const { error } = (shape && strictly(shape, STRICT))?.safeParse(document) ?? {}
+  return error && `passover ${command} --json: ${z.prettifyError(error)}`
 }
