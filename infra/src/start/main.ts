@@ -164,8 +164,8 @@ interface Watch extends Disposable {
 }
 
 /**
- * Prints that the server of another process is lost, and that it is back. Passes wait for the server, and so would a stop in good order:
- * Ctrl-C ends the process at once while it is lost.
+ * Prints when the server of another process is lost, and when it is back. While it is lost, passes wait for it, and so would a graceful stop:
+ * Ctrl-C then ends the process at once.
  */
 function watchServer(watched: { agent?: Agent }, { owner, signals }: { owner: number; signals: StopSignals }): Watch {
   let isLost = false

@@ -110,7 +110,7 @@ export async function describeFailure(error: unknown): Promise<Described> {
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
     const mend = hintOf(error, ERRORS[error.code].action)
-    // A full stop ends a sentence, and not a command that may be copied.
+    // No full stop after a command at the end: it would be copied with it.
     const stop = /[.!?…]$/.test(mend) || (lookUp === '' && mend.includes('passover ')) ? '' : '.'
     const hint = error instanceof CliFailure ? error.hint : mend + stop + lookUp
     const { error: said } = failureDocument(error.code, error.message, hint)

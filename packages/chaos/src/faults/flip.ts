@@ -43,7 +43,7 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   }
 }
 
-/** Whether it led the stream at any time, as far as who leads can be seen ten times a second: another server may have copied from it then. */
+/** Waits, and returns whether the server was seen to lead the stream: another server may have copied from it then. Looks ten times a second. */
 async function ledMeanwhile(cluster: Cluster, node: Node, { for_ms, stop }: { for_ms: number; stop: AbortSignal }): Promise<boolean> {
   const until = performance.now() + for_ms
   let led = false

@@ -29,7 +29,7 @@ export function denyCommand(): Command {
   return decisionCommand('deny', 'say no to what a pass waits for')
 }
 
-/** Of changes only an approval writes anything, so only it has to be shown. */
+/** In the help of approve only: a denial writes no changes, so they need not be shown. */
 const APPROVING = '\nChanges are shown whole before you approve them. Without a terminal, approving changes needs --digest or --yes.'
 
 function decisionCommand(verdict: 'approve' | 'deny', description: string): Command {

@@ -160,7 +160,7 @@ function toldBy(messages: readonly ArchivedEvent[], bus: Bus): { parent: PassKey
   for (const event of messages) {
     const recorded = new StoredRecord(event, bus.subjects)
     const { fact } = recorded
-    // What agents write says nothing of it: a fence that names another pass would put that into the bundle.
+    // Messages of agents are not believed here: a fence that names another pass would put that pass into the bundle.
     if (fact.type !== 'step' || fact.untrusted !== undefined || !isSystemStep(fact)) continue
     parent ??= fact.parent
     const body = recorded.body() as { control?: { policy_version?: unknown } } | undefined

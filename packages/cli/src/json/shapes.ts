@@ -40,7 +40,7 @@ export const FAILURE = z.strictObject({ error: z.looseObject({ code: text, messa
 
 const change = z.strictObject({ path: text, before: z.unknown().optional(), after: z.unknown().optional() })
 const place = { line: number.optional(), column: number.optional() }
-/** What is to be known of a policy that is valid all the same. */
+/** A warning about a policy that is valid. */
 const warning = z.strictObject({
   code: text,
   severity: text,
@@ -53,7 +53,7 @@ const warning = z.strictObject({
   suggestion: text.optional(),
   places: z.array(z.strictObject({ path: text, level: text.optional(), ...place })),
 })
-/** What its diff does not show of a proposed change. */
+/** A warning about a proposed change, such as hidden characters, that its diff does not show. */
 const changeWarning = z.strictObject({ number, path: text, kind: text, message: text, characters: z.array(text).optional() })
 /** How far a constraint of a command worker is enforced on this machine. */
 const guarantee = z.strictObject({ constraint: text, level: text, mechanism: text })
@@ -94,7 +94,7 @@ const settled = z.array(
   }),
 )
 const interrupted = z.array(z.strictObject({ id: text, kind: text, written: z.array(text), total: number }))
-/** The contents of a file that is not as the subagent saw it. */
+/** The contents of a file that has changed since the subagent saw it. */
 const sides = z.strictObject({ old_content: text, current: text.optional(), new_content: text, encoding: z.enum(['utf8', 'base64']) })
 const conflict = z.strictObject({ number, path: text, kind: text, why: text, sides: sides.optional() })
 const planned = z.strictObject({
@@ -165,7 +165,7 @@ const decided = z.strictObject({
   digest: text.optional(),
   modifications: z.record(text, text).optional(),
 })
-/** One that could not be settled has only the error. */
+/** A dead letter that could not be settled, with the error instead. */
 const notSettled = z.strictObject({ id: text, error: z.strictObject({ code: text, message: text, hint: text.optional() }) })
 const requeuedLetter = z.strictObject({
   id: text,
@@ -176,7 +176,7 @@ const requeuedLetter = z.strictObject({
   ...names,
   status: text,
 })
-/** Somebody else was faster. */
+/** A dead letter that another person had settled already. */
 const settledBefore = z.strictObject({
   id: text,
   requeued: z.literal(false).optional(),
@@ -196,7 +196,7 @@ const published = z.strictObject({
   changes: z.array(change).optional(),
   warnings: z.array(warning).optional(),
 })
-/** What a level of the policy says about a field. */
+/** The value that a level of the policy gives a field. */
 const saidAt = z.strictObject({ level: text, path: text, value: z.unknown().optional() })
 const running = { url: text, pid: number, directory: text, http: text.optional() }
 

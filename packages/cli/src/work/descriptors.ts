@@ -3,14 +3,14 @@ import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 
 type Stdio = 'ignore' | 'pipe' | number
 
-/** O_CLOEXEC, as Linux has it on every platform of Node. */
+/** O_CLOEXEC on Linux, the same on every architecture that Node supports. */
 const CLOSES_ON_EXEC = 0o2_000_000
-/** Node is given an entry for each descriptor up to the highest one, so there is a limit. */
+/** Highest descriptor that is accepted. Node needs an entry for each one up to the highest. */
 const HIGHEST = 65_536
 
 /**
- * Runs `start` with entries for `stdio` that keep every descriptor that this process inherited from the command: Node closes those that it
- * opened itself, and `ignore` leaves an inherited one open. A descriptor of a folder would lead out of any sandbox. They become /dev/null.
+ * Calls `start` with `stdio` entries that replace inherited descriptors by /dev/null. Node closes the descriptors that it opened itself, but
+ * `ignore` leaves an inherited one open in the command, and a descriptor of a folder leads out of any sandbox.
  *
  * @throws Error a descriptor is too high
  */
@@ -45,7 +45,7 @@ function closesOnExec(descriptor: number): boolean {
   try {
     told = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')
   } catch (error) {
-    // It was closed meanwhile, as the one is by which the folder was read.
+    // It has been closed since, as is the descriptor by which readdirSync read the folder.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true
     throw error
   }

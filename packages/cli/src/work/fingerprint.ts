@@ -1,7 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Installed packages, and the folder of an installation, which is read only where it is one of the directories. */
+/** Folders that are skipped inside a watched directory. `.passover` is read where it is a watched directory itself. */
 const IGNORED = new Set(['node_modules', '.passover'])
 /** What a running installation writes all the time: the data of its server, and its log. */
 const CHANGING = /\/\.passover\/(?:nats|passover\.log[^/]*)$/
