@@ -1,6 +1,6 @@
 import type { PassPlan } from './plan.js'
 import type { Simulation } from './simulation.js'
-import { isNamed } from './spoil.js'
+import { isNamed, type Spoilt } from './spoil.js'
 import { BOUND_MS, RECOVERY_MS } from './timely.js'
 import { APPROVAL_MS, OWN } from './told.js'
 import type { Process } from './world.js'
@@ -18,6 +18,8 @@ interface Wait {
   since: number
   /** False: it asks with another request under the same id. */
   same: boolean | undefined
+  /** How the request that it waits for was spoilt. */
+  how: Spoilt | undefined
 }
 
 /** Whether each caller is told something in its time (P2), and of a request that nobody could read that it was refused. */
@@ -34,16 +36,16 @@ export class Callers {
     this.#troubled.set(who, Math.max(this.#troubled.get(who) ?? NEVER, this.#simulation.world.time + ms))
   }
 
-  waits(wait: Omit<Wait, 'since'>): Wait {
-    const one = { ...wait, since: this.#simulation.world.time }
+  waits(wait: Omit<Wait, 'since' | 'how'>): Wait {
+    const { world, server } = this.#simulation
+    const one = { ...wait, since: world.time, how: server.spoilt.get(wait.pass.name) }
     this.#waits.add(one)
     return one
   }
 
   told(wait: Wait, code: string | undefined): void {
     this.#waits.delete(wait)
-    const { pass, key, same, since, process } = wait
-    const { how } = pass.spoilt ?? {}
+    const { pass, key, same, since, process, how } = wait
     if (how === undefined || !isNamed(how) || same === false) return
     const { world, checks, plan } = this.#simulation
     if (code === 'E005') this.#simulation.count(`refused ${how}`)
