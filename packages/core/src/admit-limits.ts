@@ -1,7 +1,7 @@
 import type { EffectivePolicy, PassError, PassKey } from '@passover/schemas'
 import type { PassCounts, RateField, Reached } from './counting.js'
 import { passError } from './errors.js'
-import type { Limits } from './policy-base.js'
+import { type Limits, shareOf } from './policy-base.js'
 import { SYSTEM_DEFAULTS } from './policy-fields.js'
 import type { RateScope } from './tally.js'
 
@@ -28,14 +28,6 @@ interface Bound {
   limit: number
   /** Of a share: the limit that it is of. */
   of?: number
-}
-
-/**
- * Returns what one originator may have of a subagent's limit: half, rounded up. A pair with the same limit of its own is bound by that
- * instead, since a person said what its originator may have.
- */
-export function shareOf(limit: number): number {
-  return Math.ceil(limit / 2)
 }
 
 /** Yields the limits that bind a pass: those of its pair and of its subagent, and its originator's share of the latter. */

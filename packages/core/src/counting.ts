@@ -1,6 +1,5 @@
 import { keyText, type PassKey, type Step } from '@passover/schemas'
 import { isSystemStep } from './answers.js'
-import type { OpenPasses } from './open.js'
 import { PassingMap } from './passing-map.js'
 import { Sessions } from './sessions.js'
 import type { RateScope, Tallies, Tally } from './tally.js'
@@ -38,7 +37,7 @@ interface Ticket {
 
 /** The fold that counts. `ready`: it has read everything that was stored when it began. */
 export interface Folded {
-  open: Pick<OpenPasses, 'tallies' | 'sessions'>
+  open: { readonly tallies: Tallies; readonly sessions: Sessions }
   ready: boolean
 }
 

@@ -6,9 +6,9 @@ import {
   type ErasedPass,
   keyText,
   type PassKey,
+  type SegmentRun,
   SYSTEM,
 } from '@passover/schemas'
-import { ToldRuns } from './told-runs.js'
 
 /** A message of `custody.<sender>`, its body decoded. */
 export interface CustodySaid {
@@ -157,4 +157,22 @@ export class Custody {
 /** The entries that a tombstone stands for. */
 export function entriesOf(passes: readonly ErasedPass[]): { sequence: number; time: number; digest: Uint8Array }[] {
   return passes.flatMap(({ frames }) => frames.map(([sequence, time, digest]) => ({ sequence, time, digest })))
+}
+
+type Run = Pick<SegmentRun, 'from' | 'to' | 'chain_before' | 'chain_after'>
+
+/** Segments of which something was told. What goes on where the last ended, as it mostly does, is one run with it. */
+export class ToldRuns {
+  private readonly runs: Run[] = []
+
+  add({ from, to, chain_before, chain_after }: Run): void {
+    const last = this.runs.at(-1)
+    if (last && from === last.to + 1 && chain_before === last.chain_after) Object.assign(last, { to, chain_after })
+    else this.runs.push({ from, to, chain_before, chain_after })
+  }
+
+  /** The last in which a segment was told. */
+  of(k: number): Readonly<Run> | undefined {
+    return this.runs.findLast(({ from, to }) => from <= k && k <= to)
+  }
 }

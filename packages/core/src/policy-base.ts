@@ -23,6 +23,14 @@ export interface Limits {
   subagent: Rates
 }
 
+/**
+ * Returns what one originator may have of a subagent's limit: half, rounded up. A pair with the same limit of its own is bound by that
+ * instead, since a person said what its originator may have.
+ */
+export function shareOf(limit: number): number {
+  return Math.ceil(limit / 2)
+}
+
 interface Found {
   value: unknown
   source: Level

@@ -1,8 +1,7 @@
 import type { PassError, PassOverPreferences } from '@passover/schemas'
 import { pairKey } from '@passover/schemas'
-import { shareOf } from './admit-limits.js'
 import { type PolicyInput, resolvePolicy } from './policy.js'
-import { BELOW_REQUEST, type Level, layersOf, mayStand } from './policy-base.js'
+import { BELOW_REQUEST, type Level, layersOf, mayStand, shareOf } from './policy-base.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from './policy-fields.js'
 import { type PolicyPlace, pathText, type Segment } from './policy-place.js'
 

@@ -1,7 +1,6 @@
 export type { ErasedDigest } from './erasures.js'
 export type { Beginning } from './judge-begin.js'
-export { outcomeText } from './outcome.js'
-export { type Decidable, decideAgain, type GoodReading } from './recompute.js'
+export { type Decidable, decideAgain, type GoodReading, outcomeText } from './recompute.js'
 export {
   NO_COUNTS,
   type Recorded,

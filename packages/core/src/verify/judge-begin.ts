@@ -1,8 +1,7 @@
 import { type AgentRecord, HEADER, type PassError, type Step, SYSTEM, type WorkControl } from '@passover/schemas'
 import type { Admission, ParentPass } from '../admit-input.js'
 import { CLOCK_SKEW_MS, errorIn, partsIn } from './bodies.js'
-import { outcomeText } from './outcome.js'
-import { controlDiffers, decideAgain, type GoodReading } from './recompute.js'
+import { controlDiffers, decideAgain, type GoodReading, outcomeText } from './recompute.js'
 import type { AskedTold, PassTold, Recorded, VerifyRule } from './recorded.js'
 import type { Versions } from './versions.js'
 

@@ -44,6 +44,20 @@ export function decideAgain(given: Decidable): Admission {
   })
 }
 
+/** What was decided about a request, in words. */
+export function outcomeText(admission: Admission): string {
+  switch (admission.kind) {
+    case 'admit':
+      return `admitted (${admission.slot})`
+    case 'hold':
+      return 'held for a person'
+    case 'later':
+      return 'not to be told'
+    case 'refuse':
+      return `${admission.error.code}: ${admission.error.message}`
+  }
+}
+
 /** Told by the clock, by a ledger, by a setting of the dispatcher or by chance: they are held against bounds, or are of no weight. */
 const OWN: ReadonlySet<string> = new Set(['return_id', 'trace_id', 'timeout_ms', 'budget', 'request_sequence', 'proof', 'local_person'])
 

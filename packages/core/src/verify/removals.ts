@@ -1,11 +1,11 @@
 import { type Fact, idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Custody } from '../custody.js'
-import { day, days } from './age-text.js'
 import { guardedBefore } from './judge-guard.js'
 import type { Recorded } from './recorded.js'
 import { Retentions, SLACK_MS } from './retentions.js'
 import { differs, type Telling, ToldRemovals, within } from './told-removals.js'
 
+const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 /** Names of passes that are kept for the holds; beyond it nothing is said about them. */
 const MOST_NAMES = 100_000
@@ -248,4 +248,15 @@ function keyOf(fact: Fact): PassKey | undefined {
   return fact.type === 'request' && fact.id !== undefined
     ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
     : undefined
+}
+
+/** A time (ms) that an entry claims: it may be anything. */
+function day(time: number): string {
+  return Number.isFinite(time) && Math.abs(time) < 8.64e15 ? new Date(time).toISOString() : String(time)
+}
+
+/** Rounded down: what is a moment short of thirty days is not thirty days old. */
+function days(ms: number): string {
+  const [unit, name] = ms < DAY_MS ? [HOUR_MS, 'hours'] : [DAY_MS, 'days']
+  return `${Math.max(0, Math.floor((ms / unit) * 100) / 100)} ${name}`
 }
