@@ -92,7 +92,7 @@ function policyPage() {
   })
   return `# Policy fields
 
-Generated from \`schemas/src/policy.ts\` and \`packages/core/src/policy-fields.ts\` by \`node infra/setup/reference.mjs\`: change it there. How a policy is resolved and published: [policy](../concepts/policy.md).
+Generated from \`schemas/src/policy.ts\` and \`packages/core/src/policy/fields.ts\` by \`node infra/setup/reference.mjs\`: change it there. How a policy is resolved and published: [policy](../concepts/policy.md).
 
 A policy document has four keys: \`defaults\`, \`pairs\` (key \`originator->subagent\`), \`subagents\` (key: the name) and \`audit\`. Unknown keys are refused. Times are milliseconds, sizes bytes.
 \`$schema\` may name \`node_modules/@passover/schemas/json/pass-over-preferences.json\`, which gives editors completion and these descriptions.

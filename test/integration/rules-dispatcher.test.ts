@@ -33,7 +33,7 @@ function stalled(point: FaultPoint = 'admission:before-publish') {
 }
 
 describe('rule 3: a child lives only while its proof names its parent`s last step', () => {
-  // Fails with `parent.journal.valid === step.proof` taken for true in cascade (packages/core/src/open-pass.ts).
+  // Fails with `parent.journal.valid === step.proof` taken for true in cascade (packages/core/src/open-passes/open-pass.ts).
   test.each([
     { what: 'a work step', override: {} },
     { what: 'a held step', override: { hold_before_dispatch: true } },
@@ -55,7 +55,7 @@ describe('rule 3: a child lives only while its proof names its parent`s last ste
     expect((await world.journal(parent)).state).toBe('open')
   })
 
-  // Fails with `parent?.journal.state !== 'open'` taken for false in cascade (packages/core/src/open-pass.ts).
+  // Fails with `parent?.journal.state !== 'open'` taken for false in cascade (packages/core/src/open-passes/open-pass.ts).
   test('a work step stored after its parent`s return is ended at once', async () => {
     const faults = stalled()
     await using world = await World.start({ dispatchers: [{}], faults })
@@ -77,7 +77,7 @@ describe('rule 5: a first step later than the id`s window counts only as "expire
   const id_window_ms = 3_000
   const windows = (n: number) => new Promise((later) => setTimeout(later, n * id_window_ms))
 
-  // Fails with `step.time - asked > rules.id_window_ms` taken for false in firstStepIsLate (packages/core/src/lifecycle.ts).
+  // Fails with `step.time - asked > rules.id_window_ms` taken for false in firstStepIsLate (packages/core/src/journal/state-machine.ts).
   test.each([
     { what: 'an id with a time in it', given: false },
     { what: 'an id without time', given: true },
@@ -118,7 +118,7 @@ describe('rule 5: a first step later than the id`s window counts only as "expire
     180_000,
   )
 
-  // Fails without `step.code === 'E005'` in isExpiry (packages/core/src/lifecycle.ts).
+  // Fails without `step.code === 'E005'` in isExpiry (packages/core/src/journal/state-machine.ts).
   test('a late first step that says something else does not count', async () => {
     await using world = await World.start({ dispatchers: [] })
     const key = { originator: 'alice', subagent: 'audit', id: world.id(world.bus.now() - 2 * id_window_ms) }

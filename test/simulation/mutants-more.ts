@@ -114,7 +114,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     seed: 3,
     config: 'release',
     breaks: 'releases',
-    file: 'packages/core/dist/decisions.js',
+    file: 'packages/core/dist/approval/decisions.js',
     find: 'if (rules.digest !== undefined && digest !== rules.digest)',
     put: 'if (false)',
   },

@@ -15,10 +15,10 @@ export interface Mutant {
 
 const ATTEMPT = 'packages/sdk/dist/attempt.js'
 const VIEW = 'packages/sdk/dist/view.js'
-const LIFECYCLE = 'packages/core/dist/lifecycle.js'
-const OPEN_PASS = 'packages/core/dist/open-pass.js'
-const OPEN_REQUESTS = 'packages/core/dist/open-requests.js'
-const OPEN_TREE = 'packages/core/dist/open-tree.js'
+const LIFECYCLE = 'packages/core/dist/journal/state-machine.js'
+const OPEN_PASS = 'packages/core/dist/open-passes/open-pass.js'
+const OPEN_REQUESTS = 'packages/core/dist/open-passes/open-requests.js'
+const OPEN_TREE = 'packages/core/dist/open-passes/pass-tree.js'
 const JOURNAL = 'packages/bus/dist/journal.js'
 
 /** Every one must be caught: by its name in the model where it is one of the model's. */
@@ -165,7 +165,7 @@ export const MUTANTS: Record<string, Mutant> = {
   any_digest: {
     config: 'hold',
     breaks: 'holds',
-    file: 'packages/core/dist/decisions.js',
+    file: 'packages/core/dist/approval/decisions.js',
     find: 'if (rules.digest !== undefined && digest !== rules.digest)',
     put: 'if (false)',
   },
@@ -187,14 +187,14 @@ export const MUTANTS: Record<string, Mutant> = {
   no_loop_check: {
     config: 'loops',
     breaks: 'P3',
-    file: 'packages/core/dist/chain.js',
+    file: 'packages/core/dist/admission/chain.js',
     find: 'if (new Set(chain).size < chain.length)',
     put: 'if (false)',
   },
   no_proof_check: {
     config: 'child_attempts',
     breaks: 'P3',
-    file: 'packages/core/dist/admit-parent.js',
+    file: 'packages/core/dist/admission/check-parent.js',
     find: 'if (parent.journal.valid !== named.proof)',
     put: 'if (false)',
   },

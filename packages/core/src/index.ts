@@ -9,26 +9,95 @@
  * I5 Nothing below a level gets more than that level allows, unless the policy grants it (allow_widening).
  * I6 An expected outcome is a value; the same input gives the same output.
  */
-export { packSequences, sequencesIn } from './acknowledged.js'
-export { admit, approveHeld } from './admit.js'
-export { tokensOf } from './admit-context.js'
-export type { Admission, AdmitInput, ParentPass } from './admit-input.js'
-export { answersRequest, isExpiry, isSystemStep, requestNamed, requestTime } from './answers.js'
-export { awaitsApproval, awaitsOf, decidableUntil, releaseExpiry } from './awaits.js'
-export { Backlog } from './backlog.js'
-export { type ChainInput, type ChainVerdict, chainText, validateChain } from './chain.js'
+
+export { admit, approveHeld } from './admission/admit.js'
+export { type ChainInput, type ChainVerdict, chainText, validateChain } from './admission/chain.js'
+export { tokensOf } from './admission/check-context.js'
+export type { Admission, AdmitInput, ParentPass } from './admission/types.js'
+export { countedDecisions, type DecisionRules, decidesOwn, type JudgedDecision, judgeDecision, takesPart } from './approval/decisions.js'
+export {
+  chooseModifications,
+  contradictionIn,
+  type ModificationChoice,
+  modificationDigest,
+  modificationsIn,
+  type NumberedModification,
+  takenModifications,
+} from './approval/modifications.js'
+export { type NoticedPass, noticesOf } from './approval/notifications.js'
+export { awaitsApproval, awaitsOf, decidableUntil, releaseExpiry } from './approval/pending-approval.js'
+export {
+  hasBlocker,
+  hasCritical,
+  hasIssue,
+  mayAutoApply,
+  type Release,
+  releaseDenied,
+  releaseExpired,
+  releaseOf,
+  shouldNotify,
+} from './approval/release-rules.js'
+export { auditRecord } from './audit/audit-record.js'
+export { Custody, type CustodyCounted, type CustodySaid, entriesOf } from './audit/custody-log.js'
+export { blockedPort } from './blocked-ports.js'
 export { foldCase, runsByItself } from './changes/runs-by-itself.js'
-export type { Clock } from './clock.js'
-export { type FramedStep, openControl, packControl } from './control-frame.js'
-export { type Counted, countedByWork, mayCount } from './counted.js'
-export { Counting, type Folded, type PassCounts, type Reached } from './counting.js'
-export { Custody, type CustodyCounted, type CustodySaid, entriesOf } from './custody.js'
-export { countedDecisions, type DecisionRules, decidesOwn, type JudgedDecision, judgeDecision, takesPart } from './decisions.js'
-export { requestDigest } from './digest.js'
-export type { Due, DueEnd, DueLook, OpenRules, Settled } from './due.js'
-export { auditRecord } from './entry.js'
+export { type FramedStep, openControl, packControl } from './codec/control-codec.js'
+export { isBody, openOutput, outputIn, packOutput } from './codec/output-codec.js'
+export { openPolicy, packPolicy } from './codec/policy-codec.js'
+export { packSequences, sequencesIn } from './codec/sequence-list.js'
 export { ERRORS, type ErrorRow, exitCode, PassOverError, passError } from './errors.js'
-export { FairPlaces } from './fair-places.js'
+export { deliveredStatus, type Sent, sendStatus } from './journal/delivery-status.js'
+export type { PassHistory, ReturnedBody } from './journal/pass-history.js'
+export { type Delivery, passStatus } from './journal/pass-status.js'
+export { requestDigest } from './journal/request-digest.js'
+export { answersRequest, isExpiry, isSystemStep, requestNamed, requestTime } from './journal/request-matching.js'
+export { type Counted, countedByWork, mayCount } from './journal/return-counting.js'
+export {
+  deadlineOf,
+  firstStepIsLate,
+  foldJournal,
+  type JournalRules,
+  type JournalState,
+  type Next,
+  NONE,
+  next,
+} from './journal/state-machine.js'
+export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './limits/budget-ledger.js'
+export { FairPlaces } from './limits/fair-slots.js'
+export { Counting, type Folded, type PassCounts, type Reached } from './limits/limit-counters.js'
+export { countToken, rootSession, type SessionName } from './limits/session-counter.js'
+export type { Due, DueEnd, DueLook, OpenRules, Settled } from './open-passes/due-actions.js'
+export { Backlog } from './open-passes/fair-queue.js'
+export type { Asked, Why } from './open-passes/open-pass.js'
+export { OpenPasses } from './open-passes/open-passes.js'
+export type { OpenSnapshot } from './open-passes/snapshot.js'
+export { joinSlices } from './open-passes/snapshot-chunks.js'
+export type { Level, ResolvedPolicy } from './policy/base-policy.js'
+export { type PolicyPlace, pathText, type Segment, valueAt } from './policy/document-path.js'
+export { type ExplainedField, type ExplainedPolicy, explainPolicy } from './policy/explain-policy.js'
+export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel, SYSTEM_DEFAULTS } from './policy/fields.js'
+export type { KnownAgents } from './policy/lint/agent-rules.js'
+export { REGISTRY } from './policy/lint/agent-rules.js'
+export { checkPolicy, faultKey } from './policy/lint/lint-policy.js'
+export { type PolicyFault, type ReadPolicy, readPolicy, shown } from './policy/parse-policy.js'
+export { type PolicyInput, type PolicyVerdict, resolvePolicy } from './policy/resolve-policy.js'
+export { nearest } from './policy/suggestions.js'
+export { settlementOf } from './results/dead-letter-resolution.js'
+export {
+  type CheckSchema,
+  type SchemaVerdict,
+  schemaFor,
+  schemaToCheck,
+  type Terms,
+  termsFault,
+  termsOf,
+  toolFault,
+} from './results/output-constraints.js'
+export { withStandIns } from './results/part-placeholders.js'
+export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './results/retry-policy.js'
+export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './results/validate-return.js'
+export { PassingMap } from './runtime/churn-map.js'
+export type { Clock } from './runtime/clock.js'
 export {
   type Finding,
   fine,
@@ -40,57 +109,9 @@ export {
   unless,
   watchConnection,
   watchStorage,
-} from './health.js'
-export type { PassHistory, ReturnedBody } from './history.js'
-export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './ledger.js'
-export { deadlineOf, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type Next, NONE, next } from './lifecycle.js'
-export {
-  chooseModifications,
-  contradictionIn,
-  type ModificationChoice,
-  modificationDigest,
-  modificationsIn,
-  type NumberedModification,
-  takenModifications,
-} from './modifications.js'
-export { type NoticedPass, noticesOf } from './notice.js'
-export { OpenPasses } from './open.js'
-export type { Asked, Why } from './open-pass.js'
-export { joinSlices } from './open-slices.js'
-export type { OpenSnapshot } from './open-snapshot.js'
-export { isBody, openOutput, outputIn, packOutput } from './output-frame.js'
-export { PassingMap } from './passing-map.js'
-export { type PolicyInput, type PolicyVerdict, resolvePolicy } from './policy.js'
-export type { Level, ResolvedPolicy } from './policy-base.js'
-export { checkPolicy, faultKey } from './policy-check.js'
-export { nearest } from './policy-expected.js'
-export { type ExplainedField, type ExplainedPolicy, explainPolicy } from './policy-explain.js'
-export { type PolicyFault, type ReadPolicy, readPolicy, shown } from './policy-faults.js'
-export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel, SYSTEM_DEFAULTS } from './policy-fields.js'
-export { openPolicy, packPolicy } from './policy-frame.js'
-export { type PolicyPlace, pathText, type Segment, valueAt } from './policy-place.js'
-export type { KnownAgents } from './policy-rules-agents.js'
-export { REGISTRY } from './policy-rules-agents.js'
-export { blockedPort } from './ports.js'
-export {
-  hasBlocker,
-  hasCritical,
-  hasIssue,
-  mayAutoApply,
-  type Release,
-  releaseDenied,
-  releaseExpired,
-  releaseOf,
-  shouldNotify,
-} from './release.js'
-export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './retry.js'
-export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './return.js'
-export { deliveredStatus, type Sent, sendStatus } from './send-status.js'
-export { countToken, rootSession, type SessionName } from './sessions.js'
-export { settlementOf } from './settlement.js'
-export { withStandIns } from './stand-ins.js'
-export { type Delivery, passStatus } from './status.js'
-export { type CheckSchema, type SchemaVerdict, schemaFor, schemaToCheck, type Terms, termsFault, termsOf, toolFault } from './terms.js'
+} from './runtime/health.js'
+export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './runtime/tracing.js'
+export { within } from './runtime/with-timeout.js'
 export {
   cut,
   cutStart,
@@ -104,7 +125,6 @@ export {
   visible,
   visibleLines,
 } from './text/index.js'
-export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './trace.js'
 export {
   type Beginning,
   type Decidable,
@@ -133,5 +153,4 @@ export {
   type WhatIf,
   whatIf,
 } from './verify/index.js'
-export { SIGNATURE_HEADER, type SignedWebhook, signWebhook, verifyWebhook, type WebhookVerdict } from './webhook.js'
-export { within } from './within.js'
+export { SIGNATURE_HEADER, type SignedWebhook, signWebhook, verifyWebhook, type WebhookVerdict } from './webhook-signature.js'

@@ -1,7 +1,7 @@
 import { type DecisionFact, type EventFact, passRecord } from '@passover/schemas'
 import { expect } from 'vitest'
-import { auditRecord } from '../src/entry.js'
-import type { PassHistory } from '../src/history.js'
+import { auditRecord } from '../src/audit/audit-record.js'
+import type { PassHistory } from '../src/journal/pass-history.js'
 import { control, KEY, output, RULES, request, step, T0 } from './samples.js'
 
 /** A pass as the stream tells it, whole, to be varied: for the unit tests of audit records and decisions. */

@@ -1,6 +1,6 @@
 import { type ShownFile, sha256 } from '@passover/schemas'
 import { formatPatch, type StructuredPatch, structuredPatch } from 'diff'
-import type { NumberedModification } from '../modifications.js'
+import type { NumberedModification } from '../approval/modifications.js'
 import { binaryType, contentBytes, type TextForm, textForm } from './content.js'
 import { warningsOf } from './warnings.js'
 

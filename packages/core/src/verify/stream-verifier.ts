@@ -1,17 +1,17 @@
 import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
-import { answersRequest, requestNamed } from '../answers.js'
-import { type JournalRules, type JournalState, NONE, next } from '../lifecycle.js'
-import { bodyOf, partsIn, setFrame } from './bodies.js'
-import { type ErasedDigest, Erasures } from './erasures.js'
-import { ancestryFault } from './judge-ancestry.js'
-import { appliedFault, dispatchFault, heldDiffers } from './judge-approval.js'
-import { type Beginning, judgeBeginning, type Objection } from './judge-begin.js'
-import { judgeReturn, type Returned } from './judge-end.js'
-import { guardedBefore, guardFault } from './judge-guard.js'
-import { overdue } from './overdue.js'
-import { known, type ParentNamed, parentNamedBy, parentOf } from './parent-named.js'
-import { PassBook } from './pass-book.js'
-import { Recent } from './recent.js'
+import { answersRequest, requestNamed } from '../journal/request-matching.js'
+import { type JournalRules, type JournalState, NONE, next } from '../journal/state-machine.js'
+import { ancestryFault } from './rules/ancestry.js'
+import { appliedFault, dispatchFault, heldDiffers } from './rules/approval.js'
+import { type Beginning, judgeBeginning, type Objection } from './rules/first-step.js'
+import { overdue } from './rules/overdue.js'
+import { judgeReturn, type Returned } from './rules/return.js'
+import { guardedBefore, guardFault } from './rules/step-guard.js'
+import { type ErasedDigest, Erasures } from './state/erasures.js'
+import { bodyOf, partsIn, setFrame } from './state/message-bodies.js'
+import { known, type ParentNamed, parentNamedBy, parentOf } from './state/parent-reference.js'
+import { PassBook } from './state/pass-registry.js'
+import { Recent } from './state/recent-entries.js'
 import {
   type AskedTold,
   NO_COUNTS,
@@ -20,8 +20,8 @@ import {
   type VerifyCounts,
   type VerifyFinding,
   type VerifyRule,
-} from './recorded.js'
-import { Versions } from './versions.js'
+} from './state/recorded-message.js'
+import { Versions } from './state/version-history.js'
 
 export interface VerifyOptions extends JournalRules {
   /** The first sequence that is read: what lies before it is not known. 1: everything. */

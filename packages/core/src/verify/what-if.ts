@@ -1,13 +1,13 @@
 import type { PassError, PassKey, PassOverPreferences, WorkControl } from '@passover/schemas'
-import type { Admission } from '../admit-input.js'
-import { placeOfRule } from '../admit-rule.js'
-import type { PassCounts } from '../counting.js'
-import { resolvePolicy } from '../policy.js'
-import type { Level } from '../policy-base.js'
-import { POLICY_FIELDS, type PolicyFieldName } from '../policy-fields.js'
-import { errorIn } from './bodies.js'
-import { type Beginning, isOfTheMoment, parentNamed } from './judge-begin.js'
-import { decideAgain, type GoodReading, isSame } from './recompute.js'
+import { placeOfRule } from '../admission/refusal-rule.js'
+import type { Admission } from '../admission/types.js'
+import type { PassCounts } from '../limits/limit-counters.js'
+import type { Level } from '../policy/base-policy.js'
+import { POLICY_FIELDS, type PolicyFieldName } from '../policy/fields.js'
+import { resolvePolicy } from '../policy/resolve-policy.js'
+import { type Beginning, isOfTheMoment, parentNamed } from './rules/first-step.js'
+import { decideAgain, type GoodReading, isSame } from './rules/replay-decision.js'
+import { errorIn } from './state/message-bodies.js'
 
 /** One field that another policy would have set otherwise, and where that policy says so. Of one that refuses, the verdict stands in place of a value. */
 export interface FieldDifference {

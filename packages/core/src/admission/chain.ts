@@ -1,0 +1,45 @@
+import type { PassError } from '@passover/schemas'
+import { passError } from '../errors.js'
+
+export interface ChainInput {
+  originator: string
+  subagent: string
+  /** Active agents above the originator, root first, as the stored parent says; empty for a root pass. */
+  ancestors: readonly string[]
+  max_chain_depth: number
+}
+
+export type ChainVerdict = { ok: true; depth: number } | { ok: false; error: PassError }
+
+/**
+ * Whether a pass may hang below its ancestors (docs/architecture/protocol.md#parents-and-chains): E003 for a self-pass, ping-pong or longer loop,
+ * E002 above max_chain_depth, which counts the passes in the chain, this one included.
+ */
+export function validateChain(input: ChainInput): ChainVerdict {
+  // A root pass, as nearly all are, has nothing to be searched.
+  if (input.ancestors.length === 0 && input.originator !== input.subagent && input.max_chain_depth >= 1) return { ok: true, depth: 1 }
+  const above = [...input.ancestors, input.originator]
+  const depth = above.length
+  const chain = [...above, input.subagent]
+  if (new Set(chain).size < chain.length) {
+    const message = `${loopName(above, input.subagent)}: ${chainText(above, input.subagent)}`
+    return { ok: false, error: passError('E003', message, { chain, offender: input.subagent }) }
+  }
+  if (depth > input.max_chain_depth) {
+    const message = `Chain too deep (${depth} of at most ${input.max_chain_depth}): ${chainText(above, input.subagent)}`
+    const details = { chain, offender: input.subagent, depth, max_chain_depth: input.max_chain_depth }
+    return { ok: false, error: passError('E002', message, details) }
+  }
+  return { ok: true, depth }
+}
+
+/** `alice → audit → [alice]`: the agents above, root first, and the one that may not come next. */
+export function chainText(ancestors: readonly string[], subagent: string): string {
+  return [...ancestors, `[${subagent}]`].join(' → ')
+}
+
+function loopName(above: readonly string[], subagent: string): string {
+  if (above.at(-1) === subagent) return `${subagent} may not pass to itself`
+  if (above.at(-2) === subagent) return `Ping-pong, ${subagent} is waiting for this very agent`
+  return `Cycle, ${subagent} already waits in this chain`
+}

@@ -1,0 +1,70 @@
+import { idTime, type PassError } from '@passover/schemas'
+import { passError } from '../errors.js'
+import type { AdmitInput } from './types.js'
+
+/** How far an id's time may lie ahead of the server's. */
+const FUTURE_MS = 60_000
+
+/** E005: subject and body differ, or the id is expired or from the future (docs/architecture/protocol.md#ids). */
+export function requestFault(input: AdmitInput): PassError | undefined {
+  const { request, subject } = input
+  if (request.originating_agent_id !== subject.originator) {
+    return differs('originating_agent_id', request.originating_agent_id, subject.originator)
+  }
+  if (request.subagent_id !== subject.subagent) return differs('subagent_id', request.subagent_id, subject.subagent)
+  return idFault(input)
+}
+
+function differs(field: string, body: string, subject: string): PassError {
+  return passError('E005', `The body's ${field} is ${body}, but the request was published as ${subject}`, { field, body, subject })
+}
+
+function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): PassError | undefined {
+  const made = idTime(request.id)
+  const age = now - (made ?? requested_at)
+  const details = { id: request.id, server_time: now, id_time: made ?? requested_at, id_window_ms }
+  if (age > id_window_ms) {
+    const { originating_agent_id: originator, subagent_id: subagent } = request
+    const message = `The id ${request.id} is expired: it is ${age} ms old, at most ${id_window_ms} count. If a pass had it, \`passover show ${request.id}\` has its result`
+    return passError('E005', message, {
+      ...details,
+      expired: true,
+      result: { ask: `ask.${originator}`, originator, subagent, id: request.id },
+    })
+  }
+  if (made !== undefined && -age > FUTURE_MS) {
+    return passError('E005', `The id ${request.id} is ${-age} ms ahead of the server's time; take the time from the server`, details)
+  }
+  return undefined
+}
+
+/** E013 for an originator that may not start this pass (docs/architecture/protocol.md#parents-and-chains). */
+export function originatorFault({ request, agents }: AdmitInput): PassError | undefined {
+  const originator = request.originating_agent_id
+  if (!agents.originator && !agents.open) {
+    const mend = `let it begin passes: passover agents add ${originator} --originates always --no-subagent`
+    return passError('E013', `${originator} is not registered`, { agent: originator, mend })
+  }
+  const originates = agents.originator?.roles.originates ?? 'always'
+  const mend = `let it begin passes by itself: passover agents set ${originator} --originates always`
+  if (originates === 'never') return passError('E013', `${originator} may not pass over`, { agent: originator, originates, mend })
+  if (originates === 'within_a_pass' && !request.parent) {
+    return passError('E013', `${originator} may pass over only within a pass, and the request names no parent`, {
+      agent: originator,
+      originates,
+      mend,
+    })
+  }
+  return undefined
+}
+
+/** E001 for a subagent that takes no passes. */
+export function subagentFault({ request, agents }: AdmitInput): PassError | undefined {
+  const subagent = request.subagent_id
+  if (!agents.subagent) return passError('E001', `There is no agent ${subagent}`, { agent: subagent })
+  if (!agents.subagent.roles.subagent) {
+    const mend = `let it receive passes: passover agents set ${subagent} --subagent`
+    return passError('E001', `${subagent} is not a subagent`, { agent: subagent, mend })
+  }
+  return undefined
+}

@@ -1,0 +1,76 @@
+import { type AppliedBody, appliedBody, type PassRecord, type RecordedDecision, SYSTEM } from '@passover/schemas'
+import type { PassHistory } from '../journal/pass-history.js'
+
+/** What stands of an output in its originator's files, as the `applied` events tell it. */
+export interface Application {
+  applied: boolean
+  /** Of the newest application that is in effect; one that a person reported comes before the originator's own. */
+  applied_at?: number
+  applied_by?: string
+  /** Absent: nothing was ever applied. */
+  record?: NonNullable<PassRecord['application']>
+}
+
+interface Told {
+  at: number
+  by: string
+}
+
+interface Standing extends Told {
+  sender: string
+}
+
+/**
+ * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
+ * applied nothing is no application, and the subagent has no say in it. It names as `applied_by` its sender, or a
+ * person whose approval of the changes counts; any other name is replaced by the sender. The originator can neither undo nor repeat an
+ * application that a person reported: otherwise it could hide what is in people's files. A person can undo any application.
+ */
+export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisions: readonly RecordedDecision[]): Application {
+  const { originator } = pass.key
+  const standing = new Map<string, Standing>()
+  const ever = new Set<string>()
+  let last: Told | undefined
+  const approvers = new Set(decisions.filter(approvesChanges).map(({ person }) => person))
+  for (const { body, sender } of bodiesOf(pass)) {
+    const { applied_at: at, applied_by, digests = [''] } = body
+    const by = approvers.has(applied_by) ? applied_by : sender
+    if (body.applied.length === 0) continue
+    const isPersons = (digest: string) => sender === originator && (standing.get(digest)?.sender ?? originator) !== originator
+    const named = body.undone && !body.digests ? [...standing.keys()] : digests
+    const own = named.filter((digest) => !isPersons(digest))
+    if (own.length === 0 && named.length > 0) continue
+    last = { at, by }
+    for (const digest of own) {
+      if (!body.undone) ever.add(digest)
+      standing.delete(digest)
+      if (!body.undone) standing.set(digest, { at, by, sender })
+    }
+  }
+  const all = [...standing.values()]
+  const newest = all.findLast(({ sender }) => sender !== originator) ?? all.at(-1)
+  const record = last && { ...last, modifications: modificationsOf(ever, standing) }
+  if (!newest) return { applied: false, ...(record && { record }) }
+  return { applied: true, applied_at: newest.at, applied_by: newest.by, ...(record && { record }) }
+}
+
+function approvesChanges({ item, verdict, counts }: RecordedDecision): boolean {
+  return counts === true && item === 'apply' && verdict === 'approve'
+}
+
+function bodiesOf({ key, events }: Pick<PassHistory, 'key' | 'events'>): { body: AppliedBody; sender: string }[] {
+  const told = new Set<string>()
+  return events.flatMap((event) => {
+    if (event.kind !== 'applied' || event.sender === key.subagent || event.sender === SYSTEM) return []
+    const { data: body } = appliedBody.safeParse(event.body)
+    if (!body) return []
+    if (body.nonce !== undefined && told.has(body.nonce)) return []
+    if (body.nonce !== undefined) told.add(body.nonce)
+    return [{ body, sender: event.sender }]
+  })
+}
+
+function modificationsOf(ever: ReadonlySet<string>, standing: ReadonlyMap<string, Standing>): Record<string, 'applied' | 'undone'> {
+  const named = [...ever].filter((digest) => digest !== '')
+  return Object.fromEntries(named.map((digest) => [digest, standing.has(digest) ? ('applied' as const) : ('undone' as const)]))
+}

@@ -1,0 +1,93 @@
+import type { EffectivePolicy, PassError, PassKey } from '@passover/schemas'
+import { passError } from '../errors.js'
+import { type Limits, shareOf } from '../policy/base-policy.js'
+import { SYSTEM_DEFAULTS } from '../policy/fields.js'
+import type { PassCounts, RateField, Reached } from './limit-counters.js'
+import type { RateScope } from './sliding-window.js'
+
+const FIELDS = ['max_passes_per_minute', 'max_active'] as const
+const ANOTHER_SESSION = 'pass it over in another session, or raise max_passes_per_session'
+const FEWER = 'ask for fewer passes within one, or raise max_passes_per_session'
+
+/** What a pass is counted by. */
+export interface Limited {
+  counts: PassCounts | undefined
+  limits: Limits | undefined
+  policy: EffectivePolicy
+  key: PassKey
+  /** Of a child: the root of its tree. */
+  root: PassKey | undefined
+  /** Short name of the count that it is added to; undefined: it counts for nothing. */
+  counted: () => string | undefined
+  now: number
+}
+
+interface Bound {
+  scope: RateScope
+  field: RateField
+  limit: number
+  /** Of a share: the limit that it is of. */
+  of?: number
+}
+
+/** Yields the limits that bind a pass: those of its pair and of its subagent, and its originator's share of the latter. */
+function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
+  for (const field of FIELDS) {
+    const own = pair[field]
+    if (own !== undefined) yield { scope: 'pair', field, limit: own }
+    const all = subagent[field]
+    if (all === undefined) continue
+    yield { scope: 'subagent', field, limit: all }
+    if (own === undefined) yield { scope: 'share', field, limit: shareOf(all), of: all }
+  }
+}
+
+/**
+ * Returns E014 where a limit is reached: a rate or a number of the pair, of the subagent, or of the originator's share of the subagent (all
+ * bind); for a pass that would be held, the number of held passes of its originator; or the limit of the session. The error has the count, so
+ * that the decision can be told again. `later`: it cannot be told yet.
+ */
+export function limitFault({ counts, limits, policy, key, root, counted, now }: Limited): PassError | 'later' | undefined {
+  if (!counts) return undefined
+  if (limits) {
+    if (!counts.ready) return 'later'
+    for (const bound of boundsOf(limits)) {
+      const reached = counts.rate(bound.scope, bound.field, bound.limit, now)
+      if (reached) return rateError(key, bound, reached)
+    }
+  }
+  if (policy.hold_before_dispatch) {
+    if (!counts.ready) return 'later'
+    const { max_held = SYSTEM_DEFAULTS.max_held } = policy
+    const reached = counts.held(max_held)
+    if (reached) return heldError(key, max_held, reached)
+  }
+  const limit = policy.max_passes_per_session
+  const token = counted()
+  const reached = token === undefined ? undefined : counts.session(token, limit)
+  if (!reached) return undefined
+  const { count } = reached
+  const message = root
+    ? `${key.originator} asked for ${count} passes within pass ${root.id} already; at most ${limit} may be made in one tree (max_passes_per_session)`
+    : `The session had ${count} passes already; at most ${limit} may be made in one (max_passes_per_session)`
+  const details = { field: 'max_passes_per_session', scope: root ? 'tree' : 'session', limit, count }
+  // Waiting never helps: a session that goes on keeps its count.
+  return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
+}
+
+function heldError({ originator }: PassKey, limit: number, reached: Reached): PassError {
+  const message = `${reached.count} passes of ${originator} wait for a person's approval; at most ${limit} may (max_held)`
+  const mend = `decide about some or cancel them (passover list --from ${originator} --status held), or raise max_held`
+  return passError('E014', message, { field: 'max_held', scope: 'originator', limit, ...reached, mend })
+}
+
+function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: Reached): PassError {
+  const whose = scope === 'subagent' ? `to ${subagent}` : `from ${originator} to ${subagent}`
+  const what = field === 'max_active' ? 'are open at a time' : 'began within the last minute'
+  const counted = `${reached.count} passes ${whose} ${what}`
+  if (of === undefined)
+    return passError('E014', `${counted}; at most ${limit} may (${field} of the ${scope})`, { field, scope, limit, ...reached })
+  const bound = `one agent may have at most ${limit} of the ${of} that ${field} of ${subagent} allows`
+  const mend = `ask again later, or have a person give ${originator}->${subagent} a ${field} of its own in the policy`
+  return passError('E014', `${counted}; ${bound}`, { field, scope, limit, of, ...reached, mend })
+}

@@ -1,0 +1,251 @@
+import { type EventFact, type Fact, isPassId, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
+import { type JournalState, NONE, next } from '../journal/state-machine.js'
+import { Sessions } from '../limits/session-counter.js'
+import { Tallies } from '../limits/sliding-window.js'
+import { type Due, type DueEnd, lastResort, type OpenRules, type Settled, since } from './due-actions.js'
+import type { Backlog } from './fair-queue.js'
+import { type Asked, askedKey, askedVerdict, begunStep, type OpenPass, orderOf, slimStep, type Verdict, verdictOf } from './open-pass.js'
+import { OpenRequests } from './open-requests.js'
+import { OpenTree } from './pass-tree.js'
+import { Cancels } from './pending-cancels.js'
+import { emptySnapshot, type OpenSnapshot, unpackAsked, unpackPass } from './snapshot.js'
+import { slicesOf } from './snapshot-chunks.js'
+import { Timers } from './timer-queue.js'
+
+const AGAIN_AFTER_MS = 5_000
+
+/**
+ * The timekeeper's fold (docs/architecture/dispatcher.md#timekeeper): what is open, what is below what, what is due. Facts come in sequence order, those
+ * at or below `position` are ignored. O(log n) an event; a closed pass is forgotten; an unknown parent counts as not open.
+ */
+export class OpenPasses {
+  readonly #rules: Required<Omit<OpenRules, 'names'>>
+  readonly #timers = new Timers<OpenPass | Asked>()
+  readonly #cancels: Cancels
+  readonly #tree = new OpenTree(this.#timers)
+  readonly #requests: OpenRequests
+  /** What limits are counted by: passes of pairs and subagents, and of sessions. */
+  readonly tallies = new Tallies()
+  readonly sessions: Sessions
+  #position = 0
+
+  constructor(rules: OpenRules) {
+    this.#rules = { again_after_ms: AGAIN_AFTER_MS, ...rules }
+    this.#cancels = new Cancels(rules.id_window_ms)
+    this.#requests = new OpenRequests({ timers: this.#timers, cancels: this.#cancels, look_after_ms: rules.look_after_ms })
+    this.sessions = new Sessions(2 * rules.id_window_ms)
+  }
+
+  /** Passes that began and did not end. */
+  get size(): number {
+    return this.#tree.size
+  }
+
+  /** Requests without an answer. */
+  get unanswered(): number {
+    return this.#requests.size
+  }
+
+  /** Requests that no dispatcher has been given yet. */
+  get backlog(): Backlog<Asked> {
+    return this.#requests.backlog
+  }
+
+  /** Sequence of the last fact applied; read on from the next. */
+  get position(): number {
+    return this.#position
+  }
+
+  journalOf(key: PassKey): JournalState | undefined {
+    return this.#tree.get(keyText(key))?.journal
+  }
+
+  /** Whether this request is still without an answer. */
+  awaits(sequence: number): boolean {
+    return this.#requests.get(sequence) !== undefined
+  }
+
+  /** Whether a request without an answer, stored before this one, asks for the same pass, or may. */
+  asksEarlier(key: PassKey, sequence: number): boolean {
+    return this.#requests.asksEarlier(key, sequence)
+  }
+
+  /** Sequence of the subagent's lowest open work: where a work consumer that was lost must go on. Looks at every open pass. */
+  lowestOpenWork(subagent: string): number | undefined {
+    return this.#tree.lowestWork(subagent)
+  }
+
+  apply(fact: Fact): void {
+    if (fact.sequence <= this.#position) return
+    this.#position = fact.sequence
+    if (fact.type === 'step') this.#step(fact)
+    if (fact.type === 'request') this.#request(fact)
+    if (fact.type === 'event' && fact.kind === 'cancel') this.#cancel(fact)
+  }
+
+  /** What must be done now. Given out again later if it has not ended by then. */
+  due(now: number): Due[] {
+    const due: Due[] = []
+    for (let item = this.#timers.take(now); item; item = this.#timers.take(now)) {
+      due.push(item.kind === 'pass' ? this.#endOf(item, now) : this.#askedDue(item, now))
+      this.#timers.set(item, now + this.#rules.again_after_ms, orderOf(item))
+    }
+    return due
+  }
+
+  /** Server ms at which something will be due; undefined while nothing will. */
+  nextAt(): number | undefined {
+    return this.#timers.nextAt()
+  }
+
+  /** Tells what the body of a request says that was given out to look at: its id, and its timeout by policy. */
+  learn(sequence: number, body: { key: Pick<PassKey, 'id'>; timeout_ms: number }): void {
+    const asked = this.#requests.get(sequence)
+    if (!asked) return
+    const key = askedKey(asked.fact, body.key.id)
+    const text = keyText(key)
+    if (this.#tree.has(text)) this.forget(sequence)
+    else this.#requests.learn(asked, { key, text, timeout_ms: body.timeout_ms })
+  }
+
+  /** The request was answered otherwise, or is none. */
+  forget(sequence: number): void {
+    this.#requests.forget(sequence)
+  }
+
+  /** Having read all its steps from the leader after `due` was not stored: what now. */
+  settle(due: DueEnd, found: readonly Step[], now: number): Settled {
+    const { journal, starved } = since(due, found, this.#rules)
+    if (journal.state === 'done') {
+      if (due.request) this.forget(due.request.sequence)
+      return { kind: 'ended' }
+    }
+    if (found.length === 0 && due.guard > 0) {
+      this.#end(keyText(due.key), now)
+      return { kind: 'gone' }
+    }
+    if (journal.last === due.guard) return { kind: 'again', due, fenced: false }
+    const verdict = this.#stillDue(journal, due, now)
+    if (verdict) {
+      const refusals = this.#refused(due, starved)
+      return { kind: 'again', due: { ...due, ...verdict, guard: journal.last, journal, ...lastResort(refusals, found) }, fenced: starved }
+    }
+    if (due.request) this.forget(due.request.sequence)
+    return { kind: 'wait' }
+  }
+
+  /** Everything, as plain data that JSON and msgpack keep. */
+  snapshot(): OpenSnapshot {
+    const [whole = emptySnapshot(this.#position)] = this.slices(Number.POSITIVE_INFINITY)
+    return whole
+  }
+
+  /** The same in slices of at most so many entries, for a caller that goes on between them: all are of the moment of this call. */
+  slices(size: number): Generator<OpenSnapshot> {
+    const { tallies, sessions } = this
+    const fold = { position: this.#position, cancels: this.#cancels, passes: this.#tree, requests: this.#requests, tallies, sessions }
+    return slicesOf(fold, size)
+  }
+
+  /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */
+  static restore(data: unknown, rules: OpenRules): OpenPasses | undefined {
+    const snapshot = data as Partial<OpenSnapshot> | null | undefined
+    if (snapshot?.v !== 2 || !Number.isSafeInteger(snapshot.position)) return undefined
+    const open = new OpenPasses(rules)
+    try {
+      open.#fill(snapshot as OpenSnapshot)
+    } catch (error) {
+      if (error instanceof TypeError) return undefined
+      throw error
+    }
+    return open
+  }
+
+  #fill(snapshot: OpenSnapshot): void {
+    this.#position = snapshot.position
+    for (const [text, time] of snapshot.cancels) this.#cancels.add(text, time)
+    const passes = snapshot.passes.map((packed) => unpackPass(packed))
+    for (const minute of snapshot.minutes) this.tallies.unpack(minute)
+    for (const { key, journal } of passes) this.tallies.restored(key, journal.state === 'held')
+    for (const session of snapshot.sessions) this.sessions.unpack(session)
+    this.sessions.turned = snapshot.turned ?? undefined
+    this.#tree.restore(passes)
+    for (const packed of snapshot.asked) this.#requests.add(unpackAsked(packed))
+  }
+
+  #request(fact: RequestFact): void {
+    const key = fact.id !== undefined && isPassId(fact.id) ? askedKey(fact, fact.id) : undefined
+    const text = key && keyText(key)
+    if (text !== undefined && this.#tree.has(text)) return
+    this.#requests.add({ kind: 'asked', fact, key, text, cancelled: text !== undefined && this.#cancels.has(text, fact.time) })
+  }
+
+  #cancel({ key, sender, time }: EventFact): void {
+    if (sender === key.subagent && sender !== key.originator) return
+    const text = keyText(key)
+    const pass = this.#tree.get(text)
+    if (pass) {
+      this.#tree.cancel(pass, time)
+      return
+    }
+    this.#cancels.add(text, time)
+    this.#requests.cancel(text, time)
+  }
+
+  #step(step: Step): void {
+    const text = keyText(step.key)
+    const pass = this.#tree.get(text)
+    const { journal, ignored } = next(pass?.journal ?? NONE, slimStep(step), this.#rules)
+    if (ignored === undefined) this.#requests.answered(step, text)
+    if (journal.state === 'none') return
+    if (journal.state === 'done') this.#end(text, step.time)
+    else if (pass) {
+      if (pass.journal.state === 'held' && journal.state === 'open') this.tallies.dispatched(pass.key)
+      this.#tree.advance(pass, journal, step.time)
+    } else {
+      this.#begin({ kind: 'pass', text, key: step.key, journal, cancelled: this.#cancels.has(text, step.time) }, step.time)
+      if (step.session !== undefined) this.sessions.add(step.session, step.time)
+    }
+  }
+
+  #begin(pass: OpenPass, time: number): void {
+    this.#cancels.delete(pass.text)
+    this.tallies.begun(pass.key, time, pass.journal.state === 'held')
+    this.#tree.add(pass, time)
+  }
+
+  #end(text: string, time: number): void {
+    this.#cancels.delete(text)
+    const pass = this.#tree.end(text, time)
+    if (pass) this.tallies.ended(pass.key, pass.journal.state === 'held')
+  }
+
+  #endOf(pass: OpenPass, now: number): DueEnd {
+    const { code, why } = this.#tree.endingOf(pass, now)
+    const refusals = pass.refusals === undefined ? {} : { refusals: pass.refusals }
+    return { kind: 'end', key: pass.key, code, why, guard: pass.journal.last, journal: pass.journal, ...refusals }
+  }
+
+  #askedDue(asked: Asked, now: number): Due {
+    const { key, fact, timeout_ms, cancelled } = asked
+    if (!key || (timeout_ms === undefined && !cancelled)) return { kind: 'look', request: fact }
+    const verdict = askedVerdict({ ...asked, key }, now, this.#rules)
+    return { kind: 'end', key, ...verdict, guard: 0, journal: NONE, request: fact }
+  }
+
+  /** Refusals by newer steps of this end so far: remembered with the pass, as `due` may be given out anew. */
+  #refused(due: DueEnd, starved: boolean): number {
+    const refusals = (due.refusals ?? 0) + (starved ? 1 : 0)
+    const pass = this.#tree.get(keyText(due.key))
+    if (pass && refusals > 0) pass.refusals = refusals
+    return refusals
+  }
+
+  #stillDue(journal: Exclude<JournalState, { state: 'done' }>, due: DueEnd, now: number): Verdict | undefined {
+    const text = keyText(due.key)
+    const asked = due.request && this.#requests.get(due.request.sequence)
+    if (journal.state === 'none') return asked && askedVerdict({ ...asked, key: due.key }, now, this.#rules)
+    const cancelled = this.#tree.get(text)?.cancelled || asked?.cancelled || this.#cancels.has(text, begunStep(journal).time)
+    return verdictOf(journal, { cancelled, parent: this.#tree.parentOf(journal) }, now)
+  }
+}

@@ -1,0 +1,110 @@
+import { keyText } from '@passover/schemas'
+import { PassingMap } from '../runtime/churn-map.js'
+import { type Asked, begunStep, cascade, expiry, type LiveJournal, type OpenPass, orderOf, type Verdict, verdictOf } from './open-pass.js'
+import type { Timers } from './timer-queue.js'
+
+/** Passes that began and did not end, each below the one that it names as its parent, and when each is due. */
+export class OpenTree {
+  readonly #passes = new PassingMap<string, OpenPass>()
+  readonly #timers: Timers<OpenPass | Asked>
+
+  constructor(timers: Timers<OpenPass | Asked>) {
+    this.#timers = timers
+  }
+
+  get size(): number {
+    return this.#passes.size
+  }
+
+  has(text: string): boolean {
+    return this.#passes.has(text)
+  }
+
+  get(text: string): OpenPass | undefined {
+    return this.#passes.get(text)
+  }
+
+  values(): Iterable<OpenPass> {
+    return this.#passes.values()
+  }
+
+  /** Sequence of the subagent's lowest open work. Looks at every open pass. */
+  lowestWork(subagent: string): number | undefined {
+    let lowest: number | undefined
+    for (const { key, journal } of this.#passes.values()) {
+      if (journal.state !== 'open' || key.subagent !== subagent) continue
+      lowest = Math.min(lowest ?? journal.work.sequence, journal.work.sequence)
+    }
+    return lowest
+  }
+
+  /** The pass that this one names as its parent, if that is open. */
+  parentOf(journal: LiveJournal): OpenPass | undefined {
+    const { parent } = begunStep(journal)
+    return parent && this.#passes.get(keyText(parent))
+  }
+
+  add(pass: OpenPass, time: number): void {
+    this.#passes.set(pass.text, pass)
+    this.#place(pass, time)
+  }
+
+  /** Passes of a snapshot: a child may come before its parent, so that all are there before the first has its place. */
+  restore(passes: readonly OpenPass[]): void {
+    for (const pass of passes) this.#passes.set(pass.text, pass)
+    for (const pass of passes) this.#place(pass, begunStep(pass.journal).time)
+  }
+
+  /** After a step: where it counts, its children or its own time may have changed. */
+  advance(pass: OpenPass, journal: LiveJournal, time: number): void {
+    const before = pass.journal
+    pass.journal = journal
+    if (before.valid === journal.valid) return
+    if (begunStep(before) === begunStep(journal)) {
+      for (const child of pass.below ?? []) this.#schedule(child, time)
+      return
+    }
+    this.parentOf(before)?.below?.delete(pass)
+    this.#place(pass, time)
+  }
+
+  cancel(pass: OpenPass, time: number): void {
+    pass.cancelled = true
+    this.#schedule(pass, time)
+  }
+
+  /** How a pass that is due ends. */
+  endingOf({ journal, cancelled }: OpenPass, now: number): Verdict {
+    const parent = this.parentOf(journal)
+    return verdictOf(journal, { cancelled, parent }, now) ?? expiry(journal, parent)
+  }
+
+  /** Takes it out; what is open below it is due then. */
+  end(text: string, time: number): OpenPass | undefined {
+    const pass = this.#passes.take(text)
+    if (!pass) return undefined
+    this.parentOf(pass.journal)?.below?.delete(pass)
+    this.#timers.drop(pass)
+    for (const child of pass.below ?? []) this.#schedule(child, time)
+    return pass
+  }
+
+  /** Hangs a pass below its parent and sets its time. */
+  #place(pass: OpenPass, time: number): void {
+    pass.hurried = false
+    const parent = this.parentOf(pass.journal)
+    if (parent) {
+      parent.below ??= new Set()
+      parent.below.add(pass)
+    }
+    this.#schedule(pass, time)
+  }
+
+  #schedule(pass: OpenPass, time: number): void {
+    const parent = this.parentOf(pass.journal)
+    const hurry = pass.cancelled || cascade(pass.journal, parent) !== undefined
+    if (hurry && pass.hurried) return
+    pass.hurried = hurry
+    this.#timers.set(pass, hurry ? time : expiry(pass.journal, parent).at, orderOf(pass))
+  }
+}

@@ -1,0 +1,85 @@
+import type { PassError, PassOverPreferences } from '@passover/schemas'
+import { pairKey } from '@passover/schemas'
+import { BELOW_REQUEST, type Level, layersOf, mayStand, shareOf } from './base-policy.js'
+import { type PolicyPlace, pathText, type Segment } from './document-path.js'
+import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from './fields.js'
+import { type PolicyInput, resolvePolicy } from './resolve-policy.js'
+
+export interface ExplainedField {
+  field: PolicyFieldName
+  /** Undefined: no limit, or all. */
+  value: unknown
+  level: Level
+  /** Where the value stands. */
+  place: PolicyPlace
+  /** Of limits that are counted of the pair's passes and of all to the subagent: the other one, which binds as well. */
+  also: PolicyPlace[]
+  /** Of a subagent's limit, where the pair has none of its own: what this originator may have of it. */
+  share?: number
+  /** Everything that a level below the request says about it, most specific first; what is neither `place` nor in `also` is overruled. */
+  said: PolicyPlace[]
+}
+
+export interface ExplainedPolicy {
+  policy_name: string
+  overridden: boolean
+  fields: ExplainedField[]
+}
+
+/** Pair and subagent count different passes (decision 30). The record speaks where the policy's entry for the subagent does not. */
+const BOTH_BIND: ReadonlySet<PolicyFieldName> = new Set(['max_passes_per_minute', 'max_active'])
+
+/** The policy of a pass with, for every field, the level that its value came from and what other levels say. E013 as resolvePolicy. */
+export function explainPolicy(
+  document: PassOverPreferences,
+  input: PolicyInput,
+): { ok: true; value: ExplainedPolicy } | { ok: false; error: PassError } {
+  const resolved = resolvePolicy(document, input)
+  if (!resolved.ok) return resolved
+  const { effective, sources, policy_name, overridden } = resolved.value
+  const layers = layersOf(document, input, input.agent)
+  const fields = (Object.entries(POLICY_FIELDS) as [PolicyFieldName, PolicyField][]).map(([field, row]): ExplainedField => {
+    const level = sources[field]
+    const value: unknown = effective[field]
+    const said = BELOW_REQUEST.filter((one) => mayStand(row, one)).flatMap((one) => {
+      const own: unknown = layers[one]?.[nameAt(one, field, row)]
+      return own === undefined ? [] : [placeFor(one, { field, row, input, value: own })]
+    })
+    const also = level === 'pair' && BOTH_BIND.has(field) ? said.filter((one) => one.level !== 'pair').slice(0, 1) : []
+    const share = BOTH_BIND.has(field) && level !== 'pair' && typeof value === 'number' ? { share: shareOf(value) } : {}
+    return { field, value, level, place: placeFor(level, { field, row, input, value }), also, ...share, said }
+  })
+  return { ok: true, value: { policy_name, overridden, fields } }
+}
+
+function nameAt(level: Level, field: PolicyFieldName, row: PolicyField): string {
+  return level === 'global' ? (row.global ?? field) : field
+}
+
+interface Where {
+  field: PolicyFieldName
+  row: PolicyField
+  input: PolicyInput
+  value: unknown
+}
+
+function placeFor(level: Level, { field, row, input, value }: Where): PolicyPlace {
+  const name = nameAt(level, field, row)
+  const inDocument = (at: Segment[]): PolicyPlace => ({ level, path: pathText(at), at, value })
+  switch (level) {
+    case 'pair':
+      return inDocument(['pairs', pairKey(input.from, input.to), name])
+    case 'subagent':
+      return inDocument(['subagents', input.to, name])
+    case 'global':
+      return inDocument(['defaults', name])
+    case 'override':
+      return { level, path: `the request's override.${name}`, value }
+    case 'request':
+      return { level, path: `the request's ${field === 'auto_apply' ? 'auto_apply_on_success' : field}`, value }
+    case 'registry':
+      return { level, path: `agent ${input.to}, defaults.${name}`, value }
+    case 'system':
+      return { level, path: 'the system', value }
+  }
+}

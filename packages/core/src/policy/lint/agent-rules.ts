@@ -1,0 +1,84 @@
+import type { AgentRecord, PassOverPreferences } from '@passover/schemas'
+import type { PolicyPlace, Segment } from '../document-path.js'
+import type { PolicyFault } from '../parse-policy.js'
+import { nearest } from '../suggestions.js'
+import { conflict, type Entry, entryPlace, pairEntries, said, subagentEntries } from './conflict.js'
+
+/** The second place of a fault about somebody who is not there. */
+export const REGISTRY = 'the registry of agents'
+
+/** The registry's records by name; undefined: it is not known, so that nothing is said about who is missing. */
+export type KnownAgents = ReadonlyMap<string, AgentRecord> | undefined
+
+/**
+ * Who a document names and who is there. A name that nobody has is most harmful where it forbids something: the pair that
+ * was meant stays enabled. Originators need no registration where it is open, so that of those only a warning is given.
+ */
+export function agentRules(document: PassOverPreferences, agents: KnownAgents): PolicyFault[] {
+  if (!agents) return []
+  const pairs = pairEntries(document)
+  return [
+    ...subagentEntries(document).flatMap((entry) => missing(entry.name, entry.at, { agents, as: 'subagent' })),
+    ...pairs.flatMap((pair) => missing(pair.to, pair.at, { agents, as: 'subagent' })),
+    ...pairs.flatMap((pair) => missing(pair.from, pair.at, { agents, as: 'originator' })),
+    ...pairs.filter(({ value }) => value.enabled !== false).flatMap((pair) => roles(pair, agents)),
+    ...[...pairs, { at: ['defaults'], name: 'defaults', value: document.defaults ?? {} }].flatMap((entry) => approvers(entry, agents)),
+  ]
+}
+
+interface Missing {
+  agents: NonNullable<KnownAgents>
+  as: 'originator' | 'subagent'
+}
+
+/** How each is registered: one that is registered as a subagent alone may begin nothing by itself. */
+const REGISTERING: Record<Missing['as'], (name: string) => string> = {
+  originator: (name) => `passover agents add ${name} --originates always`,
+  subagent: (name) => `start a worker for it, or passover agents add ${name}`,
+}
+
+function missing(name: string, at: Segment[], { agents, as }: Missing): PolicyFault[] {
+  const severity = as === 'subagent' ? 'error' : 'warning'
+  if (agents.has(name)) return []
+  const close = nearest(name, [...agents.keys()])
+  const second: PolicyPlace = { level: 'registry', path: REGISTRY, value: undefined }
+  const why = `there is no agent ${name}`
+  const suggestion = close ? `did you mean ${close}?` : REGISTERING[as](name)
+  return [conflict({ severity, first: entryPlace({ at }), second, why, suggestion })]
+}
+
+function roles(pair: ReturnType<typeof pairEntries>[number], agents: NonNullable<KnownAgents>): PolicyFault[] {
+  const first = said(pair, 'enabled') ?? entryPlace(pair)
+  const to = agents.get(pair.to)
+  const from = agents.get(pair.from)
+  const suggestion = (name: string, role: string) => `disable the pair, or change the role: passover agents set ${name} ${role}`
+  const faults: PolicyFault[] = []
+  if (to && !to.roles.subagent) {
+    const why = `${pair.to} is no subagent`
+    const second = registered(to, 'roles.subagent', false)
+    faults.push(conflict({ severity: 'error', first, second, why, suggestion: suggestion(pair.to, '--subagent') }))
+  }
+  if (from?.roles.originates === 'never') {
+    const why = `${pair.from} may not pass over`
+    const second = registered(from, 'roles.originates', 'never')
+    faults.push(conflict({ severity: 'error', first, second, why, suggestion: suggestion(pair.from, '--originates within_a_pass') }))
+  }
+  return faults
+}
+
+function registered({ name }: AgentRecord, field: string, value: unknown): PolicyPlace {
+  return { level: 'registry', path: `agent ${name}, ${field}`, value }
+}
+
+/** A registered agent is no person: its decision never counts. */
+function approvers(entry: Entry<object>, agents: NonNullable<KnownAgents>): PolicyFault[] {
+  const first = said(entry, 'approvers')
+  if (!Array.isArray(first?.value) || first.value.length === 0) return []
+  const named = first.value.filter((name): name is string => typeof name === 'string')
+  const [agent] = named.filter((name) => agents.has(name))
+  if (agent === undefined) return []
+  const severity = named.every((name) => agents.has(name)) ? 'error' : 'warning'
+  const second: PolicyPlace = { level: 'registry', path: `agent ${agent}`, value: undefined }
+  const why = `${agent} is an agent, and only a person can approve`
+  return [conflict({ severity, first, second, why, suggestion: 'name persons' })]
+}

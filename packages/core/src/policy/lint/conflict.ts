@@ -1,0 +1,80 @@
+import { type PassOverPreferences, parsePairKey } from '@passover/schemas'
+import { type PolicyPlace, pathText, placeOf, type Segment } from '../document-path.js'
+import { type PolicyFault, shown } from '../parse-policy.js'
+
+/** What the rules of policy-check are written with: two places that cannot hold together, and where a document says what. */
+
+export interface Conflict {
+  severity: PolicyFault['severity']
+  first: PolicyPlace
+  second?: PolicyPlace | undefined
+  /** What is wrong about the two: "can never be reached". */
+  why: string
+  suggestion: string
+}
+
+export function conflict({ severity, first, second, why, suggestion }: Conflict): PolicyFault {
+  const places = second ? [first, second] : [first]
+  const said = places.map(({ path, value }) => (value === undefined ? path : `${path} is ${shown(value)}`)).join(' and ')
+  const message = `${said}: ${why}`
+  return { code: 'E031', severity, message, path: first.path, places, found: shown(first.value), expected: why, suggestion }
+}
+
+/** An entry of a document with its place. */
+export interface Entry<T> {
+  at: Segment[]
+  name: string
+  value: T
+}
+
+export type PairEntry = Entry<NonNullable<PassOverPreferences['pairs']>[string]> & { from: string; to: string }
+export type SubagentEntry = Entry<NonNullable<PassOverPreferences['subagents']>[string]>
+
+export function pairEntries({ pairs = {} }: PassOverPreferences): PairEntry[] {
+  return Object.entries(pairs).flatMap(([name, value]) => {
+    const names = parsePairKey(name)
+    return names ? [{ at: ['pairs', name], name, value, ...names }] : []
+  })
+}
+
+export function subagentEntries({ subagents = {} }: PassOverPreferences): SubagentEntry[] {
+  return Object.entries(subagents).map(([name, value]) => ({ at: ['subagents', name], name, value }))
+}
+
+/** The place of a field of an entry, if the entry says anything about it. */
+export function said(entry: Pick<Entry<object>, 'at' | 'value'> | undefined, field: string): PolicyPlace | undefined {
+  if (!entry || !Object.hasOwn(entry.value, field)) return undefined
+  const value = (entry.value as Record<string, unknown>)[field]
+  return value === undefined ? undefined : placeOf([...entry.at, field], value)
+}
+
+/** The first that says something, or what the system says. */
+export function firstSaid(
+  field: string,
+  entries: readonly (Pick<Entry<object>, 'at' | 'value'> | undefined)[],
+  system: unknown,
+): PolicyPlace {
+  for (const entry of entries) {
+    const place = said(entry, field)
+    if (place) return place
+  }
+  return { level: 'system', path: `the system's ${field}`, value: system }
+}
+
+/** The global defaults as an entry. */
+export function defaultsOf({ defaults = {} }: PassOverPreferences): Entry<object> {
+  return { at: ['defaults'], name: 'defaults', value: defaults }
+}
+
+/** The subagent's entry that a pair leads to. */
+export function towards(document: PassOverPreferences, { to }: Pick<PairEntry, 'to'>): SubagentEntry | undefined {
+  const { subagents } = document
+  if (!subagents || !Object.hasOwn(subagents, to)) return undefined
+  const value = subagents[to]
+  return value && { at: ['subagents', to], name: to, value }
+}
+
+/** The place of a whole entry. */
+export function entryPlace({ at }: Pick<Entry<object>, 'at'>): PolicyPlace {
+  return { ...placeOf(at, undefined), path: pathText(at) }
+}

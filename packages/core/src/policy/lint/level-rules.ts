@@ -1,0 +1,88 @@
+import type { PassOverPreferences } from '@passover/schemas'
+import { SYSTEM_DEFAULTS } from '../fields.js'
+import type { PolicyFault } from '../parse-policy.js'
+import { conflict, defaultsOf, type Entry, firstSaid, pairEntries, said, subagentEntries } from './conflict.js'
+
+/** What cannot hold together whatever the pair: a level's own settings, and settings beside the global ones. */
+export function levelRules(document: PassOverPreferences): PolicyFault[] {
+  const defaults = defaultsOf(document)
+  const entries: Entry<object>[] = [defaults, ...pairEntries(document), ...subagentEntries(document)]
+  return [
+    ...entries.flatMap((entry) => overMaximum(entry, defaults)),
+    ...entries.flatMap((entry) => neverAppliedByItself(entry)),
+    ...entries.flatMap((entry) => noTools(entry)),
+    ...leases(document, defaults),
+    ...subagentEntries(document).flatMap(neverChecked),
+    ...nobodyMayDecide(defaults, [defaults]),
+  ]
+}
+
+/** Nothing exceeds max_timeout_ms: a longer timeout would be cut without a word. */
+function overMaximum(entry: Entry<object>, defaults: Entry<object>): PolicyFault[] {
+  const second = said(defaults, 'max_timeout_ms')
+  if (!second) return []
+  return (['timeout_ms', 'max_compute_time_ms'] as const).flatMap((field) => {
+    const first = said(entry, field)
+    if (!first || Number(first.value) <= Number(second.value)) return []
+    return [
+      conflict({
+        severity: 'error',
+        first,
+        second,
+        why: 'nothing exceeds the maximum',
+        suggestion: `lower ${field}, or raise max_timeout_ms`,
+      }),
+    ]
+  })
+}
+
+/** Approval wins over auto_apply, so that both together apply nothing by themselves. */
+function neverAppliedByItself(entry: Entry<object>): PolicyFault[] {
+  const first = said(entry, 'auto_apply')
+  const second = said(entry, 'require_user_approval') ?? said(entry, 'require_confirmation')
+  if (first?.value !== true || second?.value !== true) return []
+  const why = 'approval wins, so that nothing is applied by itself'
+  return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave one of them out' })]
+}
+
+function noTools(entry: Entry<object>): PolicyFault[] {
+  const first = said(entry, 'tools')
+  const second = said(entry, 'can_run_tools')
+  if (!Array.isArray(first?.value) || first.value.length === 0 || second?.value !== false) return []
+  const why = 'no tool may be run, these neither'
+  return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave tools out, or set can_run_tools to true' })]
+}
+
+/** A lease that outlasts the deadline: a lost worker is found lost only when the pass is over, and its attempts are of no use. */
+function leases(document: PassOverPreferences, defaults: Entry<object>): PolicyFault[] {
+  return [defaults, ...subagentEntries(document)].flatMap((entry) => {
+    const first = said(entry, 'lease_ms')
+    if (!first) return []
+    const attempts = firstSaid('max_attempts', [entry, defaults], SYSTEM_DEFAULTS.max_attempts)
+    const second = firstSaid('timeout_ms', [entry, defaults], SYSTEM_DEFAULTS.timeout_ms)
+    if (attempts.value === 1 || Number(first.value) < Number(second.value)) return []
+    const why = 'a lost worker is noticed only when time is up, too late for another attempt'
+    return [conflict({ severity: 'error', first, second, why, suggestion: 'a lease shorter than the timeout, or max_attempts 1' })]
+  })
+}
+
+function neverChecked(entry: Entry<object>): PolicyFault[] {
+  const first = said(entry, 'output_schema')
+  const second = said(entry, 'validate_output')
+  if (!first || second?.value !== false) return []
+  return [conflict({ severity: 'warning', first, second, why: 'the schema is never used', suggestion: 'leave one of them out' })]
+}
+
+/** A decision is wanted and nobody may make it: what waits could only expire. */
+export function nobodyMayDecide(owner: Entry<object>, levels: (Entry<object> | undefined)[]): PolicyFault[] {
+  const first = said(owner, 'approvers')
+  if (!Array.isArray(first?.value) || first.value.length > 0) return []
+  const hold = firstSaid('hold_before_dispatch', levels, SYSTEM_DEFAULTS.hold_before_dispatch)
+  const system = firstSaid('require_user_approval', levels, SYSTEM_DEFAULTS.require_user_approval)
+  const globally = levels.map((level) => said(level, 'require_confirmation')).find((place) => place !== undefined)
+  const approval = system.level === 'system' ? (globally ?? system) : system
+  const second = hold.value === true ? hold : approval
+  if (second.value !== true) return []
+  const suggestion = 'name somebody in approvers, or leave it out so that everybody may decide'
+  return [conflict({ severity: 'error', first, second, why: 'an approval is required and nobody may give it', suggestion })]
+}

@@ -1,0 +1,70 @@
+import type { PassOverPreferences } from '@passover/schemas'
+import { SYSTEM_DEFAULTS } from '../fields.js'
+import type { PolicyFault } from '../parse-policy.js'
+import { conflict, defaultsOf, entryPlace, firstSaid, type PairEntry, pairEntries, said, towards } from './conflict.js'
+import { nobodyMayDecide } from './level-rules.js'
+
+/** What a pair says that cannot hold, by itself or beside its subagent and the defaults. */
+export function pairRules(document: PassOverPreferences): PolicyFault[] {
+  return pairEntries(document)
+    .filter(({ value }) => value.enabled !== false)
+    .flatMap((pair) => [
+      ...toItself(pair),
+      ...mayNotReceive(document, pair),
+      ...toolsInCommon(document, pair),
+      ...leaseOfSubagent(document, pair),
+      ...approversOf(document, pair),
+      ...onlyParties(pair),
+    ])
+}
+
+function toItself(pair: PairEntry): PolicyFault[] {
+  if (pair.from !== pair.to) return []
+  const why = 'an agent cannot pass to itself, every such pass is a loop (E003)'
+  return [conflict({ severity: 'error', first: entryPlace(pair), why, suggestion: 'remove the pair' })]
+}
+
+function mayNotReceive(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
+  const second = said(towards(document, pair), 'can_receive_passes')
+  if (second?.value !== false) return []
+  const first = said(pair, 'enabled') ?? entryPlace(pair)
+  const why = `${pair.name} is enabled, and ${pair.to} may not receive passes`
+  return [conflict({ severity: 'error', first, second, why, suggestion: 'disable the pair, or set can_receive_passes to true' })]
+}
+
+/** Both lists bind: without a tool in common none may be run. */
+function toolsInCommon(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
+  const first = said(pair, 'tools')
+  const second = said(towards(document, pair), 'tools')
+  if (!Array.isArray(first?.value) || !Array.isArray(second?.value)) return []
+  const [mine, theirs]: unknown[][] = [first.value, second.value]
+  if (mine?.length === 0 || theirs?.length === 0 || mine?.some((tool) => theirs?.includes(tool))) return []
+  const why = 'both bind and have no tool in common, so that none may be run'
+  return [conflict({ severity: 'error', first, second, why, suggestion: 'name a tool in both, or set can_run_tools to false' })]
+}
+
+/** As the rule for subagents and defaults, where it is the pair's timeout that is shorter than their lease. */
+function leaseOfSubagent(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
+  const second = said(pair, 'timeout_ms')
+  const subagent = towards(document, pair)
+  const defaults = defaultsOf(document)
+  const first = said(subagent, 'lease_ms') ?? said(defaults, 'lease_ms')
+  const attempts = firstSaid('max_attempts', [subagent, defaults], SYSTEM_DEFAULTS.max_attempts)
+  if (!first || !second || attempts.value === 1 || Number(first.value) < Number(second.value)) return []
+  const why = 'a lost worker is noticed only when time is up, too late for another attempt'
+  return [conflict({ severity: 'error', first: second, second: first, why, suggestion: 'a shorter lease, or max_attempts 1' })]
+}
+
+function approversOf(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
+  const levels = [pair, towards(document, pair), defaultsOf(document)]
+  return nobodyMayDecide(pair, levels)
+}
+
+/** Who takes part in a pass does not decide about it. */
+function onlyParties(pair: PairEntry): PolicyFault[] {
+  const first = said(pair, 'approvers')
+  if (!Array.isArray(first?.value) || first.value.length === 0) return []
+  if (!first.value.every((name) => name === pair.from || name === pair.to)) return []
+  const why = 'who takes part in a pass cannot approve it, so that nobody can'
+  return [conflict({ severity: 'error', first, second: entryPlace(pair), why, suggestion: 'name a person who takes no part' })]
+}

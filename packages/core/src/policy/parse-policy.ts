@@ -1,0 +1,215 @@
+import {
+  agentPairPreference,
+  auditPreference,
+  budget,
+  type PassOverPreferences,
+  PROTO,
+  parsePairKey,
+  passOverPreferences,
+  policyDefaults,
+  subagentPreference,
+} from '@passover/schemas'
+import { isBody } from '../codec/output-codec.js'
+import { cut } from '../text/index.js'
+import { levelOf, type PolicyPlace, pathText, placeOf, type Segment, valueAt } from './document-path.js'
+import { POLICY_FIELDS, type PolicyField, type PolicyLevel } from './fields.js'
+import { expectedOf, nearest, rewritten } from './suggestions.js'
+
+/** One thing that is wrong with a policy document, for a person who will mend it. */
+export interface PolicyFault {
+  code: 'E030' | 'E031'
+  severity: 'error' | 'warning'
+  /** One sentence that names the place. */
+  message: string
+  /** JSON path of the first place. */
+  path: string
+  /** Where it stands; of two settings that cannot hold together, both. */
+  places: PolicyPlace[]
+  /** What stands there, as JSON, cut short. */
+  found: string
+  expected: string
+  suggestion?: string
+}
+
+export type ReadPolicy = { ok: true; document: PassOverPreferences } | { ok: false; faults: PolicyFault[] }
+
+/** A policy document out of any value, or everything that is wrong with its form, all at once (E030, E031). */
+export function readPolicy(value: unknown): ReadPolicy {
+  const parsed = passOverPreferences.safeParse(value)
+  if (parsed.success) return { ok: true, document: parsed.data }
+  const issues = boundedIssues(parsed.error.issues, value)
+  const faults = [...keyFaults(value), ...nameFaults(value), ...issues.flatMap((issue) => faultsOf(issue, value))]
+  const seen = new Set<string>()
+  return { ok: false, faults: faults.filter(({ path }) => !seen.has(path) && seen.add(path)) }
+}
+
+/**
+ * Of a number that no integer can be (1e300, 1e999) the schema says only that; the bound of its field is what the schema says of the largest
+ * integer there.
+ */
+function boundedIssues(issues: Issue[], value: unknown): Issue[] {
+  if (!issues.some((issue) => isBeyond(valueAt(value, issue.path as Segment[])))) return issues
+  const { error } = passOverPreferences.safeParse(withinIntegers(value))
+  const byPath = new Map(error?.issues.map((issue) => [pathText(issue.path as Segment[]), issue]))
+  return issues.map(
+    (issue) => (isBeyond(valueAt(value, issue.path as Segment[])) && byPath.get(pathText(issue.path as Segment[]))) || issue,
+  )
+}
+
+function isBeyond(value: unknown): value is number {
+  return typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER
+}
+
+function withinIntegers(value: unknown): unknown {
+  if (isBeyond(value)) return Math.sign(value) * Number.MAX_SAFE_INTEGER
+  if (Array.isArray(value)) return value.map(withinIntegers)
+  return isBody(value) ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withinIntegers(member)])) : value
+}
+
+type Issue = Extract<ReturnType<typeof passOverPreferences.safeParse>, { success: false }>['error']['issues'][number]
+
+function faultsOf(issue: Issue, value: unknown): PolicyFault[] {
+  const at = issue.path as Segment[]
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey([...at, key], value))
+  const level = levelOf(at)
+  const name = at.at(-1)
+  if (name === PROTO) return [protoFault(at, value)]
+  if (issue.code === 'too_big' && level && (name === 'approval_expires_ms' || name === 'timeout_ms' || name === 'max_timeout_ms')) {
+    const bound = placeOf(undefined, Number(issue.maximum))
+    return [fault({ code: 'E031', at, value, expected: `at most ${issue.maximum}, the bound of the system`, other: bound })]
+  }
+  const found = valueAt(value, at)
+  const suggestion = rewritten(found, name) ?? ('values' in issue ? nearest(found, issue.values as unknown[]) : undefined)
+  return [fault({ code: 'E030', at, value, expected: expectedOf(issue), suggestion: suggestion && `did you mean ${suggestion}?` })]
+}
+
+function protoFault(at: Segment[], value: unknown): PolicyFault {
+  const place = placeOf(at, valueAt(value, at))
+  const { path } = place
+  const message = `${path}: this name is not allowed`
+  return { code: 'E030', severity: 'error', message, path, places: [place], found: shown(place.value), expected: 'another name' }
+}
+
+interface Found {
+  code: PolicyFault['code']
+  at: Segment[]
+  /** The whole document. */
+  value: unknown
+  expected: string
+  suggestion?: string | undefined
+  other?: PolicyPlace
+}
+
+function fault({ code, at, value, expected, suggestion, other }: Found): PolicyFault {
+  const place = placeOf(at, valueAt(value, at))
+  const found = shown(place.value)
+  const { path } = place
+  const message = `${path} is ${found}, expected ${expected}`
+  const places = other ? [place, other] : [place]
+  return { code, severity: 'error', message, path, places, found, expected, ...(suggestion ? { suggestion } : {}) }
+}
+
+const LONGEST = 80
+const ENTRIES_SHOWN = 100
+
+export function shown(value: unknown): string {
+  // JSON would say null.
+  if (typeof value === 'number' && !Number.isFinite(value)) return value < 0 ? 'a number below -1e308' : 'a number above 1e308'
+  if (isBody(value) && Object.keys(value).length > ENTRIES_SHOWN) return `an object with ${Object.keys(value).length} entries`
+  const text = JSON.stringify(value) ?? 'nothing'
+  return cut(text, LONGEST)
+}
+
+/** A key that nobody knows, or that is known at another level: then both places are named. */
+function unknownKey(at: Segment[], value: unknown): PolicyFault {
+  const key = String(at.at(-1))
+  const place = placeOf(at, valueAt(value, at))
+  const level = levelOf(at)
+  const common = { path: place.path, found: JSON.stringify(key), severity: 'error' as const }
+  const elsewhere = level ? levelsOf(key) : []
+  if (level && elsewhere.length > 0) {
+    const expected = `${key} stands ${elsewhere.map((one) => WHERE[one]).join(' or ')}`
+    const others = elsewhere.map((one) => ({ level: one, path: EXAMPLE[one](key), value: undefined }))
+    const message = `${place.path} may not stand ${WHERE[level]}: ${expected}`
+    const suggestion =
+      key === 'require_user_approval' && level === 'global' ? 'among the defaults it is called require_confirmation' : undefined
+    return { ...common, code: 'E031', message, expected, places: [place, ...others], ...(suggestion ? { suggestion } : {}) }
+  }
+  const known = keysAt(at.slice(0, -1))
+  const close = nearest(key, known)
+  const expected = `one of: ${known.join(', ')}`
+  const message = `${place.path}: there is no setting ${JSON.stringify(key)} here`
+  return { ...common, code: 'E030', message, expected, places: [place], ...(close ? { suggestion: `did you mean ${close}?` } : {}) }
+}
+
+const WHERE: Record<PolicyLevel, string> = {
+  override: 'in a request’s override',
+  pair: 'in a pair',
+  subagent: 'in a subagent’s entry',
+  global: 'among the defaults',
+}
+const EXAMPLE: Record<PolicyLevel, (key: string) => string> = {
+  override: (key) => `override.${key}`,
+  pair: (key) => `$.pairs[*].${key}`,
+  subagent: (key) => `$.subagents[*].${key}`,
+  global: (key) => `$.defaults.${key}`,
+}
+
+/** The levels of a document at which a setting of this name may stand. */
+function levelsOf(key: string): PolicyLevel[] {
+  const field: PolicyField | undefined = Object.hasOwn(POLICY_FIELDS, key) ? POLICY_FIELDS[key as keyof typeof POLICY_FIELDS] : undefined
+  if (key === 'require_confirmation') return ['global']
+  return (field?.levels ?? []).filter((level) => level !== 'override' && !(level === 'global' && field?.global))
+}
+
+/** The keys that may stand in the object at a place. */
+function keysAt(at: Segment[]): string[] {
+  if (at.at(-1) === 'budget') return Object.keys(budget.shape)
+  const [section] = at
+  if (at.length === 0) return Object.keys(passOverPreferences.shape)
+  if (section === 'defaults') return Object.keys(policyDefaults.shape)
+  if (section === 'pairs') return Object.keys(agentPairPreference.shape)
+  return Object.keys(section === 'subagents' ? subagentPreference.shape : auditPreference.shape)
+}
+
+/** Zod looks at the keys of pairs only when everything in them is right; a person wants to hear it all at once. */
+function keyFaults(value: unknown): PolicyFault[] {
+  const pairs = isBody(value) && isBody(value.pairs) ? value.pairs : {}
+  const expected = '"originator->subagent", two names without spaces'
+  const wrong = Object.keys(pairs).filter((key) => key !== PROTO && !parsePairKey(key))
+  return wrong.map((key) => {
+    const place = placeOf(['pairs', key], pairs[key])
+    const mended = key.replace(/\s+/g, '').replace(/^([^-=>]+)(?:=>|-->|→|>|:|,)([^-=>]+)$/, '$1->$2')
+    const suggestion = mended !== key && parsePairKey(mended) ? { suggestion: `did you mean ${JSON.stringify(mended)}?` } : {}
+    const message = `${pathText(['pairs', key])}: the key is not ${expected}`
+    return {
+      code: 'E030',
+      severity: 'error',
+      message,
+      path: place.path,
+      places: [place],
+      found: shown(pairs[key]),
+      expected,
+      ...suggestion,
+    }
+  })
+}
+
+/** An entry that names another than its key does; not looked at by zod either while anything else is wrong. */
+function nameFaults(value: unknown): PolicyFault[] {
+  const entries = (section: 'pairs' | 'subagents') => Object.entries(isBody(value) && isBody(value[section]) ? value[section] : {})
+  const differing = (at: Segment[], wanted: string): PolicyFault[] => {
+    const said = valueAt(value, at)
+    if (typeof said !== 'string' || said === wanted) return []
+    return [
+      fault({ code: 'E031', at, value, expected: `${JSON.stringify(wanted)}, as its key says`, other: placeOf(at.slice(0, 2), undefined) }),
+    ]
+  }
+  return [
+    ...entries('pairs').flatMap(([key]) => {
+      const names = parsePairKey(key)
+      return names ? [...differing(['pairs', key, 'from'], names.from), ...differing(['pairs', key, 'to'], names.to)] : []
+    }),
+    ...entries('subagents').flatMap(([key]) => differing(['subagents', key, 'subagent_id'], key)),
+  ]
+}

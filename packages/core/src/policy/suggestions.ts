@@ -1,0 +1,69 @@
+import { distance } from 'fastest-levenshtein'
+import type { Segment } from './document-path.js'
+
+/** What a schema has against a value, as far as it is told. */
+interface Issue {
+  code?: string | undefined
+  message: string
+  expected?: string
+  minimum?: number | bigint
+  maximum?: number | bigint
+  /** false: the bound itself is no longer within. */
+  inclusive?: boolean
+  origin?: string
+  values?: unknown[]
+}
+
+const KINDS: Record<string, string> = {
+  boolean: 'true or false',
+  number: 'a number',
+  int: 'a whole number',
+  string: 'a text',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+}
+const UNITS: Record<string, string> = { string: ' characters', array: ' entries', set: ' entries', object: ' entries' }
+
+/** What may stand there, in words. */
+export function expectedOf(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return KINDS[issue.expected ?? ''] ?? issue.message
+    case 'too_big':
+      return `at most ${issue.maximum}${UNITS[issue.origin ?? ''] ?? ''}`
+    case 'too_small':
+      return `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}${UNITS[issue.origin ?? ''] ?? ''}`
+    case 'invalid_value':
+      return `one of ${(issue.values ?? []).map((value) => JSON.stringify(value)).join(', ')}`
+    case 'invalid_key':
+      return 'a name: 1 to 64 of A-Z a-z 0-9 _ -, a letter or digit first, not "passover"'
+    default:
+      return issue.message
+  }
+}
+
+/** Further away than this share of its letters, a word is another word. */
+const NEAR = 0.4
+
+/** The word that was probably meant. */
+export function nearest(given: unknown, known: readonly unknown[]): string | undefined {
+  if (typeof given !== 'string') return undefined
+  const words = known
+    .filter((word) => typeof word === 'string')
+    .map((word) => ({ word, far: distance(given.toLowerCase(), word.toLowerCase()) }))
+  const [best] = words.sort((a, b) => a.far - b.far)
+  return best && best.far <= Math.max(2, Math.floor(best.word.length * NEAR)) ? best.word : undefined
+}
+
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** A value of the wrong kind that plainly says something: `"true"`, `"30"`, `"30s"` for milliseconds. */
+export function rewritten(found: unknown, name: Segment | undefined): string | undefined {
+  if (typeof found !== 'string') return undefined
+  const text = found.trim()
+  if (/^(true|false|\d+)$/.test(text)) return `${text} without quotes`
+  const [, number, unit = ''] = /^(\d+(?:\.\d+)?)\s*([a-z]+)$/.exec(text) ?? []
+  const factor = UNIT_MS[unit]
+  return number && factor && String(name).endsWith('_ms') ? `${Number(number) * factor} (milliseconds)` : undefined
+}

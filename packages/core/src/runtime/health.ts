@@ -1,0 +1,175 @@
+import type { HealthCheck, HealthReport } from '@passover/schemas'
+import { cut } from '../text/index.js'
+import type { Clock } from './clock.js'
+
+/** How one thing is found. `recovering`: it mends by itself, or somebody else must mend it; a restart would gain nothing. */
+export type Finding =
+  | { state: 'ok'; what?: string }
+  | { state: 'recovering'; what: string }
+  | { state: 'failed'; what: string; restart_helps: boolean }
+
+export interface HealthChange {
+  check: HealthCheck
+  was: HealthCheck['state'] | undefined
+}
+
+export interface HealthOptions {
+  process: string
+  clock: Clock
+  /** Called once for each change of a check, and for each thing done about one. */
+  onChange: (change: HealthChange) => void
+}
+
+const EVERY_MS = 500
+const LONGEST_TEXT = 1_024
+const OK: Finding = { state: 'ok' }
+
+interface Log {
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
+  error(fields: object, text: string): void
+}
+
+/** One line a change, and one for what was done. */
+export function healthLog(log: Log): HealthOptions['onChange'] {
+  return ({ check, was }) => {
+    const { name, state, what, since, did } = check
+    const fields = { check: name, state, ...(was !== undefined && { was }), since: new Date(since).toISOString() }
+    if (was === state) log.warn({ ...fields, did: did?.what, times: did?.times }, 'health: something was done')
+    else if (state === 'ok') log.info(fields, 'health: it is well again')
+    else log[state === 'failed' ? 'error' : 'warn']({ ...fields, what }, 'health: it is not well')
+  }
+}
+
+/** Everything is as it should be. */
+export function fine(what?: string): Finding {
+  return what === undefined ? OK : { state: 'ok', what }
+}
+
+/** `undefined`: nothing is wrong. */
+export function unless(trouble: string | undefined): Finding {
+  return trouble === undefined ? OK : { state: 'recovering', what: trouble }
+}
+
+/**
+ * How a process is, as named checks that look at facts each time they are asked: no part has to remember to take back what it said.
+ * Live as long as no check says that a restart would help; ready while every needed check is ok.
+ */
+export class Health {
+  readonly #options: HealthOptions
+  readonly #checks = new Map<string, { look: () => Finding; check: HealthCheck; seen: boolean }>()
+  #timer: Disposable | undefined
+  #stopped = false
+
+  constructor(options: HealthOptions) {
+    this.#options = options
+  }
+
+  watch(name: string, weight: HealthCheck['weight'], look: () => Finding): void {
+    const check: HealthCheck = { name, weight, state: 'ok', since: this.#now(), what: '', restart_helps: false }
+    this.#checks.set(name, { look, check, seen: false })
+  }
+
+  /** Something was done about a check; it is told with it from now on. */
+  did(name: string, what: string): void {
+    const known = this.#checks.get(name)
+    if (!known) return
+    const times = (known.check.did?.times ?? 0) + 1
+    known.check = { ...known.check, did: { what: short(what), at: this.#now(), times } }
+    this.#options.onChange({ check: known.check, was: known.check.state })
+  }
+
+  report(): HealthReport {
+    this.#look()
+    const checks = [...this.#checks.values()].map(({ check }) => check)
+    return { v: 1, process: this.#options.process, ...verdict(checks), checks }
+  }
+
+  /** Checks that are not ok now, one line each. */
+  troubles(): string[] {
+    return this.report().checks.flatMap(({ name, state, what }) => (state === 'ok' ? [] : [`${name}: ${what}`]))
+  }
+
+  /** Looks now and then, so that changes are logged also while nobody asks. */
+  begin(): void {
+    if (this.#stopped) return
+    this.#look()
+    this.#timer = this.#options.clock.after(EVERY_MS, () => this.begin())
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+  }
+
+  #now(): number {
+    return this.#options.clock.now()
+  }
+
+  #look(): void {
+    for (const known of this.#checks.values()) {
+      const found = looked(known.look)
+      const { check, seen } = known
+      const what = short(found.what ?? '')
+      const restart_helps = found.state === 'failed' && found.restart_helps
+      const changed = found.state !== check.state
+      known.seen = true
+      if (!changed && what === check.what) continue
+      known.check = { ...check, state: found.state, what, restart_helps, since: changed ? this.#now() : check.since }
+      if (changed) this.#options.onChange({ check: known.check, was: seen ? check.state : undefined })
+    }
+  }
+}
+
+function looked(look: () => Finding): Finding {
+  try {
+    return look()
+  } catch (error) {
+    return { state: 'failed', what: `cannot be looked at: ${error instanceof Error ? error.message : String(error)}`, restart_helps: true }
+  }
+}
+
+function short(text: string): string {
+  return cut(text, LONGEST_TEXT)
+}
+
+function verdict(checks: readonly HealthCheck[]): Pick<HealthReport, 'live' | 'ready'> {
+  return {
+    live: checks.every(({ restart_helps }) => !restart_helps),
+    ready: checks.every(({ state, weight }) => state === 'ok' || weight === 'told'),
+  }
+}
+
+/** Several parts in one process: their checks are told under the names of their parts. */
+export function joinReports(process: string, reports: readonly HealthReport[]): HealthReport {
+  const checks = reports.flatMap((report) => report.checks.map((check) => ({ ...check, name: `${report.process}.${check.name}` })))
+  return { v: 1, process, ...verdict(checks), checks }
+}
+
+interface Connected {
+  readonly connected: boolean
+  readonly clockMeasured: boolean
+  /** Why the server refuses its credentials; undefined: it does not. */
+  readonly denied?: 'revoked' | 'expired' | 'refused' | undefined
+}
+
+/** What every connected process needs: the server, and its time. Who only asks and works is slower without the time, and no more. */
+export function watchConnection(health: Health, bus: Connected, clock: HealthCheck['weight'] = 'needed'): void {
+  health.watch('connection', 'needed', () => unless(bus.connected ? undefined : unconnected(bus)))
+  health.watch('clock', clock, () => unless(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'))
+}
+
+function unconnected({ denied }: Connected): string {
+  if (denied === undefined) return 'the server cannot be reached; connecting again'
+  return `the server refuses its credentials${denied === 'refused' ? '' : `, which ${denied === 'revoked' ? 'were revoked' : 'have expired'}`}`
+}
+
+/** A server that refuses every write: what is running cannot return. */
+export function watchStorage(health: Health, bus: { readonly refusing: string | undefined }): void {
+  health.watch('storage', 'needed', () => unless(bus.refusing))
+}
+
+/** For processes that live as long as their connection: that one was lost and is there again stays told, also when nobody looked meanwhile. */
+export function tellReconnects(health: Health, bus: { onReconnect(listener: () => void): unknown }): void {
+  bus.onReconnect(() => health.did('connection', 'connected again'))
+}

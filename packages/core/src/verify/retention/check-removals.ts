@@ -1,0 +1,262 @@
+import { type Fact, idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
+import { Custody } from '../../audit/custody-log.js'
+import { guardedBefore } from '../rules/step-guard.js'
+import type { Recorded } from '../state/recorded-message.js'
+import { differs, type Telling, ToldRemovals, within } from './announced-removals.js'
+import { Retentions, SLACK_MS } from './retention-history.js'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
+/** Names of passes that are kept for the holds; beyond it nothing is said about them. */
+const MOST_NAMES = 100_000
+
+/** A segment that retention took out of the archive, as its entry in the manifest tells it. Times: server ms. */
+export interface RemovedTold {
+  k: number
+  /** Sequences that it may have held. */
+  first: number
+  last: number
+  count: number
+  /** Of its messages; undefined: it held none. */
+  times: { first: number; last: number } | undefined
+  chain_before: string
+  chain_after: string
+  /** When it says that it was removed. */
+  at: number
+  /** When that was written, by the server that stored it; undefined: nobody can tell. */
+  stored?: number | undefined
+}
+
+export interface RemovalFault {
+  /** `remark`: nobody can tell. */
+  severity: 'fault' | 'remark'
+  k: number
+  what: string
+}
+
+interface Told extends RemovedTold {
+  /** Time of the newest message that stands before its end. */
+  after: number
+}
+
+interface PassHold {
+  hold: number
+  key: PassKey
+  by: string
+  since: number
+  until: number
+  /** The sequence of its release. */
+  released: number
+}
+
+/**
+ * Holds what the archive's retention removed against what is stored elsewhere (decisions 87 and 113): an entry alone could say of any segment that it
+ * was old enough. Versions of the policy and custody events stay, so what was in force at the time is known, also where it was published later than
+ * the segment was sealed, and that it was removed is told by an event of its own.
+ */
+export class Removals {
+  private readonly retentions: Retentions
+  private readonly custody = new Custody()
+  private readonly holds: PassHold[] = []
+  /** By erasure: the sequence of its first tombstone. */
+  private readonly begun = new Map<number, number>()
+  private readonly removed: Told[] = []
+  private readonly told = new ToldRemovals()
+  /** Segments that were removed before removals were told by events, or of which nobody knows whether they were. */
+  untold = 0
+  /** Passes that are here, of those whose ids are as old as what was removed. */
+  private readonly names = new Set<string>()
+  private readonly open = new Map<number, number>()
+  private newest = Number.NEGATIVE_INFINITY
+
+  /** `ends`: whether all that was ever said is heard, or only what was saved. */
+  constructor(private readonly options: { whole: boolean; ends?: 'now' | 'saved' }) {
+    this.retentions = new Retentions(options.whole)
+  }
+
+  /** A message, in order; of a removed segment what is kept of it, before `take` is told of it. */
+  see(recorded: Recorded): void {
+    const { fact, version } = recorded
+    this.newest = Math.max(this.newest, fact.time)
+    if (version === 'policy' || version === 'custody') this.hear(recorded)
+    else if (this.removed.length > 0) this.goesOn(fact)
+  }
+
+  /** A version, or what was said about custody: also ahead of its place, all of them in order. */
+  hear(recorded: Recorded): void {
+    if (recorded.version === 'policy') this.retentions.take({ body: recorded.body(), time: recorded.fact.time })
+    else this.custodySaid(recorded)
+  }
+
+  take(told: RemovedTold): void {
+    this.removed.push({ ...told, after: this.newest })
+  }
+
+  /** What is wrong with what was removed. `now`: server ms; `begins`: the first segment of the archive. */
+  *faults(now: number, begins = 0): Generator<RemovalFault> {
+    const missing = this.told.missingBefore(begins)
+    if (missing !== undefined)
+      yield fault(missing, `is missing, before segment ${begins}, with which the archive begins: no event tells of its removal`)
+    const tellings = this.told.of(this.removed)
+    for (const telling of new Set(tellings.values())) {
+      const what = this.saidWrong(telling, tellings)
+      if (what !== undefined) yield fault(telling.run.from, what)
+    }
+    yield* this.notTold(tellings)
+    for (const [nth, told] of this.removed.entries()) {
+      const telling = tellings.get(told.k)
+      const found = [
+        telling && unlikeTold(told, telling),
+        this.unlikely(told, now),
+        this.tooEarly(told, telling),
+        this.wasOpen(told),
+        this.wasHeld(told, { previous: this.removed[nth - 1], telling }),
+      ]
+      for (const what of found) if (what !== undefined) yield fault(told.k, what)
+    }
+  }
+
+  /** An event that does not say what was, of all that it tells of together. */
+  private saidWrong({ sequence, policy, days, run }: Telling, tellings: ReadonlyMap<number, Telling>): string | undefined {
+    const kept = this.retentions.daysOf(policy)
+    if (kept !== undefined && kept !== days)
+      return `was removed as event ${sequence} tells by version ${policy} of the policy, which keeps ${kept} days and not ${days}`
+    const segments = within(this.removed, run).filter(({ k }) => tellings.get(k)?.run === run)
+    const entries = segments.reduce((sum, { count }) => sum + count, 0)
+    return segments.length === run.to - run.from + 1 && entries !== run.entries
+      ? `and those up to ${run.to} had ${entries} entries: event ${sequence}, which told that they leave, says ${run.entries}`
+      : undefined
+  }
+
+  /** What was removed, and no event tells of it. */
+  private *notTold(tellings: ReadonlyMap<number, Telling>): Generator<RemovalFault> {
+    const before: Told[] = []
+    for (const told of this.removed) {
+      if (tellings.has(told.k)) continue
+      if (!this.told.begun || this.told.wasBefore(told)) before.push(told)
+      else if (this.options.ends === 'saved' && told.at + SLACK_MS > this.newest)
+        yield { severity: 'remark', k: told.k, what: 'was removed while this was saved: what tells of it lies behind its end' }
+      else yield fault(told.k, 'was removed, and no event tells of it')
+    }
+    this.untold = before.length
+    const [first] = this.told.begun ? [] : before
+    if (!first) return
+    const more = before.length > 1 ? `, and ${before.length - 1} more` : ''
+    const what = `was removed${more}, and no event tells of it: an audit did it that did not tell of removals yet, or somebody else`
+    yield { severity: 'remark', k: first.k, what }
+  }
+
+  private custodySaid(recorded: Recorded): void {
+    const { sequence, time } = recorded.fact
+    // It may have been read ahead.
+    if (sequence <= this.custody.position) return
+    const { sender = '' } = recorded
+    const counted = this.custody.take({ sequence, time, sender, body: recorded.body() })
+    if (counted?.kind === 'hold' && 'pass' in counted.scope) {
+      const never = Number.POSITIVE_INFINITY
+      this.holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: never, released: never })
+    }
+    if (counted?.kind === 'erased' && !this.begun.has(counted.erase)) this.begun.set(counted.erase, sequence)
+    if (counted?.kind === 'removals' || counted?.kind === 'removed') this.told.take(recorded.fact, counted)
+    if (counted?.kind !== 'release') return
+    const held = this.holds.find(({ hold }) => hold === counted.hold)
+    if (held) Object.assign(held, { until: time, released: sequence })
+  }
+
+  /** A pass that goes on, or is there, behind a segment that was removed. */
+  private goesOn(fact: Fact): void {
+    const newest = this.removed.at(-1) as Told
+    const key = keyOf(fact)
+    const made = key && idTime(key.id)
+    if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.names.size < MOST_NAMES)
+      this.names.add(keyText(key))
+    const before = fact.type === 'step' ? guardedBefore(fact) : 0
+    if (!before || before > newest.last) return
+    const within = this.removed.find(({ first, last }) => first <= before && before <= last)
+    if (within && fact.time > within.at + SLACK_MS && !this.open.has(within.k)) this.open.set(within.k, fact.sequence)
+  }
+
+  private unlikely({ at, stored, times, after }: Told, now: number): string | undefined {
+    if (stored !== undefined && at > stored + SLACK_MS)
+      return `says that it was removed ${day(at)}, and that was written down before, ${day(stored)}`
+    if (at > now + SLACK_MS) return `says that it was removed ${day(at)}, which is yet to come`
+    return times && times.last < after - SLACK_MS
+      ? `says that its newest message was of ${day(times.last)}, though one that stands before its end is of ${day(after)}`
+      : undefined
+  }
+
+  /** When it was told says the server; before that nothing was removed. */
+  private tooEarly({ at: said, stored = said, times, after }: Told, telling: Telling | undefined): string | undefined {
+    if (!times) return undefined
+    const at = telling?.time ?? (said > stored + SLACK_MS ? stored : said)
+    const newest = after > times.last + SLACK_MS ? after : times.last
+    const least = this.retentions.least(at - SLACK_MS, at + SLACK_MS)
+    const age = at - newest
+    if (!least || age + SLACK_MS >= least.days * DAY_MS) return undefined
+    const by =
+      least.version === 0 ? 'the defaults, which were in force then, keep' : `version ${least.version} of the policy, in force then, keeps`
+    return `was removed when its newest message was ${days(age)} old: ${by} ${least.days} days`
+  }
+
+  private wasOpen({ k, at }: Told): string | undefined {
+    const sequence = this.open.get(k)
+    return sequence === undefined
+      ? undefined
+      : `was removed ${day(at)}, while a pass in it was open: its next step, ${sequence}, was stored later`
+  }
+
+  /** Of a pass whose id says when it was made. Of a session's passes nothing tells any more in which segments they stood. */
+  private wasHeld(told: Told, { previous, telling }: { previous: Told | undefined; telling: Telling | undefined }): string | undefined {
+    const { k, times } = told
+    if (!times || this.names.size >= MOST_NAMES) return undefined
+    const since = k === 0 ? Number.NEGATIVE_INFINITY : previous?.k === k - 1 ? previous.times?.last : undefined
+    const from = since ?? times.first + SLACK_MS
+    for (const one of this.holds) {
+      const { hold, key, by } = one
+      const made = idTime(key.id)
+      if (made === undefined || made <= from || made > times.last || !stoodAt(one, told.at, telling)) continue
+      if (!this.names.has(keyText(key)) && !this.cameTooLate(one))
+        return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: nothing of that is left`
+    }
+    return undefined
+  }
+
+  /** A hold on a pass that was being erased already (decision 100): its tombstone says what became of it. */
+  private cameTooLate({ hold, key }: PassHold): boolean {
+    const erasure = this.custody.erasureOf(sha256(key.id))
+    return erasure !== undefined && (this.begun.get(erasure.erase) as number) < hold
+  }
+}
+
+function fault(k: number, what: string): RemovalFault {
+  return { severity: 'fault', k, what }
+}
+
+function unlikeTold(told: RemovedTold, { sequence, time, run }: Telling): string | undefined {
+  const what = differs(told, run)
+  if (what !== undefined) return `has ${what} than event ${sequence} tells, by which it was removed`
+  return told.at < time - SLACK_MS ? `says that it was removed ${day(told.at)}, and event ${sequence} told of it ${day(time)}` : undefined
+}
+
+/** Whether a hold stood when a segment was removed. The order of events is the stream's; without one there are times, and clocks differ. */
+function stoodAt({ hold, released, since, until }: PassHold, at: number, telling: Telling | undefined): boolean {
+  return telling ? hold < telling.sequence && released > telling.sequence : since + SLACK_MS <= at && until > at
+}
+
+function keyOf(fact: Fact): PassKey | undefined {
+  if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision' || fact.type === 'untrusted') return fact.key
+  return fact.type === 'request' && fact.id !== undefined
+    ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
+    : undefined
+}
+
+/** A time (ms) that an entry claims: it may be anything. */
+function day(time: number): string {
+  return Number.isFinite(time) && Math.abs(time) < 8.64e15 ? new Date(time).toISOString() : String(time)
+}
+
+/** Rounded down: what is a moment short of thirty days is not thirty days old. */
+function days(ms: number): string {
+  const [unit, name] = ms < DAY_MS ? [HOUR_MS, 'hours'] : [DAY_MS, 'days']
+  return `${Math.max(0, Math.floor((ms / unit) * 100) / 100)} ${name}`
+}

@@ -1,0 +1,92 @@
+import { canonicalJson, type Step } from '@passover/schemas'
+import { countedDecisions, judgeDecision } from '../../approval/decisions.js'
+import { modificationsIn } from '../../approval/modifications.js'
+import { mayAutoApply } from '../../approval/release-rules.js'
+import type { PassHistory } from '../../journal/pass-history.js'
+import type { PassTold } from '../state/recorded-message.js'
+import type { Versions } from '../state/version-history.js'
+
+/** Why a step after a hold may not stand there; undefined: somebody who may decided so, about what was shown. */
+export function dispatchFault(pass: PassTold, held: Step, versions: Versions): string | undefined {
+  const control = pass.held_control
+  const { key } = pass
+  if (pass.erased) return undefined
+  const digest = held.digest ?? control?.digest
+  const rules = {
+    key,
+    approvers: control?.policy.approvers,
+    ancestors: control?.ancestors,
+    local_person: control?.local_person,
+    isPerson: (name: string) => !versions.isAgent(name),
+    digest,
+    expires_at: held.expires_ms === undefined ? undefined : held.time + held.expires_ms,
+  }
+  let why: string | undefined
+  for (const decision of pass.decisions) {
+    if (decision.item !== 'dispatch') continue
+    const judged = judgeDecision(decision, decision.body, rules)
+    if (judged.counts) {
+      if (judged.body.verdict === 'approve') return undefined
+      return `was dispatched though ${judged.person} had denied it`
+    }
+    why = `the decision of ${decision.person} at ${decision.sequence} does not count: ${judged.why}`
+  }
+  return why === undefined ? 'was dispatched though nobody had approved it' : `was dispatched without an approval that counts; ${why}`
+}
+
+/** Whether a counted denial of the dispatch stands there, by this person. */
+export function deniedBy(pass: PassTold, person: unknown): boolean {
+  return pass.decisions.some(({ item, person: by, body }) => item === 'dispatch' && by === person && isDenial(body))
+}
+
+function isDenial(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && (body as { verdict?: unknown }).verdict === 'deny'
+}
+
+/** The approved pass runs under what was shown: only its time may have become less. */
+export function heldDiffers(pass: PassTold): string | undefined {
+  const { control, held_control } = pass
+  if (!control || !held_control) return undefined
+  const { timeout_ms, ...rest } = control
+  const { timeout_ms: shown, ...before } = held_control
+  if (timeout_ms > shown) return `may take ${timeout_ms} ms, ${shown} were shown to who approved it`
+  return same(rest, before) ? undefined : 'runs under another control frame than was shown to who approved it'
+}
+
+function same(one: unknown, other: unknown): boolean {
+  return canonicalJson(JSON.parse(JSON.stringify(one))) === canonicalJson(JSON.parse(JSON.stringify(other)))
+}
+
+/** What an `applied` event may say (P4): only modifications of the output, which a person took, or which needed nobody. */
+export function appliedFault(
+  pass: PassTold,
+  applied: { digests?: string[] | undefined; undone?: boolean | undefined; applied: string[] },
+): string | undefined {
+  const { output, control } = pass
+  if (applied.undone || applied.applied.length === 0 || !output || !control || !pass.whole) return undefined
+  const known = new Set(modificationsIn(output).map(({ digest }) => digest))
+  const stranger = applied.digests?.find((digest) => !known.has(digest))
+  if (stranger !== undefined) return `applied ${stranger.slice(0, 12)}…, which is no modification of the output`
+  if (pass.erased || !control.policy.require_user_approval || mayAutoApply(output, control)) return undefined
+  const taken = decisionsOf(pass).find(({ item, counts, verdict }) => item === 'apply' && counts !== false && verdict === 'approve')
+  if (!taken) return 'applied changes that nobody had approved'
+  const untaken = applied.digests?.find((digest) => taken.modifications?.[digest] !== 'taken')
+  return untaken === undefined ? undefined : `applied ${untaken.slice(0, 12)}…, which ${taken.person} had not taken`
+}
+
+/** The decisions of a pass as every reader judges them. */
+export function decisionsOf(pass: PassTold): ReturnType<typeof countedDecisions> {
+  const { key, steps, decisions, events, control, output, return_digest, violated, journal } = pass
+  const history: PassHistory = {
+    key,
+    requests: [],
+    steps,
+    decisions,
+    events,
+    violated,
+    control,
+    returned: output && { v: 1, output: output as unknown as Record<string, unknown> },
+    return_digest,
+  }
+  return countedDecisions(history, journal)
+}

@@ -1,0 +1,212 @@
+import { type AgentRecord, HEADER, type PassError, type Step, SYSTEM, type WorkControl } from '@passover/schemas'
+import type { Admission, ParentPass } from '../../admission/types.js'
+import { CLOCK_SKEW_MS, errorIn, partsIn } from '../state/message-bodies.js'
+import type { AskedTold, PassTold, Recorded, VerifyRule } from '../state/recorded-message.js'
+import type { Versions } from '../state/version-history.js'
+import { controlDiffers, decideAgain, type GoodReading, outcomeText } from './replay-decision.js'
+
+export interface Objection {
+  rule: VerifyRule
+  what: string
+}
+
+/** A first step, the request that it answers, and what both are judged by. */
+export interface Beginning {
+  recorded: Recorded
+  step: Step
+  asked: AskedTold
+  pass: PassTold
+  parent: PassTold | undefined
+  /** The parent that it names cannot be looked at: it was erased, or lies before what is read. So nothing that follows from it is decided anew. */
+  parent_unseen: boolean
+  versions: Versions
+  id_window_ms: number
+}
+
+export type Judged = { kind: 'recomputed' | 'as recorded' } | { kind: 'fault'; objection: Objection }
+
+/** Whether the first step is what the request, the recorded policy and the stored parent make of it (P3, P5). */
+export function judgeBeginning(begin: Beginning): Judged {
+  const { step, asked } = begin
+  const reading = asked.recorded.reading()
+  const wrong = answerFault(begin)
+  if (wrong) return { kind: 'fault', objection: wrong }
+  if (step.kind === 'return') return judgeRefusal(begin, reading.ok ? reading.value : undefined)
+  if (!reading.ok) return fault('digest', `begins a pass though its request is none: ${reading.error.message}`)
+  const control = begin.pass.control
+  if (!control) return fault('policy', 'its control frame cannot be read')
+  return judgeAdmitted(begin, reading.value, control)
+}
+
+/** It names this very request: by time and by digest. */
+function answerFault({ step, asked }: Beginning): Objection | undefined {
+  const { fact, recorded } = asked
+  if (step.requested_at !== undefined && step.requested_at !== fact.time) {
+    return {
+      rule: 'digest',
+      what: `says that its request was stored at ${step.requested_at}, but request ${fact.sequence} was at ${fact.time}`,
+    }
+  }
+  const reading = recorded.reading()
+  const digest = reading.ok ? reading.value.digest : recorded.digest()
+  if (step.digest !== undefined && step.digest !== digest) {
+    return { rule: 'digest', what: `carries the digest of another request than ${fact.sequence}, which it answers` }
+  }
+  if (reading.ok && !isBad(step) && reading.value.request.id !== step.key.id) {
+    return { rule: 'digest', what: `answers request ${fact.sequence}, which asks for the id ${reading.value.request.id}` }
+  }
+  return undefined
+}
+
+function judgeAdmitted(begin: Beginning, reading: GoodReading, control: WorkControl): Judged {
+  const { step, asked, versions, recorded } = begin
+  const document = versions.document(control.policy_version, step.sequence)
+  if (!document) {
+    if (!versions.whole) return { kind: 'as recorded' }
+    return fault('policy', `was decided by version ${control.policy_version} of the policy, which was not published before it`)
+  }
+  const parts = recorded.partFault(partsIn(recorded))
+  if (parts) return fault('parts', parts)
+  if (begin.parent_unseen) return { kind: 'as recorded' }
+  const tries = candidates(begin).map((agents) =>
+    decideAgain({
+      fact: asked.fact,
+      reading,
+      policy: { version: control.policy_version, document },
+      agents,
+      parent: parentOf(begin, control),
+      id_window_ms: begin.id_window_ms,
+      now: asked.fact.time,
+      return_id: control.return_id,
+    }),
+  )
+  const objections = tries.map((again) => admittedFault(step, control, again))
+  const first = objections[0]
+  return objections.some((one) => one === undefined) || !first ? { kind: 'recomputed' } : { kind: 'fault', objection: first }
+}
+
+function admittedFault(step: Step, control: WorkControl, again: Admission): Objection | undefined {
+  const named = policyNamed(control.policy_version)
+  if (again.kind === 'refuse') return { rule: 'policy', what: `was admitted, but by ${named} it is refused: ${outcomeText(again)}` }
+  if (again.kind === 'later') return undefined
+  if (step.kind === 'work' && again.kind === 'hold')
+    return { rule: 'policy', what: `was dispatched, but by ${named} a person has to approve it first` }
+  if (step.kind === 'held' && again.kind === 'admit') return { rule: 'policy', what: `is held, but ${named} asks nobody` }
+  const differs = controlDiffers(control, again.control)
+  return differs === undefined ? undefined : { rule: 'policy', what: `is not what ${named} makes of its request: ${differs}` }
+}
+
+/** What a dispatcher decided by settings of its own stands nowhere: nobody can tell it from one that decided as it liked. */
+function policyNamed(version: number): string {
+  if (version > 0) return `version ${version} of the policy`
+  return 'version 0 of the policy (the defaults: none was published, and one that PASSOVER_POLICY alone gives to a dispatcher cannot be verified)'
+}
+
+/** Refusals that follow from policy, chain and registry alone: these can be made again. */
+const BY_RULE: ReadonlySet<string> = new Set(['E001', 'E002', 'E003', 'E004', 'E012', 'E013'])
+/** A first step is judged by a dispatcher's clock, which may lie so far from when it was stored. */
+const CLOCK_MS = 60_000
+
+function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judged {
+  const { step, asked, recorded } = begin
+  const error = errorIn(recorded)
+  if (!error) return fault('return', 'ends the pass with something that is no error')
+  if (step.code !== error.code) return fault('return', `says ${step.code ?? 'nothing'} in its header, and ${error.code} in its body`)
+  if (error.code === 'E005') return judgeBad(begin, reading, error)
+  if (!reading) return fault('digest', `was refused with ${error.code}, but request ${asked.fact.sequence} is malformed`)
+  if (error.code === 'E010' && error.details?.admitted === false) return neverAdmitted(begin, reading)
+  if (!BY_RULE.has(error.code) || isOfTheMoment(error)) return { kind: 'as recorded' }
+  const version = Number(recorded.header(HEADER.policy) ?? 0)
+  const document = begin.versions.document(version, step.sequence)
+  if (!document || begin.parent_unseen) return { kind: 'as recorded' }
+  // The dispatcher decided between these two moments. A deadline of the parent may lie between them.
+  const tries = candidates(begin).flatMap((agents) => [step.time, asked.fact.time].map((now) => ({ agents, now })))
+  let first: Admission | undefined
+  for (const { agents, now } of tries) {
+    const again = decideAgain({
+      fact: asked.fact,
+      reading,
+      policy: { version, document },
+      agents,
+      parent: parentNamed(begin, reading),
+      id_window_ms: begin.id_window_ms,
+      now,
+      return_id: '',
+    })
+    if (again.kind === 'refuse' && (again.error.code === error.code || again.error.code === 'E010')) return { kind: 'recomputed' }
+    first ??= again
+  }
+  return fault('policy', `was refused with ${error.code}, but ${policyNamed(version)} says otherwise: ${outcomeText(first as Admission)}`)
+}
+
+/** What a dispatcher saw in that moment decided: a parent's state, a journal's length, the size of a message, an approval. */
+export function isOfTheMoment({ code, details }: PassError): boolean {
+  if (!details) return true
+  if (code === 'E013') return 'parent' in details || 'approval' in details || 'id' in details
+  return false
+}
+
+/** Malformed, used before, expired or from the future. */
+function judgeBad(begin: Beginning, reading: GoodReading | undefined, error: PassError): Judged {
+  const { step, asked } = begin
+  if (!reading) return { kind: 'recomputed' }
+  if (isBad(step))
+    return asked.other || error.details?.reason === 'id_used'
+      ? { kind: 'as recorded' }
+      : fault('policy', `was answered as malformed, but request ${asked.fact.sequence} is well-formed`)
+  const nothing = begin.versions.document(0, step.sequence) ?? {}
+  const judged = (now: number) =>
+    decideAgain({
+      fact: asked.fact,
+      reading,
+      policy: { version: 0, document: nothing },
+      agents: { originator: undefined, subagent: undefined },
+      parent: undefined,
+      id_window_ms: begin.id_window_ms,
+      now,
+      return_id: '',
+    })
+  const agains = [step.time, step.time + CLOCK_MS, asked.fact.time].map(judged)
+  if (agains.some((again) => again.kind === 'refuse' && again.error.code === 'E005')) return { kind: 'recomputed' }
+  return fault('policy', `was refused as an id that is expired or not yet valid, but ${step.key.id} was neither`)
+}
+
+/** The timekeeper ends a request that no dispatcher took, and no sooner than its time. */
+function neverAdmitted({ step, asked }: Beginning, { request }: GoodReading): Judged {
+  const due = asked.fact.time + (request.timeout_ms ?? 0)
+  if (step.time + CLOCK_SKEW_MS >= due) return { kind: 'as recorded' }
+  return fault('policy', `was ended as never admitted ${due - step.time} ms before its time`)
+}
+
+function candidates({ step, versions, asked }: Beginning): { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }[] {
+  const { originator, subagent } = asked.fact
+  const above = versions.records(originator, step.time)
+  const below = versions.records(subagent, step.time)
+  return above.flatMap((one) => below.map((other) => ({ originator: one, subagent: other })))
+}
+
+/** The parent as the dispatcher saw it: open at the step that the proof names, whatever came since (rule 3). */
+function parentOf({ parent }: Beginning, control: WorkControl): ParentPass | undefined {
+  return parent && control.proof !== undefined ? asOpen(parent, control.proof) : undefined
+}
+
+/** The parent that a request names, as it stood at its proof. */
+export function parentNamed({ parent }: Beginning, { request }: GoodReading): ParentPass | undefined {
+  return parent && request.parent ? asOpen(parent, request.parent.proof) : undefined
+}
+
+function asOpen({ journal, control, proofs }: PassTold, proof: number): ParentPass | undefined {
+  if (!control || !('work' in journal) || !journal.work || !proofs.includes(proof)) return undefined
+  const { work } = journal
+  const deadline = work.time + (work.timeout_ms ?? control.timeout_ms)
+  const attempt = proofs.filter((sequence) => sequence >= work.sequence).indexOf(proof) + 1
+  return { control, journal: { state: 'open', attempt, work, deadline, last: proof, valid: proof } }
+}
+
+function isBad({ key, by }: Step): boolean {
+  return by === SYSTEM && key.id.startsWith('bad-')
+}
+
+function fault(rule: VerifyRule, what: string): Judged {
+  return { kind: 'fault', objection: { rule, what } }
+}

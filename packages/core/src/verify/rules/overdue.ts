@@ -1,0 +1,40 @@
+import { keyText, type RequestFact } from '@passover/schemas'
+import { decidableUntil } from '../../approval/pending-approval.js'
+import { DEFAULT_TIMEOUT_MS } from '../../policy/fields.js'
+import type { Erasures } from '../state/erasures.js'
+import type { PassBook } from '../state/pass-registry.js'
+import type { VerifyFinding } from '../state/recorded-message.js'
+
+/** What had to have an end by now (server ms), and has none (P2). */
+export function* overdue(
+  book: PassBook,
+  { now, slack_ms, erasures }: { now: number; slack_ms: number; erasures: Erasures },
+): Generator<VerifyFinding> {
+  const finding = { severity: 'fault', rule: 'one_return' } as const
+  for (const { key, journal, partial, erased } of book.open.values()) {
+    if (partial || erased || (journal.state !== 'open' && journal.state !== 'held')) continue
+    const due = journal.state === 'open' ? journal.deadline : decidableUntil({ journal, decisions: [] }, 'dispatch')
+    if (due + slack_ms >= now) continue
+    const what = `has no return ${now - due} ms after ${journal.state === 'open' ? 'its deadline' : 'its approval expired'}`
+    if (!erasures.namelessSince(journal.valid)) yield { ...finding, what, sequence: journal.valid, key, by: key.originator }
+  }
+  for (const { fact, recorded, text } of book.asking.all()) {
+    if (erasures.namelessSince(fact.sequence) || (text !== undefined && book.isErased(text)) || book.isErased(badText(fact))) continue
+    const reading = recorded.reading()
+    const timeout_ms = (reading.ok ? reading.value.request.timeout_ms : undefined) ?? DEFAULT_TIMEOUT_MS
+    if (fact.time + timeout_ms + slack_ms >= now) continue
+    const { originator, subagent, id, sequence } = fact
+    yield {
+      ...finding,
+      what: 'was never answered: no step names it',
+      sequence,
+      by: originator,
+      ...(id === undefined ? {} : { key: { originator, subagent, id } }),
+    }
+  }
+}
+
+/** What is malformed, or asks otherwise for an id that is taken, is answered under its sequence. */
+function badText({ originator, subagent, sequence }: RequestFact): string {
+  return keyText({ originator, subagent, id: `bad-${String(sequence).padStart(9, '0')}` })
+}

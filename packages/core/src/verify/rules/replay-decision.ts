@@ -1,0 +1,117 @@
+import { type AgentRecord, canonicalJson, type PassOverPreferences, type RequestFact, type WorkControl } from '@passover/schemas'
+import { admit } from '../../admission/admit.js'
+import type { Admission, AdmitInput } from '../../admission/types.js'
+import { cut } from '../../text/index.js'
+import type { RequestReading } from '../state/recorded-message.js'
+
+export type GoodReading = Extract<RequestReading, { ok: true }>['value']
+
+/** A request, and what its decision was made by. */
+export interface Decidable {
+  fact: RequestFact
+  reading: GoodReading
+  policy: { version: number; document: PassOverPreferences }
+  agents: { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }
+  parent: AdmitInput['parent']
+  id_window_ms: number
+  /** Server ms at which it is decided. */
+  now: number
+  return_id: string
+  counts?: AdmitInput['counts']
+}
+
+/** Decides about a recorded request anew. What a limit counted, and what a budget had left, is taken as recorded: nothing of either binds here. */
+export function decideAgain(given: Decidable): Admission {
+  const { fact, reading, policy, agents, parent, id_window_ms, now, return_id, counts } = given
+  const { request, parts, digest, session_id, unnamed_session, reply_type } = reading
+  return admit({
+    request,
+    subject: { originator: fact.originator, subagent: fact.subagent },
+    request_sequence: fact.sequence,
+    requested_at: fact.time,
+    now,
+    parts,
+    digest,
+    session_id,
+    unnamed_session,
+    reply_type,
+    agents: { ...agents, open: true },
+    parent,
+    policy,
+    id_window_ms,
+    return_id,
+    counts,
+  })
+}
+
+/** What was decided about a request, in words. */
+export function outcomeText(admission: Admission): string {
+  switch (admission.kind) {
+    case 'admit':
+      return `admitted (${admission.slot})`
+    case 'hold':
+      return 'held for a person'
+    case 'later':
+      return 'not to be told'
+    case 'refuse':
+      return `${admission.error.code}: ${admission.error.message}`
+  }
+}
+
+/** Told by the clock, by a ledger, by a setting of the dispatcher or by chance: they are held against bounds, or are of no weight. */
+const OWN: ReadonlySet<string> = new Set(['return_id', 'trace_id', 'timeout_ms', 'budget', 'request_sequence', 'proof', 'local_person'])
+
+/** The first field of a control frame that is not what the decision made again says, in words; undefined: they agree. */
+export function controlDiffers(recorded: WorkControl, again: WorkControl): string | undefined {
+  const names = new Set([...Object.keys(again), ...Object.keys(recorded)]) as Set<keyof WorkControl>
+  for (const name of names) {
+    if (OWN.has(name) || isSame(recorded[name], again[name])) continue
+    const inner = name === 'policy' || name === 'rights' ? innerDifference(recorded[name], again[name]) : undefined
+    return inner ? `${name}.${inner}` : `${name} is ${shown(recorded[name])}, by the policy and the request it is ${shown(again[name])}`
+  }
+  return timeoutDiffers(recorded, again) ?? budgetDiffers(recorded, again)
+}
+
+function innerDifference(recorded: unknown, again: unknown): string | undefined {
+  const one = recorded as Record<string, unknown>
+  const other = again as Record<string, unknown>
+  for (const name of new Set([...Object.keys(other), ...Object.keys(one)])) {
+    if (!isSame(one[name], other[name])) return `${name} is ${shown(one[name])}, by the policy and the request it is ${shown(other[name])}`
+  }
+  return undefined
+}
+
+/** Of a child the rest of its parent's time bounds it, which ran on until it was decided; a budget's time may have bound it more. */
+function timeoutDiffers(recorded: WorkControl, again: WorkControl): string | undefined {
+  const bounded = recorded.parent !== undefined || recorded.budget !== undefined || again.budget !== undefined
+  const fine = bounded ? recorded.timeout_ms <= again.timeout_ms : recorded.timeout_ms === again.timeout_ms
+  return fine ? undefined : `timeout_ms is ${recorded.timeout_ms}, by the policy and the request it is ${again.timeout_ms}`
+}
+
+function budgetDiffers({ budget }: WorkControl, again: WorkControl): string | undefined {
+  for (const name of ['passes', 'tokens', 'time_ms'] as const) {
+    const granted = budget?.[name] ?? Number.POSITIVE_INFINITY
+    const allowed = again.budget?.[name] ?? Number.POSITIVE_INFINITY
+    if (granted > allowed) return `budget.${name} is ${shown(budget?.[name])}, at most ${allowed} may be granted`
+  }
+  return undefined
+}
+
+export function isSame(one: unknown, other: unknown): boolean {
+  if (one === other) return true
+  if (one === undefined || other === undefined) return false
+  return canonicalJson(plain(one)) === canonicalJson(plain(other))
+}
+
+/** Without what is undefined. */
+function plain(value: unknown): unknown {
+  return typeof value === 'object' && value !== null ? JSON.parse(JSON.stringify(value)) : value
+}
+
+const MOST_SHOWN = 120
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'absent'
+  const text = JSON.stringify(value) ?? String(value)
+  return cut(text, MOST_SHOWN)
+}

@@ -1,0 +1,58 @@
+import { type PassError, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { outputIn } from '../../codec/output-codec.js'
+import { hasReferences, withStandIns } from '../../results/part-placeholders.js'
+import { acceptError, acceptReturn } from '../../results/validate-return.js'
+import { bodyOf, CLOCK_SKEW_MS, errorIn } from '../state/message-bodies.js'
+import type { PassTold, Recorded } from '../state/recorded-message.js'
+import { deniedBy } from './approval.js'
+
+/** What a return says: an output that every reader takes, or why they read it as an error. */
+export interface Returned {
+  output?: WorkOutput
+  /** All of the output stands in its message. */
+  whole: boolean
+  remark?: string
+  fault?: string
+}
+
+/** A worker's return by the one rule that worker, originator and audit go by; what fails it reads as an error, and the raw output is kept. */
+export function judgeReturn(recorded: Recorded, step: Step, pass: PassTold): Returned {
+  const body = bodyOf(recorded)
+  if (step.by === SYSTEM) return { whole: true, ...systemEnd(recorded, step, pass) }
+  if ('error' in body) {
+    const { ok, error } = acceptError(body.error, step.by)
+    return ok ? { whole: true } : { whole: true, remark: `reads as ${error.code}: ${error.message}` }
+  }
+  const output = outputIn(body, step.key)
+  const accepted = acceptReturn(withStandIns(output), step.key, { rights: pass.control?.rights })
+  const whole = !hasReferences(output)
+  if (!accepted.ok) return { whole, remark: `reads as ${accepted.error.code}: ${accepted.error.message}` }
+  return { whole, output: accepted.output }
+}
+
+/** What the system says ended a pass must be so. */
+function systemEnd(recorded: Recorded, step: Step, pass: PassTold): { fault?: string } {
+  const error = errorIn(recorded)
+  if (!error) return { fault: 'ends the pass with something that is no error' }
+  if (step.code !== error.code) return { fault: `says ${step.code ?? 'nothing'} in its header, and ${error.code} in its body` }
+  const what = endFault(step, error, pass)
+  return what === undefined ? {} : { fault: what }
+}
+
+function endFault(step: Step, { code, details }: PassError, pass: PassTold): string | undefined {
+  const { journal } = pass
+  if (code === 'E010' && journal.state === 'open' && step.time + CLOCK_SKEW_MS < journal.deadline) {
+    return `ends the pass as timed out ${journal.deadline - step.time} ms before its deadline`
+  }
+  if (code === 'E043' && !pass.cancelled && !pass.erased && details?.because !== 'parent' && !pass.control?.parent)
+    return 'ends the pass as cancelled, and nobody cancelled it'
+  if (code !== 'E013' || journal.state !== 'held') return undefined
+  if (details?.approval === 'denied' && !pass.erased && !deniedBy(pass, details.person))
+    return `says that ${String(details.person)} denied it, who did not`
+  const { held } = journal
+  const bound = Math.min(held.time + (held.expires_ms ?? 0), pass.held_control?.parent_deadline ?? Number.POSITIVE_INFINITY)
+  if (details?.approval === 'expired' && !('person' in details) && step.time + CLOCK_SKEW_MS < bound) {
+    return `says that its approval had expired ${bound - step.time} ms before it did`
+  }
+  return undefined
+}

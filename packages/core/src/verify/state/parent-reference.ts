@@ -1,0 +1,29 @@
+import { keyText, type PassKey } from '@passover/schemas'
+import type { Erasures } from './erasures.js'
+import type { PassBook } from './pass-registry.js'
+import type { AskedTold, PassTold } from './recorded-message.js'
+
+/** A pass that another names as its parent, and the step of it that is named as proof. */
+export interface ParentNamed {
+  key: PassKey
+  proof: number | undefined
+}
+
+/** By its control frame; by its request where it has none. */
+export function parentNamedBy({ control }: PassTold, asked: AskedTold): ParentNamed | undefined {
+  if (control?.parent) return { key: control.parent, proof: control.proof }
+  const reading = asked.recorded.reading()
+  const parent = reading.ok ? reading.value.request.parent : undefined
+  return parent && { key: parent, proof: parent.proof }
+}
+
+/** `unseen`: it, or the step that proves it, was erased, lies before what is read, or ended long ago. */
+export function parentOf({ key, proof }: ParentNamed, book: PassBook, erasures: Erasures): PassTold | 'unseen' | undefined {
+  const found = book.find(key)
+  if (found?.partial || (proof !== undefined && erasures.unseen(proof))) return 'unseen'
+  return found ?? (book.hasEnded(key) || book.isErased(keyText(key)) ? 'unseen' : undefined)
+}
+
+export function known(parent: PassTold | 'unseen' | undefined): PassTold | undefined {
+  return parent === 'unseen' ? undefined : parent
+}

@@ -1,0 +1,106 @@
+import { type EventFact, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
+import { NONE } from '../../journal/state-machine.js'
+import { Recent, Seen } from './recent-entries.js'
+import type { AskedTold, PassTold, Recorded } from './recorded-message.js'
+import { Asking } from './unanswered-requests.js'
+
+/** Of those that ended: how many may still be named as a parent, or asked for again, and how many may still be applied. */
+const ENDED_KEPT = 4_000
+const APPLIED_KEPT = 10_000
+const CANCELS_KEPT = 4_000
+const ERASED_KEPT = 10_000
+
+/** What is open, and what of it that ended is still of use: bounded by the one and by numbers. */
+export class PassBook {
+  readonly open = new Map<string, PassTold>()
+  readonly asking = new Asking()
+  private readonly ended = new Recent<PassTold>(ENDED_KEPT)
+  private readonly applicable = new Recent<PassTold>(APPLIED_KEPT)
+  private readonly closed = new Seen()
+  private readonly cancels = new Recent<number>(CANCELS_KEPT)
+  private readonly erased = new Recent<true>(ERASED_KEPT)
+
+  /** Open, or ended and still known. */
+  find(key: PassKey): PassTold | undefined {
+    const text = keyText(key)
+    return this.open.get(text) ?? this.ended.get(text) ?? this.applicable.get(text)
+  }
+
+  /** It ended, as far as that is still known. */
+  hasEnded(key: PassKey): boolean {
+    return this.closed.has(keyText(key))
+  }
+
+  begin(step: Step, partial: boolean): PassTold {
+    const text = keyText(step.key)
+    const pass: PassTold = {
+      key: step.key,
+      text,
+      journal: NONE,
+      steps: [],
+      proofs: [],
+      decisions: [],
+      violated: [],
+      events: [],
+      cancelled: this.cancels.get(text) !== undefined,
+      partial,
+      erased: this.isErased(text),
+    }
+    this.open.set(text, pass)
+    return pass
+  }
+
+  /** From now on only what it is asked again, named as a parent or applied by is of use. */
+  end(pass: PassTold): void {
+    this.open.delete(pass.text)
+    this.closed.add(pass.text)
+    if (pass.return_digest === undefined) {
+      pass.output = undefined
+      this.ended.set(pass.text, pass)
+    } else this.applicable.set(pass.text, pass)
+  }
+
+  /** A pass that ended before anything could be said about it. */
+  forget(key: PassKey): void {
+    this.closed.add(keyText(key))
+  }
+
+  cancel(fact: EventFact): void {
+    const pass = this.find(fact.key)
+    if (pass) pass.cancelled = true
+    else this.cancels.set(keyText(fact.key), fact.sequence)
+  }
+
+  /** Something of it was erased. */
+  erase(key: PassKey): void {
+    const pass = this.find(key)
+    if (pass) pass.erased = true
+    else this.erased.set(keyText(key), true)
+  }
+
+  isErased(text: string): boolean {
+    return this.erased.get(text) !== undefined
+  }
+
+  /** A request that waits for a step of its own; one that asks again for what there is does not. */
+  ask(recorded: Recorded, fact: RequestFact): void {
+    const reading = recorded.reading()
+    const id = fact.id ?? (reading.ok ? reading.value.request.id : undefined)
+    const key = id === undefined ? undefined : { originator: fact.originator, subagent: fact.subagent, id }
+    const text = key && keyText(key)
+    const known = key && this.find(key)
+    const begun = known !== undefined || (key !== undefined && this.hasEnded(key))
+    const digest = known?.steps[0]?.digest
+    if (begun && reading.ok && (digest === undefined || digest === reading.value.digest)) return
+    this.asking.add({ fact, recorded, text, other: begun })
+  }
+
+  /** The request that a first step answers is waited for no more; nor are those that ask for the same again. */
+  answered(step: Step, answers: (fact: RequestFact) => boolean): AskedTold | undefined {
+    const named = step.request === undefined ? undefined : this.asking.get(step.request)
+    const asked = named && answers(named.fact) ? named : undefined
+    if (asked) this.asking.remove(asked)
+    this.asking.settle(keyText(step.key), step.digest)
+    return asked
+  }
+}

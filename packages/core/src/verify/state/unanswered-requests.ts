@@ -1,0 +1,45 @@
+import type { AskedTold } from './recorded-message.js'
+
+/** Requests that no step has answered yet, by sequence and by what they ask for. */
+export class Asking {
+  private readonly bySequence = new Map<number, AskedTold>()
+  private readonly byText = new Map<string, Set<number>>()
+
+  get size(): number {
+    return this.bySequence.size
+  }
+
+  add(asked: AskedTold): void {
+    this.bySequence.set(asked.fact.sequence, asked)
+    if (asked.text === undefined) return
+    const same = this.byText.get(asked.text)
+    if (same) same.add(asked.fact.sequence)
+    else this.byText.set(asked.text, new Set([asked.fact.sequence]))
+  }
+
+  get(sequence: number): AskedTold | undefined {
+    return this.bySequence.get(sequence)
+  }
+
+  remove({ fact, text }: AskedTold): void {
+    this.bySequence.delete(fact.sequence)
+    const same = text === undefined ? undefined : this.byText.get(text)
+    same?.delete(fact.sequence)
+    if (text !== undefined && same?.size === 0) this.byText.delete(text)
+  }
+
+  /** A pass has begun: who asked for the very same gets its answer, who asked for another under its name is answered otherwise. */
+  settle(text: string, digest: string | undefined): void {
+    for (const sequence of [...(this.byText.get(text) ?? [])]) {
+      const asked = this.bySequence.get(sequence)
+      const reading = asked?.recorded.reading()
+      if (!asked || !reading) continue
+      if (reading.ok && (digest === undefined || reading.value.digest === digest)) this.remove(asked)
+      else asked.other = true
+    }
+  }
+
+  all(): Iterable<AskedTold> {
+    return this.bySequence.values()
+  }
+}

@@ -1,0 +1,22 @@
+import { policyDigest } from '@passover/schemas'
+import { expect, it } from 'vitest'
+import type { Recorded } from './recorded-message.js'
+import { Versions } from './version-history.js'
+
+function recorded(version: number): Recorded {
+  const body = { v: 1, version, base: version - 1, document: {}, digest: policyDigest({} as never) }
+  return { fact: { type: 'other', sequence: version, time: version }, body: () => body } as never
+}
+
+/** What is said of each version in turn. */
+function said(whole: boolean, ...versions: number[]) {
+  const told = new Versions(whole)
+  return versions.map((version) => told.policy(recorded(version)))
+}
+
+it('a jump in the numbers of versions is a fault, but where what was before is not read', () => {
+  expect(said(true, 1, 2)).toEqual([{}, {}])
+  expect(said(true, 3)).toEqual([{ fault: 'version 3 of the policy comes after version 0' }])
+  expect(said(false, 3, 5)).toEqual([{}, { fault: 'version 5 of the policy comes after version 3' }])
+  expect(said(true, 1, 1)).toEqual([{}, { remark: 'version 1 of the policy was published already' }])
+})

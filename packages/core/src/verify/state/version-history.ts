@@ -1,0 +1,67 @@
+import { type AgentRecord, agentBody, type PassOverPreferences, policyBody, policyDigest } from '@passover/schemas'
+import type { Recorded } from './recorded-message.js'
+
+/** A registration reaches every dispatcher within so long. */
+const SPREAD_MS = 10_000
+
+interface Registered {
+  record: AgentRecord | undefined
+  time: number
+  before: Registered | undefined
+}
+
+/** The versions of the policy, and of the agents' records, as the stream tells them (decision 28). */
+export class Versions {
+  private readonly policies = new Map<number, { document: PassOverPreferences; sequence: number }>()
+  private readonly agents = new Map<string, Registered>()
+  private newest = 0
+
+  /** `whole`: it is read from the beginning, so that what is not here does not exist. */
+  constructor(readonly whole: boolean) {}
+
+  get size(): number {
+    return this.policies.size
+  }
+
+  /** What is wrong with a version of the policy; undefined: it counts, or is passed over by everybody as one that was too late. */
+  policy(recorded: Recorded): { fault?: string; remark?: string } {
+    const parsed = policyBody.safeParse(recorded.body())
+    if (!parsed.success) return { remark: 'is no version of a policy: everybody passes it over' }
+    const { version, document, digest } = parsed.data
+    if (digest !== policyDigest(document)) return { fault: `version ${version} of the policy is not the document that its digest names` }
+    const expected = this.newest + 1
+    if (version < expected) return { remark: `version ${version} of the policy was published already` }
+    if (version > expected && (this.whole || this.newest > 0))
+      return { fault: `version ${version} of the policy comes after version ${this.newest}` }
+    this.newest = version
+    this.policies.set(version, { document, sequence: recorded.fact.sequence })
+    return {}
+  }
+
+  agent(recorded: Recorded): void {
+    const parsed = agentBody.safeParse(recorded.body())
+    if (!parsed.success) return
+    const { name, record } = parsed.data
+    const known = this.agents.get(name)
+    this.agents.set(name, { record, time: recorded.fact.time, before: known && { ...known, before: undefined } })
+  }
+
+  /** The document of a version that was published before `sequence`; version 0 is the system's defaults. */
+  document(version: number, sequence: number): PassOverPreferences | undefined {
+    if (version === 0) return {} as PassOverPreferences
+    const found = this.policies.get(version)
+    return found && found.sequence < sequence ? found.document : undefined
+  }
+
+  isAgent(name: string): boolean {
+    return this.agents.get(name)?.record !== undefined
+  }
+
+  /** What a dispatcher may have known of an agent at a time: the record in force first, then the one before where that is fresh. */
+  records(name: string, time: number): (AgentRecord | undefined)[] {
+    const known = this.agents.get(name)
+    if (!known) return [undefined]
+    const fresh = time - known.time < SPREAD_MS
+    return fresh ? [known.record, known.before?.record] : [known.record]
+  }
+}
