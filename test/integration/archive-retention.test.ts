@@ -165,14 +165,12 @@ describe('audit: archive retention', () => {
     }
     await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
     const [lone, shared] = (await bus.parts.stow('alice', [partOf('lone'), partOf('shared')])) as [Part, Part]
-    const applied = (one: Story, parts: Part[]) =>
-      one.event('applied', 'alice', { applied_by: 'maria', applied_at: 1, applied: [], rejected: [], parts })
     const audit = await start()
-    const old = await story('old-pass').whole()
-    await applied(old, [lone, shared])
+    await story('old-pass', { parts: [lone, shared] }).whole()
     await fillTo(bus, SEGMENT_SIZE)
-    const young = await story('young').whole()
-    await applied(young, [shared])
+    const young = await story('young', { parts: [shared] }).whole()
+    // That another agent names a part keeps nothing.
+    await young.event('progress', 'audit', { parts: [lone] })
     await doneTo(audit, 1)
     await audit[Symbol.asyncDispose]()
     // What is stored when an audit dies right after the mark: it was told before (decision 113).

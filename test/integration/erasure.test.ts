@@ -1,8 +1,8 @@
 import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
 import type { AuditSettings } from '@passover/audit'
-import type { Bus } from '@passover/bus'
+import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { verifyLive } from '@passover/cli'
-import { passAnswer } from '@passover/schemas'
+import { HEADER, type Part, passAnswer } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AuditFixture, auditFixture, replaced } from '../support/auditing.js'
 import { Erasable, MARKER, storedAnywhere, storedFiles, storeOf, told } from '../support/erasing.js'
@@ -28,11 +28,26 @@ describe('audit: erasure', () => {
 
   const start = (settings: AuditSettings = {}) => fixture.audit({ id_window_ms: WINDOW_MS, compression: 'none', ...settings })
 
+  /** Messages of mallory, within its rights, that name large parts of others: an event, a return and a request. */
+  const mentions = async (parts: Part[]): Promise<void> => {
+    const ghost = () =>
+      new Story(bus, `ghost-pass-${ghosts++}`, { originator: 'mallory', subagent: 'mallory', session_id: 'others', parts })
+    await ghost().event('cancel', 'mallory', { parts })
+    const headers = { [HEADER.contentType]: CONTENT_TYPE.msgpack }
+    await bus.publish({ subject: bus.subjects.return(ghost().key, 'mallory'), headers, data: encode({ v: 1, parts }) })
+    const refused = ghost()
+    await refused.request()
+    await refused.ends({ code: 'E005', message: 'not its own part' })
+  }
+  let ghosts = 0
+
   it('leaves nothing of what was said, anywhere on the server; tombstones stand for it, and nothing else is harmed', async () => {
     // What the audit deletes in its turn, it does not overwrite.
     const audit = await start({ deletes: false })
     const replica = await start({ deletes: false })
     const early = await to.fill('gone')
+    // Others that know its hash name its large part, before and after the segment ends. Neither keeps it.
+    await mentions(to.alone)
     // Its record may be written twice, and what it said first lies on disk until the server compacts (decision 100).
     const held = to.story('gone')
     await held.request()
@@ -46,6 +61,7 @@ describe('audit: erasure', () => {
     // One more, in the segment that is open.
     const young = await to.secret('gone')
     const after = await to.story('stays').whole()
+    await mentions(to.alone)
     await audit.settled()
     const { preview } = await to.custody('gone')
     // Of what is not sealed yet no segment is there to be written anew.
@@ -68,7 +84,7 @@ describe('audit: erasure', () => {
     // What is another's is as it was, its large part included.
     const kept = [...(await fixture.recordBytes())]
     expect(kept).toEqual([...before].filter(([key]) => kept.some(([other]) => other === key)))
-    expect(kept.length).toBe(2)
+    expect(kept.length).toBe(2 + 2)
     for (const part of shared) await bus.parts.fetch(part)
     for (const part of to.alone) await expect(bus.parts.fetch(part)).rejects.toThrow('not there')
     for (const one of [other, after]) expect(passAnswer.parse(await bus.ask({ op: 'pass', ...one.key })).ok).toBe(true)

@@ -43,6 +43,9 @@ export class Archive {
   /** Hashes of the ids that begin in a segment; undefined: it is not known. */
   private readonly begun = new SharedReads<{ ids: Uint32Array | undefined }>(KEPT_BEGUN)
 
+  /** Large parts that the messages of a segment keep. */
+  private readonly parts = new SharedReads<{ names: ReadonlySet<string> | 'any' }>(KEPT_INDEXES)
+
   /** Until it has read all indexes, a pass is looked for in the newest segments only. */
   readonly finder: IdFinder
 
@@ -130,6 +133,35 @@ export class Archive {
     return [...found.values()]
   }
 
+  /**
+   * Whether a message of a sealed segment keeps a part, as `kept` reads messages. Indexes say only which segments to read: they have hashes, and
+   * those of earlier versions also list parts that another agent only named. A damaged segment may keep any. Undefined: not all indexes were read yet.
+   */
+  async keepsPart(part: string, kept: (stored: Stored) => Iterable<string>): Promise<boolean | undefined> {
+    const segments = await this.finder.segmentsNaming(part)
+    if (!segments) return undefined
+    for (const k of segments) {
+      const { names } = await this.parts.of(
+        k,
+        () => this.readParts(k, kept),
+        (found) => found.names !== 'any',
+      )
+      if (names === 'any' || names.has(part)) return true
+    }
+    return false
+  }
+
+  private async readParts(k: number, kept: (stored: Stored) => Iterable<string>): Promise<{ names: ReadonlySet<string> | 'any' }> {
+    try {
+      const names = new Set<string>()
+      for (const stored of (await this.segment(k)).values()) for (const name of kept(stored)) names.add(name)
+      return { names }
+    } catch (error) {
+      if (error instanceof SegmentDamaged) return { names: 'any' }
+      throw error
+    }
+  }
+
   /** Whether what is not found is not there: until all indexes are read, only the newest are looked through. */
   async findsAll(): Promise<boolean> {
     return this.finder.complete || ((await this.manifest.newest())?.k ?? 0) < MAX_INDEXES_SEARCHED
@@ -166,6 +198,7 @@ export class Archive {
     this.segments.forget(k)
     this.indexes.forget(k)
     this.begun.forget(k)
+    this.parts.forget(k)
     this.finder.forget(k)
   }
 
@@ -174,6 +207,7 @@ export class Archive {
     this.segments.forget(k)
     this.indexes.forget(k)
     this.begun.forget(k)
+    this.parts.forget(k)
   }
 
   /** A segment was written anew: what it said before stands until it is read again. */

@@ -64,11 +64,11 @@ it('knows one that was missing among the others as soon as it is sealed', async 
   const manifest = { all, entry: async (k: number) => sealed.get(k), newest: async () => (await all()).at(-1) }
   const finder = finderOf(manifest)
   await finder.prepare()
-  expect(await finder.speaksOf('alice/part-1')).toBe(false)
+  expect(await finder.segmentsNaming('alice/part-1')).toEqual([])
   for (const k of [2, 5, 1]) {
     sealed.set(k, entry(k))
     expect(await finder.segmentsOf(`given-id-${k}`)).toEqual([k])
-    expect(await finder.speaksOf(`alice/part-${k}`)).toBe(true)
+    expect(await finder.segmentsNaming(`alice/part-${k}`)).toEqual([k])
   }
   expect((await finder.segments()).segments.map(({ k }) => k)).toEqual([5, 4, 3, 2, 1, 0])
 })
@@ -92,11 +92,11 @@ it('an attempt that failed is gone on with, and until then nobody takes what is 
 
 it('knows which parts are spoken of, and forgets removed segments', async () => {
   const finder = finderOf([entry(0), entry(1)])
-  expect(await finder.speaksOf('alice/part-0')).toBeUndefined()
+  expect(await finder.segmentsNaming('alice/part-0')).toBeUndefined()
   await finder.prepare()
-  expect([await finder.speaksOf('alice/part-0'), await finder.speaksOf('alice/part-2')]).toEqual([true, false])
+  expect([await finder.segmentsNaming('alice/part-0'), await finder.segmentsNaming('alice/part-2')]).toEqual([[0], []])
   finder.forget(0)
-  expect([await finder.speaksOf('alice/part-0'), await finder.segmentsOf('given-id-0')]).toEqual([false, []])
+  expect([await finder.segmentsNaming('alice/part-0'), await finder.segmentsOf('given-id-0')]).toEqual([[], []])
   await finder.renew(entry(0))
   expect(await finder.segmentsOf('given-id-0')).toEqual([0])
   await finder.renew(entry(REMOVED))
@@ -117,7 +117,7 @@ it('a segment whose index is damaged may speak of any id, and keeps nobody from 
   expect([await finder.segmentsOf('given-id-0'), await finder.segmentsOf('given-id-9')]).toEqual([[1, 0], [1]])
   expect(await finder.segments()).toEqual({ segments: [{ k: 0, first_time: 1, last_time: 9 }], complete: false })
   // What it may refer to is not removed.
-  expect(await finder.speaksOf('alice/part-9')).toBe(true)
+  expect(await finder.segmentsNaming('alice/part-9')).toEqual([1])
 })
 
 it('one that was sealed since and could not be read is read when somebody asks again', async () => {
@@ -153,7 +153,7 @@ it('keeps in memory what the newest segments speak of, and finds the others all 
   finder.forget(1)
   expect([await finder.segmentsOf('given-id-1'), await finder.segmentsOf('given-id-2')]).toEqual([[], [2]])
   await finder.renew(entry(2) as { k: number; first_time: number; last_time: number })
-  expect([await finder.segmentsOf('given-id-2'), await finder.speaksOf('alice/part-3')]).toEqual([[2], true])
+  expect([await finder.segmentsOf('given-id-2'), await finder.segmentsNaming('alice/part-3')]).toEqual([[2], [3]])
   for (let k = 700; k < 1_000; k++) entries.push(entry(k))
   await finder.follow()
   expect(hashesIn(finder)).toBeLessThan(32 + 256 + 16)
@@ -187,13 +187,13 @@ it('what a segment said before stands until it is read again, also where that fa
   await finder.prepare()
   reading = () => Promise.reject(new Error('nobody answers'))
   await expect(finder.renew(entry(0))).rejects.toThrow('nobody answers')
-  expect(await finder.speaksOf('alice/part-0')).toBe(true)
+  expect(await finder.segmentsNaming('alice/part-0')).toEqual([0])
   reading = () => new Promise((done) => (answers = done))
   const renewed = finder.renew(entry(0))
-  expect(await finder.speaksOf('alice/part-0')).toBe(true)
+  expect(await finder.segmentsNaming('alice/part-0')).toEqual([0])
   answers(encodeIndex(0, [], { parts: [] }))
   await renewed
-  expect([await finder.speaksOf('alice/part-0'), (await finder.segments()).segments.length]).toEqual([false, 1])
+  expect([await finder.segmentsNaming('alice/part-0'), (await finder.segments()).segments.length]).toEqual([[], 1])
 })
 
 // Fails where it takes the renewed one for the newest that was read.

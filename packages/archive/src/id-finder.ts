@@ -104,13 +104,12 @@ export class IdFinder {
     return { segments, complete: this.ready && read.length === this.known.size }
   }
 
-  /** Whether a segment that is kept may refer to a part. Undefined: not all were read yet. */
-  async speaksOf(part: string): Promise<boolean | undefined> {
+  /** The segments that may refer to a part. Undefined: not all were read yet. */
+  async segmentsNaming(part: string): Promise<number[] | undefined> {
     if (!this.ready) return undefined
     await this.readNewer()
     const hash = hashOf(part)
-    for (const { parts } of this.known.values()) if (!parts || hasHash(parts, hash)) return true
-    return false
+    return [...this.known].flatMap(([k, { parts }]) => (!parts || hasHash(parts, hash) ? [k] : []))
   }
 
   /** A segment was removed, or its index is another. */

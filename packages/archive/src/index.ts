@@ -13,7 +13,7 @@ export { type ArchiveFault, type Examined, examineSegment, faultText, type Segme
 export { IdFinder } from './id-finder.js'
 export { IdPages } from './id-pages.js'
 export { ARCHIVE_BUCKET, gapsIn, Manifest, type ManifestEntry, Missing, nextAfter, type RemovedSegment } from './manifest.js'
-export { partName, partsNamed } from './parts-named.js'
+export { partName, partsKept } from './parts-named.js'
 export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'
 export { type LocalSegment, sealLocal } from './seal-local.js'
 export {
@@ -42,7 +42,6 @@ export {
   type IndexedPass,
   keyOfFact,
   PrintsBuilder,
-  partsIn,
 } from './segment-index.js'
 export { runsOf } from './segment-runs.js'
 export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './source.js'

@@ -1,17 +1,17 @@
 import { CONTENT_TYPE, encode, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { partsNamed } from './parts-named.js'
+import { partsKept } from './parts-named.js'
 import { decodeFrames, type ErasedEntry, encodeFrame, sequenceOf } from './segment.js'
 import { eventOf, SegmentBuffer } from './segment-buffer.js'
-import { decodeIndex, partsIn } from './segment-index.js'
+import { decodeIndex, namedIn } from './segment-index.js'
 
 const subjects = new Subjects()
 const PART = { name: 'big', hash: 'c'.repeat(64), size: 300_000, owner: 'alice' }
 
-/** A return of a pass, which may refer to a large part. */
+/** A work step, which may refer to a large part. */
 function stored(sequence: number, parts: object[] = []): Stored {
-  const subject = subjects.event({ originator: 'alice', subagent: 'audit', id: `some-pass-${sequence}` }, 'applied', 'alice')
+  const subject = subjects.step('work', { originator: 'alice', subagent: 'audit', id: `some-pass-${sequence}` }, 'medium')
   const headers = readHeaders(`NATS/1.0\r\n${HEADER.contentType}: ${CONTENT_TYPE.msgpack}\r\n\r\n`)
   return { sequence, time: sequence * 10, subject, headers, data: encode({ v: 1, parts }) }
 }
@@ -53,14 +53,14 @@ describe('a segment of which entries are erased before it is sealed', () => {
     const left = index(buffered(one, two, three, four).erase(erased(one, two)))
     expect(decodeIndex(left).map(({ key }) => key.id)).toEqual(['some-pass-3', 'some-pass-4'])
     // Another refers to it.
-    expect(partsIn(left)).toHaveLength(1)
+    expect(namedIn(left).parts).toHaveLength(1)
     const none = index(buffered(one, two, three, four).erase(erased(two, three)))
-    expect(partsIn(none)).toHaveLength(0)
+    expect(namedIn(none).parts).toHaveLength(0)
   })
 
   it('may be asked whether something that stays refers to a part', () => {
     const { index } = buffered(one, two, three)
-    const [part = ''] = partsNamed(two)
+    const [part = ''] = partsKept(two, subjects.toFact(two))
     expect(index.refersTo(part)).toBe(true)
     expect(index.refersTo(part, new Set([2]))).toBe(true)
     expect(index.refersTo(part, new Set([2, 3]))).toBe(false)

@@ -1,6 +1,6 @@
 import type { Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
-import { partsNamed } from './parts-named.js'
+import { partsKept } from './parts-named.js'
 import {
   type ArchivedEvent,
   decodeFrames,
@@ -63,7 +63,7 @@ export class SegmentBuffer {
   add(stored: Stored, fact: Fact, session: string | undefined): void {
     this.note(stored)
     this.index.add(fact, session)
-    for (const part of partsNamed(stored)) this.index.addPart(part, stored.sequence)
+    for (const part of partsKept(stored, fact)) this.index.addPart(part, stored.sequence)
     if (this.chunks) this.keep(eventOf(stored), this.chunks)
   }
 

@@ -151,11 +151,6 @@ export function namedIn(bytes: Uint8Array): { ids: string[]; parts: string[] | u
   return { ids: passes.map(([, , id]) => id), parts }
 }
 
-/** The parts that it says its segment refers to; undefined: it says nothing of them. */
-export function partsIn(bytes: Uint8Array): string[] | undefined {
-  return bodyOf(bytes).parts
-}
-
 /** The pass that a message speaks of: a request as far as its header says. */
 export function keyOfFact(fact: Fact): PassKey | undefined {
   switch (fact.type) {

@@ -73,6 +73,7 @@ describe('readRequest', () => {
     ['bytes that are not what the hash names', (part: Part) => ({ ...part, hash: '0'.repeat(64) })],
     ['a wrong size', (part: Part) => ({ ...part, size: 3 })],
     ['neither bytes nor owner', ({ data: _, ...part }: Part) => part],
+    ["another agent's bucket", ({ data: _, ...part }: Part) => ({ ...part, owner: 'mallory' })],
   ])('E005 for a part with %s', (_, spoil) => {
     const parts = splitContext(CONTEXT).parts.map((part) => spoil(part))
     expect(errorOf(envelope({ parts }))).toMatchObject({ code: 'E005' })

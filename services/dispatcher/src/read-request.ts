@@ -68,7 +68,7 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
     if ('issues' in form) return bad(`the request is malformed: ${form.issues.join('; ')}`, { issues: form.issues })
     const differs = disagreement(form.request, raw.headers, parties)
     if (differs) return bad(differs.message, { field: differs.field })
-    const broken = sameName(form.parts) ?? (form.cut_here ? undefined : brokenPart(form.parts))
+    const broken = sameName(form.parts) ?? (form.cut_here ? undefined : brokenPart(form.parts, parties.originator))
     if (broken) return bad(broken)
     const digest = requestDigest(form.request, form.parts)
     const claimed = raw.headers.get(HEADER.digest)
@@ -157,10 +157,12 @@ function sameName(parts: Part[]): string | undefined {
   return undefined
 }
 
-function brokenPart(parts: Part[]): string | undefined {
+function brokenPart(parts: Part[], originator: string): string | undefined {
   for (const { name, data, owner, size, hash } of parts) {
     if (!data) {
       if (owner === undefined) return `part "${clip(name)}" has neither bytes nor an owner to get them from`
+      // Parts are kept for their owner's passes alone (docs/architecture/isolation.md#large-parts).
+      if (owner !== originator) return `part "${clip(name)}" is in the bucket of "${clip(owner)}": store its bytes in your own`
       continue
     }
     if (data.byteLength !== size) return `part "${clip(name)}" has ${data.byteLength} bytes, not ${size}`

@@ -19,7 +19,7 @@ export function registerErase(group: Command): void {
     .option('--yes', 'do not ask')
     .addHelpText(
       'after',
-      '\nA session is that of the agent that began it: its passes, and all below them. What other agents asked for under the same name is not touched.\nMessages, segments of the archive, records, and large parts that nothing else refers to. Passes that are open, or held, refuse it. What was taken elsewhere is not\nreached: exports, saved archives, evidence bundles, what agents keep. A pass can leave the stream two id windows after its last message: until then the erasure waits.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
+      '\nA session is that of the agent that began it: its passes, and all below them. What other agents asked for under the same name is not touched.\nMessages, segments of the archive, records, and large parts that no other pass of the same agent carries. Passes that are open, or held, refuse it. What was taken elsewhere is not\nreached: exports, saved archives, evidence bundles, what agents keep. A pass can leave the stream two id windows after its last message: until then the erasure waits.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
     )
     .action(
       action<EraseFlags, []>(async (context, flags) => {

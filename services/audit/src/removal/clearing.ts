@@ -1,17 +1,18 @@
 import {
   type Archive,
+  type ArchivedEvent,
   decodeIndex,
   encodeFrame,
   type Frame,
   type IndexedPass,
   type ManifestEntry,
-  partsIn,
+  partsKept,
   readSegment,
   segmentName,
   segmentOf,
   segmentRange,
 } from '@passover/archive'
-import { type ObjectStore, readHeaders, type Table } from '@passover/bus'
+import { type ObjectStore, readHeaders, type Stored, type Table } from '@passover/bus'
 import { type PassRecord, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { createdAt, describe } from '../describe.js'
@@ -55,7 +56,7 @@ export class Clearing {
 
   /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
   async clean(entry: ManifestEntry): Promise<void> {
-    const { objects, archive, log } = this.deps
+    const { objects, archive, log, bus } = this.deps
     archive.forget(entry.k)
     if (!(await this.telling.tells(entry.k))) {
       // None of ours marked it: what it held may be needed to tell what was taken.
@@ -64,8 +65,9 @@ export class Clearing {
     }
     const index = await objects.get(entry.index)
     if (index && (await objects.get(entry.object))) {
-      await this.removeRecords(entry, decodeIndex(index), await readSegment(objects, entry))
-      await removeParts(this.deps, partsIn(index) ?? [])
+      const events = (await readSegment(objects, entry)).flatMap((frame) => (frame.kind === 'event' ? [storedOf(frame.event)] : []))
+      await this.removeRecords(entry, decodeIndex(index), events)
+      await removeParts(this.deps, new Set(events.flatMap((stored) => partsKept(stored, bus.subjects.toFact(stored)))))
     }
     await objects.delete(entry.object)
     await objects.delete(entry.index)
@@ -83,13 +85,13 @@ export class Clearing {
   }
 
   /** Records of passes that have nothing younger than this segment. */
-  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], frames: readonly Frame[]): Promise<void> {
+  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly Stored[]): Promise<void> {
     const { table, bus, rules } = this.deps
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
     // The bucket keeps the newest only.
     if (entry.last_time < first_time) return
     const { contents, add } = sortContents({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
-    for (const frame of frames) if (frame.kind === 'event') add({ ...frame.event, headers: readHeaders(frame.event.headers) })
+    for (const event of events) add(event)
     const keys = new Set<string>()
     for (const { memory, whole } of contents.passes.values()) {
       if (!whole) continue
@@ -106,4 +108,8 @@ export class Clearing {
       if (found && goes(found)) await this.deps.indexing.erase(key, goes)
     }
   }
+}
+
+function storedOf(event: ArchivedEvent): Stored {
+  return { ...event, headers: readHeaders(event.headers) }
 }
