@@ -205,7 +205,11 @@ export class Checks implements Watcher {
     const own = id === undefined ? undefined : this.books.get(`${a}/${b}/${id}`)
     const answered = this.#log.get(own?.answers ?? 0)
     const repeats = answered?.spoilt !== undefined && Buffer.compare(answered.data, request.data) === 0
-    return [apart, answered === request || repeats ? own : undefined].filter((one) => one !== undefined)
+    // After its id was forgotten it is refused once more, and the record keeps the first end.
+    const isGone = (own?.ended?.kept.gone_at ?? Number.POSITIVE_INFINITY) < Number.POSITIVE_INFINITY
+    const refuses = (kept: Kept) => kept.by !== 'evil' && header(kept, 'Passover-Request') === String(request.sequence)
+    const again = () => isGone && this.messagesOf(own?.key ?? '').some(refuses)
+    return [apart, answered === request || repeats || again() ? own : undefined].filter((one) => one !== undefined)
   }
 
   /** P3: what a pass hangs below comes from the stream. */
