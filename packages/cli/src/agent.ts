@@ -1,6 +1,6 @@
 import { PassOverError } from '@passover/core'
 import { type Agent, connect } from '@passover/sdk'
-import { accessTo } from './auth/discover.js'
+import { accessTo } from './access.js'
 import { unreachable } from './client.js'
 import { CliFailure } from './failure.js'
 import { type ServerSetting, serversOf } from './settings.js'

@@ -2,7 +2,6 @@ import { randomInt } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { tooFewFiles } from '@passover/bus/entry'
 import {
   CHAOS_DEFAULTS,
@@ -18,18 +17,31 @@ import {
   verifyText,
   writeReport,
 } from '@passover/chaos'
-import type { ChaosFlags } from './commands/chaos.js'
 import type { Context } from './context.js'
 import { CliFailure, usage } from './failure.js'
 import { stopSignals } from './signals.js'
 import type { Terminal } from './terminal.js'
-import { VERSION } from './version.js'
+import { COMMAND_FILE, VERSION } from './version.js'
+
+export interface ChaosFlags {
+  minutes: number
+  seed?: number
+  faults?: string
+  nodes: '1' | '3'
+  rate: number
+  soak?: boolean
+  isolated?: boolean
+  network: 'own' | 'loopback'
+  slack?: number
+  idWindow?: number
+  report?: string
+}
 
 /** How often a run says how far it is, where that replaces what was said before, and where each time is a line. */
 const SAY_EVERY_MS = { live: 2_000, lines: 30_000 }
 /** No service takes a shorter one. */
 const LEAST_WINDOW_MS = 1_000
-const ITSELF = [process.execPath, fileURLToPath(new URL('../bin/passover.js', import.meta.url))]
+const ITSELF = [process.execPath, COMMAND_FILE]
 
 /** Runs it, writes the report, prints the verdict. 1 where a promise was broken, the run failed, or it says nothing. */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {

@@ -1,6 +1,6 @@
 import { type AccessFor, type Bus, BusUnreachable, openBus } from '@passover/bus'
 import { SYSTEM } from '@passover/schemas'
-import { accessTo } from './auth/discover.js'
+import { accessTo } from './access.js'
 import type { Context } from './context.js'
 import { CliFailure } from './failure.js'
 import { type ServerSetting, serversOf } from './settings.js'

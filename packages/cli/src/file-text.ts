@@ -1,4 +1,6 @@
-import { closeSync, fstatSync, openSync, readSync, type Stats } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, readSync, type Stats } from 'node:fs'
+import { resolve } from 'node:path'
+import { CliFailure } from './failure.js'
 
 /** Why a file cannot be read, by the code of the system's error. */
 const WHY: Record<string, string> = {
@@ -85,4 +87,15 @@ function whereBroken(bytes: Uint8Array): string {
     if (!isOwn) return `line ${before.split('\n').length} has the byte 0x${(bytes[at] ?? 0).toString(16).padStart(2, '0')}`
   }
   return 'it ends in the middle of a character'
+}
+
+/** A JSON file that a flag names. E030: it cannot be read, or is none. */
+export function readJsonFile(directory: string, path: string): unknown {
+  try {
+    const read = textOf(readFileSync(resolve(directory, path)))
+    if (read.kind === 'no text') throw new Error(read.why)
+    return JSON.parse(read.text)
+  } catch (error) {
+    throw new CliFailure('E030', `${path}: ${fileWhy(error) ?? (error instanceof Error ? error.message : String(error))}`)
+  }
 }

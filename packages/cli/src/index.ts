@@ -34,7 +34,6 @@ export { resolvePeople, resolvePerson, resolveServer, type ServerSetting } from 
 export { type StopSignals, stopSignals } from './signals.js'
 export { openTerminal, type Terminal } from './terminal.js'
 export { count, oneLine, typed, visible } from './text.js'
-export { verifyLive } from './verify/live.js'
+export { verifyLive, verifySaving } from './verify/live.js'
 export { type JudgeOptions, type Verdict, verifyArchive } from './verify/run.js'
-export { verifySaving } from './verify/saving.js'
 export { runChild } from './work/child.js'

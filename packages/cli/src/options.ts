@@ -1,3 +1,4 @@
+import type { PassStatus, QueryStatus } from '@passover/schemas'
 import { InvalidArgumentError } from 'commander'
 import { duration, parseDuration } from './duration.js'
 
@@ -35,3 +36,43 @@ export function nameOption(text: string): string {
 export function repeated(value: string, before: string[] | undefined): string[] {
   return [...(before ?? []), value]
 }
+
+const DATE = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:?\d{2})?)?$/
+
+/** A moment, ms: a time with its unit is so long ago; a date is taken as local, unless it says otherwise. */
+export function parseTime(flag: string, now: () => number = Date.now): (text: string) => number {
+  return (text) => {
+    const ago = parseDuration(text)
+    if (ago !== undefined) return Math.max(0, now() - ago)
+    // A date alone would be read as UTC.
+    const date = DATE.test(text) ? Date.parse(text.length === 10 ? `${text}T00:00` : text.replace(' ', 'T')) : Number.NaN
+    if (!Number.isFinite(date) || date < 0 || !isInCalendar(text))
+      throw new InvalidArgumentError(
+        `${flag} takes how long ago (2h, 30m, 7d), or a date: 2026-11-28, 2026-11-28T14:30, 2026-11-28T14:30:05Z.`,
+      )
+    return date
+  }
+}
+
+/** Whether the day exists: the parser takes 2026-02-30 for 2 March. */
+function isInCalendar(text: string): boolean {
+  const day = text.slice(0, 10)
+  return new Date(`${day}T00:00Z`).toISOString().startsWith(day)
+}
+
+/** Where a pass stands, for `--status`: written here, since the schemas are too much to load for a list of commands. */
+export const PASS_STATUSES: readonly PassStatus[] = [
+  'requested',
+  'held',
+  'waiting_for_return',
+  'returned',
+  'awaiting_release',
+  'expired',
+  'processed',
+  'refused',
+  'timed_out',
+  'cancelled',
+]
+
+/** And how it ended. */
+export const QUERY_STATUSES: readonly QueryStatus[] = [...PASS_STATUSES, 'completed', 'failed', 'aborted', 'partial']

@@ -5,7 +5,6 @@ import type { Agent, PassHandle, PassOverOptions } from '@passover/sdk'
 import { noWorkersText, workersFor } from '@passover/sdk/people'
 import { connectAgent } from './agent.js'
 import { connectAs } from './client.js'
-import type { RequestOptions } from './commands/request.js'
 import type { Context } from './context.js'
 import { CliFailure, usage } from './failure.js'
 import { readContextFiles } from './files.js'
@@ -15,6 +14,23 @@ import type { ServerSetting } from './settings.js'
 import { stopSignals } from './signals.js'
 import { readStdin } from './stdin.js'
 import { count } from './text.js'
+
+export interface RequestOptions {
+  from?: string
+  to: string
+  objective: string
+  reason: string
+  file?: string[]
+  timeout?: number
+  priority: 'high' | 'medium' | 'low'
+  constraint?: string[]
+  session?: string
+  id?: string
+  background?: string
+  hold?: true
+  autoReturn?: true
+  wait: boolean
+}
 
 /** What is passed over, as whom, and whether its end is waited for. */
 export interface Asking {
@@ -206,7 +222,7 @@ async function withRulePlace(error: unknown, context: Context): Promise<unknown>
   if (!(error instanceof Error) || !('context' in error)) return error
   const { policy_path } = (error.context ?? {}) as { policy_path?: unknown }
   if (typeof policy_path !== 'string') return error
-  const { placeInFile } = await import('./policy/place.js')
+  const { placeInFile } = await import('./policy/read.js')
   const rule_at = placeInFile(context, policy_path)
   return rule_at ? Object.assign(error, { rule_at }) : error
 }

@@ -1,12 +1,6 @@
 import type { Command } from 'commander'
 import { action } from '../context.js'
-
-export interface EraseFlags {
-  session?: string
-  originator?: string
-  reason?: string
-  yes?: true
-}
+import type { EraseFlags } from './erase.js'
 
 /** `passover audit erase` */
 export function registerErase(group: Command): void {

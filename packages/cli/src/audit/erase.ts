@@ -9,7 +9,13 @@ import { CliFailure, usage } from '../failure.js'
 import { personText } from '../output/names.js'
 import { renderTable } from '../render/table.js'
 import { count, typed } from '../text.js'
-import type { EraseFlags } from './erase-command.js'
+
+export interface EraseFlags {
+  session?: string
+  originator?: string
+  reason?: string
+  yes?: true
+}
 
 type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
 

@@ -1,13 +1,7 @@
 import type { Command } from 'commander'
 import { action } from '../context.js'
-import { parseTime } from './time-option.js'
-
-export interface ExportFlags {
-  out?: string
-  csv?: true
-  since?: number
-  session?: string
-}
+import { parseTime } from '../options.js'
+import type { ExportFlags } from './export.js'
 
 /** `passover audit export` */
 export function registerExport(group: Command): void {

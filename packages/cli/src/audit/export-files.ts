@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
 import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -5,7 +6,6 @@ import { printableJson } from '@passover/core/text'
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { CSV_HEAD, csvLine } from './csv.js'
-import { monthOf, sessionFile } from './session-file.js'
 
 const JSONL = /^session-.*-passes\.jsonl$/
 /** Of the files that are written here alone: the folder is somebody's. */
@@ -237,4 +237,29 @@ export async function writeCsv(folder: string, month: string): Promise<string> {
   }
   await files.finish()
   return path
+}
+
+/** Lower case only: where a file system does not tell cases apart, twins must not meet. */
+const SAFE = /^[a-z0-9_-]{1,64}$/
+const NO_SESSION = '~none'
+const SHOWN_CHARACTERS = 32
+
+/** Name of a session's file. What is not safe as a name is told apart by its hash; `~` is in no safe one. */
+export function sessionFile(session_id: string): string {
+  return `session-${safeName(session_id)}-passes.jsonl`
+}
+
+function safeName(session_id: string): string {
+  if (session_id === '') return NO_SESSION
+  if (SAFE.test(session_id)) return session_id
+  const shown = session_id
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, '_')
+    .slice(0, SHOWN_CHARACTERS)
+  return `${shown}~${createHash('sha256').update(session_id).digest('hex').slice(0, 16)}`
+}
+
+/** YYYY-MM in UTC, as the records' keys have it. */
+export function monthOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 7)
 }

@@ -12,10 +12,15 @@ import { dateTime } from '../duration.js'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { count } from '../text.js'
-import type { ExportFlags } from './export-command.js'
-import { ExportFiles, type KeptLines, lineKey, writeCsv } from './export-files.js'
-import { monthOf } from './session-file.js'
+import { ExportFiles, type KeptLines, lineKey, monthOf, writeCsv } from './export-files.js'
 import { type AuditSummary, type ExportedPass, Summing } from './summary.js'
+
+export interface ExportFlags {
+  out?: string
+  csv?: true
+  since?: number
+  session?: string
+}
 
 const DEFAULT_FOLDER = '.opencode/pass-over-logs'
 const SUMMARY = 'audit-summary.json'

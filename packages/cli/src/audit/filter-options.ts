@@ -1,8 +1,6 @@
 import type { PassFilter, QueryStatus } from '@passover/schemas'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { nameOption } from '../options.js'
-import { QUERY_STATUSES } from '../statuses.js'
-import { parseTime } from './time-option.js'
+import { nameOption, parseTime, QUERY_STATUSES } from '../options.js'
 
 /** The flags that say which passes are meant. */
 export interface FilterFlags {

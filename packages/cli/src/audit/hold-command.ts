@@ -1,14 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { action } from '../context.js'
 import { nameOption } from '../options.js'
-
-export interface HoldFlags {
-  session?: string
-  pass?: string
-  from?: string
-  to?: string
-  reason: string
-}
+import type { HoldFlags } from './hold.js'
 
 /** `passover audit hold add|remove|list` */
 export function registerHold(group: Command): void {

@@ -9,7 +9,14 @@ import { namesOn, personText } from '../output/names.js'
 import { scopeText } from '../render/custody.js'
 import { renderTable } from '../render/table.js'
 import { typed } from '../text.js'
-import type { HoldFlags } from './hold-command.js'
+
+export interface HoldFlags {
+  session?: string
+  pass?: string
+  from?: string
+  to?: string
+  reason: string
+}
 
 /** Holds a session or a pass. */
 export async function runHold(context: Context, flags: HoldFlags): Promise<number> {

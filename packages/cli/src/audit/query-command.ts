@@ -1,14 +1,8 @@
 import type { Command } from 'commander'
 import { action } from '../context.js'
 import { wholeNumber } from '../options.js'
-import { type FilterFlags, filterOptions } from './filter-options.js'
-
-export interface QueryFlags extends FilterFlags {
-  text?: string
-  limit: number
-  cursor?: string
-  all?: true
-}
+import { filterOptions } from './filter-options.js'
+import type { QueryFlags } from './query.js'
 
 /** `passover audit query` */
 export function registerQuery(group: Command): void {

@@ -6,8 +6,14 @@ import { noteIfUnknown } from '../doctor/audit.js'
 import { dateTime } from '../duration.js'
 import { renderRows } from '../render/rows.js'
 import { count } from '../text.js'
-import { filterOf } from './filter-options.js'
-import type { QueryFlags } from './query-command.js'
+import { type FilterFlags, filterOf } from './filter-options.js'
+
+export interface QueryFlags extends FilterFlags {
+  text?: string
+  limit: number
+  cursor?: string
+  all?: true
+}
 
 /** Shows the passes that match, newest first; where there are more it says how to go on. */
 export async function runQuery(context: Context, flags: QueryFlags): Promise<number> {

@@ -1,11 +1,7 @@
 import { type Command, Option } from 'commander'
 import { action } from '../context.js'
 import { durationOption } from '../options.js'
-
-export interface RebuildFlags {
-  source: 'archive' | 'stream'
-  idWindow?: number
-}
+import type { RebuildFlags } from './rebuild.js'
 
 /** `passover audit rebuild` */
 export function registerRebuild(group: Command): void {

@@ -8,7 +8,11 @@ import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
 import { namesOn } from '../output/names.js'
 import { count } from '../text.js'
-import type { RebuildFlags } from './rebuild-command.js'
+
+export interface RebuildFlags {
+  source: 'archive' | 'stream'
+  idWindow?: number
+}
 
 const SAY_AFTER_MS = 1_000
 

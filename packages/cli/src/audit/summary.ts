@@ -1,6 +1,6 @@
 import { Histogram } from '@passover/audit'
 import type { PassOverAuditEntry, StatsBy, StatsGroup } from '@passover/schemas'
-import { monthOf } from './session-file.js'
+import { monthOf } from './export-files.js'
 
 /** Groups of each kind whose times are gathered; of those that come after them only the count. */
 const MOST_TIMED = 2_000

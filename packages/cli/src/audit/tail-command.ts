@@ -1,12 +1,8 @@
 import type { Command } from 'commander'
 import { action } from '../context.js'
 import { wholeNumber } from '../options.js'
-import { type FilterFlags, filterOptions } from './filter-options.js'
-
-export interface TailFlags extends FilterFlags {
-  count?: number
-  custody?: true
-}
+import { filterOptions } from './filter-options.js'
+import type { TailFlags } from './tail.js'
 
 /** `passover audit tail` */
 export function registerTail(group: Command): void {

@@ -10,7 +10,11 @@ import { sayCustodyBody } from '../render/custody.js'
 import { stopSignals } from '../signals.js'
 import { oneLine } from '../text.js'
 import { type FilterFlags, filterOf } from './filter-options.js'
-import type { TailFlags } from './tail-command.js'
+
+export interface TailFlags extends FilterFlags {
+  count?: number
+  custody?: true
+}
 
 /** Something that was said about custody. */
 interface Said extends Names {

@@ -1,12 +1,12 @@
 import { type AgentCheck, checkAgent, parseCredentials, readTextFile } from '@passover/bus'
 import { askAgents } from '@passover/sdk/people'
+import { accessTo } from '../access.js'
 import { connectPerson, unreachable } from '../client.js'
 import type { Context } from '../context.js'
 import { CliFailure } from '../failure.js'
 import { serversOf } from '../settings.js'
 import type { Terminal } from '../terminal.js'
 import { count, typed } from '../text.js'
-import { accessTo } from './discover.js'
 
 export interface CheckOptions {
   credentials?: string

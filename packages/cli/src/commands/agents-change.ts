@@ -118,7 +118,7 @@ function changedText(
 }
 
 async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {
-  const { readJsonFile } = await import('../json-file.js')
+  const { readJsonFile } = await import('../file-text.js')
   const { parseDefault } = await import('../agents-record.js')
   const { outputSchema, maxActive, maxPassesPerMinute, maxComputeTime, maxMemory, file, skill } = options
   const { originates, subagent, description, unset, durableReturns: durable_returns, partsBytes: parts_bytes } = options

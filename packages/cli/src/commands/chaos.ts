@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander'
+import type { ChaosFlags } from '../chaos.js'
 import { action } from '../context.js'
 import { usage } from '../failure.js'
 import { durationOption, wholeNumber } from '../options.js'
@@ -37,20 +38,6 @@ export function chaosCommand(): Command {
         return runChaosCommand(context, flags)
       }),
     )
-}
-
-export interface ChaosFlags {
-  minutes: number
-  seed?: number
-  faults?: string
-  nodes: '1' | '3'
-  rate: number
-  soak?: boolean
-  isolated?: boolean
-  network: 'own' | 'loopback'
-  slack?: number
-  idWindow?: number
-  report?: string
 }
 
 /** The container image has the bundle alone, without @passover/chaos, which starts files of its own as processes. */

@@ -1,8 +1,7 @@
 import type { PassStatus } from '@passover/schemas'
 import { Command, Option } from 'commander'
 import { action } from '../context.js'
-import { wholeNumber } from '../options.js'
-import { PASS_STATUSES } from '../statuses.js'
+import { PASS_STATUSES, wholeNumber } from '../options.js'
 
 const LEGEND = `
 STATUS, where a pass stands:

@@ -2,23 +2,7 @@ import { Command, Option } from 'commander'
 import { action } from '../context.js'
 import { usage } from '../failure.js'
 import { durationOption, nameOption, repeated } from '../options.js'
-
-export interface RequestOptions {
-  from?: string
-  to: string
-  objective: string
-  reason: string
-  file?: string[]
-  timeout?: number
-  priority: 'high' | 'medium' | 'low'
-  constraint?: string[]
-  session?: string
-  id?: string
-  background?: string
-  hold?: true
-  autoReturn?: true
-  wait: boolean
-}
+import type { RequestOptions } from '../request.js'
 
 type GivenOptions = Omit<RequestOptions, 'to' | 'objective'> & { to?: string; objective?: string }
 

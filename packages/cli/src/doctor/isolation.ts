@@ -1,6 +1,6 @@
 import { authFolderOf, type Credentials, credentialsFacts, isRestricted } from '@passover/bus'
+import { accessTo } from '../access.js'
 import { AuthFolder } from '../auth/auth-folder.js'
-import { accessTo } from '../auth/discover.js'
 import type { PrincipalRecord } from '../auth/records.js'
 import type { Context } from '../context.js'
 import { dateTime } from '../duration.js'

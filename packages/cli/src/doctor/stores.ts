@@ -1,4 +1,4 @@
-import type { Inspection } from '@passover/bus'
+import { type Bus, type Inspection, untoldEntries, untoldText } from '@passover/bus'
 import { count } from '../text.js'
 import { broken, type Check, look, ok } from './check.js'
 import type { ServerSettings } from './settings.js'
@@ -74,4 +74,14 @@ function largest(buckets: Seen['buckets']): string {
 
 function mib(bytes: number): string {
   return `${(bytes / MIB).toFixed(1)} MiB`
+}
+
+/** Checks that the registry and the policy in force agree with their events. */
+export async function checkTrust(bus: Bus): Promise<Check[]> {
+  const untold = await untoldEntries(bus)
+  if (untold.length === 0) return [ok('events', 'registry and policy agree with their events')]
+  const shown = untold.slice(0, SHOWN).map(untoldText).join('; ')
+  const more = untold.length > SHOWN ? `; ${count(untold.length - SHOWN, 'more entry', 'more entries')}` : ''
+  const mend = 'find out who wrote it; passover agents set or passover policy push writes it again, with its event'
+  return [broken('events', `${shown}${more}: readers skip it`, mend)]
 }

@@ -1,27 +1,6 @@
-import type { ArchivedEvent, ManifestEntry } from '@passover/archive'
-import type { Subjects } from '@passover/bus'
-import { type PassKey, passKey, storedId } from '@passover/schemas'
+import type { ArchivedEvent } from '@passover/archive'
+import { passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
-import { oneLine } from '../text.js'
-
-/** What is told of one pass, as it was stored. */
-export interface Evidence {
-  pass: PassKey
-  /** Its messages, those of the passes above it, the versions of the policy that they were decided by, the records of their agents. In order. */
-  entries: ArchivedEvent[]
-  /** For each archived segment that holds some of them, the digests of all its entries: with them its chain value can be computed. */
-  segments: { entry: ManifestEntry; digests: Uint8Array }[]
-  /** Newest value of the chain as it was collected. */
-  head: { sequence: number; hash: string } | undefined
-  /** What the audit made of it: for reading, no evidence of its own. */
-  record: unknown
-  /** The bytes of parts that entries only name, by their hash. What was gone, or too much, is not here. */
-  parts: ReadonlyMap<string, Uint8Array>
-  /** Messages that exist and are not here, since there were too many; a line each. */
-  left_out: readonly string[]
-  id_window_ms: number
-  subjects: Subjects
-}
 
 const hex = z.string().regex(/^[0-9a-f]{64}$/)
 /** In the one form that stands for its bytes: unused bits would let a changed file pass for unchanged. */
@@ -68,11 +47,6 @@ export const evidenceBundle = z.strictObject({
   parts: z.array(z.strictObject({ hash: hex, data: base64 })).optional(),
 })
 export type EvidenceBundle = z.infer<typeof evidenceBundle>
-
-/** Says to people what is missing in evidence. */
-export function leftOutText(what: string): string {
-  return `! Left out, as there is too much of it: ${oneLine(what, 300)}`
-}
 
 export function toBundled({ sequence, time, subject, headers, data }: ArchivedEvent): EvidenceBundle['entries'][number] {
   return { sequence, time, subject, headers, data: Buffer.from(data).toString('base64') }

@@ -13,10 +13,29 @@ import { isSystemStep } from '@passover/core'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { CliFailure } from '../failure.js'
 import { rulesOf } from '../id-window.js'
-import { count } from '../text.js'
-import { Buckets, referencedBy } from '../verify/parts.js'
+import { count, oneLine } from '../text.js'
+import { Buckets, type LookAtPart, referencedBy } from '../verify/parts.js'
 import { StoredRecord } from '../verify/recorded.js'
-import type { Evidence } from './bundle.js'
+import { Judging, type Verdict, verdictOf } from '../verify/run.js'
+
+/** What is told of one pass, as it was stored. */
+export interface Evidence {
+  pass: PassKey
+  /** Its messages, those of the passes above it, the versions of the policy that they were decided by, the records of their agents. In order. */
+  entries: ArchivedEvent[]
+  /** For each archived segment that holds some of them, the digests of all its entries: with them its chain value can be computed. */
+  segments: { entry: ManifestEntry; digests: Uint8Array }[]
+  /** Newest value of the chain as it was collected. */
+  head: { sequence: number; hash: string } | undefined
+  /** What the audit made of it: for reading, no evidence of its own. */
+  record: unknown
+  /** The bytes of parts that entries only name, by their hash. What was gone, or too much, is not here. */
+  parts: ReadonlyMap<string, Uint8Array>
+  /** Messages that exist and are not here, since there were too many; a line each. */
+  left_out: readonly string[]
+  id_window_ms: number
+  subjects: Subjects
+}
 
 /** Passes above one another, at most: the chain of any honest pass is far shorter. */
 const MOST_ABOVE = 64
@@ -205,4 +224,20 @@ async function segmentsOf(
     found.push({ entry, digests: Buffer.concat(frames.map(({ digest }) => digest)) })
   }
   return found
+}
+
+/** Says to people what is missing in evidence. */
+export function leftOutText(what: string): string {
+  return `! Left out, as there is too much of it: ${oneLine(what, 300)}`
+}
+
+/** Judges the messages of a pass, and of those above it, by all the rules: what is not among them is not known. */
+export async function judgeEntries(
+  { entries, subjects }: { entries: readonly ArchivedEvent[]; subjects: Subjects },
+  options: { id_window_ms: number; parts?: LookAtPart },
+): Promise<Verdict> {
+  const judging = new Judging({ ...options, selection: true }, subjects)
+  for (const event of entries) await judging.event(event)
+  await judging.segment()
+  return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined, removed: undefined }, options)
 }

@@ -1,7 +1,8 @@
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
 import { Chain, encodeFrame, segmentOf } from '@passover/archive'
 import { canonicalJson, issueTexts, keyText, sha256 } from '@passover/schemas'
-import { type Evidence, type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
+import { type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
+import type { Evidence } from './collect.js'
 import { membersIn, membersOf } from './members.js'
 
 export interface Signer {

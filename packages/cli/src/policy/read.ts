@@ -1,8 +1,9 @@
-import { checkPolicy, type KnownAgents, type PolicyFault, pathText, readPolicy } from '@passover/core'
+import { checkPolicy, type KnownAgents, type PolicyFault, pathText, readPolicy, type Segment } from '@passover/core'
 import type { PassOverPreferences } from '@passover/schemas'
 import { type FaultInFile, schemaFaults } from '@passover/sdk/people'
 import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
-import type { PolicyFile } from './find.js'
+import type { Context } from '../context.js'
+import { findPolicyFile, type PolicyFile } from './find.js'
 
 export interface ReadFile {
   /** Undefined: it is not valid, `faults` say why. */
@@ -153,4 +154,25 @@ function repeated(at: (string | number)[]): PolicyFault {
     expected,
     suggestion: 'keep one of them',
   }
+}
+
+/** The line of the project's policy file at which a JSON path of the live policy stands. Undefined: there is none, or no such file. */
+export function placeInFile(context: Pick<Context, 'directory' | 'env'>, path: string): { file: string; line: number } | undefined {
+  try {
+    const file = findPolicyFile(context)
+    const line = file && readPolicyFile(file, undefined).lineOf(segmentsOf(path))
+    return line === undefined ? undefined : { file: file?.shown ?? '', line }
+  } catch {
+    // The refusal is what matters; a file that cannot be read is another matter.
+    return undefined
+  }
+}
+
+const SEGMENT = /\.([A-Za-z_$][\w$]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]/g
+
+/** The parts of a path as core writes it. */
+export function segmentsOf(path: string): Segment[] {
+  return [...path.matchAll(SEGMENT)].map(
+    ([, word, index, quoted]) => word ?? (index === undefined ? String(JSON.parse(quoted ?? '""')) : Number(index)),
+  )
 }

@@ -73,11 +73,8 @@ async function verifyFolder(
 async function verifyHere(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
   await using bus = await connectPerson(context)
   const judged = { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms }
-  if (save === undefined) {
-    const { verifyLive } = await import('./live.js')
-    return await verifyLive(bus, judged)
-  }
-  const { verifySaving } = await import('./saving.js')
+  const { verifyLive, verifySaving } = await import('./live.js')
+  if (save === undefined) return await verifyLive(bus, judged)
   const onUnsaved = (why: string) => {
     if (context.terminal.mode === 'human') context.terminal.note(`Nothing will be saved: ${why}.`)
   }
@@ -86,9 +83,7 @@ async function verifyHere(context: Context, options: Options, { save, idWindow }
 
 /** One pass, by what is stored of it and of the passes above it. */
 async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
-  const { collectEvidence } = await import('../evidence/collect.js')
-  const { leftOutText } = await import('../evidence/bundle.js')
-  const { judgeEntries } = await import('../evidence/judge.js')
+  const { collectEvidence, judgeEntries, leftOutText } = await import('../evidence/collect.js')
   const { partsOf } = await import('./parts.js')
   await using bus = await connectPerson(context)
   const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })

@@ -12,10 +12,11 @@ import {
   sequenceOf,
 } from '@passover/archive'
 import { type Bus, untoldEntries, untoldText } from '@passover/bus'
+import { askIndex } from '@passover/sdk/people'
 import { erasuresIn, leavingOf } from './erased-since.js'
-import { judgeIndex } from './index-of-passes.js'
+import type { Findings } from './findings.js'
 import { partsOf, savedPart } from './parts.js'
-import { type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
+import { type IndexCounts, type JudgeOptions, Judging, type Verdict, verdictOf } from './run.js'
 import { hearSaid, readSpan } from './span.js'
 import { judgeTail } from './tail.js'
 import { walkArchive } from './walk.js'
@@ -24,6 +25,16 @@ export interface LiveOptions extends JudgeOptions {
   /** A folder into which all that is read is saved, so that it can be verified elsewhere. */
   save?: string | undefined
 }
+
+interface SavingOptions extends LiveOptions {
+  save: string
+  /** Told before anything is read that nothing will be saved. */
+  onUnsaved: (why: string) => void
+}
+
+/** For what begins and ends while it is read; an erasure takes seconds as a rule. */
+const SAVE_TRIES = 3
+const ERASING = 'a session is being erased'
 
 /**
  * Verifies an installation: its archive, that what the stream still holds of it is the same, and the stream from there on. Reads only; an
@@ -82,6 +93,34 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })
   return { ...verdictOf(judging, walked, options), index, ...(unsaved ? { unsaved } : {}) }
+}
+
+/** Verifies and saves, again where something was erased meanwhile. While an erasure goes on nothing can be saved: one that waits may take hours. */
+export async function verifySaving(bus: Bus, { save, onUnsaved, ...options }: SavingOptions): Promise<Verdict> {
+  let verdict: Verdict | undefined
+  for (let tries = 0; tries < SAVE_TRIES; tries++) {
+    if ((await erasuresIn(bus)).going) break
+    verdict = await verifyLive(bus, { ...options, save })
+    if (verdict.unsaved === undefined) return verdict
+  }
+  if (verdict) return verdict
+  onUnsaved(ERASING)
+  return { ...(await verifyLive(bus, options)), unsaved: ERASING }
+}
+
+/**
+ * Has the audit compare its index with the records. Filtered queries and statistics rest on the index, so a line that differs is a fault (rule
+ * `index`), though nothing that is stored is wrong: `passover audit rebuild` mends it.
+ */
+async function judgeIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise<IndexCounts> {
+  const compared = await askIndex(bus)
+  if (!compared?.complete) return 'none'
+  const { records, wrong, shown } = compared
+  for (const { pass, what } of shown)
+    findings.fault({ rule: 'index', ...(pass === undefined ? {} : { pass }), what: `the audit's index has ${what}` })
+  const more = wrong - shown.length
+  if (more > 0) findings.fault({ rule: 'index', what: `the audit's index has ${more} more lines that differ from their records` })
+  return { records, wrong }
 }
 
 /** What was erased while it was saved would stand in the folder in plain, or stand erased there and its tombstone nowhere. Why it is not saved. */

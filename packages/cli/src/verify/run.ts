@@ -3,10 +3,12 @@ import type { Subjects } from '@passover/bus'
 import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import { type BadEntry, Findings, firstOf } from './findings.js'
-import type { IndexCounts } from './index-of-passes.js'
 import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
 import { StoredRecord, subjectsOf } from './recorded.js'
 import { type ChainValue, type Visitor, type Walked, walkArchive } from './walk.js'
+
+/** What was compared of the audit's index; `none`: no audit answered that could, or it still reads. */
+export type IndexCounts = { records: number; wrong: number } | 'none'
 
 export interface Verdict {
   ok: boolean

@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest'
-import { changesBetween } from './fingerprint.js'
 import { familyOf } from './proc.js'
 
 it('a command owns its group, its session, and what those started', () => {
@@ -12,19 +11,4 @@ it('a command owns its group, its session, and what those started', () => {
     { pid: 20, parent: 1, group: 20, session: 20 },
   ]
   expect(familyOf(10, all).sort()).toEqual([10, 11, 12, 13, 14])
-})
-
-it('lists added, removed and changed files in order', () => {
-  const before = new Map([
-    ['a', '1'],
-    ['b', '1'],
-    ['c', '1'],
-  ])
-  const after = new Map([
-    ['b', '2'],
-    ['c', '1'],
-    ['0', '1'],
-  ])
-  expect(changesBetween(before, after)).toEqual(['0', 'a', 'b'])
-  expect(changesBetween(before, before)).toEqual([])
 })

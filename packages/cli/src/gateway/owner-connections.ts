@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs'
+import { namedCredentials, openBus, type ProjectAccess, projectAccess, readTextFile } from '@passover/bus'
+import { z } from 'zod'
+import { CliFailure } from '../failure.js'
+import { type Credentials, type ServerSetting, serversOf } from '../settings.js'
+
+const credentialsFile = z.record(z.string(), z.string())
+
+/** Connects as a token's owner. Undefined: there are no credentials for it. */
+export function ownersConnections(server: ServerSetting, env: NodeJS.ProcessEnv) {
+  const named = readCredentials(env.PASSOVER_GATEWAY_CREDENTIALS)
+  return (name: string) => {
+    const isolated = server.project === undefined ? undefined : ownersAccess(server.project, name)
+    if (isolated && !named) {
+      if (!isolated.credentials) return undefined
+      return openBus({ servers: serversOf(server), identity: name, name: `gateway as ${name}`, ...isolated })
+    }
+    const own = named ? (Object.hasOwn(named, name) ? named[name] : undefined) : undefined
+    if (named && own === undefined) return undefined
+    return openBus({
+      servers: serversOf(server),
+      identity: name,
+      name: `gateway as ${name}`,
+      ...credentialsOf(own, server),
+      ...(server.tls ? { tls: server.tls } : {}),
+    })
+  }
+}
+
+/** Where agents are isolated an owner, agent or person, connects with its own credentials. `undefined`: they are not isolated. */
+function ownersAccess(project: string, name: string): ProjectAccess | undefined {
+  const agent = projectAccess(project, { role: 'agent', name })
+  return agent?.credentials ? agent : projectAccess(project, { role: 'person', name })
+}
+
+/** A project's own server tells nobody apart, and lets all in by the project's credentials. */
+function credentialsOf(own: string | undefined, server: ServerSetting): { credentials?: Credentials } {
+  if (own !== undefined) return { credentials: namedCredentials(own, readTextFile, 'PASSOVER_GATEWAY_CREDENTIALS') }
+  return server.credentials ? { credentials: server.credentials } : {}
+}
+
+function readCredentials(path: string | undefined): Record<string, string> | undefined {
+  if (path === undefined) return undefined
+  try {
+    return credentialsFile.parse(JSON.parse(readFileSync(path, 'utf8')))
+  } catch {
+    // What is wrong with it may quote a password.
+    throw new CliFailure('E030', `PASSOVER_GATEWAY_CREDENTIALS: ${path} cannot be read as JSON of names and credentials`, {
+      hint: 'like {"ann": "ann:password", "alice": "SU…", "bob": "/path/to/bob.creds"}',
+    })
+  }
+}
