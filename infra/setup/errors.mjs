@@ -3,7 +3,7 @@ import { ERRORS, exitCode } from '@passover/core'
 import { page } from './page.mjs'
 
 /**
- * Writes docs/reference/errors.md: what each error code says, as packages/core/src/errors.ts has it, and the exit codes of packages/cli/src/failure.ts.
+ * Writes docs/reference/errors.md: what each error code says, as packages/core/src/errors.ts has it, and the exit codes of packages/cli/src/errors.ts.
  * Needs a build.
  */
 

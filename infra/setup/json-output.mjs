@@ -1,7 +1,7 @@
 import { FAILURE, JSON_SHAPES, NAMED_SHAPES } from '@passover/cli'
 import { page } from './page.mjs'
 
-/** Writes docs/reference/json-output.md: what each command prints under --json, as packages/cli/src/json/shapes.ts has it. Needs a build. */
+/** Writes docs/reference/json-output.md: what each command prints under --json, as packages/cli/src/render/json-schemas.ts has it. Needs a build. */
 
 const NAMES = new Map(Object.entries(NAMED_SHAPES).map(([name, shape]) => [shape, name]))
 
@@ -86,7 +86,7 @@ page(
   'docs/reference/json-output.md',
   `# Output of \`--json\`
 
-Generated from \`packages/cli/src/json/shapes.ts\` by \`node infra/setup/json-output.mjs\`: change it there. The tests compare the output of every command with it.
+Generated from \`packages/cli/src/render/json-schemas.ts\` by \`node infra/setup/json-output.mjs\`: change it there. The tests compare the output of every command with it.
 
 - \`--json\` prints one document on stdout, also if the command fails: \`${written(FAILURE)}\`. Codes and exit codes: [errors](errors.md).
 - \`--jsonl\` prints each element of a list on its own line, and any other document on one line. \`work --jsonl\` prints \`{ event, id, … }\` for each event, and \`logs --jsonl\` each entry of the

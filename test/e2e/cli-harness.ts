@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { AnsweredPass, PassRow, WorkOutput } from '@passover/schemas'
-import { shapeFault } from '../../packages/cli/src/json/shapes.js'
+import { shapeFault } from '../../packages/cli/src/render/json-schemas.js'
 import { until as untilTruthy } from '../support/until.js'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')

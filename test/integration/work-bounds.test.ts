@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { cgroupParent, makeCgroup } from '../../packages/cli/src/process/cgroup.js'
 import { gitDirectories } from '../../packages/cli/src/sandbox/layout.js'
-import { cgroupParent, makeCgroup } from '../../packages/cli/src/work/cgroup.js'
-import { changesBetween, fingerprint } from '../../packages/cli/src/work/fingerprint.js'
+import { changesBetween, fingerprint } from '../../packages/cli/src/work/file-fingerprint.js'
 import { until } from '../support/until.js'
 
 let folder: string

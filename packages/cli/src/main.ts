@@ -1,11 +1,11 @@
 import { CommanderError } from 'commander'
-import { type Described, describeFailure, type FailureDocument, Finished } from './failure.js'
-import { fileWhy } from './file-text.js'
-import { missingCommand, namedCommand } from './no-command.js'
-import { write, writeJson } from './output/writer.js'
+import { type Described, describeFailure, type FailureDocument, Finished } from './errors.js'
+import { fileWhy } from './input/read-file.js'
 import { buildProgram } from './program.js'
-import { openTerminal } from './terminal.js'
-import { indentRest, oneLine, typed } from './text.js'
+import { openTerminal } from './terminal/terminal.js'
+import { indentRest, oneLine, typed } from './terminal/text.js'
+import { write, writeJson } from './terminal/writer.js'
+import { missingCommand, namedCommand } from './unknown-command.js'
 
 /** Runs one command line and ends the process with the command's exit code (docs/reference/errors.md). */
 export async function main(argv: string[]): Promise<void> {

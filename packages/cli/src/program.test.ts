@@ -2,9 +2,9 @@ import { exitCode } from '@passover/core'
 import { ERROR_CODES } from '@passover/schemas'
 import { type Command, CommanderError } from 'commander'
 import { describe, expect, it } from 'vitest'
-import { EXIT_CODES, EXIT_CODES_HELP, INTERRUPTED } from './failure.js'
-import { JSON_SHAPES } from './json/shapes.js'
+import { EXIT_CODES, EXIT_CODES_HELP, INTERRUPTED } from './errors.js'
 import { buildProgram } from './program.js'
+import { JSON_SHAPES } from './render/json-schemas.js'
 
 function everyCommand(command: Command): Command[] {
   return [command, ...command.commands.flatMap(everyCommand)]

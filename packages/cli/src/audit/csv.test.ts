@@ -1,9 +1,9 @@
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { parseTime } from '../options.js'
+import { parseTime } from '../input/options.js'
 import { CSV_HEAD, csvLine } from './csv.js'
 import { monthOf, sessionFile } from './export-files.js'
-import { Summing } from './summary.js'
+import { Summing } from './export-summary.js'
 
 const entry = {
   pass_over_id: 'given-id-1',

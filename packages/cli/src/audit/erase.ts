@@ -1,14 +1,14 @@
 import type { Bus } from '@passover/bus'
 import type { CustodyAnswer, CustodyErasure } from '@passover/schemas'
 import { askCustody, sayCustody } from '@passover/sdk/people'
-import { agreed } from '../agreed.js'
-import { connectPerson } from '../client.js'
-import type { Context } from '../context.js'
-import { dateTime } from '../duration.js'
-import { CliFailure, usage } from '../failure.js'
-import { personText } from '../output/names.js'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { personText } from '../connection/verified-names.js'
+import { CliFailure, usage } from '../errors.js'
+import { agreed } from '../input/confirm.js'
 import { renderTable } from '../render/table.js'
-import { count, typed } from '../text.js'
+import { dateTime } from '../terminal/duration.js'
+import { count, typed } from '../terminal/text.js'
 
 export interface EraseFlags {
   session?: string

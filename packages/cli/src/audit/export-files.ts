@@ -4,7 +4,7 @@ import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/prom
 import { dirname, join } from 'node:path'
 import { printableJson } from '@passover/core/text'
 import type { PassOverAuditEntry } from '@passover/schemas'
-import { CliFailure } from '../failure.js'
+import { CliFailure } from '../errors.js'
 import { CSV_HEAD, csvLine } from './csv.js'
 
 const JSONL = /^session-.*-passes\.jsonl$/

@@ -1,6 +1,6 @@
 import type { PassFilter, QueryStatus } from '@passover/schemas'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { nameOption, parseTime, QUERY_STATUSES } from '../options.js'
+import { nameOption, parseTime, QUERY_STATUSES } from '../input/options.js'
 
 /** The flags that say which passes are meant. */
 export interface FilterFlags {

@@ -1,14 +1,14 @@
 import type { Bus } from '@passover/bus'
 import type { CustodyHold, CustodyScope } from '@passover/schemas'
 import { askCustody, findPass, sayCustody } from '@passover/sdk/people'
-import { connectPerson } from '../client.js'
-import type { Context } from '../context.js'
-import { dateTime } from '../duration.js'
-import { CliFailure, usage } from '../failure.js'
-import { namesOn, personText } from '../output/names.js'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { namesOn, personText } from '../connection/verified-names.js'
+import { CliFailure, usage } from '../errors.js'
 import { scopeText } from '../render/custody.js'
 import { renderTable } from '../render/table.js'
-import { typed } from '../text.js'
+import { dateTime } from '../terminal/duration.js'
+import { typed } from '../terminal/text.js'
 
 export interface HoldFlags {
   session?: string

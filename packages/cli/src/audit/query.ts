@@ -1,11 +1,11 @@
 import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
 import { pages } from '@passover/sdk/people'
-import { connectPerson } from '../client.js'
-import type { Context } from '../context.js'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
 import { noteIfUnknown } from '../doctor/audit.js'
-import { dateTime } from '../duration.js'
-import { renderRows } from '../render/rows.js'
-import { count } from '../text.js'
+import { renderRows } from '../render/pass-rows.js'
+import { dateTime } from '../terminal/duration.js'
+import { count } from '../terminal/text.js'
 import { type FilterFlags, filterOf } from './filter-options.js'
 
 export interface QueryFlags extends FilterFlags {

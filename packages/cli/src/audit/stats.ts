@@ -1,12 +1,12 @@
 import { STATS_BY, type StatsAnswer, type StatsGroup } from '@passover/schemas'
 import { askStats } from '@passover/sdk/people'
-import { connectPerson } from '../client.js'
-import type { Context } from '../context.js'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
 import { noteIfUnknown } from '../doctor/audit.js'
-import { duration } from '../duration.js'
 import { type Column, renderTable } from '../render/table.js'
-import type { Terminal } from '../terminal.js'
-import { count } from '../text.js'
+import { duration } from '../terminal/duration.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { count } from '../terminal/text.js'
 import { type FilterFlags, filterOf } from './filter-options.js'
 
 type Stats = Extract<StatsAnswer, { ok: true }>

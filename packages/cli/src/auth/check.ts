@@ -1,12 +1,12 @@
 import { type AgentCheck, checkAgent, parseCredentials, readTextFile } from '@passover/bus'
 import { askAgents } from '@passover/sdk/people'
-import { accessTo } from '../access.js'
-import { connectPerson, unreachable } from '../client.js'
-import type { Context } from '../context.js'
-import { CliFailure } from '../failure.js'
-import { serversOf } from '../settings.js'
-import type { Terminal } from '../terminal.js'
-import { count, typed } from '../text.js'
+import { connectPerson, unreachable } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { accessTo } from '../connection/credentials.js'
+import { serversOf } from '../connection/settings.js'
+import { CliFailure } from '../errors.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { count, typed } from '../terminal/text.js'
 
 export interface CheckOptions {
   credentials?: string

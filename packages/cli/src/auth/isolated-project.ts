@@ -2,11 +2,11 @@ import { existsSync, readdirSync, renameSync, unwatchFile, watchFile } from 'nod
 import { join } from 'node:path'
 import { authFolderOf, type Credentials, type ServerSettings, type TlsFiles } from '@passover/bus'
 import { operatorSettings } from '@passover/bus/auth'
-import type { Context } from '../context.js'
+import type { Context } from '../connection/context.js'
 import { AuthFolder } from './auth-folder.js'
 import { makeInstallation, settleTls, type TlsOptions } from './init.js'
-import { refreshAccounts } from './issuing.js'
-import { type AuthRecords, isPersonRole, type ServiceRole, serviceName } from './records.js'
+import { refreshAccounts } from './issue-credentials.js'
+import { type AuthRecords, isPersonRole, type ServiceRole, serviceName } from './principal-records.js'
 
 const LOOK_MS = 1_000
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import forge from 'node-forge'
-import { CliFailure } from '../failure.js'
+import { CliFailure } from '../errors.js'
 import { writePrivate } from './private-file.js'
 
 /** Paths of PEM files for a server, and of the authority that clients check it by (absent: the system's). */

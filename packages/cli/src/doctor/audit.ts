@@ -1,6 +1,6 @@
 import type { Bus, NoReply } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
-import type { Terminal } from '../terminal.js'
+import type { Terminal } from '../terminal/terminal.js'
 import { broken, type Check, look, ok } from './check.js'
 
 const RIGHTS = 'docs/reference/permissions.md'

@@ -9,7 +9,7 @@ import { checkCredentials, checkNode, checkProject, checkSandbox } from './machi
 import { checkQueue, lookAtQueue } from './queue.js'
 import { renderChecks } from './run.js'
 import { checkServer, checkTopology } from './server.js'
-import { doubtfulFileSystem } from './settings.js'
+import { doubtfulFileSystem } from './server-settings.js'
 
 const NOW = 1_800_000_000_000
 

@@ -1,7 +1,7 @@
 import type { Inspection } from '@passover/bus'
-import { duration } from '../duration.js'
+import { duration } from '../terminal/duration.js'
 import { broken, type Check, look, ok } from './check.js'
-import type { ServerSettings } from './settings.js'
+import type { ServerSettings } from './server-settings.js'
 
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3

@@ -1,8 +1,8 @@
 import type { Bus } from '@passover/bus'
 import type { StatsAnswer } from '@passover/schemas'
 import { askStats } from '@passover/sdk/people'
-import { duration } from '../duration.js'
-import { CliFailure } from '../failure.js'
+import { CliFailure } from '../errors.js'
+import { duration } from '../terminal/duration.js'
 import { type Check, look } from './check.js'
 
 /** A queue with fewer passes than this is not looked at. */

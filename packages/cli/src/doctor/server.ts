@@ -1,6 +1,6 @@
 import { DECISIONS, DISPATCHER, type Inspection, type StreamUsage } from '@passover/bus'
-import { duration } from '../duration.js'
-import { count } from '../text.js'
+import { duration } from '../terminal/duration.js'
+import { count } from '../terminal/text.js'
 import { broken, type Check, look, ok } from './check.js'
 
 const OLDEST_SERVER = [2, 12] as const

@@ -1,7 +1,7 @@
 import { type Bus, type Inspection, untoldEntries, untoldText } from '@passover/bus'
-import { count } from '../text.js'
+import { count } from '../terminal/text.js'
 import { broken, type Check, look, ok } from './check.js'
-import type { ServerSettings } from './settings.js'
+import type { ServerSettings } from './server-settings.js'
 
 const MIB = 1024 ** 2
 const FULL = 0.98

@@ -1,9 +1,9 @@
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
 import { Chain, encodeFrame, segmentOf } from '@passover/archive'
 import { canonicalJson, issueTexts, keyText, sha256 } from '@passover/schemas'
+import type { Evidence } from '../verify/collect-pass.js'
 import { type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
-import type { Evidence } from './collect.js'
-import { membersIn, membersOf } from './members.js'
+import { membersIn, membersOf } from './duplicate-keys.js'
 
 export interface Signer {
   key: KeyObject

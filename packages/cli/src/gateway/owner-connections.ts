@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { namedCredentials, openBus, type ProjectAccess, projectAccess, readTextFile } from '@passover/bus'
 import { z } from 'zod'
-import { CliFailure } from '../failure.js'
-import { type Credentials, type ServerSetting, serversOf } from '../settings.js'
+import { type Credentials, type ServerSetting, serversOf } from '../connection/settings.js'
+import { CliFailure } from '../errors.js'
 
 const credentialsFile = z.record(z.string(), z.string())
 

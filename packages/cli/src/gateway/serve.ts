@@ -5,11 +5,11 @@ import { CannotListen, type Listening, NeedsTokens, PortTaken, startGateway, Tok
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
-import { connectAs } from '../client.js'
-import type { Context } from '../context.js'
-import { CliFailure } from '../failure.js'
-import { findProject, requireOwn } from '../project.js'
-import type { ServerSetting } from '../settings.js'
+import { connectAs } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { findProject, requireOwn } from '../connection/project-directory.js'
+import type { ServerSetting } from '../connection/settings.js'
+import { CliFailure } from '../errors.js'
 import { ownersConnections } from './owner-connections.js'
 
 export interface ServeOptions {

@@ -1,12 +1,12 @@
 import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
 import { type AgentRecord, agentPairOverride, issueTexts, type PassOverPreferences, requestControl } from '@passover/schemas'
 import { inForce, invalidPolicy, sameDocument } from '@passover/sdk/people'
-import type { Context } from '../context.js'
-import { usage } from '../failure.js'
+import type { Context } from '../connection/context.js'
+import { usage } from '../errors.js'
 import { renderTable } from '../render/table.js'
-import { typed } from '../text.js'
-import { findPolicyFile } from './find.js'
-import { readPolicyFile } from './read.js'
+import { typed } from '../terminal/text.js'
+import { findPolicyFile } from './find-file.js'
+import { readPolicyFile } from './read-file.js'
 import { openPolicy } from './session.js'
 
 export interface ExplainOptions {

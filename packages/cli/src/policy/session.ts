@@ -1,6 +1,6 @@
 import { policyOn, type PolicySession as Session } from '@passover/sdk/people'
-import { connectPerson } from '../client.js'
-import type { Context } from '../context.js'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
 
 /** A connection with what every policy command needs. */
 export type PolicySession = Session & AsyncDisposable

@@ -1,6 +1,6 @@
 import type { CustodyBody, CustodyScope, SegmentRun } from '@passover/schemas'
-import { dateTime } from '../duration.js'
-import { count, oneLine } from '../text.js'
+import { dateTime } from '../terminal/duration.js'
+import { count, oneLine } from '../terminal/text.js'
 
 /** What was said about custody, in words. */
 export function sayCustodyBody(body: CustodyBody): string {

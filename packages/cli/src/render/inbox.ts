@@ -1,8 +1,8 @@
 import { decidesOwn, takesPart } from '@passover/core'
 import { type AskedFor, type InboxItem, keyText, type PassKey, type ShownModification } from '@passover/schemas'
-import { dateTime, duration } from '../duration.js'
-import type { Terminal } from '../terminal.js'
-import { count, indent, oneLine, sizeText, typed, visible } from '../text.js'
+import { dateTime, duration } from '../terminal/duration.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { count, indent, oneLine, sizeText, typed, visible } from '../terminal/text.js'
 
 interface View extends Pick<Terminal, 'colors'> {
   now: number

@@ -2,8 +2,8 @@ import type { AnsweredPass, PassRow } from '@passover/schemas'
 import { type PassResult, standing } from '@passover/sdk/people'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
+import { colorOf, renderRows } from './pass-rows.js'
 import { renderOutput, renderResult } from './result.js'
-import { colorOf, renderRows } from './rows.js'
 import { renderPass, renderTimeline, sayEntry } from './timeline.js'
 
 const colors = picocolors.createColors(false)

@@ -2,9 +2,9 @@ import { showProposals } from '@passover/core/changes'
 import type { DecisionArtifact, MessageArtifact, PassError, ShownFile, WorkArtifact, WorkOutput } from '@passover/schemas'
 import { reviewable } from '@passover/sdk'
 import type { PassResult } from '@passover/sdk/people'
-import { duration } from '../duration.js'
-import type { Terminal } from '../terminal.js'
-import { count, cut, indentRest, oneLine, quoted, visible, visibleLines } from '../text.js'
+import { duration } from '../terminal/duration.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { count, cut, indentRest, oneLine, quoted, visible, visibleLines } from '../terminal/text.js'
 import { changeText } from './inbox.js'
 
 /** `as`: an originator also reads the messages for it alone. `within`: in other text, each line of the output's own text is marked. */

@@ -1,6 +1,6 @@
 import Table from 'cli-table3'
-import type { Terminal } from '../terminal.js'
-import { columnsOf, cutColumns, oneLine } from '../text.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { columnsOf, cutColumns, oneLine } from '../terminal/text.js'
 
 export interface Column<Row> {
   head: string

@@ -1,12 +1,12 @@
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { isOpen, type PassResult, standing } from '@passover/sdk/people'
 import { nameMarks } from '@passover/sdk/words'
-import { clock, dateTime, duration } from '../duration.js'
-import type { Terminal } from '../terminal.js'
-import { indent, oneLine } from '../text.js'
+import { clock, dateTime, duration } from '../terminal/duration.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { indent, oneLine } from '../terminal/text.js'
 import { renderItem } from './inbox.js'
+import { colorOf, lasted } from './pass-rows.js'
 import { renderResult } from './result.js'
-import { colorOf, lasted } from './rows.js'
 
 type View = Pick<Terminal, 'colors' | 'columns'>
 

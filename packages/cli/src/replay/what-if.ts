@@ -2,9 +2,9 @@ import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, nex
 import type { Bus, Subjects } from '@passover/bus'
 import { type Beginning, Counting, type ErasedDigest, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
 import type { PassKey, PassOverPreferences } from '@passover/schemas'
-import { StoredRecord, subjectsOf } from '../verify/recorded.js'
-import { readSpan } from '../verify/span.js'
-import { type Visitor, walkArchive } from '../verify/walk.js'
+import { readSpan } from '../stored-messages/read-range.js'
+import { StoredRecord, subjectsOf } from '../stored-messages/stored-record.js'
+import { type Visitor, walkArchive } from '../stored-messages/walk-archive.js'
 
 export interface WhatIfOptions {
   document: PassOverPreferences

@@ -1,4 +1,4 @@
-import { runChild } from '../work/child.js'
+import { runChild } from '../process/child-process.js'
 import { launchOf } from './launch.js'
 import { type Layout, type LayoutOptions, layoutOf } from './layout.js'
 import type { Bubblewrap, Mechanism, Unshare } from './mechanism.js'

@@ -1,5 +1,5 @@
-import { type CgroupParent, cgroupParent } from '../work/cgroup.js'
-import { runChild } from '../work/child.js'
+import { type CgroupParent, cgroupParent } from '../process/cgroup.js'
+import { runChild } from '../process/child-process.js'
 import { detectMechanism } from './detect.js'
 import { type Guarantee, guaranteesOf } from './guarantees.js'
 import { type Layout, type LayoutOptions, layoutOf } from './layout.js'

@@ -2,8 +2,8 @@ import { type ArchiveSource, eventOf } from '@passover/archive'
 import { type Bus, BusReadError, PartError, type PartStore, partToken } from '@passover/bus'
 import { RETENTION_SLACK_MS, type Recorded, Retentions } from '@passover/core'
 import { keyText, type Part, part, type Step, sha256 } from '@passover/schemas'
+import { StoredRecord } from '../stored-messages/stored-record.js'
 import type { BadEntry, Findings } from './findings.js'
-import { StoredRecord } from './recorded.js'
 
 /** Parts that messages name instead of holding them. */
 export interface PartCounts {

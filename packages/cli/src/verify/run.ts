@@ -1,209 +1,183 @@
-import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain } from '@passover/archive'
-import type { Subjects } from '@passover/bus'
-import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts } from '@passover/core'
-import type { PassKey } from '@passover/schemas'
-import { type BadEntry, Findings, firstOf } from './findings.js'
-import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
-import { StoredRecord, subjectsOf } from './recorded.js'
-import { type ChainValue, type Visitor, type Walked, walkArchive } from './walk.js'
+import { resolve } from 'node:path'
+import { ArchiveUnreadable, folderArchive } from '@passover/archive'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { rulesOf, windowOf } from '../connection/id-window.js'
+import { CliFailure, usage } from '../errors.js'
+import { dateTime } from '../terminal/duration.js'
+import { everySecond } from '../terminal/progress.js'
+import { count } from '../terminal/text.js'
+import { type BadEntry, entryText, faultLines } from './findings.js'
+import { type JudgeOptions, type Verdict, verifyArchive } from './verify-archive.js'
 
-/** What was compared of the audit's index; `none`: no audit answered that could, or it still reads. */
-export type IndexCounts = { records: number; wrong: number } | 'none'
-
-export interface Verdict {
-  ok: boolean
-  /** The first of the chain, else the first in the order of the stream. */
-  first: BadEntry | undefined
-  /** How many there are. */
-  faults: number
-  /** Some of every rule, in the order in which they were found; what one agent caused never takes the place of others. */
-  shown: BadEntry[]
-  remarks: number
-  /** How many of the remarks are about messages and entries that no reader believes: a client had the server publish them. */
-  untrusted: number
-  remarked: BadEntry[]
-  counts: VerifyCounts
-  /** Of what messages name instead of holding it; absent: it was not looked for. */
-  parts?: PartCounts
-  /** Records that the audit compared with its index, on which filters and statistics rest; absent: an archive has none. */
-  index?: IndexCounts
-  segments: number
-  head: ChainValue | undefined
-  begins: Walked['begins']
-  /** `untold`: of these no event tells, as there were none when they were removed, or nobody knows. */
-  removed: (Walked['removed'] & { untold?: number }) | undefined
-  /** Why it was not saved, though that was asked for. */
-  unsaved?: string
+export interface VerifyFlags {
+  archive?: string
+  save?: string
+  pass?: string
+  from?: string
+  to?: string
+  since?: number
+  expect?: string
+  idWindow?: number
+  strict?: boolean
 }
 
-export interface JudgeOptions {
-  id_window_ms: number
-  from?: number | undefined
-  /** A chain value of an earlier look, in hex: it must be met again. */
-  expect?: string | undefined
-  /** Only some passes are read, whole: what is not here is not known, and says nothing. */
-  selection?: boolean | undefined
-  /** `early` is told first of all versions, and of all that was said about custody. */
-  early?: true
-  /** `chain only`: entries are held against the chain, and not judged by the rules. */
-  rules?: 'all' | 'chain only' | undefined
-  /** What time it is (server ms): nothing was removed later. Default: as this machine has it. */
-  now?: number | undefined
-  /** Where parts are looked for that messages only name. */
-  parts?: LookAtPart | undefined
-  /** Called now and then with what was read. */
-  onProgress?: ((events: number) => void) | undefined
-}
-
-const PROGRESS_EVERY = 4_096
-
-interface Finish {
-  /** What time it is, server ms. */
-  now?: number
-  /** Up to when all that was stored is read (default: when the last message was stored): what was due later may have come, and was not read. */
-  read_at?: number
-  /** Where the archive begins, if that is not where the stream began. */
-  begins?: Walked['begins']
-}
-
-/** Everything that is judged while entries come by; rules and chain both. */
-export class Judging implements Visitor {
-  readonly findings = new Findings()
-  readonly verifier: StreamVerifier
-  /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
-  met = false
-  readonly parts: ReferencedParts | undefined
-  private readonly removals: Removals
-  private subjects: Subjects | undefined
-
-  constructor(
-    private readonly options: JudgeOptions,
-    subjects?: Subjects,
-  ) {
-    this.subjects = subjects
-    this.parts = options.parts && new ReferencedParts(options.parts, this.findings)
-    this.removals = new Removals({
-      whole: ((options.from ?? 1) <= 1 || options.early === true) && !options.selection,
-      ends: options.early ? 'now' : 'saved',
-    })
-    this.verifier = new StreamVerifier({
-      id_window_ms: options.id_window_ms,
-      from: options.from ?? 1,
-      selection: options.selection,
-      onFinding: (finding) => this.findings.rule(finding),
-      // What readers pass over needs no parts.
-      onCounted: this.parts && ((counted) => this.parts?.see(counted)),
-    })
+/** `passover verify`: 0 where all holds together, else 1 and the first bad entry. */
+export async function runVerify(context: Context, flags: VerifyFlags): Promise<number> {
+  if (flags.archive !== undefined && (flags.pass !== undefined || flags.save !== undefined)) {
+    throw usage('--archive reads a folder alone: --pass and --save are for a running installation')
   }
-
-  event(event: ArchivedEvent): Promise<void> | undefined {
-    const recorded = this.recorded(event)
-    this.verifier.add(recorded)
-    this.removals.see(recorded)
-    this.told()
-    return this.parts?.isMany ? this.parts.settle() : undefined
+  if (flags.pass !== undefined && (flags.save !== undefined || flags.since !== undefined || flags.expect !== undefined)) {
+    throw usage('--pass looks at one pass alone: --save, --since and --expect are about everything that is stored')
   }
-
-  async segment(): Promise<void> {
-    await this.parts?.settle()
-  }
-
-  erased(entry: ErasedDigest, pass?: PassKey): void {
-    this.verifier.erased(entry, pass)
-    this.told()
-  }
-
-  removed(told: RemovedTold): void {
-    this.verifier.removed(told)
-    this.removals.take(told)
-  }
-
-  /** What had to be there when the reading began, and what was removed that had to stay. */
-  finish({ now = this.options.now ?? Date.now(), read_at, begins }: Finish = {}): void {
-    this.verifier.finish(read_at)
-    for (const { severity, k, what } of this.removals.faults(now, begins?.k))
-      this.findings[severity]({ segment: k, rule: 'retention', what })
-  }
-
-  /** What the stream holds of versions and of what was said about custody, before anything else. */
-  early(event: ArchivedEvent): void {
-    this.removals.hear(this.recorded(event))
-  }
-
-  /** Segments of whose removal no event tells. */
-  get untold(): number {
-    return this.removals.untold
-  }
-
-  private recorded(event: ArchivedEvent): StoredRecord {
-    this.subjects ??= subjectsOf(event.subject)
-    return new StoredRecord(event, this.subjects)
-  }
-
-  fault(fault: ArchiveFault): void {
-    this.findings.archive(fault)
-  }
-
-  chain(before: string, digests: readonly Uint8Array[]): void {
-    const { expect } = this.options
-    if (expect === undefined || this.met) return
-    const chain = new Chain(Buffer.from(before, 'hex'))
-    this.met = digests.some((digest) => {
-      chain.add(digest)
-      return chain.now() === expect
-    })
-  }
-
-  private told(): void {
-    const { messages } = this.verifier.counts
-    if (messages % PROGRESS_EVERY === 0) this.options.onProgress?.(messages)
+  if (flags.save !== undefined && flags.since !== undefined) throw usage('--save keeps everything: it does not go with --since')
+  if (flags.pass !== undefined) return verifyPass(context, { ...flags, id: flags.pass })
+  const progress = context.terminal.progress()
+  const onProgress = everySecond(progress, 'checked')
+  try {
+    const options = { from: flags.since, expect: flags.expect, onProgress }
+    const verdict =
+      flags.archive === undefined
+        ? await verifyHere(context, options, flags)
+        : await verifyFolder(context, options, { ...flags, archive: flags.archive })
+    progress.stop()
+    refuseNothing(verdict, flags)
+    return told(context, verdict, flags)
+  } catch (error) {
+    progress.stop()
+    if (!(error instanceof ArchiveUnreadable)) throw error
+    throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
   }
 }
 
-/** Verifies an archive by itself. Throws ArchiveUnreadable. */
-export async function verifyArchive(source: ArchiveSource, options: JudgeOptions): Promise<Verdict> {
-  const judging = new Judging({ parts: partsBeside(source), ...options })
-  const fault = (found: ArchiveFault) => judging.fault(found)
-  const chain = judging.chain.bind(judging)
-  const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
-  const walked = await walkArchive(source, visitor, options.from)
-  judging.finish({ begins: walked.begins })
-  await judgeFiles(source, judging.findings, options)
-  return verdictOf(judging, walked, options)
+/** That all holds together is no answer where there was nothing to look at. */
+function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: VerifyFlags): void {
+  if (!ok || counts.messages > 0 || segments > 0 || (archive === undefined && since === undefined)) return
+  const where = archive ?? 'the installation'
+  throw new CliFailure('E041', `nothing was checked: ${where} holds no entries${since === undefined ? '' : ` from ${since} on`}`, {
+    hint: since === undefined ? 'an archive is saved by: passover verify --save <folder>' : 'begin earlier: --since <sequence>',
+  })
 }
 
-/** The files of a saved archive that the chain does not cover. */
-async function judgeFiles(source: ArchiveSource, findings: Findings, { from = 1, rules }: JudgeOptions): Promise<void> {
-  for (const { severity, k, what } of (await source.filesFaults?.()) ?? []) {
-    if (k === undefined) findings[severity]({ rule: 'archive', what })
-    else findings.archive({ k, what })
-  }
-  // Strays are files that were not read, and here segments were left out.
-  if (from > 1 || rules === 'chain only') return
-  for (const name of (await source.strays?.()) ?? [])
-    findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} is not of this archive: nothing names it` })
+type Options = Omit<JudgeOptions, 'id_window_ms'>
+
+async function verifyFolder(
+  { directory, terminal }: Context,
+  options: Options,
+  { archive, idWindow }: VerifyFlags & { archive: string },
+): Promise<Verdict> {
+  const folder = resolve(directory, archive)
+  return await verifyArchive(folderArchive(folder), { ...options, id_window_ms: await windowOf(terminal, folder, idWindow) })
 }
 
-export function verdictOf({ findings, verifier, met, parts, untold }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
-  if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
-    findings.unexpected(`does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`)
+async function verifyHere(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
+  await using bus = await connectPerson(context)
+  const judged = { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms }
+  const { verifyLive, verifySaving } = await import('./verify-live.js')
+  if (save === undefined) return await verifyLive(bus, judged)
+  const onUnsaved = (why: string) => {
+    if (context.terminal.mode === 'human') context.terminal.note(`Nothing will be saved: ${why}.`)
   }
-  return {
-    ok: findings.faultCount === 0,
-    first: firstOf(findings.faults),
-    faults: findings.faultCount,
-    shown: findings.faults,
-    remarks: findings.remarkCount,
-    untrusted: findings.untrusted,
-    remarked: findings.remarks,
-    counts: verifier.counts,
-    ...(parts ? { parts: parts.counts } : {}),
-    segments: walked.segments,
-    head: walked.head,
-    begins: walked.begins,
-    removed: walked.removed && { ...walked.removed, ...(untold > 0 ? { untold } : {}) },
-  }
+  return await verifySaving(bus, { ...judged, save: resolve(context.directory, save), onUnsaved })
 }
 
-/** What of a walk a verdict tells. */
-type Told = Pick<Walked, 'segments' | 'head' | 'values' | 'begins' | 'removed'>
+/** One pass, by what is stored of it and of the passes above it. */
+async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
+  const { collectEvidence, judgeEntries, leftOutText } = await import('./collect-pass.js')
+  const { partsOf } = await import('./parts.js')
+  await using bus = await connectPerson(context)
+  const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })
+  for (const what of evidence.left_out) context.terminal.note(leftOutText(what))
+  return told(
+    context,
+    await judgeEntries(evidence, { id_window_ms: flags.idWindow ?? evidence.id_window_ms, parts: await partsOf(bus) }),
+    flags,
+  )
+}
+
+function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags): number {
+  const ok = verdict.ok && !(strict && verdict.remarks > 0)
+  const first = verdict.first ?? (strict ? verdict.remarked[0] : undefined)
+  terminal.show({ ...verdict, ok, ...(first ? { first } : {}) }, () => verdictText({ ...verdict, ok, first }))
+  return ok && verdict.unsaved === undefined ? 0 : 1
+}
+
+/** The verdict for people. */
+export function verdictText(verdict: Verdict): string {
+  const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, index, unsaved } = verdict
+  const lines = untrusted > 0 ? untrustedLines(verdict) : []
+  if (!ok) lines.push(`✗ ${entryText(first as BadEntry)}`)
+  else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
+  if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
+  if (faults > 1)
+    lines.push(`  ${count(faults, 'entry is', 'entries are')} bad in all:`, ...faultLines(shown, faults).map((line) => `    ${line}`))
+  if (remarks > untrusted) {
+    lines.push(
+      `! ${count(remarks - untrusted, 'entry', 'entries')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
+    )
+    const others = remarked.filter(({ rule }) => rule !== 'trust')
+    lines.push(...faultLines(others, remarks - untrusted).map((line) => `    ${line}`))
+  }
+  lines.push('', ...countLines(verdict))
+  if (verdict.removed)
+    lines.push(
+      `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only the chain goes through them.${untoldText(verdict.removed)}`,
+    )
+  if (index === 'none') lines.push('The index of passes was not compared with the records: no audit answered that is up to date.')
+  if (begins)
+    lines.push(`The archive begins with segment ${begins.k}: what was before it is kept no longer; its chain begins at ${begins.chain}.`)
+  if (head)
+    lines.push(
+      `Chain at sequence ${head.sequence}: ${head.hash}`,
+      'Keep this value elsewhere: --expect <value> proves later that all up to here is still the same.',
+    )
+  return lines.join('\n')
+}
+
+/** Messages that a client had the server publish. They come first so that an attack is not overlooked. */
+function untrustedLines({ untrusted, remarked }: Verdict): string[] {
+  const entries = remarked.filter(({ rule }) => rule === 'trust').slice(0, 10)
+  return [
+    `! ${count(untrusted, 'message')} not believed: a client had the server publish what it may not publish itself. No reader uses them; --strict makes this a failure:`,
+    ...entries.map((entry) => `    ${entryText(entry)}`),
+    ...(untrusted > entries.length ? [`    … and ${untrusted - entries.length} more`] : []),
+    '  docs/architecture/isolation.md says how to prevent it.',
+  ]
+}
+
+function untoldText({ segments, untold = 0 }: NonNullable<Verdict['removed']>): string {
+  if (untold === 0) return ''
+  return ` Of ${untold === segments ? 'them' : `${untold} of them`} no event tells: removals were not told yet.`
+}
+
+function countLines({ counts, segments, parts, index }: Verdict): string[] {
+  const rows: [number, string, string?][] = [
+    [segments, 'segment held against manifest, index and chain', 'segments held against manifest, index and chain'],
+    [counts.messages, 'entry', 'entries'],
+    [counts.erased, 'erased entry (its digest is kept)', 'erased entries (their digests are kept)'],
+    [counts.passes, 'pass', 'passes'],
+    [counts.steps, 'step folded', 'steps folded'],
+    [counts.returns, 'terminal return'],
+    [counts.requests, 'request'],
+    [counts.digests, 'request digest recomputed', 'request digests recomputed'],
+    [counts.recomputed, 'decision of policy recomputed', 'decisions of policy recomputed'],
+    [counts.as_recorded, 'decision taken as recorded (rates, time, approvals)', 'decisions taken as recorded (rates, time, approvals)'],
+    [counts.policies, 'version of the policy', 'versions of the policy'],
+    [counts.decisions, 'approval or application', 'approvals and applications'],
+    [
+      index === 'none' ? 0 : (index?.records ?? 0),
+      'record compared with the index for filters and statistics',
+      'records compared with the index for filters and statistics',
+    ],
+    [parts?.whole ?? 0, 'large part read again and held against its hash', 'large parts read again and held against their hashes'],
+    [
+      parts?.gone ?? 0,
+      'large part that is gone, as old as it had to be kept or of an entry that left meanwhile',
+      'large parts that are gone, as old as they had to be kept or of entries that left meanwhile',
+    ],
+    [parts?.elsewhere ?? 0, 'large part that is not to be had here', 'large parts that are not to be had here'],
+  ]
+  return rows
+    .filter(([number]) => number > 0)
+    .map(([number, one, many = `${one}s`]) => `  ${String(number).padStart(9)}  ${number === 1 ? one : many}`)
+}

@@ -1,5 +1,5 @@
 import type { Pass } from '@passover/sdk'
-import { cut } from '../text.js'
+import { cut } from '../terminal/text.js'
 
 type Told = Pick<
   Pass,

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import type { Context } from '../context.js'
-import { duration } from '../duration.js'
-import { askedPort } from '../health.js'
-import { type StopSignals, stopSignals } from '../signals.js'
-import { count } from '../text.js'
+import type { Context } from '../connection/context.js'
+import { askedPort } from '../connection/health-port.js'
+import { duration } from '../terminal/duration.js'
+import { type StopSignals, stopSignals } from '../terminal/stop-signals.js'
+import { count } from '../terminal/text.js'
 import { requireProgram, type WorkerRequest } from './worker.js'
 
 /** Pause before a replica that died is started again. It doubles each time, and starts over once the replica has lasted `well_after`. */

@@ -1,0 +1,86 @@
+import { type AgentRecord, agentRecord, issueTexts, type Originates, type SubagentPreference } from '@passover/schemas'
+import { CliFailure, usage } from '../errors.js'
+
+/** What is said about an agent: by flags, by a file, or both; a flag wins over the file. */
+export interface AgentChange {
+  name: string
+  /** A whole record, in place of what was said before. */
+  file?: { path: string; record: unknown } | undefined
+  originates?: Originates | undefined
+  subagent?: boolean | undefined
+  description?: string | undefined
+  skills?: string[] | undefined
+  /** Whether returns wait for it while it is away. */
+  durable_returns?: boolean | undefined
+  /** Byte limit of its parts bucket. */
+  parts_bytes?: number | undefined
+  defaults?: SubagentPreference | undefined
+  /** Defaults that are taken back. */
+  unset?: string[] | undefined
+}
+
+/** The record that a change makes of the one before it. E030 names each field that is wrong, and what it may be. */
+export function changedRecord(
+  before: AgentRecord | undefined,
+  change: AgentChange,
+  by: { person: string; now: number; next_sequence: number },
+): AgentRecord {
+  const { name, file } = change
+  const base = file ? fileRecord(name, file) : (before ?? {})
+  const roles = rolesOf(base, change)
+  const record: Record<string, unknown> = { ...base, name, roles, registered_by: by.person, updated_at: by.now }
+  if (change.description !== undefined) record.description = change.description
+  if (change.skills) record.skills = change.skills
+  if (change.durable_returns === true && !record.durable_returns) record.durable_returns = { from: by.next_sequence }
+  if (change.durable_returns === false) delete record.durable_returns
+  if (change.parts_bytes !== undefined) record.parts_bytes = change.parts_bytes
+  const defaults = defaultsOf(base.defaults, change)
+  if (defaults) record.defaults = defaults
+  else delete record.defaults
+  const parsed = agentRecord.safeParse(record)
+  if (parsed.success) return parsed.data
+  const faults = issueTexts(parsed.error.issues, 5, 'record')
+  throw new CliFailure('E030', `${file ? `${file.path}: ` : ''}${faults.join('; ')}`, {
+    hint: `passover agents show ${name} --json shows one`,
+  })
+}
+
+type Base = Partial<AgentRecord> & Record<string, unknown>
+
+function fileRecord(name: string, { path, record }: NonNullable<AgentChange['file']>): Base {
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) {
+    throw new CliFailure('E030', `${path} holds no object, but an agent's record is one`)
+  }
+  const said = (record as { name?: unknown }).name
+  if (said !== undefined && said !== name) throw usage(`${path} is about ${String(said)}, not ${name}`)
+  // The record does not include what `agents show --json` adds.
+  const { workers: _, unverified: __, revoked_at: ___, ...rest } = record as Base
+  return rest
+}
+
+/** Somebody who receives no passes starts them by itself, where nothing else is said; a `never` stays until it is taken back. */
+function rolesOf(base: Base, { originates, subagent }: AgentChange): unknown {
+  const before = base.roles as Partial<AgentRecord['roles']> | undefined
+  const receives = subagent ?? before?.subagent ?? true
+  const turned = subagent !== undefined && subagent !== before?.subagent && before?.originates !== 'never'
+  const usual = receives ? 'within_a_pass' : 'always'
+  return { ...before, originates: originates ?? (turned ? usual : (before?.originates ?? usual)), subagent: receives }
+}
+
+function defaultsOf(before: unknown, { defaults, unset = [] }: AgentChange): Record<string, unknown> | undefined {
+  const merged: Record<string, unknown> = { ...(before as Record<string, unknown> | undefined), ...defaults }
+  for (const field of unset) delete merged[field]
+  return Object.keys(merged).length > 0 ? merged : undefined
+}
+
+/** `field=value`: the value as JSON where it is some, else as text. */
+export function parseDefault(text: string): [field: string, value: unknown] {
+  const at = text.indexOf('=')
+  if (at < 1) throw usage(`--default takes field=value, not ${text}`)
+  const value = text.slice(at + 1)
+  try {
+    return [text.slice(0, at), JSON.parse(value)]
+  } catch {
+    return [text.slice(0, at), value]
+  }
+}

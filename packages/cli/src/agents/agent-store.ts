@@ -1,0 +1,56 @@
+import { AgentRecords, type Bus, believedAgents, type Outcome } from '@passover/bus'
+import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
+import { askList, requireCompiling } from '@passover/sdk/people'
+import { CliFailure } from '../errors.js'
+import { type AgentChange, changedRecord } from './agent-record.js'
+
+const OPEN = ['requested', 'held', 'waiting_for_return'] as const
+const MOST = 1_000
+
+/** The record of an agent. E041: there is none. */
+export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
+  const record = (await believedAgents(bus)).get(name)
+  if (record) return record
+  throw unknownAgent(name)
+}
+
+/** E041 for an agent that is not registered: one that only passes work over registers nowhere by itself. */
+export function unknownAgent(name: string): CliFailure {
+  return new CliFailure('E041', `there is no agent ${name} in the registry`, {
+    hint: `\`passover agents\` lists those there are; an agent that only passes work over is registered by: passover agents add ${name} --no-subagent`,
+  })
+}
+
+/** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what. */
+export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
+  const records = new AgentRecords(bus, await bus.table('agents', agentRecord))
+  const { record: before, revision: over, isUnreadable } = await records.standing(change.name)
+  if (isUnreadable)
+    throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
+  const record = changedRecord(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
+  const schema = record.defaults?.output_schema
+  if (schema) await requireCompiling(schema, 'defaults.output_schema')
+  stored(await records.tell(record.name, record))
+  if ((await records.keep({ record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
+  return { record, before }
+}
+
+/** Takes an agent out of the registry: passes to it are refused from then on. */
+export async function takeOut(bus: Bus, name: string): Promise<void> {
+  stored(await new AgentRecords(bus, await bus.table('agents', agentRecord)).remove(name))
+}
+
+/** Open passes to an agent; `more`: there are more than are told. */
+export async function openPassesTo(bus: Bus, name: string): Promise<{ passes: PassRow[]; more: boolean }> {
+  const lists = await Promise.all(OPEN.map((status) => askList(bus, { subagent: name, status, limit: MOST })))
+  return { passes: lists.flatMap(({ passes }) => passes), more: lists.some(({ more }) => more) }
+}
+
+function stored(outcome: Outcome): void {
+  if (outcome.kind === 'lost') throw notStored('somebody else goes on changing it')
+  if (outcome.kind !== 'stored') throw notStored(outcome.description)
+}
+
+function notStored(why: string): CliFailure {
+  return new CliFailure('E040', `the registration was not stored: ${why}`, { hint: 'try again' })
+}

@@ -1,0 +1,196 @@
+import { type Bus, nodeRandom, serverClock } from '@passover/bus'
+import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
+import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
+import {
+  type Accepts,
+  type Applied,
+  type ApplyHome,
+  applyChosen,
+  interruptedSets,
+  type Judged,
+  judge,
+  mayApply,
+  mayNotBeApplied,
+  notShown,
+  type Plan,
+  planChosen,
+  recoverDirectory,
+  reviewable,
+  reviewDigest,
+  type Settled,
+  showTaken,
+} from '@passover/sdk'
+import { findPass, type PassRef, readResult, refuseOwn } from '@passover/sdk/people'
+import { nameMarks } from '@passover/sdk/words'
+import { CliFailure, usage } from '../errors.js'
+import { agreed } from '../input/confirm.js'
+import { fromTo } from '../render/inbox.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { count } from '../terminal/text.js'
+import { decideApplication } from './decide.js'
+import { renderApplied, renderInterrupted, renderPlan, renderSettled } from './render.js'
+
+export interface ApplyRequest extends PassRef, Accepts {
+  directory: string
+  /** `1,3`: numbers among the output's modifications. */
+  only?: string | undefined
+  dryRun?: boolean | undefined
+  yes?: boolean | undefined
+  /** Where the span of the application goes. */
+  tracing?: Tracing
+}
+
+/** A pass with everything that is known before anybody is asked. */
+interface Ready {
+  pass: AnsweredPass
+  judged: Judged
+  taken: readonly NumberedModification[]
+  plan: Plan
+  /** What the taken changes do to each file in all. */
+  files: ShownFile[]
+  /** Names what is shown, as `passover approve --digest` takes it. */
+  digest: string
+}
+
+/**
+ * Recovers what a killed process left in the directory, shows what a pass would change, asks, decides as the person where no decision
+ * stands, and applies exactly what was taken: all of it or nothing. With `--dry-run` nothing is changed, and nothing recovered.
+ *
+ * @returns 0: it is applied, now or before; 1: conflicts, or not agreed.
+ * @throws {CliFailure} E042: undecided and no terminal to ask at, or changes that no diff shows; E041, E013 (exit 6 where it was denied).
+ */
+export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
+  const { tracing, directory } = given
+  const deps = { bus, clock: serverClock(bus), random: nodeRandom, ...(tracing && { tracing }) }
+  const home: ApplyHome = { deps, as: 'person', directory }
+  const settled = given.dryRun ? [] : await recoverDirectory(home)
+  const interrupted = given.dryRun ? await interruptedSets(directory) : []
+  for (const line of [...renderSettled(settled, terminal.noteColors), ...renderInterrupted(interrupted, terminal.noteColors)])
+    terminal.note(line)
+  const ready = await prepare(bus, given)
+  const { digest, files } = ready
+  const document = { id: ready.pass.row.id, directory, digest, modifications: modificationsOf(ready), files, settled }
+  const stopped = ready.plan.items.some(({ verdict }) => verdict === 'conflict' || verdict === 'refused')
+  const view = { colors: terminal.colors, all: ready.judged.all }
+  if (given.dryRun || stopped) {
+    const doubt = given.dryRun ? { dry_run: true, interrupted } : {}
+    terminal.show({ ...document, ...doubt, applied: [], rejected: rejectedOf(ready) }, () => renderPlan(ready, { ...view, digest }))
+    return stopped ? 1 : 0
+  }
+  if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready, view))
+  if (!ready.judged.decision) refuseUnshown(ready, given)
+  const question = given.yes ? undefined : questionOf(ready, directory)
+  if (question && terminal.interactive && !(await agreed(question))) return 1
+  if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
+  const decision = await decisionOf(bus, ready)
+  const { judged, taken } = ready
+  const applied_by = decision.person
+  const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
+  const done = { ...applied, settled: [...settled, ...newSettled(settled, applied.settled)] }
+  terminal.show({ ...document, decision: brief(decision), ...done }, () =>
+    renderApplied(
+      { ...applied, settled: newSettled(settled, applied.settled) },
+      { ...view, id: ready.pass.row.id, by: `${applied_by}${nameMarks(decision)}` },
+    ),
+  )
+  return exitOf(applied)
+}
+
+/** Every recovery reports files with foreign changes; this reports each once. */
+function newSettled(before: readonly Settled[], after: readonly Settled[]): Settled[] {
+  const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
+  return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
+}
+
+/** Applying undecided changes approves them, so all of them must have been shown. */
+function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
+  const hidden = notShown(files, accepts)
+  if (hidden) throw usage(hidden.why, `approve and apply it anyway: passover apply ${pass.row.id} --${hidden.flag}`)
+}
+
+/** What a person says yes to: to writing, to deciding, or to both. Undefined: neither is left to do. */
+function questionOf({ plan, judged, taken }: Ready, directory: string): string | undefined {
+  const changes = plan.changes.length
+  if (changes > 0) return `Apply ${count(changes, 'change')} in ${directory}?`
+  return judged.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
+}
+
+/** To apply is to approve: where nobody can be asked, that is said and not supposed. */
+function undecided({ pass, judged }: Ready, person: string): CliFailure {
+  refuseOwn(pass, person)
+  const { id } = pass.row
+  return usage(
+    `nobody has decided about the ${count(judged.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
+    `look at them: passover apply ${id} ${fromTo(pass.row)} --dry-run; approve and apply them: passover apply ${id} ${fromTo(pass.row)} --yes`,
+  )
+}
+
+async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
+  const pass = await findPass(bus, given)
+  const output = await outputOf(bus, pass)
+  const data = pass.return?.data ?? new Uint8Array()
+  const judged = judge(pass, { data }, output)
+  if (!reviewable(output.artifacts)) throw new CliFailure('E021', `the changes of ${pass.row.id} cannot be read`)
+  const never = mayNotBeApplied(judged)
+  if (never) throw new CliFailure('E013', `${pass.row.id}: ${never.message}`, releaseHint(pass))
+  const only = numbersIn(given.only, judged.all)
+  const taken = judged.decision ? decidedOn(judged, only) : judged.all.filter(({ number }) => !only || only.includes(number))
+  if (judged.all.length === 0)
+    throw new CliFailure('E041', `${pass.row.id} proposes no changes to files`, { hint: `passover show ${pass.row.id}` })
+  const plan = await planChosen(given.directory, { taken, binary: given.binary ?? false })
+  return { pass, judged, taken, plan, files: showTaken(taken, plan, { whole: given.whole }), digest: reviewDigest(sha256(data), taken) }
+}
+
+async function outputOf(bus: Bus, pass: AnsweredPass): Promise<WorkOutput> {
+  const result = await readResult(bus, pass)
+  if (result && 'output' in result && Array.isArray(result.output.artifacts)) return result.output as WorkOutput
+  const { id } = pass.row
+  if (result && 'unreadable' in result) throw new CliFailure('E021', `the return of ${id} cannot be read: ${result.unreadable}`)
+  throw new CliFailure('E041', `${id} has no output to apply: it is ${pass.status}`, { hint: `passover show ${id} tells more` })
+}
+
+function releaseHint({ row, status }: AnsweredPass): { hint: string; exit: number } {
+  const waits = status === 'awaiting_release'
+  return { hint: `passover ${waits ? 'approve' : 'show'} ${row.id}`, exit: waits ? 4 : 6 }
+}
+
+function numbersIn(only: string | undefined, all: readonly NumberedModification[]): number[] | undefined {
+  if (only === undefined) return undefined
+  const numbers = only.split(',').map((word) => (/^\s*[1-9]\d{0,5}\s*$/.test(word) ? Number(word) : Number.NaN))
+  if (numbers.some(Number.isNaN)) throw usage(`--only: expected numbers like 1,3, got "${only}"`)
+  const { unknown } = chooseModifications(all, numbers)
+  if (unknown.length > 0) throw usage(`--only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
+  return numbers
+}
+
+function decidedOn(judged: Judged, only: number[] | undefined): readonly NumberedModification[] {
+  const allowed = mayApply(judged, only)
+  if (allowed.ok) return allowed.taken
+  throw allowed.error
+}
+
+async function decisionOf(bus: Bus, { pass, judged, taken }: Ready): Promise<AnsweredDecision> {
+  if (judged.decision) return judged.decision
+  const numbers = taken.map(({ number }) => number)
+  return decideApplication(bus, pass, chooseModifications(judged.all, numbers).modifications)
+}
+
+function brief({ person, verdict, time, sequence, self, unverified }: AnsweredDecision): object {
+  return { person, verdict, time, sequence, ...(self && { self }), ...(unverified && { unverified }) }
+}
+
+function rejectedOf({ judged, taken }: Ready): string[] {
+  return judged.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
+}
+
+/** Every modification with what would become of it, for --json. Diffs are listed by file. */
+function modificationsOf({ judged, plan }: Ready): object[] {
+  return judged.all.map(({ number, digest, modification: { path, operation = 'modify' } }) => {
+    const planned = plan.items.find((item) => item.number === number)
+    return planned ?? { number, digest, path, operation, verdict: 'rejected' }
+  })
+}
+
+function exitOf({ conflicts }: Applied): number {
+  return conflicts.length > 0 ? 1 : 0
+}

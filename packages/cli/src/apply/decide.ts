@@ -1,0 +1,67 @@
+import type { Bus } from '@passover/bus'
+import type { ModificationChoice } from '@passover/core'
+import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/schemas'
+import { askNames, askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/sdk/people'
+import { nameMarks } from '@passover/sdk/words'
+import { CliFailure } from '../errors.js'
+import { ago } from '../terminal/duration.js'
+
+const SETTLE_MS = 3_000
+const POLL_MS = 50
+
+/**
+ * Decides as this person which modifications of a return are applied, bound to its stored bytes. Gives the decision once the audit counts
+ * it. CliFailure E013: somebody else was faster (exit 6 if they denied), it came too late (6), or it does not count (4).
+ */
+export async function decideApplication(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
+  refuseOwn(pass, bus.identity)
+  refuseExpired(bus, pass)
+  const digest = pass.return ? sha256(pass.return.data) : ''
+  await verifyStored(bus, pass, { id: pass.row.id, digest })
+  const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest, traceparent: pass.traceparent }
+  const counts = async (standing: Standing) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
+  const decided = await decide(bus, { ...verdict, modifications }, counts)
+  if (decided.kind === 'lost') throw faster(bus, pass, { ...decided.standing, ...(await askNames(bus)) })
+  const decision = await counted(bus, pass, decided.sequence)
+  if (decision?.sequence === decided.sequence) return decision
+  if (decision) throw faster(bus, pass, decision)
+  throw new CliFailure('E013', `the decision is stored, but does not count: ${bus.identity} is no person to this server, or no approver`, {
+    hint: `passover show ${pass.row.id} tells why; another person has to decide`,
+    exit: 4,
+  })
+}
+
+function refuseExpired(bus: Bus, { record, row }: AnsweredPass): void {
+  const awaits = record?.awaits as { item?: string; expires_at?: number } | undefined
+  if (awaits?.item !== 'apply' || awaits.expires_at === undefined || bus.now() < awaits.expires_at) return
+  throw new CliFailure('E013', `nobody approved the changes of ${row.id} in time: that expired ${ago(awaits.expires_at, bus.now())}`, {
+    hint: 'pass it over again',
+    exit: 6,
+  })
+}
+
+/** The decision about the application that counts, once the audit has read as far as that sequence. */
+async function counted(bus: Bus, { key }: AnsweredPass, sequence: number): Promise<AnsweredDecision | undefined> {
+  const deadline = Date.now() + SETTLE_MS
+  for (;;) {
+    const [now] = await askPasses(bus, { id: key.id, from: key.originator, to: key.subagent })
+    if (now && (now.row.last_sequence >= sequence || Date.now() > deadline)) return now.decisions.find(({ item }) => item === 'apply')
+    if (Date.now() > deadline) return undefined
+    await new Promise((again) => setTimeout(again, POLL_MS))
+  }
+}
+
+type Faster = Pick<AnsweredDecision, 'person' | 'time' | 'self' | 'unverified'> & { verdict: string }
+
+function faster(bus: Bus, { row }: AnsweredPass, standing: Faster): CliFailure {
+  const { person, verdict, time } = standing
+  const did = verdict === 'deny' ? 'denied' : 'approved'
+  return new CliFailure(
+    'E013',
+    `${person}${nameMarks(standing)} ${person === bus.identity ? 'decided before' : 'was faster'}: ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`,
+    {
+      hint: verdict === 'deny' ? `passover show ${row.id} tells why` : `passover apply ${row.id} applies what ${person} took`,
+      exit: verdict === 'deny' ? 6 : 1,
+    },
+  )
+}

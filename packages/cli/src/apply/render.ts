@@ -1,0 +1,158 @@
+import type { NumberedModification } from '@passover/core'
+import { contentBytes, showFiles } from '@passover/core/changes'
+import { visible } from '@passover/core/text'
+import type { ShownFile } from '@passover/schemas'
+import type { Applied, Interrupted, NotApplied, Plan, Planned, Sides, Undone } from '@passover/sdk'
+import type { Terminal } from '../terminal/terminal.js'
+import { count, typed } from '../terminal/text.js'
+import { renderFile } from './diff.js'
+
+interface View {
+  colors: Terminal['colors']
+  all: readonly NumberedModification[]
+}
+
+interface Planning {
+  plan: Pick<Plan, 'items'>
+  /** What the taken changes do to each file in all. */
+  files: readonly ShownFile[]
+}
+
+/** Renders what would be written, file by file: total diff and warnings, or the three sides of a conflict; then what is rejected. */
+export function renderPlan({ plan: { items }, files }: Planning, view: View & { digest?: string }): string {
+  const { colors, all, digest } = view
+  const blocks = files.map((file) => {
+    const own = items.filter(({ number }) => file.numbers.includes(number))
+    const title = `${colors.bold(`${file.numbers.join(', ')}  ${visible(file.path)}`)}  ${verdicts(own, colors)}`
+    const sides = own.flatMap((item) => (item.verdict === 'conflict' ? [renderMeanwhile(item.path, item.sides, colors)] : []))
+    return [title, renderFile(file, colors), ...sides].join('\n')
+  })
+  const rejected = all.filter(({ number }) => !items.some((item) => item.number === number))
+  blocks.push(
+    ...rejected.map(({ number, modification }) => `${colors.bold(`${number}  ${visible(modification.path)}`)}  ${colors.dim('rejected')}`),
+  )
+  const stopped = items.filter(({ verdict }) => verdict === 'conflict' || verdict === 'refused').length
+  if (stopped > 0) {
+    const rest = items.length > stopped ? '; the others are applied with --only' : ''
+    blocks.push(colors.red(`${count(stopped, 'change')} in the way, so nothing was written: a set is applied whole or not at all${rest}.`))
+    blocks.push(nextOfConflicts(items))
+  }
+  if (digest !== undefined) blocks.push(colors.dim(`Digest of these changes: ${digest}`))
+  return blocks.join('\n\n')
+}
+
+/** What a person does about changes that cannot be written. */
+function nextOfConflicts(items: readonly Planned[]): string {
+  const conflict = items.some(({ verdict }) => verdict === 'conflict')
+  const refused = items.some(({ verdict }) => verdict === 'refused')
+  return [
+    ...(conflict
+      ? [
+          'Next: put the file back as the subagent saw it (the - lines) and apply again, make the change by hand, or pass the work over again.',
+        ]
+      : []),
+    ...(refused ? ['What is refused is never written here: pass the work over again, and say in the objective what may be changed.'] : []),
+  ].join('\n')
+}
+
+/** Renders what an approval takes, as the subagent saw the files: for a person who is not where they are. */
+export function renderReview(files: readonly ShownFile[], { colors, all }: View): string {
+  const taken = files.flatMap(({ numbers }) => numbers)
+  const blocks = files.map((file) => {
+    const title = `${colors.bold(`${file.numbers.join(', ')}  ${visible(file.path)}`)}  ${colors.green(file.operation)}`
+    return `${title}\n${renderFile(file, colors)}`
+  })
+  const rejected = all.filter(({ number }) => !taken.includes(number))
+  blocks.push(
+    ...rejected.map(({ number, modification }) => `${colors.bold(`${number}  ${visible(modification.path)}`)}  ${colors.dim('rejected')}`),
+  )
+  return blocks.join('\n\n')
+}
+
+/** The verdicts of a file's changes, each once. */
+function verdicts(items: readonly Planned[], colors: Terminal['colors']): string {
+  return [...new Set(items.map((item) => verdictOf(item, colors)))].join(', ')
+}
+
+function verdictOf(item: Planned, colors: Terminal['colors']): string {
+  if (item.verdict === 'ready') return colors.green(item.operation)
+  if (item.verdict === 'already') return colors.dim('as proposed already')
+  return colors.red(`${item.verdict === 'conflict' ? 'conflict' : 'refused'}: ${visible(item.why)}`)
+}
+
+/** What happened to the file since the subagent saw it. */
+function renderMeanwhile(path: string, { old_content, current, encoding }: Sides, colors: Terminal['colors']): string {
+  const title = colors.dim('What was changed since the subagent saw it:')
+  if (current === undefined) return `${title}\n${colors.dim('(it is not there)')}`
+  const side = (content: string) => ({ bytes: contentBytes(content, { encoding }) })
+  const shown = showFiles([{ path, numbers: [], reasons: [], before: side(old_content), after: side(current) }])
+  return [title, ...shown.map((file) => renderFile({ ...file, warnings: [] }, colors))].join('\n')
+}
+
+/** What a killed process had left in the directory, and how it was recovered. */
+export function renderSettled(settled: Applied['settled'], colors: Terminal['colors']): string[] {
+  return settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`)
+}
+
+/** Applications that are not finished: a process is at it now, or was killed. */
+export function renderInterrupted(found: readonly Interrupted[], colors: Terminal['colors']): string[] {
+  return found.map(({ id, kind, written, total }) => {
+    const what = kind === 'undo' ? 'an undo' : 'an application'
+    const then = 'if its process was killed, the next apply or undo here recovers it first'
+    return `${colors.yellow('!')} ${what} of ${visible(id)} is not finished: ${written.length} of ${count(total, 'file')} written; ${then}`
+  })
+}
+
+function saySettled({ id, kind, outcome, restored = [], left = [] }: Applied['settled'][number]): string {
+  if (outcome === 'ignored') return `.passover/apply has a record of ${visible(id)} that you did not make here: it is ignored (delete it)`
+  const what = kind === 'undo' ? 'an undo' : 'an application'
+  const rolledBack = restored.length > 0 ? `put back (${count(restored.length, 'file')})` : 'put back'
+  const sentence = `${what} of ${visible(id)} had been interrupted and was ${outcome === 'finished' ? 'finished' : rolledBack}`
+  if (left.length === 0) return sentence
+  const files = left.map(({ path, kept }) =>
+    kept === undefined
+      ? visible(path)
+      : `${visible(path)} (what stood there before: ${visible(kept)}; delete it when you are done with it)`,
+  )
+  return `${sentence}, but for what was changed since: ${files.join(', ')}`
+}
+
+/** What was done. */
+export function renderApplied(applied: Applied, view: View & { id: string; by: string }): string {
+  const { colors } = view
+  const lines = [
+    ...renderSettled(applied.settled, colors),
+    ...applied.applied.map((path) => `${colors.green('✓')} ${visible(path)}`),
+    ...applied.already.map((path) => `${colors.dim('=')} ${visible(path)} was so already`),
+    ...applied.conflicts.map((conflict) => renderConflict(conflict, colors)),
+    ...applied.held_back.map((path) => `${colors.dim('–')} ${visible(path)} was left out with them`),
+    ...applied.rejected.map((path) => `${colors.dim('–')} ${visible(path)} rejected`),
+    sentenceOf(applied, view),
+  ]
+  if (!applied.recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
+  return lines.join('\n')
+}
+
+function renderConflict({ path, kind, why, sides }: NotApplied, colors: Terminal['colors']): string {
+  const title = `${colors.red('✗')} ${visible(path)} ${kind}: ${visible(why)}`
+  return sides ? `${title}\n${renderMeanwhile(path, sides, colors)}` : title
+}
+
+function sentenceOf({ applied, conflicts }: Applied, { id, by }: { id: string; by: string }): string {
+  if (conflicts.length > 0) return typed(`Nothing was applied. See what stands where now: passover apply ${id} --dry-run`)
+  if (applied.length === 0) return 'There is nothing to do.'
+  return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${typed(`Put back: passover undo ${id}`)}`
+}
+
+/** What was put back. */
+export function renderUndone({ undone, conflicts, recorded, settled }: Undone, colors: Terminal['colors']): string {
+  const lines = [
+    ...renderSettled(settled, colors),
+    ...undone.map((path) => `${colors.green('✓')} ${visible(path)} is as it was`),
+    ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${visible(path)}: ${visible(why)}`),
+  ]
+  if (conflicts.length > 0)
+    lines.push('Files without ✓ stay as they are. Next: take back what was changed in them since, and undo again; or change them by hand.')
+  if (!recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
+  return lines.join('\n')
+}

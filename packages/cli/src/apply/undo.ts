@@ -1,0 +1,70 @@
+import { type Bus, nodeRandom, serverClock } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { visible } from '@passover/core/text'
+import { appliedSets, interruptedSets, undoApplied } from '@passover/sdk'
+import { askNames } from '@passover/sdk/people'
+import { personText } from '../connection/verified-names.js'
+import { CliFailure } from '../errors.js'
+import { agreed } from '../input/confirm.js'
+import { ago } from '../terminal/duration.js'
+import type { Terminal } from '../terminal/terminal.js'
+import { count, shellWord } from '../terminal/text.js'
+import { renderInterrupted, renderUndone } from './render.js'
+
+export interface UndoRequest {
+  /** Of the pass, or the beginning of one. */
+  id: string
+  directory: string
+  dryRun?: boolean | undefined
+  yes?: boolean | undefined
+}
+
+/** Puts back what a pass changed in the directory. Exit 0: they are as before (now, or by an earlier undo); 1: files were changed since, or not agreed. PassOverError E041: nothing is applied. */
+export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<number> {
+  try {
+    return await undo(bus, terminal, given)
+  } catch (error) {
+    if (!(error instanceof PassOverError) || error.code !== 'E041') throw error
+    const { id = given.id, undone_by, undone_at } = error.context ?? {}
+    const { directory } = given
+    if (undone_by === undefined) {
+      const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${shellWord(given.id)} tells more`
+      throw new CliFailure('E041', error.message, { hint })
+    }
+    const names = (await askNames(bus)) ?? {}
+    const by = personText(String(undone_by), names)
+    terminal.show(
+      { id, directory, undone: [], conflicts: [], undone_by, undone_at, ...names },
+      () => `${id} was undone already, by ${by} ${ago(Number(undone_at), bus.now())}: nothing is left to put back.`,
+    )
+    return 0
+  }
+}
+
+async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<number> {
+  const { directory } = given
+  const half = (await interruptedSets(directory)).filter((set) => set.id.startsWith(given.id) && set.kind === 'apply')
+  const applied = await appliedSets(directory, given.id).catch((error: unknown) => {
+    const isNothing = error instanceof PassOverError && error.code === 'E041' && error.context?.undone_by === undefined
+    // Only a recovery knows what is left of an interrupted application.
+    if (isNothing && (half.length > 0 || !given.dryRun)) return []
+    throw error
+  })
+  const id = applied[0]?.id ?? half[0]?.id ?? given.id
+  const written = half.flatMap((set) => set.written)
+  const paths = [...new Set([...written, ...applied.flatMap(({ intent }) => intent?.files.map(({ path }) => path) ?? [])])]
+  for (const line of renderInterrupted(half, terminal.noteColors)) terminal.note(line)
+  if (given.dryRun) {
+    terminal.show(
+      { id, directory, dry_run: true, interrupted: half, would_undo: paths },
+      () => `Would put back ${paths.map((path) => visible(path)).join(', ')}.`,
+    )
+    return 0
+  }
+  if (!given.yes && paths.length > 0 && terminal.interactive && !(await agreed(`Put back ${count(paths.length, 'file')} in ${directory}?`)))
+    return 1
+  const home = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person' as const, directory }
+  const undone = await undoApplied(home, { id, undone_by: bus.identity })
+  terminal.show({ id, directory, ...undone }, () => renderUndone(undone, terminal.colors))
+  return undone.conflicts.length > 0 ? 1 : 0
+}

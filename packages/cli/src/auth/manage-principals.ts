@@ -1,0 +1,198 @@
+import { dirname } from 'node:path'
+import { believedAgents, type Principal } from '@passover/bus'
+import { writeAgent } from '../agents/agent-store.js'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { CliFailure, usage } from '../errors.js'
+import { renderTable } from '../render/table.js'
+import { ago, dateTime } from '../terminal/duration.js'
+import type { AuthFolder } from './auth-folder.js'
+import { findAuth } from './find-keys.js'
+import { addPrincipal, type Issued, revokePrincipal, rotatePrincipal } from './issue-credentials.js'
+import { isService, PEOPLE, type PrincipalRecord, SERVICES } from './principal-records.js'
+import { writePrivate } from './private-file.js'
+import { publishAccounts } from './publish-accounts.js'
+
+/** What `passover auth add` takes: an agent, a person with a role, or a service. */
+export const KINDS = ['agent', ...PEOPLE, 'service'] as const
+export type Kind = (typeof KINDS)[number]
+
+export interface AddOptions {
+  originates?: 'always' | 'within_a_pass' | 'never'
+  subagent?: boolean
+  expires?: number
+  connections?: number
+  out?: string
+}
+
+/** `passover auth add <kind> <name>` */
+export async function runAdd(context: Context, options: AddOptions, kind: Kind, name: string): Promise<number> {
+  const auth = findAuth(context)
+  const principal = principalFor(kind, name, options)
+  const issued = await auth.change(async (records) => {
+    const added = await addPrincipal(records, principal, { expires_ms: options.expires, connections: options.connections })
+    return { ...added, installation: records.installation }
+  })
+  const path = auth.writeCredentials(issued.record, issued.creds)
+  if (options.out) writePrivate(options.out, issued.creds)
+  const live = await publish(context, auth, issued)
+  const registered = principal.role === 'agent' && live ? await register(context, principal, options) : undefined
+  const shown = {
+    ...line(auth, issued.record),
+    credentials: options.out ?? path,
+    server_told: live,
+    ...(registered === undefined ? {} : { registered }),
+  }
+  context.terminal.show(shown, () => `Added ${issued.record.role} ${issued.record.name}: ${options.out ?? path}${until(issued.record)}`)
+  if (context.terminal.mode === 'human' && principal.role === 'agent' && !registered)
+    context.terminal.note(`To register it once the installation is up: passover agents add ${name}${flags(options)}`)
+  return 0
+}
+
+/** `passover auth rotate <name>` */
+export async function runRotate(
+  context: Context,
+  options: Pick<AddOptions, 'expires' | 'connections' | 'out'>,
+  name: string,
+): Promise<number> {
+  const auth = findAuth(context)
+  const issued = await auth.change(async (records) => {
+    const rotated = await rotatePrincipal(records, name, { expires_ms: options.expires, connections: options.connections })
+    return { ...rotated, installation: records.installation }
+  })
+  // Before the server closes connections with the old ones: clients that read the file again come back at once.
+  const path = auth.writeCredentials(issued.record, issued.creds)
+  if (options.out) writePrivate(options.out, issued.creds)
+  const live = await publish(context, auth, issued)
+  const shown = { ...line(auth, issued.record), credentials: options.out ?? path, server_told: live }
+  context.terminal.show(
+    shown,
+    () => `Rotated ${name}: new credentials in ${options.out ?? path}${until(issued.record)}. ${told(live, 'the old ones')}`,
+  )
+  return 0
+}
+
+/** `passover auth revoke <name>` */
+export async function runRevoke(context: Context, name: string): Promise<number> {
+  const auth = findAuth(context)
+  const revoked = await auth.change(async (records) => {
+    const one = await revokePrincipal(records, name)
+    return { ...one, installation: records.installation }
+  })
+  auth.removeCredentials(revoked.record)
+  // Before the server is told, which may fail: a token must not act again when the name is added again.
+  const [tokens] = await Promise.allSettled([revokeTokens(context, auth, name)])
+  const live = await publish(context, auth, revoked)
+  const ended = tokens.status === 'fulfilled' ? tokens.value : []
+  context.terminal.show({ ...line(auth, revoked.record), server_told: live, tokens_revoked: ended }, () =>
+    [
+      `Revoked ${name}. ${told(live, 'its credentials')}`,
+      ...(ended.length > 0 ? [`Gateway tokens revoked: ${ended.join(', ')}`] : []),
+    ].join('\n'),
+  )
+  if (tokens.status === 'rejected') throw tokens.reason
+  return 0
+}
+
+/** `passover auth list` */
+export async function runList(context: Context): Promise<number> {
+  const auth = findAuth(context)
+  const lines = auth.read().principals.map((record) => line(auth, record))
+  const now = Date.now()
+  context.terminal.show(lines, () =>
+    renderTable<Line>(
+      [
+        { head: 'NAME', cell: ({ name }) => name },
+        { head: 'ROLE', cell: ({ role }) => role },
+        { head: 'ISSUED', cell: ({ issued_at }) => ago(issued_at, now), optional: true },
+        {
+          head: 'EXPIRES',
+          cell: ({ expires_at }) => (expires_at === undefined ? 'never' : expires_at <= now ? 'expired' : dateTime(expires_at)),
+        },
+        { head: 'STATE', cell: ({ revoked_at }) => (revoked_at === undefined ? 'active' : `revoked ${ago(revoked_at, now)}`) },
+        { head: 'KEY', cell: ({ public_key }) => public_key, shrinks: true, optional: true },
+      ],
+      lines,
+      context.terminal,
+    ),
+  )
+  return 0
+}
+
+interface Line {
+  name: string
+  role: Principal['role']
+  /** Of the current user. */
+  public_key: string
+  account: string
+  issued_at: number
+  expires_at?: number
+  revoked_at?: number
+  credentials: string
+}
+
+/** Revokes the gateway tokens of a name: those of the project, and those in the file that the environment names. Loads the gateway, which no other command here needs. */
+async function revokeTokens({ env }: Context, auth: AuthFolder, name: string): Promise<string[]> {
+  const [{ revokeTokensOf }, { tokensOf }] = await Promise.all([import('../gateway/tokens.js'), import('../gateway/serve.js')])
+  const { PASSOVER_GATEWAY_TOKENS: named } = env
+  const paths = [tokensOf(dirname(auth.path)), ...(named === undefined ? [] : [named])]
+  return (await Promise.all(paths.map((path) => revokeTokensOf(path, name)))).flat()
+}
+
+function line(auth: AuthFolder, record: PrincipalRecord): Line {
+  const { name, role, user, account, issued_at, expires_at, revoked_at } = record
+  return {
+    name,
+    role,
+    public_key: user,
+    account: account?.id ?? auth.read().installation.core.id,
+    issued_at,
+    ...(expires_at === undefined ? {} : { expires_at }),
+    ...(revoked_at === undefined ? {} : { revoked_at }),
+    credentials: auth.credentials(record),
+  }
+}
+
+function principalFor(kind: Kind, name: string, { originates, subagent, connections }: AddOptions): Principal {
+  if (kind !== 'agent' && (originates !== undefined || subagent !== undefined || connections !== undefined))
+    throw usage('--originates, --no-subagent and --connections are about agents', `leave them out for a ${kind}`)
+  if (kind === 'agent') return { role: 'agent', name, originates: originates !== 'never', subagent: subagent !== false }
+  if (kind !== 'service') return { role: kind, name }
+  if (isService(name as Principal['role'])) return { role: name as (typeof SERVICES)[number] }
+  throw usage(`there is no service ${name}`, `services are ${SERVICES.join(', ')}`)
+}
+
+async function publish(
+  context: Context,
+  auth: AuthFolder,
+  { account, installation }: Partial<Issued> & { installation: Parameters<typeof publishAccounts>[2]['installation'] },
+): Promise<boolean> {
+  return account ? publishAccounts(context, auth, { installation, accounts: [account] }) : true
+}
+
+/** Registers the agent as it may act, unless it is registered; false where that cannot be done now. */
+async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AddOptions): Promise<boolean> {
+  try {
+    await using bus = await connectPerson(context)
+    const known = (await believedAgents(bus)).has(principal.name)
+    const asked = options.originates !== undefined || options.subagent !== undefined
+    if (known && !asked) return true
+    await writeAgent(bus, { name: principal.name, originates: options.originates ?? 'always', subagent: principal.subagent, defaults: {} })
+    return true
+  } catch (error) {
+    if (error instanceof CliFailure) return false
+    throw error
+  }
+}
+
+function flags({ originates = 'always', subagent }: AddOptions): string {
+  return ` --originates ${originates}${subagent === false ? ' --no-subagent' : ''}`
+}
+
+function until({ expires_at }: PrincipalRecord): string {
+  return expires_at === undefined ? '' : `, until ${dateTime(expires_at)}`
+}
+
+function told(live: boolean, what: string): string {
+  return live ? `The server refuses ${what} from now on.` : `The server was not running; it will refuse ${what} when it starts.`
+}

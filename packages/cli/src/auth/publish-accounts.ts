@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs'
+import { BusUnreachable } from '@passover/bus'
+import { AccountResolver, type Installation, issueSystemUser, type SignedAccount } from '@passover/bus/auth'
+import { unreachable } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { type ServerSetting, serversOf } from '../connection/settings.js'
+import { CliFailure } from '../errors.js'
+import type { AuthFolder } from './auth-folder.js'
+
+const SYSTEM_USER_S = 300
+
+/**
+ * Gives accounts to the running server, over the system account: they take effect at once. Where the project's own server is not up, they
+ * are put where it finds them at its next start.
+ *
+ * @returns whether a running server has them
+ * @throws CliFailure E040 where a server that was named cannot be reached
+ */
+export async function publishAccounts(
+  context: Context,
+  auth: AuthFolder,
+  { installation, accounts }: { installation: Installation; accounts: SignedAccount[] },
+): Promise<boolean> {
+  const server = serverOf(context)
+  if (!server) return store(auth, accounts)
+  const { creds } = await issueSystemUser(installation, { expires_at: Math.floor(Date.now() / 1_000) + SYSTEM_USER_S })
+  try {
+    const tls = server.tls ?? (existsSync(auth.authority) ? { ca: auth.authority } : undefined)
+    await using resolver = await AccountResolver.open({ servers: serversOf(server), creds, ...(tls ? { tls } : {}) })
+    for (const { jwt } of accounts) await resolver.push(jwt)
+    return true
+  } catch (error) {
+    if (server.origin === 'project' && error instanceof BusUnreachable) return store(auth, accounts)
+    throw unreachable(error, server)
+  }
+}
+
+function store(auth: AuthFolder, accounts: SignedAccount[]): false {
+  for (const account of accounts) auth.writeAccount(account)
+  return false
+}
+
+/** The server of the installation; undefined: none was started yet. */
+function serverOf(context: Context): ServerSetting | undefined {
+  try {
+    return context.server()
+  } catch (error) {
+    if (error instanceof CliFailure && error.code === 'E040') return undefined
+    throw error
+  }
+}

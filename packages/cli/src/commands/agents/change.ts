@@ -1,0 +1,135 @@
+import type { AgentRecord } from '@passover/schemas'
+import { Command, Option } from 'commander'
+import type { AgentChange } from '../../agents/agent-record.js'
+import { action, type Context } from '../../connection/context.js'
+import { durationOption, nameOption, repeated, wholeNumber } from '../../input/options.js'
+import { typed } from '../../terminal/text.js'
+
+const MANY = 1_000_000_000
+const MOST_MEMORY_MB = 16_777_216
+const LEAST_PARTS = 1_048_576
+const MOST_PARTS = 2 ** 50
+
+interface ChangeOptions {
+  originates?: 'always' | 'within_a_pass' | 'never'
+  subagent?: boolean
+  description?: string
+  skill?: string[]
+  durableReturns?: boolean
+  outputSchema?: string
+  maxActive?: number
+  maxPassesPerMinute?: number
+  maxComputeTime?: number
+  maxMemory?: number
+  partsBytes?: number
+  default?: string[]
+  unset?: string[]
+  file?: string
+}
+
+/** `passover agents add <name>` */
+export function addCommand(): Command {
+  return described(new Command('add').description('register an agent, or change what is registered'))
+    .addHelpText(
+      'after',
+      `
+Examples:
+  passover agents add alice --originates always --no-subagent
+  passover agents add reviewer --description "reviews code" --skill typescript --output-schema review.json
+  passover agents add builder --max-active 4 --default timeout_ms=600000 --default can_modify_files=true
+  passover agents add builder --file builder.json`,
+    )
+    .action(action<ChangeOptions, [string]>((context, options, name) => change(context, { options, name, must_exist: false })))
+}
+
+/** `passover agents set <name>` */
+export function setCommand(): Command {
+  return described(new Command('set').description('change a registered agent; what is not named stays'))
+    .option('--unset <field>', 'take a default back; may be given several times', repeated)
+    .addHelpText('after', '\nExamples:\n  passover agents set builder --max-active 8\n  passover agents set builder --unset max_active')
+    .action(action<ChangeOptions, [string]>((context, options, name) => change(context, { options, name, must_exist: true })))
+}
+
+function described(command: Command): Command {
+  return command
+    .argument('<name>', 'the agent', nameOption)
+    .addOption(
+      new Option('--originates <when>', 'whether it may pass over by itself (default: within_a_pass for a subagent, else always)').choices([
+        'always',
+        'within_a_pass',
+        'never',
+      ]),
+    )
+    .option('--subagent', 'passes may go to it (default for a new one)')
+    .option('--no-subagent', 'passes may not go to it')
+    .option('--durable-returns', 'returns wait for it while it is away')
+    .option('--no-durable-returns', 'returns wait for it no longer')
+    .option('--description <text>', 'what it is for')
+    .option('--skill <word>', 'what it can do; may be given several times', repeated)
+    .option('--output-schema <file>', 'a JSON Schema (2020-12) that its output must fit')
+    .option('--max-active <n>', 'open passes to it at a time', wholeNumber('--max-active', 1, MANY))
+    .option('--max-passes-per-minute <n>', 'passes to it that may begin within a minute', wholeNumber('--max-passes-per-minute', 1, MANY))
+    .option(
+      '--max-compute-time <time>',
+      "what its handler may take: 30s, 5m (default: the pass's timeout)",
+      durationOption('--max-compute-time'),
+    )
+    .option('--max-memory <mb>', 'what a command worker of it may use, MiB', wholeNumber('--max-memory', 1, MOST_MEMORY_MB))
+    .option(
+      '--parts-bytes <n>',
+      'most bytes that its bucket of large parts may hold',
+      wholeNumber('--parts-bytes', LEAST_PARTS, MOST_PARTS),
+    )
+    .option('--default <field=value>', 'any other default preference of a subagent; may be given several times', repeated)
+    .option('--file <path>', 'a JSON file with its record; flags win over it')
+}
+
+interface Change {
+  options: ChangeOptions
+  name: string
+  must_exist: boolean
+}
+
+async function change(context: Context, { options, name, must_exist }: Change): Promise<number> {
+  const { connectPerson } = await import('../../connection/connect-person.js')
+  const { namesOn, personText } = await import('../../connection/verified-names.js')
+  const { readAgent, writeAgent } = await import('../../agents/agent-store.js')
+  const wanted = await changeOf(context, name, options)
+  await using bus = await connectPerson(context)
+  if (must_exist) await readAgent(bus, name)
+  const { record, before } = await writeAgent(bus, wanted)
+  const names = await namesOn(bus, context)
+  const by = personText(bus.identity, names)
+  context.terminal.show({ ...record, ...names }, () => changedText(record, { before, by }, options))
+  return 0
+}
+
+/** Who is not registered may begin passes where registration is open: that being registered takes this away must not be found out by E013. */
+function changedText(
+  { name, roles }: AgentRecord,
+  { before, by }: { before: AgentRecord | undefined; by: string },
+  { originates }: ChangeOptions,
+): string {
+  const receives = roles.subagent ? 'receives passes' : 'receives no passes'
+  const done = `${before ? 'Changed' : 'Registered'} ${name} as ${by}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
+  const unsaid = originates === undefined && roles.originates === 'within_a_pass' && before?.roles.originates !== 'within_a_pass'
+  if (!unsaid) return done
+  return `${done}\n${typed(`  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`)}`
+}
+
+async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {
+  const { readJsonFile } = await import('../../input/read-file.js')
+  const { parseDefault } = await import('../../agents/agent-record.js')
+  const { outputSchema, maxActive, maxPassesPerMinute, maxComputeTime, maxMemory, file, skill } = options
+  const { originates, subagent, description, unset, durableReturns: durable_returns, partsBytes: parts_bytes } = options
+  const defaults = {
+    ...Object.fromEntries((options.default ?? []).map(parseDefault)),
+    ...(maxActive === undefined ? {} : { max_active: maxActive }),
+    ...(maxPassesPerMinute === undefined ? {} : { max_passes_per_minute: maxPassesPerMinute }),
+    ...(maxComputeTime === undefined ? {} : { max_compute_time_ms: maxComputeTime }),
+    ...(maxMemory === undefined ? {} : { max_memory_mb: maxMemory }),
+    ...(outputSchema === undefined ? {} : { output_schema: readJsonFile(context.directory, outputSchema) as Record<string, unknown> }),
+  }
+  const read = file === undefined ? undefined : { path: file, record: readJsonFile(context.directory, file) }
+  return { name, file: read, originates, subagent, description, skills: skill, durable_returns, parts_bytes, defaults, unset }
+}

@@ -1,0 +1,67 @@
+import { Command } from 'commander'
+import { action, type Context } from '../../connection/context.js'
+import { CliFailure } from '../../errors.js'
+import { agreed } from '../../input/confirm.js'
+import { nameOption } from '../../input/options.js'
+import { count, typed } from '../../terminal/text.js'
+
+interface RemoveOptions {
+  dryRun?: true
+  yes?: true
+}
+
+/** `passover agents remove <name>` */
+export function removeCommand(): Command {
+  return new Command('remove')
+    .description('take an agent out of the registry: passes to it are refused from then on')
+    .argument('<name>', 'the agent', nameOption)
+    .option('--dry-run', 'say what would be removed, and remove nothing')
+    .option('--yes', 'also while passes to it are open; those go on until a worker returns or their time is up')
+    .addHelpText('after', '\nExample:\n  passover agents remove builder')
+    .action(action<RemoveOptions, [string]>(remove))
+}
+
+async function remove(context: Context, options: RemoveOptions, name: string): Promise<number> {
+  const { connectPerson } = await import('../../connection/connect-person.js')
+  const { openPassesTo, readAgent, takeOut } = await import('../../agents/agent-store.js')
+  const { namesOn, personText } = await import('../../connection/verified-names.js')
+  const { readPresence } = await import('@passover/sdk/people')
+  await using bus = await connectPerson(context)
+  await readAgent(bus, name)
+  const [{ passes, more }, presence] = await Promise.all([openPassesTo(bus, name), readPresence(bus, name)])
+  const open = `${more ? 'more than ' : ''}${count(passes.length, 'pass', 'passes')}`
+  const up = presence.get(name)?.instances ?? 0
+  if (options.dryRun) {
+    const document = { name, dry_run: true, open: passes.length, workers: up }
+    context.terminal.show(document, () => `Would remove ${name}; ${open} to it open, ${count(up, 'worker')} up.`)
+    return 0
+  }
+  if (passes.length > 0 && !options.yes && !(await mayRemove(context, `Remove ${name}, with ${open} to it open?`))) {
+    throw new CliFailure('E031', `${open} to ${name} open: it is not removed`, {
+      hint: `passover list --to ${name} shows them; --yes removes it all the same`,
+    })
+  }
+  await takeOut(bus, name)
+  const names = await namesOn(bus, context)
+  context.terminal.show({ name, removed: true, by: bus.identity, ...names, open: passes.length, workers: up }, () =>
+    [
+      `Removed ${name} as ${personText(bus.identity, names)}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`,
+      ...stillUp(name, up),
+    ].join('\n'),
+  )
+  return 0
+}
+
+/** Nobody stops a worker from here, and one that starts anew may put the agent back. */
+function stillUp(name: string, up: number): string[] {
+  if (up === 0) return []
+  const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still up and will get no passes`
+  return [
+    `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (one that starts anew registers ${name} again where registration is open),`,
+    typed(`  or take it back: passover agents add ${name}`),
+  ]
+}
+
+async function mayRemove({ terminal }: Context, question: string): Promise<boolean> {
+  return terminal.interactive && (await agreed(question))
+}

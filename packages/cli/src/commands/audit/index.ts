@@ -1,0 +1,23 @@
+import { Command } from 'commander'
+import { registerErase } from './erase.js'
+import { registerExport } from './export.js'
+import { registerHold } from './hold.js'
+import { registerQuery } from './query.js'
+import { registerRebuild } from './rebuild.js'
+import { registerStats } from './stats.js'
+import { registerTail } from './tail.js'
+
+/** `passover audit query|stats|…`: each subcommand registers itself from a file of its own. */
+export function auditCommand(): Command {
+  const command = new Command('audit').description(
+    'find passes of any age, count and export them, hold them, erase them, make their records anew',
+  )
+  registerQuery(command)
+  registerTail(command)
+  registerStats(command)
+  registerExport(command)
+  registerRebuild(command)
+  registerHold(command)
+  registerErase(command)
+  return command
+}

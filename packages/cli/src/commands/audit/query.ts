@@ -1,0 +1,24 @@
+import type { Command } from 'commander'
+import { filterOptions } from '../../audit/filter-options.js'
+import type { QueryFlags } from '../../audit/query.js'
+import { action } from '../../connection/context.js'
+import { wholeNumber } from '../../input/options.js'
+
+/** `passover audit query` */
+export function registerQuery(group: Command): void {
+  filterOptions(group.command('query').description('find recorded passes of any age, newest first'))
+    .option('--text <words>', 'in its reason, objective or summary; case does not matter')
+    .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 1_000_000), 50)
+    .option('--cursor <cursor>', 'go on where the page before ended (same filters)')
+    .option('--all', 'every one, page by page; with --jsonl as they come')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  passover audit query --from alice --to audit --since 7d\n  passover audit query --denied --decided-by carol --json\n  passover audit query --text "login flow" --all --jsonl',
+    )
+    .action(
+      action<QueryFlags, []>(async (context, flags) => {
+        const { runQuery } = await import('../../audit/query.js')
+        return runQuery(context, flags)
+      }),
+    )
+}

@@ -1,0 +1,78 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { action, type Context } from '../../connection/context.js'
+import { CliFailure } from '../../errors.js'
+import { typed } from '../../terminal/text.js'
+
+interface DecideOptions {
+  from?: string
+  to?: string
+  reason?: string
+  item?: 'dispatch' | 'return' | 'apply'
+  only?: number[]
+  yes?: true
+  digest?: string
+  binary?: true
+  whole?: true
+}
+
+/** `passover approve <id>` */
+export function approveCommand(): Command {
+  return decisionCommand('approve', 'say yes to what a pass waits for: its start, the release of its result, its changes')
+    .option('--only <numbers>', 'take only these changes, by the numbers that inbox and show print; the others are rejected', numbers)
+    .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; without a question')
+    .option('--binary', 'also changes of binary content, which cannot be shown')
+    .option('--whole', 'also files with too many changes for a diff: all their old and new lines are shown')
+}
+
+/** `passover deny <id>` */
+export function denyCommand(): Command {
+  return decisionCommand('deny', 'say no to what a pass waits for')
+}
+
+/** In the help of approve only: a denial writes no changes, so they need not be shown. */
+const APPROVING = '\nChanges are shown whole before you approve them. Without a terminal, approving changes needs --digest or --yes.'
+
+function decisionCommand(verdict: 'approve' | 'deny', description: string): Command {
+  return new Command(verdict)
+    .description(description)
+    .argument('<id>', 'the pass, or the beginning of its id')
+    .option('--from <agent>', 'of this originator, where several passes share the id')
+    .option('--to <agent>', 'of this subagent')
+    .addOption(new Option('--item <item>', 'only if this is what waits').choices(['dispatch', 'return', 'apply']))
+    .option('--reason <text>', 'why; the audit trail keeps it')
+    .option('--yes', verdict === 'approve' ? 'do not ask; what is approved is printed on stderr' : 'do not ask')
+    .addHelpText(
+      'after',
+      `\nThe decision is stored under your name (--as) and bound to what was shown.${verdict === 'approve' ? APPROVING : ''}\nIf two people decide, the first decision counts, and the second person is told who decided and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
+    )
+    .action(action<DecideOptions, [string]>((context, options, id) => run(context, { ...options, verdict, id })))
+}
+
+/** `1,3` */
+function numbers(text: string): number[] {
+  const found = text.split(',').map((one) => one.trim())
+  if (!found.every((one) => /^[1-9]\d{0,5}$/.test(one))) throw new InvalidArgumentError('It takes numbers from 1 on, by commas: 1,3.')
+  return found.map(Number)
+}
+
+/** Refuses a decision by a command that `passover work` runs: an agent would approve its own work under its user's name. */
+export function refuseWithinWork({ env }: Pick<Context, 'env'>): void {
+  if (!env.PASSOVER_PARENT) return
+  throw new CliFailure('E013', 'a command that works on a pass cannot decide about passes', {
+    hint: 'a person decides, in a terminal of their own: passover inbox',
+    exit: 4,
+  })
+}
+
+async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
+  const { connectPerson } = await import('../../connection/connect-person.js')
+  const { decideDue } = await import('@passover/sdk/people')
+  refuseWithinWork(context)
+  const { confirmDecision } = await import('../../passes/confirm-decision.js')
+  await using bus = await connectPerson(context)
+  const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole } = given
+  const confirm = confirmDecision(context, { verdict, only, yes, digest, now: () => bus.now() })
+  const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, confirm })
+  context.terminal.show(decided.document, () => typed(decided.sentence))
+  return decided.exit
+}

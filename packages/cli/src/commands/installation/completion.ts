@@ -1,0 +1,46 @@
+import { Command, InvalidArgumentError } from 'commander'
+import { action, type Context } from '../../connection/context.js'
+import { SHELLS, type Values } from './completion-scripts.js'
+
+/** Passes whose ids are offered: the newest. */
+const MOST_IDS = 100
+/** Other words are not offered: shells expand what they are offered. */
+const WORD = /^[A-Za-z0-9_-]+$/
+
+/** `passover completion bash|zsh|fish`, and `agents|ids`, which the scripts call. */
+export function completionCommand(program: () => Command): Command {
+  return new Command('completion')
+    .description('print the completion script of a shell')
+    .argument('<shell>', 'bash, zsh or fish', wantedOption)
+    .addHelpText(
+      'after',
+      '\nIt completes passover and npx passover. The scripts themselves call passover completion agents and passover completion ids:\nthese print the names of agents, and the ids of the newest passes.\n\nExample:\n  eval "$(passover completion bash)"',
+    )
+    .action(
+      action<object, ['bash' | 'zsh' | 'fish' | Values]>(async (context, _options, wanted) => {
+        const { terminal } = context
+        if (wanted === 'agents' || wanted === 'ids') {
+          const words = (await wordsOf(context, wanted)).filter((word) => WORD.test(word))
+          terminal.show(words, () => words.join('\n'))
+          return 0
+        }
+        const { commandTree, completionScript } = await import('./completion-scripts.js')
+        const script = completionScript(wanted, commandTree(program()))
+        terminal.show({ shell: wanted, script }, () => script)
+        return 0
+      }),
+    )
+}
+
+function wantedOption(text: string): string {
+  if ([...SHELLS, 'agents', 'ids'].includes(text)) return text
+  throw new InvalidArgumentError(`Allowed choices are ${SHELLS.join(', ')}.`)
+}
+
+async function wordsOf(context: Context, wanted: Values): Promise<string[]> {
+  const { connectPerson } = await import('../../connection/connect-person.js')
+  const { askAgents, askList } = await import('@passover/sdk/people')
+  await using bus = await connectPerson(context)
+  if (wanted === 'agents') return (await askAgents(bus)).map(({ agent }) => agent.name)
+  return [...new Set((await askList(bus, { limit: MOST_IDS })).passes.map(({ id }) => id))]
+}

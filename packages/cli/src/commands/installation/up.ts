@@ -1,0 +1,285 @@
+import { Command, Option } from 'commander'
+import { action, type Context } from '../../connection/context.js'
+import { resolvePeople, type ServerSetting } from '../../connection/settings.js'
+import { usage } from '../../errors.js'
+import { wholeNumber } from '../../input/options.js'
+import type { Local } from '../../local/services.js'
+import type { Started } from '../../local/start.js'
+import { type StopSignals, stopSignals } from '../../terminal/stop-signals.js'
+import { shellWord, typed } from '../../terminal/text.js'
+import { TLS, TLS_CA, TLS_CERT, TLS_KEY } from './auth.js'
+
+/** No service takes a shorter one. */
+const LEAST_WINDOW_MS = 1_000
+
+interface UpOptions {
+  port?: number
+  http?: number | true
+  log?: string
+  isolated?: true
+  tls?: true
+  tlsCert?: string
+  tlsKey?: string
+  tlsCa?: string
+  adopt?: true
+}
+
+/** `passover up` */
+export function upCommand(): Command {
+  return new Command('up')
+    .description("run this project's server, dispatcher and audit until Ctrl-C")
+    .option('--port <n>', 'port of the server (default: the one it had, else a free one)', wholeNumber('--port', 1, 65_535))
+    .option('--http [port]', 'the HTTP API too, on this machine only (default port: 7420)', wholeNumber('--http', 0, 65_535))
+    .addOption(
+      new Option('--log <level>', 'how much goes into .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
+    )
+    .option('--isolated', 'give each agent an account of its own, so that agents cannot act outside of their rights')
+    .option('--tls', TLS)
+    .option('--tls-cert <file>', TLS_CERT)
+    .option('--tls-key <file>', TLS_KEY)
+    .option('--tls-ca <file>', TLS_CA)
+    .option('--adopt', 'use the data of a .passover/ that you did not make here: it was moved, restored or made by an older version')
+    .addHelpText(
+      'after',
+      '\nData, address and credentials are kept in .passover/ of the project. Where --server or NATS_URL names a server, the\nservices run on that one. Ctrl-C finishes what is under way and stops; a second one stops at once.\n\nExample:\n  passover up',
+    )
+    .action(action<UpOptions, []>(run))
+}
+
+async function run(context: Context, options: UpOptions): Promise<number> {
+  const { terminal } = context
+  using signals = stopSignals(() => terminal.note('Stopping at once.'))
+  const progress = terminal.progress()
+  const slow = (await looksUp(context)) ? undefined : setTimeout(() => progress.say('starting'), 100)
+  const started = await start(context, options, (text) => progress.say(text)).finally(() => {
+    clearTimeout(slow)
+    progress.stop()
+  })
+  if (started.kind === 'started') return await serveAll(context, started.local, { signals, http: options.http })
+  return await alreadyUp(context, started, options)
+}
+
+/** What was asked for and does not stand so is said, and is no success. */
+async function alreadyUp({ terminal }: Context, { url, pid, project, started_at }: Runs, options: UpOptions): Promise<number> {
+  const { isStarting, readServerFile } = await import('../../connection/project-directory.js')
+  const file = readServerFile(project)
+  const starting = isStarting(file, pid)
+  const http = starting ? undefined : file?.http
+  const wanted = otherPort(url, options.port)
+  const wanted_http = starting ? undefined : otherHttp(http, options.http)
+  const document = {
+    state: starting ? 'starting' : 'already_running',
+    url,
+    pid,
+    directory: project,
+    ...(http === undefined ? {} : { http }),
+    ...(started_at ? { started_at } : {}),
+    ...(wanted === undefined ? {} : { port_not_taken: wanted }),
+    ...(wanted_http === undefined ? {} : { http_not_served: wanted_http }),
+  }
+  const at = http === undefined ? '' : ` HTTP API at ${http}/openapi.json.`
+  terminal.show(document, () =>
+    starting
+      ? `Process ${pid} is just starting the server of ${project}.`
+      : `Already up: ${url} (process ${pid}), data in ${project}.${at}`,
+  )
+  if (wanted === undefined && wanted_http === undefined) return 0
+  if (terminal.mode === 'human' && wanted !== undefined)
+    terminal.note(`It is not at port ${wanted}: to move it, stop process ${pid}, then passover up --port ${wanted}`)
+  if (terminal.mode === 'human' && wanted_http !== undefined)
+    terminal.note(
+      `It serves no HTTP API${http === undefined ? '' : ' there'}: passover gateway${typeof wanted_http === 'number' ? ` --port ${wanted_http}` : ''} does, beside it`,
+    )
+  return 1
+}
+
+type Runs = Extract<Started, { kind: 'runs' }>
+
+/** Where the HTTP API was asked for, and is not: a port, or any place at all. */
+export function otherHttp(http: string | undefined, asked: number | true | undefined): number | true | undefined {
+  if (asked === undefined || (http !== undefined && (asked === true || asked === 0))) return undefined
+  return http !== undefined && Number(new URL(http).port) === asked ? undefined : asked
+}
+
+/** The port that was asked for, where the server that runs has another. */
+export function otherPort(url: string, port: number | undefined): number | undefined {
+  return port === undefined || url === '' || Number(new URL(url).port) === port ? undefined : port
+}
+
+/** Whether the process that last wrote the server file is there: then nothing is started, or it says so itself. */
+async function looksUp({ directory }: Context): Promise<boolean> {
+  const { findProject, readServerFile } = await import('../../connection/project-directory.js')
+  const project = findProject(directory)
+  const pid = project ? readServerFile(project)?.pid : undefined
+  if (!pid) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
+  const { startLocal } = await import('../../local/start.js')
+  const { projectAbove } = await import('../../connection/project-directory.js')
+  const { settlePolicy } = await import('../../local/initial-policy.js')
+  const { askedPort } = await import('../../connection/health-port.js')
+  const { dirname } = await import('node:path')
+  const { ignoredText, searchProject } = await import('@passover/sdk/project')
+  const { project, ignored } = searchProject(context.directory)
+  if (!options.adopt) for (const one of ignored) context.terminal.note(ignoredText(one))
+  const found = context.flags.directory ? undefined : project?.folder
+  const external = await externalServer(context)
+  if (external && options.isolated)
+    throw usage('--isolated is for a server of the project’s own', 'passover auth init makes the keys for another server')
+  const above = project || external || context.flags.directory ? undefined : projectAbove(context.directory)
+  if (above && context.terminal.mode === 'human')
+    context.terminal.note(
+      `Starting a project of its own in ${context.directory}. The one in ${above} is another, since no repository holds both; to use that: passover up --directory ${shellWord(above)}`,
+    )
+  const tls = options.tls || options.tlsCert || options.tlsKey || options.tlsCa
+  if (tls && !options.isolated) throw usage('--tls goes with --isolated', 'passover up --isolated --tls')
+  if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
+  const beforeRequests = async (server: ServerSetting) => {
+    const line = await settlePolicy(context, server)
+    if (line && context.terminal.mode === 'human') context.terminal.note(line)
+  }
+  return startLocal({
+    directory: found ? dirname(found) : context.directory,
+    adopt: options.adopt,
+    port: options.port,
+    isolated: { person: context.person, env: context.env, tls: options, wanted: options.isolated === true },
+    more_to_come: options.http === undefined ? undefined : true,
+    external,
+    log_level: options.log,
+    id_window_ms: idWindowOf(context),
+    people: resolvePeople(context.flags, context.env),
+    webhook: await webhookOf(context),
+    beforeRequests,
+    progress,
+    health_port: askedPort(context.env),
+    told: (text) => context.terminal.note(text),
+  })
+}
+
+/** Set both or none: nobody can tell who sent a notice that is not signed. */
+async function webhookOf({ env }: Context) {
+  const { notifierOptions, webhookFrom } = await import('@passover/notifier')
+  const { issueTexts } = await import('@passover/schemas')
+  try {
+    const settings = webhookFrom(env)
+    const parsed = settings && notifierOptions.safeParse(settings)
+    if (parsed?.success === false) throw new Error(issueTexts(parsed.error.issues, 2, 'webhook').join('; '))
+    return settings
+  } catch (error) {
+    throw usage(
+      `the webhook cannot be told: ${error instanceof Error ? error.message : String(error)}`,
+      'PASSOVER_WEBHOOK_URL is an http(s) address, PASSOVER_WEBHOOK_SECRET has at least 16 characters',
+    )
+  }
+}
+
+/** As the dispatcher's process reads it. */
+function idWindowOf({ env }: Context): number | undefined {
+  const text = env.PASSOVER_ID_WINDOW_MS
+  if (!text) return undefined
+  const window = Number(text)
+  if (Number.isSafeInteger(window) && window >= LEAST_WINDOW_MS) return window
+  throw usage(`PASSOVER_ID_WINDOW_MS does not take "${text}"`, 'it takes a whole number of milliseconds, 1000 or more: 3600000 is an hour')
+}
+
+/** `up` starts no server where one is named. */
+async function externalServer({ flags, env, directory }: Context) {
+  const named = flags.server ?? env.PASSOVER_SERVER ?? env.NATS_URL
+  if (!named) return undefined
+  const by = flags.server ? '--server' : env.PASSOVER_SERVER ? 'PASSOVER_SERVER' : 'NATS_URL'
+  const { resolveServer } = await import('../../connection/settings.js')
+  return resolveServer({ server: named, by }, env, directory)
+}
+
+/** The gateway stands before everything else that runs: it is there last, and gone first. */
+async function serveAll(context: Context, local: Local, { signals, http }: { signals: StopSignals; http: number | true | undefined }) {
+  if (http === undefined) return await serve(context, local, { signals })
+  const { serveGateway, tokensOf } = await import('../../gateway/serve.js')
+  const server: ServerSetting = { ...(await serverOf(context, local)), url: local.url }
+  const port = http === true ? undefined : http
+  try {
+    await using gateway = await serveGateway(context, server, { port, tokens: tokensOf(local.project) })
+    await rememberHttp(local, gateway.url)
+    return await serve(context, local, { signals, api: gateway.url })
+  } finally {
+    await local.stop()
+  }
+}
+
+/** So that a second `up` can say where it is. On somebody else's server there is no file to say it in. */
+async function rememberHttp({ project, server, health }: Local, http: string): Promise<void> {
+  const { readServerFile, writeServerFile } = await import('../../connection/project-directory.js')
+  const file = server && readServerFile(project)
+  if (file) writeServerFile(project, { ...file, health, http })
+}
+
+async function serverOf(context: Context, { project }: Local): Promise<ServerSetting> {
+  const external = await externalServer(context)
+  if (external) return external
+  const { readServerFile } = await import('../../connection/project-directory.js')
+  const { user = '', password = '' } = readServerFile(project) ?? {}
+  return { url: '', ...(user ? { credentials: { user, pass: password } } : {}), origin: 'project', from: 'passover up', project }
+}
+
+interface Serving {
+  signals: StopSignals
+  /** Where the HTTP API is. */
+  api?: string
+}
+
+function nextSteps(isolated: boolean): string[] {
+  if (!isolated) return ['passover work echo -- cat', 'passover request --to echo --objective "hello"']
+  return [
+    'passover auth add agent echo',
+    'passover auth add agent alice',
+    'passover work echo -- cat',
+    'passover request --from alice --to echo --objective "hello"',
+  ]
+}
+
+async function serve({ terminal, env }: Context, local: Local, { signals, api }: Serving): Promise<number> {
+  const { isIsolated } = await import('../../auth/isolated-project.js')
+  const { url, server, project } = local
+  const { bold, dim, green } = terminal.colors
+  terminal.show(
+    {
+      state: 'running',
+      url,
+      pid: process.pid,
+      directory: project,
+      health: local.health,
+      ...(api === undefined ? {} : { http: api }),
+      ...(server ? { server_version: server.version, server_pid: server.pid } : {}),
+    },
+    () =>
+      [
+        `${green('✓')} Passover is up at ${bold(url)}${server ? dim(`  nats-server ${server.version}`) : ''}`,
+        `  data and log in ${project}`,
+        ...(api === undefined ? [] : [`  HTTP API at ${bold(`${api}/openapi.json`)}`]),
+        dim(`  health at ${local.health}/readyz`),
+        '',
+        'Next, in another terminal:',
+        ...nextSteps(isIsolated(project)).map((line) => typed(`  ${line}`, env)),
+        '',
+        dim('Ctrl-C stops it.'),
+      ].join('\n'),
+  )
+  const why = await Promise.race([signals.first, local.failed])
+  if (why !== 'stop') {
+    terminal.note(`${terminal.noteColors.red('✗')} ${why}; start it again: passover up`)
+    terminal.note(`  the logs are ${project}/passover.log and ${project}/nats/nats-server.log`)
+    await local.stop()
+    return 1
+  }
+  terminal.note('Stopping: what is under way is finished first. Ctrl-C again stops at once.')
+  await local.stop()
+  terminal.note('Stopped.')
+  return 0
+}

@@ -1,0 +1,65 @@
+import type { AnsweredPass } from '@passover/schemas'
+import { Command } from 'commander'
+import { action } from '../../connection/context.js'
+
+interface ShowOptions {
+  from?: string
+  to?: string
+}
+
+/** `passover show <id>` */
+export function showCommand(): Command {
+  return new Command('show')
+    .description('show one pass: chain, timeline, result, decisions')
+    .argument('<id>', 'its id, or the beginning of it')
+    .option('--from <agent>', 'of this originator, where several passes share the id')
+    .option('--to <agent>', 'of this subagent')
+    .addHelpText('after', '\nExample:\n  passover show 0abcdef1 --json')
+    .action(
+      action<ShowOptions, [string]>(async (context, options, id) => {
+        const { connectPerson } = await import('../../connection/connect-person.js')
+        const { findPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/sdk/people')
+        const { renderPass } = await import('../../render/timeline.js')
+        const { itemDocument } = await import('../../render/inbox.js')
+        const { warningsIn } = await import('../../render/result.js')
+        await using bus = await connectPerson(context)
+        const pass = await findPass(bus, { id, ...options }, { history: true, due: true })
+        const result = await readResult(bus, pass)
+        const workers = waitsForWorker(pass.row) ? await workersFor(bus, pass.row.subagent) : undefined
+        const {
+          row,
+          key,
+          return: _return,
+          history,
+          below,
+          digest: request_digest,
+          due,
+          ...rest
+        } = { ...pass, decisions: allDecisions(pass) }
+        context.terminal.show(
+          {
+            ...row,
+            key,
+            ...rest,
+            ...(request_digest === undefined ? {} : { request_digest }),
+            ...(due ? { due: itemDocument(due) } : {}),
+            timeline: history ?? [],
+            below: below ?? [],
+            ...(workers === undefined ? {} : { workers }),
+            ...result,
+            ...warningsIn(result),
+          },
+          () => renderPass(pass, result, { ...context.terminal, now: bus.now(), person: context.person }),
+        )
+        if (workers === 0 && context.terminal.mode === 'human') context.terminal.note(noWorkersText(pass.row.subagent))
+        return 0
+      }),
+    )
+}
+
+/** Every decision with whether it counts, as the record has them; of those that count also what was taken. */
+function allDecisions({ record, decisions }: AnsweredPass): object[] {
+  const recorded = Array.isArray(record?.decisions) ? (record.decisions as { sequence?: unknown }[]) : []
+  if (recorded.length === 0) return decisions
+  return recorded.map((one) => ({ ...one, ...decisions.find(({ sequence }) => sequence === one.sequence) }))
+}

@@ -1,0 +1,41 @@
+import { type AccessFor, type Bus, BusUnreachable, openBus } from '@passover/bus'
+import { SYSTEM } from '@passover/schemas'
+import { CliFailure } from '../errors.js'
+import type { Context } from './context.js'
+import { accessTo } from './credentials.js'
+import { type ServerSetting, serversOf } from './settings.js'
+
+const CONNECT_MS = 3_000
+
+/** Connects as this person. CliFailure E040 when there is no server, or none that lets us in. */
+export function connectPerson(context: Context): Promise<Bus> {
+  return connectAs(context.person, context.server())
+}
+
+/** Connects under a name; `prefix` names another namespace. CliFailure E040 with what mends it. */
+export async function connectAs(identity: string, server: ServerSetting, prefix?: string): Promise<Bus> {
+  try {
+    return await openBus({
+      servers: serversOf(server),
+      identity,
+      timeout_ms: CONNECT_MS,
+      ...(prefix === undefined ? {} : { prefix }),
+      ...accessTo(server, accessFor(identity)),
+    })
+  } catch (error) {
+    throw unreachable(error, server)
+  }
+}
+
+/** Services sign as `passover`: of those only the gateway connects by the way that people do. */
+function accessFor(identity: string): AccessFor {
+  return { role: identity === SYSTEM ? 'gateway' : 'person', name: identity }
+}
+
+/** Says which server was tried, who named it, and how to get one. */
+export function unreachable(error: unknown, server: ServerSetting): unknown {
+  if (!(error instanceof BusUnreachable)) return error
+  const named = { flag: 'named by --server', environment: 'named by the environment', project: `of ${server.project}` }[server.origin]
+  const hint = server.origin === 'project' && !error.refused ? 'start it again: passover up' : error.hint
+  return new CliFailure('E040', `cannot reach the server at ${server.url} (${named}): ${error.message}`, { hint })
+}

@@ -1,0 +1,87 @@
+import { statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { ignoredText } from '@passover/sdk/project'
+import type { Command } from 'commander'
+import { Finished, usage } from '../errors.js'
+import { fileWhy } from '../input/read-file.js'
+import { openTerminal, type Terminal } from '../terminal/terminal.js'
+import { cut } from '../terminal/text.js'
+import { checksNames, type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
+
+/** What every command gets: settings resolved once, at the edge. */
+export interface Context {
+  readonly terminal: Terminal
+  readonly person: string
+  readonly directory: string
+  readonly flags: GlobalFlags
+  readonly env: NodeJS.ProcessEnv
+  /** Looked up when needed: `completion` and `up` work without one. Names the project files that were not trusted on stderr. */
+  server(): ServerSetting
+  /** The same, and says on stderr which server it is: for commands that send files, run work or write files. */
+  announcedServer(): ServerSetting
+}
+
+export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context {
+  const directory = directoryOf(flags)
+  const terminal = openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input })
+  const person = resolvePerson(flags, env)
+  let known: ServerSetting | undefined
+  const server = () => {
+    if (known) return known
+    known = resolveServer(flags, env, directory)
+    for (const ignored of known.ignored ?? []) terminal.note(ignoredText(ignored))
+    const claimed = flags.as !== undefined || env.PASSOVER_AS !== undefined
+    if (claimed && terminal.mode === 'human' && !checksNames(known, person))
+      terminal.note(terminal.noteColors.dim(`Acting as ${person} (unverified: this server does not check names)`))
+    return known
+  }
+  return {
+    terminal,
+    person,
+    directory,
+    flags,
+    env,
+    server,
+    announcedServer: () => {
+      const first = known === undefined
+      const setting = server()
+      if (first && terminal.mode === 'human') terminal.note(terminal.noteColors.dim(`Server: ${setting.url} (${setting.from})`))
+      return setting
+    },
+  }
+}
+
+function directoryOf({ directory = '.' }: GlobalFlags): string {
+  try {
+    const path = resolve(directory)
+    if (statSync(path).isDirectory()) return path
+    throw usage(`--directory: ${path} is not a folder`)
+  } catch (error) {
+    const why = fileWhy(error)
+    if (why === undefined) throw error
+    if ((error as NodeJS.ErrnoException).syscall === 'uv_cwd' || (error as NodeJS.ErrnoException).syscall === 'cwd')
+      throw usage('the working directory does not exist any more', 'change to a folder that exists, or name one: --directory <path>')
+    throw usage(`--directory ${cut(directory, 200)}: ${why === 'there is no such file' ? 'there is no such folder' : why}`)
+  }
+}
+
+/** Makes a function on (context, options, arguments) a commander action. It resolves to the exit code; nothing is 0. */
+export function action<Options, Arguments extends unknown[]>(
+  body: (context: Context, options: Options, ...given: Arguments) => Promise<number | undefined>,
+): (...given: unknown[]) => Promise<void> {
+  return async (...given) => {
+    const command = given.at(-1) as Command
+    const context = makeContext(command.optsWithGlobals(), process.env)
+    const code = await body(context, optionsOf(command) as Options, ...(command.processedArgs as Arguments))
+    if (code) throw new Finished(code)
+  }
+}
+
+/** Of an option that the command above it has too, commander hands what was given to that one, wherever it stood. */
+export function optionsOf(command: Command): Record<string, unknown> {
+  const own = command.opts()
+  const all = command.optsWithGlobals()
+  const names = command.options.map((option) => option.attributeName())
+  const given = (name: string) => !['default', undefined].includes(command.getOptionValueSource(name))
+  return Object.fromEntries(names.filter((name) => name in all).map((name) => [name, given(name) ? own[name] : all[name]]))
+}

@@ -1,0 +1,43 @@
+import { everyLetter, type LetterFilter } from '@passover/sdk/people'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { renderLetters } from './render.js'
+
+export interface ListRequest {
+  from?: string
+  to?: string
+  state?: LetterFilter['state']
+  limit: number
+  before?: number
+}
+
+const MOST_NAMED = 10
+
+/** Shows what is dead, newest first. */
+export async function runList(context: Context, { from, to, state, limit, before }: ListRequest): Promise<number> {
+  const { terminal } = context
+  await using bus = await connectPerson(context)
+  const filter = {
+    ...(from ? { originator: from } : {}),
+    ...(to ? { subagent: to } : {}),
+    ...(state ? { state } : {}),
+    ...(before ? { before } : {}),
+  }
+  const { letters, next, rest = [], forgotten } = await everyLetter(bus, filter, limit)
+  if (terminal.mode === 'jsonl') for (const letter of letters) terminal.stream(letter, () => undefined)
+  else terminal.show(letters, () => (letters.length === 0 ? 'Nothing is dead.' : renderLetters(letters, bus.now(), terminal)))
+  if (next !== undefined)
+    terminal.note(`More than ${limit}${restText(rest)}: go on with --before ${next}, or narrow with --from, --to, --state.`)
+  if (forgotten)
+    terminal.note(
+      'The audit does not remember older dead letters of the agents that have most of them: `passover dlq show <id>` finds each.',
+    )
+  return 0
+}
+
+/** Says whose dead letters come next, since those of one agent may fill the page. */
+function restText(rest: readonly { originator: string; letters: number }[]): string {
+  if (rest.length === 0) return ''
+  const some = rest.slice(0, MOST_NAMED).map(({ originator, letters }) => `${letters} of ${originator}`)
+  return ` (then ${some.join(', ')}${rest.length > MOST_NAMED ? ` and of ${rest.length - MOST_NAMED} other agents` : ''})`
+}

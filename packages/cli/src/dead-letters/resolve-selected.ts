@@ -1,0 +1,86 @@
+import type { Bus } from '@passover/bus'
+import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
+import { type Done, everyLetter, findLetter, refOf } from '@passover/sdk/people'
+import type { Context } from '../connection/context.js'
+import { CliFailure, usage } from '../errors.js'
+import { agreed } from '../input/confirm.js'
+import { count, typed } from '../terminal/text.js'
+
+export interface Choice {
+  ids: string[]
+  all?: true
+  from?: string
+  to?: string
+  dryRun?: true
+  yes?: true
+}
+
+const MOST = 10_000
+
+/** Does something to each of the letters that were named, or to all that are open; many only where it is said, or agreed to. */
+export async function settleChosen(
+  context: Context,
+  { bus, choice, verb }: { bus: Bus; choice: Choice; verb: 'requeue' | 'drop' },
+  run: (detail: DeadLetterDetail) => Promise<Done>,
+): Promise<number> {
+  const { terminal } = context
+  const letters = await chosen(bus, choice, verb)
+  const what = count(letters.length, 'dead letter')
+  if (choice.dryRun) {
+    const ids = letters.map(({ id }) => id)
+    terminal.show({ dry_run: true, [`would_${verb}`]: ids }, () => [`Would ${verb} ${what}.`, ...ids.map((id) => `  ${id}`)].join('\n'))
+    return 0
+  }
+  if (letters.length > 1 && !choice.yes && !(await maySettle(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
+    throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
+  }
+  const [only] = letters
+  if (choice.ids.length === 1 && only) return tell(context, [await run(await findLetter(bus, refOf(only)))])
+  const done: Done[] = []
+  for (const letter of letters) {
+    const one = await attempt(letter, async () => run(await findLetter(bus, refOf(letter))))
+    done.push(one)
+  }
+  return tell(context, done)
+}
+
+async function chosen(bus: Bus, { ids, all, from, to }: Choice, verb: string): Promise<DeadLetter[]> {
+  if ((ids.length === 0) === (all !== true)) {
+    throw usage(all ? '--all and ids exclude one another' : 'say which: ids, or --all', `passover dlq ${verb} --help shows examples`)
+  }
+  const parties = { ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
+  if (all) {
+    const { letters } = await everyLetter(bus, { state: 'open', ...parties }, MOST)
+    return letters.filter(({ what, code }) => verb === 'drop' || (what !== 'notice' && code !== 'E005'))
+  }
+  const found = await Promise.all(ids.map(async (id) => (await findLetter(bus, { id, from, to })).letter))
+  return [...new Map(found.map((letter) => [`${letter.originator} ${letter.subagent} ${letter.id}`, letter])).values()]
+}
+
+/** One that fails does not keep the others from it. */
+async function attempt({ id }: DeadLetter, run: () => Promise<Done>): Promise<Done> {
+  try {
+    return await run()
+  } catch (error) {
+    if (!(error instanceof CliFailure)) throw error
+    const { code, message, hint } = error
+    const said = { code, message, ...(hint === undefined ? {} : { hint }) }
+    return { document: { id, error: said }, sentence: `${message} (${code})`, exit: error.exit ?? 1 }
+  }
+}
+
+function tell({ terminal }: Context, done: Done[]): number {
+  if (terminal.mode === 'jsonl') for (const { document } of done) terminal.stream(document, () => undefined)
+  else {
+    const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => typed(sentence)).join('\n'))
+    terminal.show(
+      done.map(({ document }) => document),
+      human,
+    )
+  }
+  return done.find(({ exit }) => exit !== 0)?.exit ?? 0
+}
+
+async function maySettle({ terminal }: Context, question: string): Promise<boolean> {
+  return terminal.interactive && (await agreed(question))
+}

@@ -1,0 +1,46 @@
+import { type HealthReport, healthReport } from '@passover/schemas'
+import { ago, duration } from '../terminal/duration.js'
+import { broken, type Check, look, ok } from './check.js'
+
+const ANSWER_MS = 3_000
+
+/** How the project's `passover up` says that it is. Nothing where none runs: that others say. */
+export async function checkUp(health: string | undefined, now: number): Promise<Check[]> {
+  if (health === undefined) return []
+  try {
+    const answer = await fetch(new URL('/readyz', health), { signal: AbortSignal.timeout(ANSWER_MS) })
+    return renderHealth(healthReport.parse(await answer.json()), now)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    return [broken('up', `passover up does not say how it is (${why}): its event loop may stand still`, 'stop it and start it again')]
+  }
+}
+
+/** How the gateway says that it is, where one is told. */
+export async function checkGateway(address: string | undefined, now: number): Promise<Check[]> {
+  if (address === undefined) return []
+  try {
+    const answer = await fetch(new URL('/readyz', address), { signal: AbortSignal.timeout(ANSWER_MS) })
+    const report = healthReport.safeParse(await answer.json().catch(() => undefined))
+    if (report.success) return renderHealth(report.data, now, 'gateway')
+    return [
+      broken('gateway', `who answers at ${address} is no gateway of Passover`, 'give --gateway its address, as passover gateway prints it'),
+    ]
+  } catch (error) {
+    const why = error instanceof Error ? ((error.cause as Error | undefined)?.message ?? error.message) : String(error)
+    return [broken('gateway', `none answers at ${address}: ${why}`, 'start it: passover gateway')]
+  }
+}
+
+export function renderHealth({ process, ready, checks }: HealthReport, now: number, name = 'up'): Check[] {
+  const wrong = checks
+    .filter(({ state }) => state !== 'ok')
+    .map((check) => {
+      const text = `${check.name}: ${check.what} (for ${duration(now - check.since)})`
+      const mend = check.restart_helps ? 'stop it and start it again' : 'passover doctor tells more; it goes on trying'
+      return (check.weight === 'needed' ? broken : look)(name, text, mend)
+    })
+  if (wrong.length > 0) return wrong
+  const done = checks.flatMap(({ name, did }) => (did ? [`${name}: ${did.what} (${ago(did.at, now)})`] : []))
+  return [ok(name, `${process} is ${ready ? 'ready' : 'not ready'}${done.length > 0 ? `; it mended: ${done.join('; ')}` : ''}`)]
+}

@@ -1,0 +1,79 @@
+import { SegmentDamaged } from '@passover/archive'
+import { BusReadError } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { describe, expect, it } from 'vitest'
+import { CliFailure, describeFailure, usage } from './errors.js'
+
+describe('a failure', () => {
+  it('prints cause and mend, and exits as the error table says', async () => {
+    expect(await describeFailure(new CliFailure('E041', 'no such pass', { hint: 'passover list' }))).toEqual({
+      document: { error: { code: 'E041', message: 'no such pass', hint: 'passover list' } },
+      exit: 3,
+    })
+    expect(await describeFailure(new CliFailure('E040', 'gone'))).toEqual({
+      document: { error: { code: 'E040', message: 'gone' } },
+      exit: 5,
+    })
+    expect(await describeFailure(usage('what?'))).toEqual({ document: { error: { code: 'E042', message: 'what?' } }, exit: 2 })
+    expect(await describeFailure(new PassOverError('E003', 'a → a'))).toMatchObject({
+      document: { error: { code: 'E003', hint: expect.any(String) } },
+      exit: 4,
+    })
+  })
+
+  it('of an approval exits 6, other refusals 4', async () => {
+    expect((await describeFailure(new PassOverError('E013', 'no', { approval: 'denied' }))).exit).toBe(6)
+    expect((await describeFailure(new PassOverError('E013', 'late', { approval: 'expired' }))).exit).toBe(6)
+    expect((await describeFailure(new PassOverError('E013', 'rights'))).exit).toBe(4)
+  })
+
+  it('of a pass says where it can be looked up', async () => {
+    const { document } = await describeFailure(Object.assign(new PassOverError('E010', 'slow'), { pass_id: '0abc' }))
+    expect(document.error.hint).toMatch(/passover show 0abc$/)
+    const mended = await describeFailure(Object.assign(new PassOverError('E010', 'slow'), { pass_id: '0abc', mend: 'start a worker.' }))
+    expect(mended.document.error.hint).toBe('start a worker. More: passover show 0abc')
+  })
+
+  it('says what whoever refused it knows to mend', async () => {
+    const refused = new PassOverError('E013', 'alice is not registered', { mend: 'passover agents add alice --originates always' })
+    expect((await describeFailure(refused)).document.error.hint).toBe('passover agents add alice --originates always')
+    expect((await describeFailure(Object.assign(refused, { pass_id: '0abc' }))).document.error.hint).toBe(
+      'passover agents add alice --originates always. More: passover show 0abc',
+    )
+  })
+
+  it('of a limit that frees itself says how long to wait, where that is told', async () => {
+    const { document } = await describeFailure(new PassOverError('E014', 'too many', { retry_after_ms: 23_934 }))
+    expect(document.error).toEqual({ code: 'E014', message: 'too many', hint: 'Try again after 23.9 s.', retry_after_ms: 23_934 })
+    const spent = new PassOverError('E014', 'spent', { recoverable: false, mend: 'pass it over in another session' })
+    expect((await describeFailure(spent)).document.error).toEqual({
+      code: 'E014',
+      message: 'spent',
+      hint: 'pass it over in another session.',
+    })
+  })
+
+  it('of the server or of what it keeps is no fault of passover', async () => {
+    expect(await describeFailure(new BusReadError('nobody answers', 'timeout'))).toMatchObject({
+      document: { error: { code: 'E040' } },
+      exit: 5,
+    })
+    expect(await describeFailure(new BusReadError('not allowed', 'permission'))).toMatchObject({
+      document: { error: { code: 'INTERNAL' } },
+    })
+    expect(await describeFailure(new SegmentDamaged('object 1.index is missing', 0))).toMatchObject({
+      document: {
+        error: { code: 'E041', message: 'the archive is damaged: object 1.index is missing', hint: expect.stringContaining('rebuild') },
+      },
+      exit: 1,
+    })
+  })
+
+  it('that nobody foresaw never exits 0', async () => {
+    expect(await describeFailure(new TypeError('oops'))).toMatchObject({
+      document: { error: { code: 'INTERNAL', message: 'oops' } },
+      exit: 1,
+    })
+    expect(await describeFailure('text')).toMatchObject({ document: { error: { message: 'text' } }, exit: 1 })
+  })
+})

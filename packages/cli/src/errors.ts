@@ -1,0 +1,150 @@
+import { fileLimitFault } from '@passover/bus/entry'
+import type { ErrorCode } from '@passover/schemas'
+import { Failure as CliFailure, usage } from '@passover/sdk/failure'
+import { duration } from './terminal/duration.js'
+import { oneLine } from './terminal/text.js'
+
+export { CliFailure, usage }
+
+/** The policy that a pass was refused by, and where the project's file says so. */
+export interface Rule {
+  policy_name: string
+  policy_version: number
+  policy_path?: string
+  file?: string
+  line?: number
+}
+
+/** The document that `--json` prints for an error. */
+export interface FailureDocument {
+  error: { code: string; message: string; hint?: string; retry_after_ms?: number; faults?: Record<string, unknown>[]; rule?: Rule }
+}
+
+/** The command ends with this exit code and has said all there is to say. */
+export class Finished extends Error {
+  readonly exit: number
+
+  constructor(exit: number) {
+    super(`exit ${exit}`)
+    this.name = 'Finished'
+    this.exit = exit
+  }
+}
+
+const MISCONFIGURED = 2
+/** Exit code of who was left with Ctrl-C. */
+export const INTERRUPTED = 130
+
+/** Every exit code of the command line. `--help` and docs/reference/errors.md show this table. */
+export const EXIT_CODES: readonly (readonly [number, string])[] = [
+  [0, 'done'],
+  [1, 'ran and failed'],
+  [2, 'usage: the command line or a setting is wrong'],
+  [3, 'not found'],
+  [4, 'refused by chain or policy'],
+  [5, 'cannot reach the server'],
+  [6, 'approval denied or expired'],
+  [124, 'waited too long'],
+  [130, 'interrupted'],
+]
+
+export const EXIT_CODES_HELP = `\nExit codes:\n${EXIT_CODES.map(([code, what]) => `  ${String(code).padEnd(5)}${what}`).join('\n')}`
+
+interface Coded {
+  code: ErrorCode
+  message: string
+  context?: Record<string, unknown>
+  /** The pass that ended so, where it can be looked up. */
+  pass_id?: string
+  /** Instead of what the error table says, where more is known. */
+  mend?: string
+  /** Where the project's policy file says what it was refused by. */
+  rule_at?: Pick<Rule, 'file' | 'line'>
+}
+
+function isCoded(error: unknown): error is Coded {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && /^E0\d\d$/.test(error.code)
+}
+
+/** `lines`: what people are told besides, line by line. */
+export interface Described {
+  document: FailureDocument
+  exit: number
+  lines?: string[]
+}
+
+function ruleOf({ context, rule_at }: Coded): Rule | undefined {
+  const { policy_name, policy_version, policy_path } = context ?? {}
+  if (typeof policy_name !== 'string' || typeof policy_version !== 'number') return undefined
+  return { policy_name, policy_version, ...(typeof policy_path === 'string' ? { policy_path } : {}), ...rule_at }
+}
+
+function ruleText({ policy_name, policy_version, policy_path, file, line }: Rule): string {
+  const shown = oneLine(policy_name)
+  const name = policy_version === 0 ? `${shown}, the defaults: no policy was published` : `${shown}, policy version ${policy_version}`
+  return `  by ${name}${policy_path ? `  ${oneLine(policy_path)}` : ''}${file ? `  ${file}:${line}` : ''}`
+}
+
+/** What whoever refused it knows better than the table. */
+function mendIn(context: Coded['context']): string | undefined {
+  return typeof context?.mend === 'string' ? oneLine(context.mend, 300) : undefined
+}
+
+/** How long to wait, of a limit that frees itself. */
+function waitIn({ code, context }: Coded): number | undefined {
+  const wait = context?.retry_after_ms
+  return code === 'E014' && typeof wait === 'number' && wait >= 0 ? wait : undefined
+}
+
+function hintOf(error: Coded, action: string): string {
+  const wait = waitIn(error)
+  return error.mend ?? mendIn(error.context) ?? (wait === undefined ? action : `Try again after ${duration(wait)}.`)
+}
+
+/** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
+export async function describeFailure(error: unknown): Promise<Described> {
+  if (error instanceof CliFailure && error.exit !== undefined) {
+    return { document: failureDocument(error.code, error.message, error.hint), exit: error.exit }
+  }
+  if (isCoded(error)) {
+    const { ERRORS, exitCode } = await import('@passover/core')
+    const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
+    const mend = hintOf(error, ERRORS[error.code].action)
+    // No full stop after a command at the end: it would be copied with it.
+    const stop = /[.!?…]$/.test(mend) || (lookUp === '' && mend.includes('passover ')) ? '' : '.'
+    const hint = error instanceof CliFailure ? error.hint : mend + stop + lookUp
+    const { error: said } = failureDocument(error.code, error.message, hint)
+    const { faults, lines } = error instanceof CliFailure ? error : {}
+    const rule = ruleOf(error)
+    const retry_after_ms = waitIn(error)
+    const waits = retry_after_ms === undefined ? {} : { retry_after_ms }
+    const document = { error: { ...said, ...waits, ...(faults ? { faults } : {}), ...(rule ? { rule } : {}) } }
+    const exit = exitCode({ code: error.code, details: error.context })
+    const told = lines ?? (rule ? [ruleText(rule)] : undefined)
+    return { document, exit, ...(told ? { lines: told } : {}) }
+  }
+  // Before the imports below, which open files as well.
+  const limit = fileLimitFault(error)
+  if (limit) return { document: failureDocument('E030', limit.message, limit.hint), exit: MISCONFIGURED }
+  const message = error instanceof Error ? error.message : String(error)
+  const outside = await fromOutside(error, message)
+  if (outside) return outside
+  return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
+}
+
+/** What is neither the command's nor the person's: the server does not answer a read, or what it keeps is damaged. */
+async function fromOutside(error: unknown, message: string): Promise<Described | undefined> {
+  const { BusReadError } = await import('@passover/bus')
+  if (error instanceof BusReadError && error.reason !== 'permission') {
+    const { ERRORS, exitCode } = await import('@passover/core')
+    return { document: failureDocument('E040', message, ERRORS.E040.action), exit: exitCode({ code: 'E040' }) }
+  }
+  const { SegmentDamaged } = await import('@passover/archive')
+  if (!(error instanceof SegmentDamaged)) return undefined
+  const hint = '`passover verify` names what is damaged; an index is made anew by `passover audit rebuild`'
+  return { document: failureDocument('E041', `the archive is damaged: ${message}`, hint), exit: 1 }
+}
+
+function failureDocument(code: string, message: string, hint: string | undefined): FailureDocument {
+  return { error: { code, message, ...(hint === undefined ? {} : { hint }) } }
+}

@@ -1,0 +1,157 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { Subjects } from '@passover/bus'
+import { keyText } from '@passover/schemas'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { CliFailure } from '../errors.js'
+import { fileWhy } from '../input/read-file.js'
+import { count, typed } from '../terminal/text.js'
+import { collectEvidence, judgeEntries, leftOutText } from '../verify/collect-pass.js'
+import { entryText } from '../verify/findings.js'
+import { type LookAtPart, partsOf } from '../verify/parts.js'
+import type { Verdict } from '../verify/verify-archive.js'
+import { type EvidenceBundle, fromBundled } from './bundle.js'
+import { bundleTitle, fingerprintOf, openEvidence, publicPem, sealEvidence } from './sign.js'
+import { signingKey } from './signing-key.js'
+
+export interface EvidenceFlags {
+  out?: string
+  signWith?: string
+  from?: string
+  to?: string
+  idWindow?: number
+}
+
+/** `passover evidence <id>` */
+export async function runEvidence({ terminal, directory, person, ...context }: Context, flags: EvidenceFlags, id: string): Promise<number> {
+  await using bus = await connectPerson({ terminal, directory, person, ...context })
+  const evidence = await collectEvidence(bus, { id, from: flags.from, to: flags.to, id_window_ms: flags.idWindow })
+  const { key, path, made } = signingKey({ file: flags.signWith && resolve(directory, flags.signWith), directory })
+  const bundle = sealEvidence(evidence, { key, made_by: person, made_at: bus.now() })
+  const file = resolve(directory, flags.out ?? `evidence-${evidence.pass.id}.json`)
+  writeFileSync(file, `${JSON.stringify(bundle, null, 1)}\n`)
+  const fingerprint = fingerprintOf(bundle.seal.public_key)
+  const verdict = await judgeEntries(evidence, { id_window_ms: evidence.id_window_ms, parts: await partsOf(bus) })
+  const told = {
+    file,
+    pass: evidence.pass,
+    entries: bundle.entries.length,
+    segments: bundle.segments.length,
+    parts: evidence.parts.size,
+    fingerprint,
+    public_key: bundle.seal.public_key,
+    ...(evidence.left_out.length > 0 ? { left_out: evidence.left_out } : {}),
+    ok: verdict.ok,
+    ...(verdict.first ? { first: verdict.first } : {}),
+  }
+  terminal.show(told, () =>
+    [
+      `Wrote ${file}: ${count(told.entries, 'entry', 'entries')} about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${count(told.segments, 'archived segment')}`}.`,
+      ...(told.parts > 0 ? [`With the bytes of ${count(told.parts, 'large part')}.`] : []),
+      ...evidence.left_out.map(leftOutText),
+      `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
+      ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
+      typed('Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>'),
+    ].join('\n'),
+  )
+  return verdict.ok ? 0 : 1
+}
+
+/** `passover evidence key`: what others need in order to trust what is signed here. */
+export async function runEvidenceKey({ terminal, directory }: Context, { signWith }: Pick<EvidenceFlags, 'signWith'>): Promise<number> {
+  const { key, path } = signingKey({ file: signWith && resolve(directory, signWith), directory })
+  const public_key = publicPem(key)
+  const fingerprint = fingerprintOf(public_key)
+  terminal.show({ file: path, fingerprint, public_key }, () => `${fingerprint}\n${public_key}`)
+  return 0
+}
+
+export interface EvidenceVerifyFlags {
+  key?: string
+}
+
+/** `passover evidence verify <file>` */
+export async function runEvidenceVerify({ terminal, directory }: Context, { key }: EvidenceVerifyFlags, file: string): Promise<number> {
+  const opened = openEvidence(readText(resolve(directory, file)), trustedKey(key, directory))
+  if (!opened.ok) {
+    terminal.show({ ok: false, what: opened.what }, () => `✗ ${file}: ${opened.what}`)
+    return 1
+  }
+  const { bundle, fingerprint } = opened
+  const { seal } = bundle
+  const entries = bundle.entries.map(fromBundled)
+  const verdict = await judgeEntries(
+    { entries, subjects: new Subjects(seal.prefix || undefined) },
+    { id_window_ms: seal.id_window_ms, parts: partsIn(bundle) },
+  )
+  const { pass, made_by, made_at, head, left_out = [] } = seal
+  terminal.show(
+    {
+      ...verdict,
+      pass,
+      made_by,
+      made_at,
+      fingerprint,
+      archived_segments: seal.segments.map(({ k }) => k),
+      ...(head ? { head } : {}),
+      ...(left_out.length > 0 ? { left_out } : {}),
+    },
+    () => verifiedText({ verdict, title: bundleTitle(bundle), fingerprint, trusted: key !== undefined, entries: entries.length, left_out }),
+  )
+  return verdict.ok ? 0 : 1
+}
+
+/** What the bundle brings is whole by its hash (openEvidence): the rest was gone when it was made. */
+function partsIn({ parts = [] }: EvidenceBundle): LookAtPart {
+  const sizes = new Map(parts.map(({ hash, data }) => [hash, Buffer.byteLength(data, 'base64')]))
+  return async ({ hash, size }) => {
+    const found = sizes.get(hash)
+    if (found === undefined) return 'elsewhere'
+    return found === size ? 'whole' : { fault: 'is not what its hash names' }
+  }
+}
+
+function verifiedText(told: {
+  verdict: Verdict
+  title: string
+  fingerprint: string
+  trusted: boolean
+  entries: number
+  left_out: readonly string[]
+}): string {
+  const { verdict, title, fingerprint, trusted, entries } = told
+  const trust = trusted
+    ? `Signed with the key that was named, ${fingerprint}`
+    : `Signed with ${fingerprint}: compare it with the one that its maker named, or give it with --key`
+  const found = verdict.first
+    ? `✗ It is what was signed, but does not hold together: ${entryText(verdict.first)}`
+    : `Unchanged, and it holds together: ${entries} entries.`
+  const missing = verdict.parts?.elsewhere ?? 0
+  const parts = missing > 0 ? [`! ${count(missing, 'large part')} did not come with it: only the hashes are signed.`] : []
+  return [
+    title,
+    found,
+    trust,
+    ...told.left_out.map(leftOutText),
+    ...parts,
+    ...verdict.remarked.map((entry) => `! ${entryText(entry)}`),
+  ].join('\n')
+}
+
+/** A fingerprint as it is, a file's content else. */
+function trustedKey(key: string | undefined, directory: string): string | undefined {
+  if (key === undefined || key.startsWith('SHA256:')) return key
+  const path = resolve(directory, key)
+  if (!existsSync(path))
+    throw new CliFailure('E042', `--key: there is no file ${path}`, { hint: 'a PEM file, or the fingerprint: SHA256:…', exit: 2 })
+  return readText(path)
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new CliFailure('E041', `${path} cannot be read: ${fileWhy(error) ?? (error instanceof Error ? error.message : String(error))}`)
+  }
+}

@@ -1,0 +1,101 @@
+import { closeSync, fstatSync, openSync, readFileSync, readSync, type Stats } from 'node:fs'
+import { resolve } from 'node:path'
+import { CliFailure } from '../errors.js'
+
+/** Why a file cannot be read, by the code of the system's error. */
+const WHY: Record<string, string> = {
+  ENOENT: 'there is no such file',
+  ENOTDIR: 'a part of its path is a file, not a folder',
+  ENAMETOOLONG: 'its name is too long',
+  ELOOP: 'its links lead in a circle',
+  EACCES: 'it may not be read',
+  EPERM: 'it may not be read',
+  EISDIR: 'it is a folder',
+  EMFILE: 'too many files are open',
+  ENFILE: 'too many files are open',
+  EIO: 'the disk cannot read it',
+  ENXIO: 'nothing is behind it',
+}
+
+/** Says in words why a file cannot be read or written; undefined for an error that is not the system's. */
+export function fileWhy(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error) || typeof error.code !== 'string') return undefined
+  return WHY[error.code] ?? error.code
+}
+
+const CHUNK = 64 * 1024
+
+export type ReadFile = { kind: 'bytes'; bytes: Buffer; stat: Stats } | { kind: 'not a file' } | { kind: 'too large'; bytes: number }
+
+/**
+ * Reads a file or a pipe, such as `<(command)` of a shell, up to a limit. What a file is by its size and what is read differ where it grows.
+ *
+ * @throws the system's error (see {@link fileWhy}).
+ */
+export function readUpTo(path: string, most: number): ReadFile {
+  const file = openSync(path, 'r')
+  try {
+    const stat = fstatSync(file)
+    if (!stat.isFile() && !stat.isFIFO()) return { kind: 'not a file' }
+    if (stat.size > most) return { kind: 'too large', bytes: stat.size }
+    const chunks: Buffer[] = []
+    let size = 0
+    for (;;) {
+      const chunk = Buffer.allocUnsafe(Math.max(CHUNK, stat.size - size))
+      const read = readSync(file, chunk)
+      if (read === 0) return { kind: 'bytes', bytes: Buffer.concat(chunks, size), stat }
+      size += read
+      if (size > most) return { kind: 'too large', bytes: size }
+      chunks.push(chunk.subarray(0, read))
+    }
+  } finally {
+    closeSync(file)
+  }
+}
+
+export type DecodedText = { kind: 'text'; text: string } | { kind: 'no text'; why: string }
+
+/** The text of a file that a person wrote: UTF-8, a byte order mark left out. Else what it is instead. */
+export function textOf(bytes: Uint8Array): DecodedText {
+  const wide = wideEncoding(bytes)
+  if (wide) return { kind: 'no text', why: `it is written in ${wide}, not in UTF-8` }
+  try {
+    return { kind: 'text', text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
+  } catch {
+    return { kind: 'no text', why: `it is not UTF-8: ${whereBroken(bytes)}` }
+  }
+}
+
+/** By its byte order mark, or by the zeros that every second byte of plain text then is. */
+function wideEncoding(bytes: Uint8Array): string | undefined {
+  const [a, b, c, d] = bytes
+  if (a === 0xff && b === 0xfe) return c === 0 && d === 0 ? 'UTF-32' : 'UTF-16'
+  if (a === 0xfe && b === 0xff) return 'UTF-16'
+  if (a === 0 && b === 0 && c === 0xfe && d === 0xff) return 'UTF-32'
+  if (bytes.length < 4 || bytes.length % 2 !== 0) return undefined
+  return (a !== 0 && b === 0 && c !== 0 && d === 0) || (a === 0 && b !== 0 && c === 0 && d !== 0) ? 'UTF-16' : undefined
+}
+
+/** The line of the first byte that begins no character. */
+function whereBroken(bytes: Uint8Array): string {
+  const lenient = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+  for (let index = lenient.indexOf('\ufffd'); index !== -1; index = lenient.indexOf('\ufffd', index + 1)) {
+    // All before the first broken one is whole, so that the bytes are known from the text.
+    const before = lenient.slice(0, index)
+    const at = Buffer.byteLength(before)
+    const isOwn = bytes[at] === 0xef && bytes[at + 1] === 0xbf && bytes[at + 2] === 0xbd
+    if (!isOwn) return `line ${before.split('\n').length} has the byte 0x${(bytes[at] ?? 0).toString(16).padStart(2, '0')}`
+  }
+  return 'it ends in the middle of a character'
+}
+
+/** A JSON file that a flag names. E030: it cannot be read, or is none. */
+export function readJsonFile(directory: string, path: string): unknown {
+  try {
+    const read = textOf(readFileSync(resolve(directory, path)))
+    if (read.kind === 'no text') throw new Error(read.why)
+    return JSON.parse(read.text)
+  } catch (error) {
+    throw new CliFailure('E030', `${path}: ${fileWhy(error) ?? (error instanceof Error ? error.message : String(error))}`)
+  }
+}

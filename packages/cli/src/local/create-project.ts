@@ -1,0 +1,161 @@
+import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import type { Context } from '../connection/context.js'
+import { isNodeError } from '../connection/project-directory.js'
+import { CliFailure, usage } from '../errors.js'
+import { PACKAGE } from '../package-info.js'
+import { findPolicyFile } from '../policy/find-file.js'
+import { shellWord } from '../terminal/text.js'
+import { type Dependencies, fromRegistry, fromTarballs, GITIGNORE, OWN, packageJson } from './project-template.js'
+
+export interface InitRequest {
+  directory?: string | undefined
+  /** Folder of tarballs. */
+  packages?: string | undefined
+}
+
+/** Until the packages are published, `npm install` of what this writes fails unless a registry of one's own has them. */
+const UNPUBLISHED =
+  '! The packages of Passover are not published yet: `npm install` ends with E404 unless your registry has them. Without one, make tarballs in a clone of Passover (npm run pack -- <folder>) and start again in an empty directory: passover init --packages <folder>'
+
+/** A command to run next, and what it does if that is not obvious. */
+interface Step {
+  command: string
+  note?: string
+}
+
+/**
+ * Writes a small project. Files that projects share with others (package.json, .gitignore) are kept where they exist, and the commands that are
+ * printed do without them. CliFailure E030 where a file of its own exists, before anything is written.
+ */
+export async function runInit(context: Context, { directory, packages }: InitRequest): Promise<number> {
+  const { terminal } = context
+  const root = resolve(context.directory, directory ?? '.')
+  const tarballs = packages === undefined ? undefined : tarballsIn(resolve(context.directory, packages), root)
+  const wanted = tarballs ? fromTarballs(tarballs) : fromRegistry()
+  refuseExisting(root)
+  const before = readManifest(root)
+  const shared = { 'package.json': packageJson(nameOf(root), wanted), '.gitignore': GITIGNORE }
+  const kept = Object.keys(shared).filter((path) => exists(join(root, path)))
+  const files = Object.entries({ ...shared, ...OWN }).filter(([path]) => !kept.includes(path))
+  for (const [path, text] of files) writeNew(root, path, text)
+  const written = files.map(([path]) => path)
+  if (tarballs === undefined && terminal.mode === 'human') terminal.note(UNPUBLISHED)
+  const next = [...enter(context.directory, root), ...(before ? besides(before, wanted, packages !== undefined) : alone())]
+  terminal.show({ directory: root, written, kept, next }, () =>
+    [
+      `${terminal.colors.green('✓')} A project in ${root}: ${written.join(', ')}`,
+      ...(kept.length > 0 ? [`  kept as it was: ${kept.join(', ')}`] : []),
+      '',
+      'Next:',
+      ...next.map(({ command, note }) => (note ? `  ${command.padEnd(34)} ${terminal.colors.dim(`# ${note}`)}` : `  ${command}`)),
+    ].join('\n'),
+  )
+  return 0
+}
+
+/** Throws E030 with every file that is in the way. A policy in `.opencode/config.json` is one: a new policy file would hide it. */
+function refuseExisting(root: string): void {
+  const found = Object.keys(OWN).filter((path) => exists(join(root, path)))
+  const policy = existsAsFolder(root) ? findPolicyFile({ directory: root, env: {} }) : undefined
+  if (policy && dirname(dirname(policy.path)) === root && policy.within.length > 0) found.push(policy.shown)
+  if (found.length === 0) return
+  throw new CliFailure('E030', `nothing was written, since these exist in ${root}: ${found.join(', ')}`, {
+    hint: 'move them away, or choose another directory: passover init <directory>',
+  })
+}
+
+/** The package.json of a project that exists, as far as it says what is installed. */
+function readManifest(root: string): Partial<Dependencies> | undefined {
+  const path = join(root, 'package.json')
+  if (!exists(path)) return undefined
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''))
+    if (typeof value === 'object' && value !== null) return value
+    throw new Error('it is no object')
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new CliFailure('E030', `nothing was written, since ${path} cannot be read: ${why}`, { hint: 'mend it, or move it away' })
+  }
+}
+
+/** Where a folder of tarballs is, by name of the package: `passover-sdk-0.1.0.tgz` is `@passover/sdk`. */
+function tarballsIn(folder: string, root: string): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const file of existsAsFolder(folder) ? readdirSync(folder).sort() : []) {
+    const [, name] = /^(passover(?:-[a-z]+)?)-\d.*\.tgz$/.exec(file) ?? []
+    if (name) found.set(name.replace(/^passover-/, '@passover/'), relative(root, join(folder, file)).replaceAll(sep, '/'))
+  }
+  if (found.has(PACKAGE)) return found
+  throw usage(`--packages: there is no tarball of ${PACKAGE} in ${folder}`, 'make them in a clone of Passover: npm run pack -- <folder>')
+}
+
+/** Of a new project, by its own scripts. */
+function alone(): Step[] {
+  return [
+    { command: 'npm install' },
+    { command: 'npm run up', note: 'server and services; leave it running' },
+    { command: 'npm run greeter', note: 'in a second terminal' },
+    { command: 'npm run alice', note: 'in a third: completed Hello, world!' },
+  ]
+}
+
+/** In a project that has a package.json, which is left as it is. */
+function besides(before: Partial<Dependencies>, wanted: Dependencies, tarballs: boolean): Step[] {
+  const has = { ...before.dependencies, ...before.devDependencies }
+  const install = (names: Record<string, string>, flag: string): Step[] => {
+    const missing = Object.entries(names).filter(([name]) => !Object.hasOwn(has, name))
+    // npm writes `^0.1.0` into package.json for `0.1.0`; a caret would have to be quoted.
+    const words = missing.map(([name, version]) =>
+      shellWord(version.startsWith('file:') ? version.slice(5) : `${name}@${version.slice(1)}`),
+    )
+    return words.length > 0 ? [{ command: `npm install ${flag}${words.join(' ')}` }] : []
+  }
+  return [
+    ...install(wanted.dependencies, tarballs ? '--ignore-scripts ' : ''),
+    ...install(wanted.devDependencies, '--save-dev '),
+    { command: 'npx tsc -p agents' },
+    { command: 'npx passover up', note: 'server and services; leave it running' },
+    { command: 'node agents/dist/greeter.mjs', note: 'in a second terminal' },
+    { command: 'node agents/dist/alice.mjs', note: 'in a third: completed Hello, world!' },
+  ]
+}
+
+function enter(from: string, root: string): Step[] {
+  return resolve(from) === root && resolve('.') === root ? [] : [{ command: `cd ${shellWord(relative(resolve('.'), root) || root)}` }]
+}
+
+/** A name that npm takes. */
+function nameOf(root: string): string {
+  const name = basename(root)
+    .toLowerCase()
+    .replace(/[^a-z0-9._~-]+/g, '-')
+    .replace(/^[._-]+|-+$/g, '')
+  return name === '' ? 'my-agents' : name.slice(0, 214)
+}
+
+/** Links count, also broken ones: a write through a link lands elsewhere. */
+function exists(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined
+}
+
+function existsAsFolder(path: string): boolean {
+  try {
+    return readdirSync(path) !== undefined
+  } catch {
+    return false
+  }
+}
+
+/** Writes a new file. CliFailure E030 if it cannot be written, or if another process has just written it. */
+function writeNew(root: string, path: string, text: string): void {
+  try {
+    mkdirSync(dirname(join(root, path)), { recursive: true })
+    writeFileSync(join(root, path), text, { flag: 'wx' })
+  } catch (error) {
+    if (!isNodeError(error)) throw error
+    throw new CliFailure('E030', `${join(root, path)} cannot be written: ${error.message}`, {
+      hint: 'choose a directory that is yours: passover init <directory>',
+    })
+  }
+}

@@ -1,0 +1,37 @@
+import { PolicyStore } from '@passover/bus'
+import { invalidPolicy, sameDocument } from '@passover/sdk/people'
+import { connectAs } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import type { ServerSetting } from '../connection/settings.js'
+import { findPolicyFile } from '../policy/find-file.js'
+import { checkPolicyFile } from '../policy/read-file.js'
+
+/**
+ * Before `up` takes requests: where no policy was ever published, the project's file becomes version 1, by whoever runs it; else a
+ * line says that the two differ. CliFailure for a file that is not valid where nothing else would hold: the defaults may allow
+ * what it forbids.
+ */
+export async function settlePolicy(
+  context: Pick<Context, 'directory' | 'env' | 'person'>,
+  server: ServerSetting,
+): Promise<string | undefined> {
+  const file = findPolicyFile(context)
+  if (!file) return undefined
+  await using bus = await connectAs(context.person, server)
+  const store = await PolicyStore.open(bus)
+  const live = await store.rollForward()
+  const { document, faults } = await checkPolicyFile(file, undefined)
+  if (!document) {
+    if (!live) throw invalidPolicy(file.shown, faults)
+    return `${file.shown} is not valid, so that policy version ${live.version} stays in force: passover policy check says what is wrong.`
+  }
+  if (sameDocument(document, live?.document ?? {})) return undefined
+  if (live) {
+    return `${file.shown} differs from policy version ${live.version}, which is in force: passover policy diff shows how; passover policy push publishes the file, passover policy pull writes the live one into it.`
+  }
+  const outcome = await store.publish({ document, base: 0, reason: `from ${file.shown}` })
+  if (outcome.kind === 'published') return `Policy version 1 is in force, from ${file.shown}.`
+  return outcome.kind === 'lost'
+    ? undefined
+    : `The policy in ${file.shown} was not published: ${outcome.description}. Try: passover policy push`
+}

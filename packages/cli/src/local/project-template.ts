@@ -1,0 +1,78 @@
+import { PACKAGE, VERSION } from '../package-info.js'
+
+/** Versions of what a new project develops with. A test holds them against those that this repository uses. */
+const DEVELOPMENT = { '@types/node': '^20.19.0', typescript: '^7.0.2' }
+
+/** What the project installs, name to version. */
+export interface Dependencies {
+  dependencies: Record<string, string>
+  devDependencies: Record<string, string>
+}
+
+/** From the registry. The schemas are named so that the policy's `$schema` is where it says, however packages are laid out. */
+export function fromRegistry(): Dependencies {
+  const version = `^${VERSION}`
+  return {
+    dependencies: { '@passover/sdk': version },
+    devDependencies: { '@passover/schemas': version, [PACKAGE]: version, ...DEVELOPMENT },
+  }
+}
+
+/** From tarballs, by name of the package. All are named, as none of them can be fetched. */
+export function fromTarballs(tarballs: ReadonlyMap<string, string>): Dependencies {
+  return { dependencies: Object.fromEntries([...tarballs].map(([name, path]) => [name, `file:${path}`])), devDependencies: DEVELOPMENT }
+}
+
+export function packageJson(name: string, { dependencies, devDependencies }: Dependencies): string {
+  return document({
+    name,
+    private: true,
+    type: 'module',
+    scripts: {
+      build: 'tsc -p agents',
+      up: 'passover up',
+      greeter: 'tsc -p agents && node agents/dist/greeter.mjs',
+      alice: 'tsc -p agents && node agents/dist/alice.mjs',
+    },
+    dependencies,
+    devDependencies,
+  })
+}
+
+/** `.passover/` ignores itself. */
+export const GITIGNORE = 'node_modules/\nagents/dist/\n'
+
+/** Files of the project's own, by path. The agents are `.mts` so that they are ES modules in any project. */
+export const OWN: Record<string, string> = {
+  '.opencode/pass-over.json': document({
+    $schema: '../node_modules/@passover/schemas/json/pass-over-preferences.json',
+    defaults: { timeout_ms: 30_000 },
+    pairs: { 'alice->greeter': { enabled: true, max_passes_per_minute: 60 } },
+  }),
+  'agents/tsconfig.json': document({
+    compilerOptions: { strict: true, target: 'es2022', module: 'nodenext', types: ['node'], rootDir: '.', outDir: 'dist' },
+  }),
+  'agents/greeter.mts': `// A subagent. Start as many of these as the load needs.
+import { drainOnSignals, onPass } from '@passover/sdk'
+
+const greeter = await onPass('greeter', async (pass) => \`Hello, \${pass.objective}!\`)
+drainOnSignals(greeter)
+console.log('greeter waits for work; Ctrl-C ends it.')
+`,
+  'agents/alice.mts': `// An agent that passes work over, and waits for what comes back.
+import { connect } from '@passover/sdk'
+
+const alice = await connect('alice')
+const output = await alice.passOver({
+  subagent: 'greeter',
+  reason: 'politeness',
+  work_context: { objective: process.argv[2] ?? 'world' },
+})
+console.log(output.status, output.output)
+await alice[Symbol.asyncDispose]()
+`,
+}
+
+function document(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}

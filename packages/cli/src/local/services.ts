@@ -1,0 +1,105 @@
+import type { AuditRunning } from '@passover/audit'
+import { type Bus, type HealthEndpoint, otherIdWindow, type RunningServer } from '@passover/bus'
+import type { Health } from '@passover/core'
+import type { Running } from '@passover/dispatcher'
+import type { Notifier } from '@passover/notifier'
+import type { Logger } from 'pino'
+import { type ServerFile, writeServerFile } from '../connection/project-directory.js'
+import type { KeptServer } from './supervised-server.js'
+
+/** Server, dispatcher and audit in this process. */
+export interface Local extends AsyncDisposable {
+  /** The `.passover` folder. */
+  readonly project: string
+  readonly url: string
+  /** Undefined: a server that was there already. */
+  readonly server: RunningServer | undefined
+  /** Settles with the reason when a part ended that was not asked to. */
+  readonly failed: Promise<string>
+  /** Where health is told: below it are `/livez` and `/readyz`. */
+  readonly health: string
+  /** Takes no more, finishes what is under way, stops. Idempotent. */
+  stop(): Promise<void>
+}
+
+const DRAIN_MS = 10_000
+
+interface Parts {
+  project: string
+  url: string
+  server: KeptServer | undefined
+  /** The dispatcher's connection. */
+  bus: Bus
+  /** Those of services that have one of their own. */
+  others: Bus[]
+  isolated: Disposable | undefined
+  id_window_ms: number
+  audit: AuditRunning
+  dispatcher: Running
+  notifier: Notifier | undefined
+  health: HealthEndpoint
+  /** Of the process, beside its parts. */
+  own: Health
+  log: Logger
+  /** What the project keeps of its own server once that is stopped. */
+  remember: Pick<ServerFile, 'url' | 'user' | 'password'> | undefined
+}
+
+/** The parts that were started, as one: how they end, and in which order they stop. */
+export class LocalParts implements Local {
+  readonly failed: Promise<string>
+  readonly #parts: Parts
+  #stopping: Promise<void> | undefined
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+    const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
+    this.failed = Promise.race([
+      ...(parts.server ? [parts.server.failed.then((why) => ended(why))] : []),
+      ...[parts.bus, ...parts.others].map((bus) => bus.closed.then(() => ended('the connection to the server ended'))),
+      parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
+      otherIdWindow(parts.bus, parts.id_window_ms).then(() => ended('the stream has another id window now')),
+    ])
+    void this.failed.then((why) => parts.log.error({ part: 'up' }, why))
+  }
+
+  get project(): string {
+    return this.#parts.project
+  }
+
+  get url(): string {
+    return this.#parts.url
+  }
+
+  get health(): string {
+    return this.#parts.health.url
+  }
+
+  get server(): RunningServer | undefined {
+    return this.#parts.server?.current
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop()
+  }
+
+  /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
+  async #stop(): Promise<void> {
+    const { dispatcher, notifier, audit, bus, others, isolated, server, project, remember, log, health, own } = this.#parts
+    own.stop()
+    await health[Symbol.asyncDispose]()
+    await dispatcher.drain(DRAIN_MS)
+    await notifier?.drain(DRAIN_MS)
+    await audit.drain(DRAIN_MS)
+    for (const one of [...others, bus]) await one[Symbol.asyncDispose]()
+    isolated?.[Symbol.dispose]()
+    await server?.stop()
+    if (remember) writeServerFile(project, remember)
+    log.flush()
+  }
+}

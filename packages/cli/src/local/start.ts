@@ -1,0 +1,260 @@
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { startAudit } from '@passover/audit'
+import {
+  type Bus,
+  DEFAULT_ID_WINDOW_MS,
+  FolderInUse,
+  nodeRandom,
+  openBus,
+  processMetrics,
+  ServerChanged,
+  ServerStartFailed,
+  ServerUnavailable,
+  StreamLost,
+  serveHealth,
+  serverClock,
+  startServer,
+  type TlsFiles,
+  TopologyError,
+  topologyFromEnvironment,
+} from '@passover/bus'
+import { Health, healthLog, joinReports } from '@passover/core'
+import { logOptions } from '@passover/core/text'
+import { dispatcherMetrics, startDispatcher } from '@passover/dispatcher'
+import { type NotifierSettings, startNotifier } from '@passover/notifier'
+import { SYSTEM } from '@passover/schemas'
+import { openTracing } from '@passover/tracing'
+import { outputSchemas } from '@passover/validation'
+import { pino } from 'pino'
+import type { TlsOptions } from '../auth/init.js'
+import { type IsolatedProject, isIsolated, openIsolated } from '../auth/isolated-project.js'
+import type { ServiceRole } from '../auth/principal-records.js'
+import { makeProject, readServerFile, type ServerFile, writeServerFile } from '../connection/project-directory.js'
+import { type Credentials, type ServerSetting, serversOf } from '../connection/settings.js'
+import { CliFailure } from '../errors.js'
+import { rotatedLog } from './rotated-log.js'
+import { type Local, LocalParts } from './services.js'
+import { KeptServer } from './supervised-server.js'
+
+export interface LocalOptions {
+  /** The project's folder; `.passover` is made in it. */
+  directory: string
+  /** The person says that a `.passover` which this user did not make here is theirs. */
+  adopt?: boolean | undefined
+  /** Port of the server: the given one or none; else the one it had, else a free one. */
+  port?: number | undefined
+  /** Each agent gets an account of its own, made by this person; a project that has keys stays so. */
+  isolated?: { person: string; env: NodeJS.ProcessEnv; tls: TlsOptions; wanted: boolean } | undefined
+  /** Run the services on a server that is there already. */
+  external?: { url: string; credentials?: Credentials } | undefined
+  log_level?: string | undefined
+  /** How long ids of a new stream may be used, ms; a stream that is there keeps its own. */
+  id_window_ms?: number | undefined
+  /** Where health is told, on loopback; default any free one. */
+  health_port?: number | undefined
+  /** What happens while it runs, in a line each. */
+  told?(text: string): void
+  /** Names of those who are told about every pass, where names are enforced. */
+  people?: readonly string[] | undefined
+  /** Who starts other parts beside these writes down by himself where health is told, when those stand too: until then it is just starting. */
+  more_to_come?: true | undefined
+  /** Where people are told of returns and of what waits for them; absent: nowhere. */
+  webhook?: NotifierSettings | undefined
+  /** Once the server is there, before any request is taken. */
+  beforeRequests?(server: ServerSetting): Promise<void>
+  /** Long steps: fetching a server, reading a large store. */
+  progress?(text: string): void
+}
+
+export type Started = { kind: 'started'; local: Local } | { kind: 'runs'; project: string; url: string; pid: number; started_at?: number }
+
+const HOST = '127.0.0.1'
+
+/** Starts the project's own parts, or says that another process runs them. CliFailure where it cannot. */
+export async function startLocal(options: LocalOptions): Promise<Started> {
+  const project = makeProject(options.directory, options.adopt)
+  const before = readServerFile(project)
+  const isolated = await isolationOf(project, options)
+  try {
+    const server = options.external ? undefined : await startProjectServer(project, before, { options, isolated })
+    const access: Access = server ? { url: server.url, user: server.user, password: server.password, isolated } : externalAccess(options)
+    const here = { url: access.url, user: access.user, password: access.password, pid: process.pid, started_at: Date.now() }
+    if (server) writeServerFile(project, here)
+    const local = await startServices({ project, server, access, options })
+    if (server && !options.more_to_come) writeServerFile(project, { ...here, health: local.health })
+    return { kind: 'started', local }
+  } catch (error) {
+    isolated?.[Symbol.dispose]()
+    if (!(error instanceof FolderInUse)) throw error
+    const { owner, url } = error.holder
+    const started_at = readServerFile(project)?.started_at
+    return { kind: 'runs', project, url: url || (before?.url ?? ''), pid: owner, ...(started_at === undefined ? {} : { started_at }) }
+  }
+}
+
+async function isolationOf(project: string, { external, isolated }: LocalOptions): Promise<IsolatedProject | undefined> {
+  if (external || !isolated || !(isolated.wanted || isIsolated(project))) return undefined
+  return openIsolated(project, isolated, isolated.tls)
+}
+
+interface Access {
+  url: string
+  user: string
+  password: string
+  isolated?: IsolatedProject | undefined
+}
+
+function externalAccess({ external }: LocalOptions): Access {
+  const credentials = external?.credentials
+  const pair = credentials && 'user' in credentials ? { user: credentials.user, password: credentials.pass } : { user: '', password: '' }
+  return { url: external?.url ?? '', ...pair }
+}
+
+/** Of an address of one server; of several none is remembered. */
+function portOf(url: string): number | undefined {
+  return URL.canParse(url) ? Number(new URL(url).port) : undefined
+}
+
+/** User, password and port stay what they were, so that who was connected comes back by itself. */
+async function startProjectServer(
+  project: string,
+  before: ServerFile | undefined,
+  { options, isolated }: { options: LocalOptions; isolated: IsolatedProject | undefined },
+) {
+  const user = isolated ? '' : before?.user || SYSTEM
+  const password = isolated ? '' : before?.password || randomBytes(24).toString('base64url')
+  const remembered = before ? portOf(before.url) : undefined
+  const start = (port: number | undefined) =>
+    startServer({
+      dir: join(project, 'nats'),
+      host: HOST,
+      ...(port ? { port } : {}),
+      config: isolated?.settings ?? { users: [{ user, password }] },
+      ...(options.progress ? { progress: options.progress } : {}),
+    })
+  const wanted = options.port ?? remembered
+  try {
+    const running = await start(wanted)
+    return { running, start: () => start(running.port), url: running.url, user, password }
+  } catch (error) {
+    if (!wanted || !(error instanceof ServerStartFailed) || !error.taken) throw startFailure(error)
+    if (options.port !== undefined) throw portTaken(wanted)
+    const running = await start(undefined)
+    options.progress?.(`port ${wanted} of last time is taken; the server is at ${running.url} now`)
+    return { running, start: () => start(running.port), url: running.url, user, password }
+  }
+}
+
+function portTaken(port: number): CliFailure {
+  return new CliFailure('E042', `port ${port} on ${HOST} is taken by another program`, {
+    hint: 'choose another with --port, or leave it out for a free one',
+  })
+}
+
+function startFailure(error: unknown): unknown {
+  if (error instanceof ServerUnavailable || error instanceof ServerChanged) return new CliFailure('E040', error.message)
+  return error instanceof ServerStartFailed ? new CliFailure('E040', error.message, { hint: `the whole log: ${error.log}` }) : error
+}
+
+interface Services {
+  project: string
+  server: Awaited<ReturnType<typeof startProjectServer>> | undefined
+  access: Access
+  options: LocalOptions
+}
+
+async function startServices({ project, server, access, options }: Services): Promise<Local> {
+  const log = pino({ ...logOptions(), level: options.log_level ?? 'info' }, rotatedLog(join(project, 'passover.log')))
+  const opened: AsyncDisposable[] = server ? [server.running] : []
+  const buses: Bus[] = []
+  const open = async (role: ServiceRole): Promise<Bus> => {
+    const bus = await openBus({
+      servers: serversOf(access),
+      identity: SYSTEM,
+      name: nameOf(role, access),
+      onError: (error) => log.warn({ err: error }, 'reported by the connection'),
+      ...accessOf(role, access, options),
+    })
+    opened.unshift(bus)
+    buses.push(bus)
+    if (role === 'dispatcher') await bus.ensureTopology({ id_window_ms: options.id_window_ms, ...topologyFromEnvironment(process.env) })
+    if (role === 'audit') await bus.ensureTopology()
+    return bus
+  }
+  try {
+    const bus = await open('dispatcher')
+    /** Where the server tells services apart, each has its own connection. */
+    const busOf = (role: ServiceRole) => (access.isolated ? open(role) : bus)
+    const shared = access.isolated ? {} : accessOf('dispatcher', access, options)
+    await options.beforeRequests?.({ url: access.url, origin: 'project', from: 'passover up', project, ...shared })
+    const deps = { bus, clock: serverClock(bus), random: nodeRandom, log }
+    const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
+    const people = access.isolated?.people
+    const audit = await startAudit(
+      { ...deps, bus: await busOf('audit'), log: log.child({ part: 'audit' }), schemas: outputSchemas(), ...(people && { people }) },
+      { ...askers(options, access), id_window_ms },
+    )
+    opened.unshift(audit)
+    const tracing = await openTracing({ env: process.env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
+    const dispatcher = await startDispatcher(
+      { ...deps, log: log.child({ part: 'dispatcher' }), tracing },
+      { id_window_ms, local_person: localPerson(options, access) },
+    )
+    const hook = options.webhook && { ...options.webhook, id_window_ms }
+    const notifier = hook && (await startNotifier({ ...deps, bus: await busOf('notifier'), log: log.child({ part: 'notifier' }) }, hook))
+    const own = new Health({ process: 'up', clock: deps.clock, onChange: healthLog(log.child({ part: 'up' })) })
+    const told = (text: string) => {
+      log.error({ part: 'up' }, text)
+      options.told?.(text)
+    }
+    const kept = server && new KeptServer({ server: server.running, start: server.start, health: own, told })
+    const parts = [dispatcher, audit, ...(notifier ? [notifier] : [])]
+    own.begin()
+    const reports = () => [own.report(), ...parts.map((part) => part.health())]
+    const metrics = () => [dispatcherMetrics(dispatcher.stats()), ...audit.metrics(), processMetrics()]
+    const health = await serveHealth(() => joinReports('up', reports()), options.health_port ?? 0, metrics)
+    return new LocalParts({
+      health,
+      own,
+      notifier,
+      project,
+      url: access.url,
+      server: kept,
+      bus,
+      others: buses.filter((one) => one !== bus),
+      isolated: access.isolated,
+      id_window_ms,
+      audit,
+      dispatcher,
+      log,
+      remember: server ? { url: access.url, user: access.user, password: access.password } : undefined,
+    })
+  } catch (error) {
+    for (const part of opened) await part[Symbol.asyncDispose]()
+    if (error instanceof TopologyError) throw new CliFailure('E030', error.message)
+    if (error instanceof StreamLost) throw new CliFailure('E040', error.message, { hint: error.hint })
+    throw error
+  }
+}
+
+/** Returns who may decide about their own passes: the only person of a project's own server that checks no names. */
+function localPerson({ external, people = [] }: LocalOptions, { isolated }: Access): string | undefined {
+  return !external && !isolated && people.length === 1 ? people[0] : undefined
+}
+
+/** Returns who sees every pass: without sign-in, each name that is not a registered agent; otherwise the people who are named. */
+function askers({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
+  return { open: !isolated && external?.credentials === undefined, people: isolated ? [] : [...people] }
+}
+
+function nameOf(role: ServiceRole, { isolated }: Access): string {
+  return isolated ? `passover up (${role})` : 'passover up'
+}
+
+function accessOf(role: ServiceRole, access: Access, { external }: LocalOptions): { credentials?: Credentials; tls?: TlsFiles } {
+  const { isolated, user, password } = access
+  if (isolated) return { credentials: isolated.credentials(role), ...(isolated.tls ? { tls: isolated.tls } : {}) }
+  if (user) return { credentials: { user, pass: password } }
+  return external?.credentials ? { credentials: external.credentials } : {}
+}

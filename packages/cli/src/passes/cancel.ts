@@ -1,0 +1,45 @@
+import type { Bus } from '@passover/bus'
+import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, untilEnded } from '@passover/sdk/people'
+import type { Context } from '../connection/context.js'
+import { namesOn, personText } from '../connection/verified-names.js'
+import { agreed } from '../input/confirm.js'
+import { count, typed } from '../terminal/text.js'
+
+export interface CancelRequest extends PassRef {
+  reason?: string
+  dryRun?: true
+  yes?: true
+}
+
+/** Asks for a pass's end and waits until it has ended. Exit 0: cancelled (now or before); 1: it had ended otherwise. */
+export async function cancelPass(bus: Bus, context: Context, given: CancelRequest): Promise<number> {
+  const { terminal } = context
+  const pass = await findPass(bus, given)
+  const { id } = pass.row
+  if (!isOpen(pass.row)) {
+    terminal.show(
+      { id, cancelled: pass.status === 'cancelled', status: pass.status },
+      () => `${id} has already ended: ${standing(pass.row)}.`,
+    )
+    return pass.status === 'cancelled' ? 0 : 1
+  }
+  const below = await openBelow(bus, pass.key)
+  const what = below.length === 0 ? id : `${id} and ${count(below.length, 'pass', 'passes')} below it`
+  if (given.dryRun) {
+    terminal.show({ id, dry_run: true, would_cancel: [id, ...below.map((row) => row.id)] }, () => `Would cancel ${what}.`)
+    return 0
+  }
+  if (below.length > 0 && !given.yes && terminal.interactive && !(await agreed(`Cancel ${what}?`))) return 1
+  await publishCancel(bus, pass, given.reason)
+  const ended = await untilEnded(bus, pass)
+  const cancelled = ended.status === 'cancelled'
+  const names = await namesOn(bus, context)
+  terminal.show({ id, cancelled, status: ended.status, by: bus.identity, ...names, below: below.map((row) => row.id) }, () =>
+    cancelled
+      ? `Cancelled ${what} as ${personText(bus.identity, names)}.`
+      : isOpen(ended.row)
+        ? `Asked for the end of ${what}; it has not ended yet. ${typed(`passover show ${id} tells.`)}`
+        : `${id} ended before: ${standing(ended.row)}.`,
+  )
+  return cancelled ? 0 : 1
+}

@@ -1,0 +1,72 @@
+import { shellWord } from '@passover/core/text'
+import type { InboxItem } from '@passover/schemas'
+import { type ShownReturn, shownDigest } from '@passover/sdk/people'
+import { countWarnings } from '../apply/diff.js'
+import { renderReview } from '../apply/render.js'
+import type { Context } from '../connection/context.js'
+import { CliFailure, usage } from '../errors.js'
+import { agreed } from '../input/confirm.js'
+import { ABOUT, fromTo, renderItem } from '../render/inbox.js'
+import { count } from '../terminal/text.js'
+
+interface Asked {
+  verdict: 'approve' | 'deny'
+  only?: readonly number[] | undefined
+  /** Decides without a question. */
+  yes?: true | undefined
+  /** Of what the person was shown before. */
+  digest?: string | undefined
+  now: () => number
+}
+
+/**
+ * Shows on stderr what would be decided about, with all changes that an approval takes, and asks. In scripts changes are approved with
+ * `--digest`, which names what an earlier command showed, or with `--yes`.
+ */
+export function confirmDecision({ terminal, person }: Context, asked: Asked) {
+  return async (due: InboxItem, returned: ShownReturn | undefined): Promise<boolean> => {
+    const { digest, yes } = asked
+    const shown = shownDigest(due, returned)
+    if (digest !== undefined && digest !== shown) throw otherDigest(due, shown)
+    const review = returned?.review
+    const scripted = yes || digest !== undefined
+    if (!terminal.interactive && !review) return true
+    if (terminal.interactive && !scripted)
+      terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person, whole: true }))
+    if (review && digest === undefined) {
+      const warned = countWarnings(review.files)
+      terminal.exhibit(renderReview(review.files, { colors: terminal.noteColors, all: returned.modifications }))
+      terminal.note(`${count(review.files.length, 'file')}${warned ? `, ${warned}` : ''}. Digest of these changes: ${review.digest}`)
+    }
+    if (scripted) return true
+    if (!terminal.interactive) throw undecided(due, shown, asked)
+    return agreed(questionOf(due, returned, asked))
+  }
+}
+
+function undecided(item: InboxItem, shown: string, { only }: Asked): CliFailure {
+  const numbers = only ? ` --only ${only.join(',')}` : ''
+  return usage(
+    `nothing was approved: there is no terminal to ask at`,
+    `to approve exactly these changes: passover approve ${shellWord(item.id)} --item apply ${fromTo(item)}${numbers} --digest ${shown}`,
+  )
+}
+
+function otherDigest(due: InboxItem, shown: string): CliFailure {
+  const { id, item } = due
+  return new CliFailure('E013', `what waits in ${id} is not what --digest names, and nothing was decided: its digest is ${shown}`, {
+    hint:
+      item === 'apply'
+        ? `look at the changes: passover apply ${shellWord(id)} ${fromTo(due)} --dry-run`
+        : `look again: passover show ${shellWord(id)} ${fromTo(due)}`,
+    exit: 4,
+  })
+}
+
+/** `Approve the application of the changes, 2 of 3 taken?` */
+export function questionOf(due: Pick<InboxItem, 'item'>, returned: ShownReturn | undefined, { verdict, only }: Omit<Asked, 'now'>): string {
+  const verb = verdict === 'approve' ? 'Approve' : 'Deny'
+  const all = returned?.modifications.length ?? 0
+  const part = due.item === 'apply' && verdict === 'approve' ? `, ${only?.length ?? all} of ${count(all, 'change')} taken` : ''
+  return `${verb} the ${ABOUT[due.item]}${part}?`
+}

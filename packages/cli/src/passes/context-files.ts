@@ -1,0 +1,72 @@
+import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { type ContextFile, LIMITS } from '@passover/schemas'
+import { CliFailure, usage } from '../errors.js'
+import { fileWhy, type ReadFile, readUpTo } from '../input/read-file.js'
+import { cut } from '../terminal/text.js'
+
+/**
+ * Reads the files of `--file`. Paths are kept relative to the directory where they lie in it. Binary ones travel as base64, which
+ * `encoding` says. CliFailure E042 for what is no readable file, or is given twice;
+ * E012 for what no context can hold.
+ */
+export function readContextFiles(paths: string[], directory: string): ContextFile[] {
+  const seen = new Set<string>()
+  return paths.map((given) => {
+    const path = resolve(directory, given)
+    if (seen.has(path)) throw usage(`--file ${given}: this file is given twice`, 'name each file once')
+    seen.add(path)
+    return readContextFile(given, directory)
+  })
+}
+
+function readContextFile(given: string, directory: string): ContextFile {
+  const path = resolve(directory, given)
+  const read = bytesOf(given, path)
+  if (read.kind === 'not a file') throw usage(`--file ${given}: not a file`, 'name each file; a shell expands src/*.ts')
+  if (read.kind === 'too large') throw tooLarge(given, read.bytes)
+  const { bytes, stat } = read
+  const text = decodeText(bytes)
+  const base64 = text === undefined ? bytes.toString('base64') : ''
+  if (base64.length > LIMITS.content) throw tooLarge(given, bytes.length)
+  const metadata = { size_bytes: bytes.length, last_modified: Math.floor(stat.mtimeMs), is_binary: text === undefined }
+  return text === undefined
+    ? { path: shown(path, directory), content: base64, encoding: 'base64', metadata }
+    : { path: shown(path, directory), content: text, metadata }
+}
+
+function bytesOf(given: string, path: string): ReadFile {
+  try {
+    return readUpTo(path, LIMITS.content)
+  } catch (error) {
+    const why = fileWhy(error)
+    if (why === undefined) throw error
+    throw usage(`--file ${cut(given, NAME_SHOWN)}: ${why}`)
+  }
+}
+
+const NAME_SHOWN = 200
+
+const MIB = 1024 ** 2
+
+function tooLarge(given: string, bytes: number): CliFailure {
+  const most = LIMITS.content / MIB
+  return new CliFailure('E012', `--file ${given}: its ${Math.ceil(bytes / MIB)} MiB are more than a file in a context may have`, {
+    hint: `pass a smaller one: text up to ${most} MiB, binary up to ${(most * 3) / 4} MiB`,
+  })
+}
+
+function shown(path: string, directory: string): string {
+  const inside = relative(directory, path)
+  if (inside.startsWith('..') || isAbsolute(inside)) return path
+  return sep === '/' ? inside : inside.replaceAll(sep, '/')
+}
+
+/** The text of UTF-8 bytes; undefined for anything else, and for what has NUL in it. */
+function decodeText(bytes: Uint8Array): string | undefined {
+  if (bytes.includes(0)) return undefined
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,29 @@
+import { askInbox } from '@passover/sdk/people'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { noteIfUnknown } from '../doctor/audit.js'
+import { itemDocument, renderInbox } from '../render/inbox.js'
+
+export interface InboxRequest {
+  from?: string
+  mine?: true
+  limit: number
+}
+
+/** Shows what waits, oldest first; where not all fit, agents take turns. */
+export async function runInbox(context: Context, { from, mine, limit }: InboxRequest): Promise<number> {
+  const { terminal, person } = context
+  await using bus = await connectPerson(context)
+  const filter = { limit, ...(from ? { root_originator: from } : {}), ...(mine ? { approver: person } : {}) }
+  const { items, next, left_out = [] } = await askInbox(bus, filter)
+  if (terminal.mode === 'jsonl') for (const item of items) terminal.stream(itemDocument(item), () => undefined)
+  else {
+    const view = { colors: terminal.colors, now: bus.now(), person }
+    terminal.show(items.map(itemDocument), () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
+  }
+  if (items.length === 0) await noteIfUnknown(bus, terminal)
+  if (next !== undefined) terminal.note(`More than these wait: see further with --limit, or narrow with --from or --mine.`)
+  for (const name of new Set(left_out.map(({ originator }) => originator)))
+    terminal.note(`The inbox is full and does not list all that waits of ${name}: see \`passover list --from ${name} --status held\`.`)
+  return 0
+}

@@ -1,0 +1,79 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass } from '@passover/schemas'
+import { askPasses, noWorkersText, totalLoad, workersFor } from '@passover/sdk/people'
+import { sayEntry } from '../render/timeline.js'
+import type { Progress } from '../terminal/terminal.js'
+
+export interface Followed {
+  id: string
+  from: string
+  to: string
+  progress: Progress
+}
+
+/** Passes that are quick need no progress; after this the first look is taken. */
+const QUIET_MS = 700
+const EVERY_MS = 1_000
+
+/** Says where a pass stands while it is waited for, and why it waits. Failing to find out is no failure of the pass. */
+export function follow(bus: Bus, followed: Followed): { stop(): void } {
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+  const began = performance.now()
+  const look = async () => {
+    const text = await standingText(bus, followed, performance.now() - began).catch(() => undefined)
+    if (stopped) return
+    if (text) followed.progress.say(text)
+    timer = setTimeout(look, EVERY_MS)
+  }
+  if (followed.progress.live) followed.progress.say(`Passing over to ${followed.to}`)
+  timer = setTimeout(look, QUIET_MS)
+  return {
+    stop() {
+      stopped = true
+      clearTimeout(timer)
+      followed.progress.stop()
+    },
+  }
+}
+
+async function standingText(bus: Bus, { id, from, to }: Followed, waited: number): Promise<string> {
+  const [pass] = await askPasses(bus, { id, from, to }, { history: true })
+  if (!pass || pass.status === 'requested')
+    return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
+  if (pass.status === 'held')
+    return `Held for a person (passover inbox lists what waits): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
+  if (pass.status === 'awaiting_release')
+    return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
+  const worked = workedOn(pass)
+  if (worked) return worked
+  const [load, workers] = await Promise.all([totalLoad(bus, to), workersFor(bus, to)])
+  return waitingText(to, { ...load, workers })
+}
+
+/** The command that approves, and who can type it: the person who asked cannot, except as the only person of a local server. */
+export function approveHint({ id, from }: Pick<Followed, 'id' | 'from'>, person: string, local_person?: unknown): string {
+  if (from !== person || local_person === person) return `passover approve ${id}`
+  return `passover approve ${id} (by another person than ${person}, who asked for it)`
+}
+
+/** What a pass that was just sent waits for. The dispatcher has not read it yet, so whether this person may decide is not known. */
+export function heldText({ id, from }: Pick<Followed, 'id' | 'from'>, person: string): string {
+  const own = from === person ? `. ${person} asked for it, and may approve it only where nobody else can: alone on a local server` : ''
+  return `Held until a person approves: passover approve ${id}${own}`
+}
+
+/** What its worker last told. */
+function workedOn(pass: AnsweredPass): string | undefined {
+  const told = pass.history?.filter(({ kind }) => kind === 'started' || kind === 'progress' || kind === 'fence').at(-1)
+  return told ? `${pass.row.id}: ${sayEntry(told)}` : undefined
+}
+
+/** Why a pass waits: nothing shows "running" that only waits. */
+export function waitingText(to: string, load: { idle: number; running: number; queued: number; workers: number }): string {
+  const { idle, running, queued, workers } = load
+  if (workers === 0) return noWorkersText(to)
+  if (queued > 0 && idle === 0 && running === 0) return `Queued: no worker on \`${to}\` takes work at the moment (${queued} waiting)`
+  if (queued > 0 && idle === 0) return `Queued: every worker on \`${to}\` is busy (${running} running, ${queued} waiting)`
+  return `A worker of \`${to}\` has it.`
+}

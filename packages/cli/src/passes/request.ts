@@ -1,0 +1,235 @@
+import { type Bus, believedAgents } from '@passover/bus'
+import { modificationsIn, nearest } from '@passover/core'
+import { type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
+import type { Agent, PassHandle, PassOverOptions } from '@passover/sdk'
+import { noWorkersText, workersFor } from '@passover/sdk/people'
+import { connectAgent } from '../connection/connect-agent.js'
+import { connectAs } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import type { ServerSetting } from '../connection/settings.js'
+import { CliFailure, usage } from '../errors.js'
+import { readStdin } from '../input/stdin.js'
+import { renderOutput } from '../render/result.js'
+import { stopSignals } from '../terminal/stop-signals.js'
+import { count } from '../terminal/text.js'
+import { readContextFiles } from './context-files.js'
+import { follow, heldText } from './request-progress.js'
+
+export interface RequestOptions {
+  from?: string
+  to: string
+  objective: string
+  reason: string
+  file?: string[]
+  timeout?: number
+  priority: 'high' | 'medium' | 'low'
+  constraint?: string[]
+  session?: string
+  id?: string
+  background?: string
+  hold?: true
+  autoReturn?: true
+  wait: boolean
+}
+
+/** What is passed over, as whom, and whether its end is waited for. */
+export interface Asking {
+  from: string
+  request: PassOverOptions
+  wait: boolean
+  session?: string | undefined
+}
+
+/** `passover request`: builds the request from flags, files and the environment. */
+export async function runRequest(context: Context, options: RequestOptions): Promise<number> {
+  const parent = parentFrom(context.env)
+  const from = options.from ?? parent?.subagent ?? context.person
+  const request = passOverOptions(context, { ...options, objective: await objectiveOf(options.objective) }, parent)
+  return passOverAndWait(context, { from, request, wait: options.wait, session: options.session })
+}
+
+/** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
+export async function passOverAndWait(context: Context, { from, request, wait, session }: Asking): Promise<number> {
+  const { terminal } = context
+  const { subagent: to } = request
+  const server = context.announcedServer()
+  await using agent = await connectOriginator(context, { from, server, session })
+  using signals = stopSignals(() => {})
+  const handle = agent.passOver(request)
+  const result = handle.result()
+  result.catch(() => {})
+  let stored = false
+  const storing = handle.stored.then(
+    () => {
+      stored = true
+    },
+    () => {},
+  )
+  if (!wait) return await sent(context, { handle, from, request }, server)
+  const progress = terminal.progress()
+  await using bus = await observer(context, server)
+  const following = bus ? follow(bus, { id: handle.id, from, to, progress }) : { stop: () => progress.stop() }
+  try {
+    const first = await Promise.race([result, signals.first])
+    following.stop()
+    if (first === 'stop') return interrupted(context, handle.id)
+    terminal.show(first, () => renderOutput(first, { colors: terminal.colors, as: 'originator' }, handle.id))
+    tellChanges(context, first)
+    return first.status === 'completed' || first.status === 'partial' ? 0 : 1
+  } catch (error) {
+    following.stop()
+    await Promise.race([storing, result.catch(() => {})])
+    if (!stored) throw error
+    const mend = bus && ((await noWorkerHint(error, bus, to)) ?? (await otherNameHint(error, bus, to)))
+    throw withLookup(await withRulePlace(error, context), handle.id, mend)
+  }
+}
+
+/** Connects as the originator. CliFailure E013 names `--from` where a person, who has no credentials of an agent, asks under their own name. */
+async function connectOriginator(
+  { directory, person }: Context,
+  { from, server, session }: { from: string; server: ServerSetting; session: string | undefined },
+): Promise<Agent> {
+  try {
+    return await connectAgent(from, server, { directory, session_id: session })
+  } catch (error) {
+    if (from !== person || !(error instanceof CliFailure) || error.code !== 'E013') throw error
+    throw new CliFailure('E013', `${person} is not an agent of this installation, and only agents pass work over`, {
+      hint: 'name the agent that asks: --from <agent>; to add a new one: passover auth add agent <name>',
+    })
+  }
+}
+
+/** Progress and hints are read as the person. A command of an isolated agent sees only the agent's credentials and does without. */
+async function observer({ person }: Context, server: ServerSetting): Promise<Bus | undefined> {
+  try {
+    return await connectAs(person, server)
+  } catch (error) {
+    if (error instanceof CliFailure && error.code === 'E013') return undefined
+    throw error
+  }
+}
+
+/** Proposed changes are written by nobody until somebody says so. */
+function tellChanges({ terminal }: Context, output: WorkOutput): void {
+  const proposed = modificationsIn(output).length
+  if (terminal.mode !== 'human' || proposed === 0 || output.metadata.applied) return
+  terminal.note(`${count(proposed, 'change')} proposed, nothing written yet: passover apply ${output.work_id} (--dry-run shows the diff)`)
+}
+
+function passOverOptions(context: Context, options: RequestOptions, parent: ParentProof | undefined): PassOverOptions {
+  const { id, to, reason, priority, timeout, constraint, session, background } = options
+  const override = { ...(options.hold ? { hold_before_dispatch: true } : {}), ...(options.autoReturn ? { auto_return: true } : {}) }
+  return {
+    subagent: to,
+    reason,
+    priority,
+    return_required: true,
+    work_context: {
+      directory: context.directory,
+      objective: options.objective,
+      files: readContextFiles(options.file ?? [], context.directory),
+      messages: [],
+      ...(session ? { session_id: session } : {}),
+      ...(background ? { background } : {}),
+    },
+    ...(id ? { id } : {}),
+    ...(timeout ? { timeout_ms: timeout } : {}),
+    ...(constraint ? { constraints: constraint } : {}),
+    ...(Object.keys(override).length > 0 ? { override } : {}),
+    ...(parent ? { parent } : {}),
+    ...(context.env.TRACEPARENT ? { traceparent: context.env.TRACEPARENT } : {}),
+  }
+}
+
+/** `-` is stdin. */
+async function objectiveOf(given: string): Promise<string> {
+  const text = given === '-' ? await readStdin('the objective') : given
+  if (text.trim() === '') throw usage('the objective is empty', 'say what is to be done: --objective "…"')
+  return text
+}
+
+/** A command that works on a pass asks within it (PASSOVER_PARENT, set by `passover work`). */
+function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
+  if (!env.PASSOVER_PARENT) return undefined
+  let value: unknown
+  try {
+    value = JSON.parse(env.PASSOVER_PARENT)
+  } catch {
+    value = undefined
+  }
+  const parsed = parentProof.safeParse(value)
+  if (!parsed.success) throw usage('PASSOVER_PARENT is not what `passover work` sets', 'unset it to pass over without a parent')
+  return parsed.data
+}
+
+interface Sent {
+  handle: PassHandle
+  from: string
+  request: PassOverOptions
+}
+
+async function sent({ terminal, person }: Context, { handle, from, request }: Sent, server: ServerSetting): Promise<number> {
+  const { subagent: to, retry_of, override } = request
+  const held = override?.hold_before_dispatch === true
+  await handle.stored
+  if (!held && terminal.mode === 'human' && (await hasNoWorker(person, server, to))) terminal.note(noWorkersText(to))
+  if (held && terminal.mode === 'human') terminal.note(heldText({ id: handle.id, from }, person))
+  terminal.show({ id: handle.id, from, to, ...(retry_of === undefined ? {} : { retry_of }) }, () => handle.id)
+  return 0
+}
+
+function interrupted({ terminal }: Context, id: string): number {
+  const hint = `the pass goes on: passover show ${id}   end it: passover cancel ${id}`
+  if (terminal.mode !== 'human')
+    terminal.show({ error: { code: 'INTERRUPTED', message: `interrupted while waiting for ${id}`, hint } }, () => '')
+  else terminal.note(`Interrupted; ${hint}`)
+  return 130
+}
+
+/** Whether nobody would take it now. Not finding out is no failure of the pass. */
+async function hasNoWorker(person: string, server: ServerSetting, to: string): Promise<boolean> {
+  try {
+    await using bus = await connectAs(person, server)
+    const known = (await believedAgents(bus)).get(to)
+    return known?.roles.subagent === true && (await workersFor(bus, to)) === 0
+  } catch {
+    return false
+  }
+}
+
+/** Time was up and nobody works: more time is no help. Where the dispatcher looked, its error says so already. */
+async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
+  const workers = await workersFor(bus, to).catch(() => undefined)
+  return workers === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
+}
+
+/** Nobody has that name: perhaps another one was meant. */
+async function otherNameHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'E001') return undefined
+  const names = await namesIn(bus).catch((): string[] => [])
+  const close = names.includes(to) ? undefined : nearest(to, names)
+  return close && `Did you mean ${close}? \`passover agents\` lists those there are.`
+}
+
+async function namesIn(bus: Bus): Promise<string[]> {
+  return [...(await believedAgents(bus)).values()].filter(({ roles }) => roles.subagent).map(({ name }) => name)
+}
+
+/** A refusal by policy says where the project's file has the rule. */
+async function withRulePlace(error: unknown, context: Context): Promise<unknown> {
+  if (!(error instanceof Error) || !('context' in error)) return error
+  const { policy_path } = (error.context ?? {}) as { policy_path?: unknown }
+  if (typeof policy_path !== 'string') return error
+  const { placeInFile } = await import('../policy/read-file.js')
+  const rule_at = placeInFile(context, policy_path)
+  return rule_at ? Object.assign(error, { rule_at }) : error
+}
+
+/** An error of a pass that exists says how to look at it; `mend` where more is known than the error table says. */
+function withLookup(error: unknown, id: string, mend: string | undefined): unknown {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string' || error instanceof CliFailure) return error
+  if (!/^E0(?!4[0-2])\d\d$/.test(error.code)) return error
+  return Object.assign(error, { pass_id: id, ...(mend === undefined ? {} : { mend }) })
+}

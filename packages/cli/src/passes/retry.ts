@@ -1,0 +1,80 @@
+import { eventOf } from '@passover/archive'
+import { type Bus, BusReadError, joinContext, loadParts, PartError, type Stored } from '@passover/bus'
+import { type AnsweredPass, LIMITS, type PassRow } from '@passover/schemas'
+import type { PassOverOptions } from '@passover/sdk'
+import { findPass, isOpen, type PassRef, refuseEndedParent, standing } from '@passover/sdk/people'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { CliFailure } from '../errors.js'
+import { StoredRecord } from '../stored-messages/stored-record.js'
+import { StoredRequests } from '../stored-messages/stored-requests.js'
+import { passOverAndWait } from './request.js'
+
+/**
+ * Asks again for a pass that failed, as its originator. CliFailure E031 where it did not fail or has not ended; E041 where its request or context
+ * is not stored any more; E013 where the pass that asked for it has ended.
+ */
+export async function runRetry(context: Context, ref: PassRef, wait: boolean): Promise<number> {
+  const { terminal } = context
+  context.announcedServer()
+  const { from, request } = await readAgain(context, ref)
+  if (terminal.mode === 'human') terminal.note(`Asking ${request.subagent} again for ${request.retry_of}, as ${from}.`)
+  return passOverAndWait(context, { from, request, wait })
+}
+
+async function readAgain(context: Context, ref: PassRef): Promise<{ from: string; request: PassOverOptions }> {
+  await using bus = await connectPerson(context)
+  const pass = await findPass(bus, ref, { history: true })
+  refuseUnfailed(pass.row)
+  const stored = await requestOf(bus, pass)
+  const reading = stored && new StoredRecord(eventOf(stored), bus.subjects).reading()
+  if (!reading) throw gone(pass.row, 'its request is not stored any more')
+  if (!reading.ok) throw gone(pass.row, reading.error.message)
+  const { id: _, originating_agent_id: from, subagent_id: subagent, attempts_made: __, ...control } = reading.value.request
+  if (control.parent) await refuseEndedParent(bus, pass.row, control.parent)
+  const joined = joinContext(await partsOf(bus, pass.row, reading.value.parts))
+  if (!joined.ok) throw gone(pass.row, joined.error)
+  return { from, request: { ...control, subagent, work_context: joined.value, retry_of: pass.row.id } }
+}
+
+function refuseUnfailed(row: PassRow): void {
+  const { id } = row
+  if (isOpen(row)) throw refused(`${id} has not ended: it is ${standing(row)}`, `passover show ${id}; end it first: passover cancel ${id}`)
+  if (row.status === 'awaiting_release')
+    throw refused(`${id} has its result, which waits for a person`, `passover inbox; passover show ${id}`)
+  const failed = row.code !== undefined || row.output_status === 'failed' || row.output_status === 'aborted'
+  if (!failed)
+    throw refused(
+      `${id} did not fail: it is ${standing(row)}`,
+      `passover show ${id} has its result; to ask again all the same: passover request`,
+    )
+}
+
+function refused(message: string, hint: string): CliFailure {
+  return new CliFailure('E031', message, { hint })
+}
+
+function gone({ id }: PassRow, why: string): CliFailure {
+  return new CliFailure('E041', `${id} cannot be asked for again: ${why}`, {
+    hint: 'ask with passover request, and give the context again',
+  })
+}
+
+/** Not everybody may read the archive. */
+async function requestOf(bus: Bus, pass: AnsweredPass): Promise<Stored | undefined> {
+  try {
+    return await new StoredRequests(bus).of(pass)
+  } catch (error) {
+    if (error instanceof BusReadError && error.reason === 'permission') return undefined
+    throw error
+  }
+}
+
+async function partsOf(bus: Bus, row: PassRow, parts: Parameters<typeof loadParts>[1]) {
+  try {
+    return await loadParts(bus.parts, parts, LIMITS.context_bytes)
+  } catch (error) {
+    if (!(error instanceof PartError)) throw error
+    throw gone(row, `its context is not stored any more: ${error.message}`)
+  }
+}

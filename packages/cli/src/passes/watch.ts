@@ -1,0 +1,144 @@
+import type { Bus } from '@passover/bus'
+import type { PassReads } from '@passover/notifier'
+import type { DecisionFact, Notice, Step } from '@passover/schemas'
+import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/sdk/people'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { rulesOf } from '../connection/id-window.js'
+import { namesOn } from '../connection/verified-names.js'
+import { usage } from '../errors.js'
+import { fromTo } from '../render/inbox.js'
+import { KIND_COLUMNS, sayEntry } from '../render/timeline.js'
+import { readerGone } from '../terminal/closed-reader.js'
+import { clock } from '../terminal/duration.js'
+import { stopSignals } from '../terminal/stop-signals.js'
+import { count, cut, oneLine, typed } from '../terminal/text.js'
+import { ring } from '../terminal/writer.js'
+
+export interface WatchRequest {
+  id?: string
+  from?: string
+  to?: string
+  count?: number
+  all?: true
+  /** Only what people are to be told: returns, and what waits for them. */
+  notifications?: true
+  bell?: true
+}
+
+const SUMMARY_SHOWN = 160
+
+/** Follows the stream until Ctrl-C, or until so many were seen. */
+export async function runWatch(context: Context, request: WatchRequest): Promise<number> {
+  if (request.id === '') throw usage('the id is empty', '`passover watch` alone follows everything')
+  await using bus = await connectPerson(context)
+  using signals = stopSignals(() => {})
+  using reader = readerGone()
+  const { terminal } = context
+  const shown = new Shown(context, request)
+  const rules = await rulesOf(bus)
+  const names = await namesOn(bus, context)
+  const { last } = await bus.bounds()
+  const from = request.all ? 1 : last + 1
+  let reads: PassReads | undefined
+  await using _reader = await bus.follow({ from }, async (stored, fact) => {
+    const happening = happeningOf(stored, fact, { subjects: bus.subjects, names })
+    if (!happening || !wanted(happening, request)) return
+    if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
+    const { mayBeTold, PassReads } = await import('@passover/notifier')
+    if (!mayBeTold(fact)) return
+    // Each costs reads: of what is long past only who wants notifications is told them.
+    if (stored.sequence <= last && !request.notifications) return
+    // The next message waits for it, so that a notification stands behind what it is about.
+    reads ??= new PassReads(bus, rules)
+    for (const notice of await noticesFor(reads, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
+  })
+  if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
+  if (request.id !== undefined && !request.all && terminal.mode === 'human') await noteSilence(context, bus, { ...request, id: request.id })
+  const why = await Promise.race([signals.first, shown.enough, bus.closed, reader.gone])
+  if (terminal.mode === 'json') terminal.show(shown.seen, () => '')
+  return why instanceof Error ? 5 : 0
+}
+
+/** Of a pass that is over, or that nobody knows, there may never be anything to see: silence would not say so. */
+async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; from?: string; to?: string }): Promise<void> {
+  try {
+    const { row } = await findPass(bus, ref)
+    if (!isOpen(row)) terminal.note(`${row.id} has already ended: ${standing(row)}. What is stored of it: passover watch --all ${row.id}`)
+  } catch (error) {
+    if (error instanceof Failure && error.code === 'E041') terminal.note(`No pass ${ref.id} is known yet; waiting for it. Ctrl-C ends it.`)
+  }
+}
+
+/** What was shown so far, up to as many as were asked for. */
+class Shown {
+  readonly seen: Happening[] = []
+  readonly enough: Promise<void>
+  #count = 0
+  #isEnough: () => void = () => {}
+
+  constructor(
+    private readonly context: Context,
+    private readonly request: WatchRequest,
+  ) {
+    this.enough = new Promise((resolve) => {
+      this.#isEnough = resolve
+    })
+  }
+
+  add(happening: Happening, human: () => string): void {
+    const { terminal } = this.context
+    if (this.#count === this.request.count) return
+    this.#count += 1
+    if (terminal.mode === 'json') this.seen.push(happening)
+    else terminal.stream(happening, human)
+    const rings = happening.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
+    if (rings) ring()
+    if (this.#count === this.request.count) this.#isEnough()
+  }
+}
+
+/** What people are to be told of a message; nothing where the pass cannot be read any more. */
+async function noticesFor(reads: PassReads, fact: Step | DecisionFact, about: Happening): Promise<(Happening & { notice: Notice })[]> {
+  const notices = await reads.noticesOf(fact).catch(() => undefined)
+  return (notices ?? []).map((notice) => ({ ...about, kind: 'notification', notice }))
+}
+
+function noticeLine({ time, originator, subagent, id, notice }: Happening & { notice: Notice }, { terminal }: Context): string {
+  const { bold, dim, yellow } = terminal.colors
+  return `${dim(clock(time))}  ${bold(yellow('▶'))} ${originator} → ${subagent}  ${id}  ${oneLine(sayNotice(notice))}`
+}
+
+/** A notification in words. */
+export function sayNotice(notice: Notice): string {
+  if (notice.event === 'approval') {
+    const what = {
+      dispatch: 'waits for a person to let it start',
+      return: `waits for its release${notice.why ? ` (${notice.why})` : ''}`,
+      apply: 'has changes that wait for a person',
+    }[notice.item]
+    return `${what}: ${typed(`passover approve ${notice.pass.id} --item ${notice.item} ${fromTo(notice.pass)}`)}`
+  }
+  const { outcome, code, summary, findings, changes, issues } = notice
+  const counts = [
+    findings.error > 0 ? count(findings.error, 'error') : '',
+    findings.warning > 0 ? count(findings.warning, 'warning') : '',
+    changes > 0 ? count(changes, 'change') : '',
+  ].filter(Boolean)
+  // What failed says its code first, which stands here already.
+  const said = code && summary?.startsWith(`${code}: `) ? summary.slice(code.length + 2) : summary
+  const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with remarks' : ''}`
+  return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`
+}
+
+function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {
+  if (id !== undefined && !happening.id?.startsWith(id)) return false
+  if (from !== undefined && happening.originator !== from) return false
+  return to === undefined || happening.subagent === to
+}
+
+function line(happening: Happening, dim: (text: string) => string): string {
+  const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = happening
+  const who = originator && subagent ? `${originator} → ${subagent}` : ''
+  return `${dim(clock(time))}  ${kind.padEnd(KIND_COLUMNS)} ${who}  ${id ?? ''}  ${sayEntry({ kind, by, attempt, detail, unverified })}`
+}

@@ -1,0 +1,121 @@
+import { existsSync, lstatSync, readlinkSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { filesUpward, ignoredText } from '@passover/sdk/project'
+import { findNodeAtLocation, parseTree } from 'jsonc-parser'
+import { CliFailure } from '../errors.js'
+import { fileWhy, readUpTo, textOf } from '../input/read-file.js'
+
+/** Where a project's policy stands, in a file of its own or under a key of a bigger one. */
+export interface PolicyFile {
+  /** Absolute. */
+  path: string
+  /** As it is told to people: relative to where they are. */
+  shown: string
+  text: string
+  /** The place of the document in the file: [] or ['pass_over']. */
+  within: string[]
+}
+
+const OWN = join('.opencode', 'pass-over.json')
+const SHARED = join('.opencode', 'config.json')
+const KEY = 'pass_over'
+
+/** What names the file instead of looking for it. */
+export interface Named {
+  /** A named file need not be there: it will be written. */
+  mayBeNew?: true
+  directory: string
+  /** An argument of the command. */
+  path?: string | undefined
+  env: NodeJS.ProcessEnv
+  /** Where a file that is not trusted is named. */
+  terminal?: { note(text: string): void } | undefined
+}
+
+/**
+ * The project's policy file: the one that is named, else PASSOVER_CONFIG, else `.opencode/pass-over.json` or the key
+ * `pass_over` of `.opencode/config.json`, the nearest one upward within the repository that others cannot have written. Undefined: there is none.
+ * CliFailure E041 or E030 for a named one that is not there or cannot be read.
+ */
+export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Named): PolicyFile | undefined {
+  const named = path ?? env.PASSOVER_CONFIG
+  if (named && mayBeNew && !existsSync(resolve(directory, named))) return undefined
+  if (named) return readNamed(resolve(directory, named), { directory, by: path ? 'it' : 'PASSOVER_CONFIG' })
+  let found: PolicyFile | undefined
+  for (const { path: own, fault } of filesUpward(directory, [OWN, SHARED])) {
+    // Of the folder in which it is found, the other file is looked at, too. Further up there may be those of other projects.
+    if (found && dirname(found.path) !== dirname(own)) break
+    if (fault) {
+      terminal?.note(ignoredText({ path: own, ...fault }))
+      continue
+    }
+    if (found) {
+      const second = peek(own, directory)
+      if (second) terminal?.note(`Ignored ${second.shown}: its ${KEY} is not used, since there is ${found.shown}. Remove one of them`)
+      break
+    }
+    const file = read(own, directory)
+    // The shared file is other people's configuration, which need not be ours at all.
+    if (own.endsWith(OWN) || file.within.length > 0) found = file
+  }
+  return found
+}
+
+/** The other file where it has a policy, too. One that cannot be read is nobody's concern here. */
+function peek(path: string, directory: string): PolicyFile | undefined {
+  try {
+    const file = read(path, directory)
+    return file.within.length > 0 ? file : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Where the file would be that a project does not have yet. */
+export function newPolicyFile({ directory, path, env }: Named): string {
+  return resolve(directory, path ?? env.PASSOVER_CONFIG ?? OWN)
+}
+
+function readNamed(path: string, { directory, by }: { directory: string; by: string }): PolicyFile {
+  if (!existsSync(path)) {
+    if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) {
+      const to = readlinkSync(path)
+      throw new CliFailure('E041', `${path}${by === 'it' ? '' : ` (${by})`} is a link to ${to}, which does not exist`, {
+        hint: 'correct or remove the link',
+      })
+    }
+    const hint = 'give the path of a policy file, or leave it out to look for .opencode/pass-over.json upward'
+    throw new CliFailure('E041', `there is no file ${path}${by === 'it' ? '' : ` (${by})`}`, { hint })
+  }
+  return read(path, directory)
+}
+
+function read(path: string, directory: string): PolicyFile {
+  const near = relative(resolve(directory), path)
+  const shown = near !== '' && near.length < path.length ? near : path
+  try {
+    const bytes = readUpTo(path, MOST_BYTES)
+    if (bytes.kind === 'not a file') throw unreadable(shown, 'it is not a file')
+    if (bytes.kind === 'too large') throw unreadable(shown, `it has more than ${MOST_BYTES} bytes`)
+    const decoded = textOf(bytes.bytes)
+    if (decoded.kind === 'no text') throw unreadable(shown, decoded.why, 'save it as UTF-8')
+    const { text } = decoded
+    return { path, shown, text, within: holdsKey(text) ? [KEY] : [] }
+  } catch (error) {
+    const why = fileWhy(error)
+    if (why === undefined) throw error
+    throw unreadable(shown, why)
+  }
+}
+
+/** Far above what a policy may have, and small enough to be read. */
+const MOST_BYTES = 64 * 1024 * 1024
+
+function unreadable(shown: string, why: string, hint = 'make it a readable file'): CliFailure {
+  return new CliFailure('E030', `${shown} cannot be read: ${why}`, { hint })
+}
+
+function holdsKey(text: string): boolean {
+  const root = parseTree(text, [], { allowTrailingComma: true })
+  return root !== undefined && findNodeAtLocation(root, [KEY]) !== undefined
+}

@@ -1,0 +1,178 @@
+import { checkPolicy, type KnownAgents, type PolicyFault, pathText, readPolicy, type Segment } from '@passover/core'
+import type { PassOverPreferences } from '@passover/schemas'
+import { type FaultInFile, schemaFaults } from '@passover/sdk/people'
+import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import type { Context } from '../connection/context.js'
+import { findPolicyFile, type PolicyFile } from './find-file.js'
+
+export interface ReadFile {
+  /** Undefined: it is not valid, `faults` say why. */
+  document?: PassOverPreferences
+  /** Errors and warnings. */
+  faults: FaultInFile[]
+  /** The line of a place in the document, from 1. */
+  lineOf(at: readonly (string | number)[]): number | undefined
+  positionOf(at: readonly (string | number)[]): Position | undefined
+  /** What stands there, as JSON, right or not; undefined: it is no JSON. */
+  value?: unknown
+}
+
+interface Position {
+  line: number
+  column: number
+}
+
+/** As `readPolicyFile`, and every output_schema is compiled, also in a document that has other faults. */
+export async function checkPolicyFile(file: Pick<PolicyFile, 'text' | 'shown' | 'within'>, agents: KnownAgents): Promise<ReadFile> {
+  const read = readPolicyFile(file, agents)
+  const more = await schemaFaults(read.value)
+  if (more.length === 0) return read
+  const locate = (at: readonly (string | number)[]) => read.positionOf(at)
+  const { document: _, ...rest } = read
+  return { ...rest, faults: inOrder([...read.faults, ...more.map((fault) => located(fault, { file: file.shown, locate }))]) }
+}
+
+/** Reads and checks a policy file. Comments and trailing commas are accepted, as in every `.json` that people edit by hand. */
+export function readPolicyFile(
+  { text, shown: file, within }: Pick<PolicyFile, 'text' | 'shown' | 'within'>,
+  agents: KnownAgents,
+): ReadFile {
+  const errors: ParseError[] = []
+  const tree = parseTree(text, errors, { allowTrailingComma: true, allowEmptyContent: false })
+  const root = tree && (within.length > 0 ? findNodeAtLocation(tree, within) : tree)
+  const locate = (at: readonly (string | number)[]) => (root ? positionIn(text, nodeAt(root, at)) : undefined)
+  const lineOf = (at: readonly (string | number)[]) => locate(at)?.line
+  if (errors.length > 0 || !root)
+    return { faults: errors.map((error) => ({ ...syntaxFault(error, text), file })), lineOf, positionOf: locate }
+  const value: unknown = getNodeValue(root)
+  const read = readPolicy(value)
+  const found = [...repeats(root), ...(read.ok ? checkPolicy(read.document, agents) : read.faults)]
+  const faults = found.map((fault) => located(fault, { file, locate }))
+  const valid = read.ok && !faults.some(({ severity }) => severity === 'error')
+  return { ...(valid ? { document: read.document } : {}), faults: inOrder(faults), lineOf, positionOf: locate, value }
+}
+
+interface Locating {
+  file: string
+  locate: (at: readonly (string | number)[]) => Position | undefined
+}
+
+function located(fault: PolicyFault, { file, locate }: Locating): FaultInFile {
+  const places = fault.places.map((place) => ({ ...place, ...(place.at ? locate(place.at) : {}) }))
+  const [first] = places
+  const position = first?.line === undefined ? {} : { line: first.line, column: first.column ?? 1 }
+  return { ...fault, places, file, ...position }
+}
+
+/** Errors first, each in the order of the file. */
+function inOrder(faults: FaultInFile[]): FaultInFile[] {
+  const rank = ({ severity, line = 0 }: FaultInFile) => (severity === 'error' ? 0 : 1e9) + line
+  return faults.sort((a, b) => rank(a) - rank(b))
+}
+
+/** The key where there is one, so that what is wrong with a whole entry points at its name. */
+function nodeAt(root: Node, at: readonly (string | number)[]): Node | undefined {
+  const node = findNodeAtLocation(root, [...at])
+  return node?.parent?.type === 'property' ? node.parent.children?.[0] : node
+}
+
+function positionIn(text: string, node: Node | undefined): Position | undefined {
+  return node && position(text, node.offset)
+}
+
+function position(text: string, offset: number): Position {
+  const ends = lineEnds(text)
+  let line = 0
+  for (let step = 2 ** Math.ceil(Math.log2(ends.length + 1)); step >= 1; step /= 2) {
+    const end = ends[line + step - 1]
+    if (end !== undefined && end < offset) line += step
+  }
+  return { line: line + 1, column: offset - (line === 0 ? -1 : (ends[line - 1] ?? -1)) }
+}
+
+let counted: { text: string; ends: number[] } | undefined
+
+/** Offsets of the line feeds of a text. Kept for the last one: a document with thousands of faults asks for each. */
+function lineEnds(text: string): number[] {
+  if (counted?.text !== text) {
+    const ends: number[] = []
+    for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) ends.push(at)
+    counted = { text, ends }
+  }
+  return counted.ends
+}
+
+const SYNTAX: Record<string, string> = {
+  InvalidSymbol: 'a value: text in double quotes, a number, true, false or null',
+  InvalidNumberFormat: 'a number',
+  PropertyNameExpected: 'a name in double quotes',
+  ValueExpected: 'a value',
+  ColonExpected: 'a colon',
+  CommaExpected: 'a comma',
+  CloseBraceExpected: 'a closing }',
+  CloseBracketExpected: 'a closing ]',
+  EndOfFileExpected: 'the end of the file',
+  UnexpectedEndOfString: 'a closing "',
+}
+
+function syntaxFault({ error, offset, length }: ParseError, text: string): FaultInFile {
+  const { line, column } = position(text, offset)
+  const found =
+    offset >= text.length ? 'the end of the file' : JSON.stringify(text.slice(offset, offset + Math.min(Math.max(length, 1), 40)))
+  const expected = SYNTAX[printParseErrorCode(error)] ?? 'JSON'
+  const message = `line ${line}, column ${column}: found ${found}, expected ${expected}`
+  const places = [{ path: '$', value: undefined, line, column }]
+  return { code: 'E030', severity: 'error', message, path: '$', places, found, expected, line, column }
+}
+
+/** JSON lets a name stand twice and takes the last one without a word: a pair would be enabled that stands there as disabled. */
+function repeats(node: Node, at: (string | number)[] = []): PolicyFault[] {
+  if (node.type === 'array') return (node.children ?? []).flatMap((child, index) => repeats(child, [...at, index]))
+  if (node.type !== 'object') return []
+  const seen = new Set<string>()
+  return (node.children ?? []).flatMap((property) => {
+    const [key, value] = property.children ?? []
+    const name = String(key?.value)
+    const here = [...at, name]
+    const twice = seen.has(name) ? [repeated(here)] : []
+    seen.add(name)
+    return [...twice, ...(value ? repeats(value, here) : [])]
+  })
+}
+
+function repeated(at: (string | number)[]): PolicyFault {
+  const path = pathText(at)
+  const expected = 'each name once'
+  const message = `${path} stands there twice`
+  return {
+    code: 'E030',
+    severity: 'error',
+    message,
+    path,
+    places: [{ path, at, value: undefined }],
+    found: JSON.stringify(at.at(-1)),
+    expected,
+    suggestion: 'keep one of them',
+  }
+}
+
+/** The line of the project's policy file at which a JSON path of the live policy stands. Undefined: there is none, or no such file. */
+export function placeInFile(context: Pick<Context, 'directory' | 'env'>, path: string): { file: string; line: number } | undefined {
+  try {
+    const file = findPolicyFile(context)
+    const line = file && readPolicyFile(file, undefined).lineOf(segmentsOf(path))
+    return line === undefined ? undefined : { file: file?.shown ?? '', line }
+  } catch {
+    // The refusal is what matters; a file that cannot be read is another matter.
+    return undefined
+  }
+}
+
+const SEGMENT = /\.([A-Za-z_$][\w$]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]/g
+
+/** The parts of a path as core writes it. */
+export function segmentsOf(path: string): Segment[] {
+  return [...path.matchAll(SEGMENT)].map(
+    ([, word, index, quoted]) => word ?? (index === undefined ? String(JSON.parse(quoted ?? '""')) : Number(index)),
+  )
+}

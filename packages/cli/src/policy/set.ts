@@ -1,0 +1,167 @@
+import { nearest, POLICY_FIELDS, type PolicyFault, readPolicy, type Segment } from '@passover/core'
+import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
+import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/sdk/people'
+import type { Context } from '../connection/context.js'
+import { namesOn, personText } from '../connection/verified-names.js'
+import { usage } from '../errors.js'
+import { parseDuration } from '../terminal/duration.js'
+import { typed } from '../terminal/text.js'
+import { type Difference, differences, inWords } from './diff.js'
+import { noteFile } from './push.js'
+import { openPolicy, type PolicySession } from './session.js'
+
+export interface SetOptions {
+  pair?: string
+  to?: string
+  global?: true
+  remove?: true
+  reason?: string
+  allowMissing?: true
+}
+
+/** What a command makes of the document in force; done again upon a newer one where somebody was faster. */
+interface Change {
+  make(live: InForce): PassOverPreferences
+  reason: string | undefined
+  allowMissing: boolean
+}
+
+type Changed = { kind: 'same'; live: InForce } | { kind: 'changed'; value: PolicyVersion; changes: Difference[]; warnings: PolicyFault[] }
+
+/** `passover policy set <field> [value]` */
+export function runSet(context: Context, options: SetOptions, field: string, value: string | undefined): Promise<number> {
+  const at = placeOf(options, field)
+  if (value === undefined && !options.remove)
+    throw usage(`what should ${field} be?`, 'give a value, or --remove to leave it to the next level')
+  const wanted = options.remove ? undefined : settingOf(field, value ?? '')
+  return run(context, {
+    make: ({ document }) => withSetting(document, at, wanted),
+    reason: options.reason,
+    allowMissing: options.allowMissing === true,
+  })
+}
+
+export interface PairOptions {
+  reason?: string
+  allowMissing?: true
+}
+
+/**
+ * `passover policy enable|disable <from> <to>`: the reason stands in the pair, since E004 tells it. Enabling takes away what disabling
+ * set; nothing is written down that holds anyhow.
+ */
+export function runPair(context: Context, options: PairOptions, pair: { from: string; to: string; enabled: boolean }): Promise<number> {
+  const { from, to, enabled } = pair
+  const at = ['pairs', pairKey(from, to)]
+  const make = ({ document }: InForce) => {
+    const entry = document.pairs?.[pairKey(from, to)]
+    if (enabled && entry?.enabled !== false) return document
+    const said = withSetting(document, [...at, 'enabled'], enabled ? undefined : false)
+    return withSetting(said, [...at, 'reason'], enabled ? undefined : options.reason)
+  }
+  return run(context, { make, reason: options.reason, allowMissing: options.allowMissing === true })
+}
+
+/** `passover policy rollback <version>`: a new version with the old document. Who is missing now is no obstacle. */
+export async function runRollback(context: Context, { reason }: { reason?: string }, version: number): Promise<number> {
+  await using session = await openPolicy(context)
+  const { document } = await versionOf(session, version)
+  const change: Change = { make: () => document, reason: reason ?? `rollback to version ${version}`, allowMissing: true }
+  return tell(context, session, await changed(session, change))
+}
+
+async function run(context: Context, change: Change): Promise<number> {
+  await using session = await openPolicy(context)
+  return tell(context, session, await changed(session, change))
+}
+
+/** Of many who change at once each goes on from the one before: nobody's change is lost. */
+async function changed(session: PolicySession, { make, reason, allowMissing }: Change): Promise<Changed> {
+  for (;;) {
+    const live = await inForce(session)
+    const read = readPolicy(make(live))
+    if (!read.ok) throw invalidPolicy('the changed policy', read.faults)
+    const { document } = read
+    if (sameDocument(document, live.document)) return { kind: 'same', live }
+    const warnings = await gate(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })
+    const outcome = await session.store.publish({ document, base: live.version, reason })
+    if (outcome.kind === 'published')
+      return { kind: 'changed', value: outcome.value, changes: differences(live.document, document), warnings }
+    if (outcome.kind === 'refused') throw usage(`the policy was not published: ${outcome.description}`, 'nothing was changed')
+  }
+}
+
+async function tell(context: Context, session: PolicySession, done: Changed): Promise<number> {
+  const { terminal } = context
+  if (done.kind === 'same') {
+    const { version } = done.live
+    terminal.show(
+      { version, unchanged: true, changes: [] },
+      () => `No change: ${version === 0 ? 'the defaults say' : `policy version ${version} says`} so already.`,
+    )
+    return 0
+  }
+  const { value, changes, warnings } = done
+  const told = changes.map(({ path, before, after }) => ({ path, before, after }))
+  // Conflicts of long ago are told by check, not at every change.
+  const fresh = warnings.filter(({ places }) => places.some(({ path }) => changes.some((one) => path.startsWith(one.path))))
+  const names = await namesOn(session.bus, context)
+  terminal.show({ version: value.version, by: value.by, ...names, changes: told, warnings: fresh.map(jsonFault) }, () =>
+    [
+      `${terminal.colors.green('✓')} Policy version ${value.version} is in force, by ${personText(value.by, names)}:`,
+      ...changes.map((one) => `  ${inWords(one)}`),
+      ...fresh.map((fault) => typed(faultText(fault))),
+    ].join('\n'),
+  )
+  await noteFile(context, session, value.document)
+  return 0
+}
+
+function placeOf({ pair, to, global }: SetOptions, field: string): Segment[] {
+  const given = [pair, to, global].filter((one) => one !== undefined)
+  if (given.length !== 1) throw usage('say where it holds, once', 'one of --pair <from->to>, --to <subagent>, --global')
+  const [name = ''] = field.split('.')
+  if (name !== 'require_confirmation' && !Object.hasOwn(POLICY_FIELDS, name)) {
+    const close = nearest(name, [...Object.keys(POLICY_FIELDS), 'require_confirmation'])
+    throw usage(`there is no setting ${name}`, close ? `did you mean ${close}?` : 'passover policy explain <from> <to> lists them')
+  }
+  if (pair !== undefined && !parsePairKey(pair))
+    throw usage(`"${pair}" is no pair`, 'a pair looks like alice->audit; quote it, or the shell takes the >')
+  const base = pair !== undefined ? ['pairs', pair] : to !== undefined ? ['subagents', to] : ['defaults']
+  return [...base, ...field.split('.')]
+}
+
+const LISTS = new Set(['tools', 'approvers', 'allow_widening'])
+
+/** JSON, a time with its unit for milliseconds, words with commas for a list, else a text. */
+function settingOf(field: string, text: string): unknown {
+  const time = field.endsWith('_ms') ? parseDuration(text) : undefined
+  if (time !== undefined) return time
+  try {
+    return JSON.parse(text)
+  } catch {
+    return LISTS.has(field)
+      ? text
+          .split(',')
+          .map((word) => word.trim())
+          .filter((word) => word !== '')
+      : text
+  }
+}
+
+/** A copy of the document in which one setting is another, or is gone; what becomes empty by it goes too. */
+function withSetting(document: PassOverPreferences, at: Segment[], value: unknown): PassOverPreferences {
+  return replaced(document as Record<string, unknown>, at, value) ?? {}
+}
+
+function replaced(record: Record<string, unknown>, [key, ...rest]: Segment[], value: unknown): Record<string, unknown> | undefined {
+  const copy = { ...record }
+  const name = String(key)
+  const present = Object.hasOwn(copy, name) ? copy[name] : undefined
+  const inner = rest.length === 0 ? value : replaced((present ?? {}) as Record<string, unknown>, rest, value)
+  if (inner === undefined) delete copy[name]
+  else copy[name] = inner
+  // An entry whose names alone are left says nothing.
+  const empty = Object.keys(copy).every((one) => value === undefined && (one === 'from' || one === 'to' || one === 'subagent_id'))
+  return empty ? undefined : copy
+}

@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto'
+import { type Bus, PartError, Subjects } from '@passover/bus'
+import { type AnsweredPass, keyText } from '@passover/schemas'
+import { askPasses } from '@passover/sdk/people'
+import { connectAs } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { CliFailure, usage } from '../errors.js'
+import { agreed } from '../input/confirm.js'
+import { SUBJECT_HEADS } from '../stored-messages/stored-record.js'
+import { StoredRequests } from '../stored-messages/stored-requests.js'
+import { count } from '../terminal/text.js'
+import { type Redriven, redriven, requestThere, withParts } from './resubmit.js'
+
+export interface IntoOptions {
+  bus: Bus
+  passes: readonly AnsweredPass[]
+  toPrefix: string
+  dryRun?: boolean
+  yes?: boolean
+  wait?: number
+}
+
+interface Done {
+  pass: string
+  again?: string
+  before: string
+  after?: string
+  skipped?: string
+}
+
+const POLL_MS = 200
+
+/** Asks for recorded requests again in another namespace; never in the one that they are from. */
+export async function replayInto(context: Context, options: IntoOptions): Promise<number> {
+  const { terminal } = context
+  const { bus, passes, toPrefix } = options
+  refuseOwnNamespace(bus, toPrefix)
+  const plans = await planned(bus, passes)
+  const wanted = plans.filter(({ plan }) => plan.ok)
+  if (options.dryRun) {
+    show(
+      context,
+      plans.map(toRow),
+      `${count(wanted.length, 'request')} would be asked for again under "${toPrefix}", ${plans.length - wanted.length} not.`,
+    )
+    return 0
+  }
+  if (!options.yes) {
+    const question = `Ask for ${count(wanted.length, 'request')} again under "${toPrefix}"? Whatever agents work there will do the work.`
+    if (!terminal.interactive) throw usage('replaying needs --yes where nobody can be asked', 'see first: --dry-run')
+    if (!(await agreed(question))) return 1
+  }
+  const done: Done[] = []
+  for (const { pass, plan } of plans)
+    done.push(plan.ok ? { ...toRow({ pass, plan }), ...(await ask(context, options, plan)) } : toRow({ pass, plan }))
+  show(context, done, `Asked for ${count(wanted.length, 'request')} again under "${toPrefix}".`)
+  return 0
+}
+
+/** An empty prefix names a namespace too: the one without any. And what stands below a head of live subjects is the live stream's. */
+function refuseOwnNamespace({ subjects }: Bus, toPrefix: string): void {
+  const there = namespaceOf(toPrefix)
+  if (there.prefix === subjects.prefix || there.stream === subjects.stream)
+    throw usage(`--to-prefix ${JSON.stringify(toPrefix)} is the namespace that these passes are from`)
+  const [head = ''] = there.prefix.startsWith(subjects.prefix) ? there.prefix.slice(subjects.prefix.length).split('.') : []
+  if (SUBJECT_HEADS.has(head)) throw usage(`--to-prefix ${toPrefix}: the live stream would take what is asked for under it`)
+}
+
+function namespaceOf(toPrefix: string): Subjects {
+  try {
+    return new Subjects(toPrefix)
+  } catch {
+    throw usage(
+      `--to-prefix ${JSON.stringify(toPrefix)} is no prefix of subjects`,
+      'names of A-Z a-z 0-9 _ -, up to four with dots between them',
+    )
+  }
+}
+
+interface Planned {
+  pass: AnsweredPass
+  plan: Redriven
+}
+
+async function planned(bus: Bus, passes: readonly AnsweredPass[]): Promise<Planned[]> {
+  const run = randomBytes(8).toString('hex')
+  const requests = new StoredRequests(bus)
+  const found: Planned[] = []
+  for (const pass of passes) found.push({ pass, plan: redriven(pass.key, await requests.of(pass), run) })
+  return found
+}
+
+function toRow({ pass, plan }: Planned): Done {
+  const row = { pass: keyText(pass.key), before: pass.status }
+  return plan.ok ? { ...row, again: plan.id } : { ...row, skipped: plan.why }
+}
+
+type Asking = Extract<Redriven, { ok: true }>
+
+/** Publishes one request there, as its originator; with `wait`, what becomes of it. */
+async function ask(context: Context, { bus, toPrefix, wait }: IntoOptions, again: Asking): Promise<Partial<Done>> {
+  await using shadow = await connectAs(again.of.originator, context.server(), toPrefix)
+  const body = await withParts(bus, shadow, again).catch((error: unknown) => {
+    if (error instanceof PartError) return error.message
+    throw error
+  })
+  if (typeof body === 'string') return { skipped: body }
+  const outcome = await shadow.publish(requestThere(shadow, again, body))
+  if (outcome.kind !== 'stored') {
+    const why = 'description' in outcome ? outcome.description : outcome.kind
+    throw new CliFailure('E040', `nobody takes requests under "${toPrefix}": ${why}`, {
+      hint: `a dispatcher, an audit service and the agents must run there, with PASSOVER_PREFIX=${toPrefix}`,
+    })
+  }
+  return wait === undefined ? {} : { after: await statusThere(shadow, again, wait) }
+}
+
+async function statusThere(shadow: Bus, { id, of }: Asking, wait: number): Promise<string> {
+  const until = performance.now() + wait
+  let status = 'requested'
+  while (performance.now() < until) {
+    const [pass] = await askPasses(shadow, { id, from: of.originator, to: of.subagent })
+    status = pass?.status ?? status
+    if (!['requested', 'held', 'waiting_for_return'].includes(status)) break
+    await new Promise((done) => setTimeout(done, POLL_MS))
+  }
+  return status
+}
+
+function show({ terminal }: Context, rows: readonly Done[], sentence: string): void {
+  terminal.show(rows, () => [sentence, ...rows.map(rowText)].join('\n'))
+}
+
+function rowText({ pass, again, before, after, skipped }: Done): string {
+  if (skipped) return `  - ${pass}: ${skipped}`
+  const became = after === undefined ? '' : `  ${before} → ${after}${before === after ? '' : '  differs'}`
+  return `  ${pass}  → ${again}${became}`
+}

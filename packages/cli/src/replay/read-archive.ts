@@ -1,0 +1,123 @@
+import { type ArchivedEvent, type ArchiveSource, keyOfFact } from '@passover/archive'
+import { type JournalState, NONE, next } from '@passover/core'
+import { type Fact, HEADER, keyText, type PassKey } from '@passover/schemas'
+import { StoredRecord, subjectsOf } from '../stored-messages/stored-record.js'
+import { type Visitor, walkArchive } from '../stored-messages/walk-archive.js'
+import type { ToldEntry } from './playback.js'
+import type { NamedPasses } from './resolve-ids.js'
+
+export interface Wanted {
+  named: Pick<NamedPasses, 'has'>
+  session?: string | undefined
+  id_window_ms: number
+}
+
+export interface ArchivedTelling {
+  /** The entries of one segment, in order. False: enough. */
+  onEntries(entries: readonly ToldEntry[]): Promise<boolean>
+  onProgress?: ((events: number) => void) | undefined
+}
+
+const PROGRESS_EVERY = 4_096
+
+/** Hands out what an archive holds of passes, segment by segment: in memory are one segment and the names of the passes. Throws ArchiveUnreadable; Failure E042. */
+export async function tellArchive(
+  source: ArchiveSource,
+  wanted: Wanted,
+  telling: ArchivedTelling,
+): Promise<{ events: number; told: number }> {
+  const visitor = new Telling(wanted, telling)
+  await walkArchive(source, visitor)
+  return visitor.counts
+}
+
+class Telling implements Visitor {
+  readonly counts = { events: 0, told: 0 }
+  private entries: ToldEntry[] = []
+  private readonly journals = new Map<string, JournalState>()
+  private ended = false
+  private subjects: ReturnType<typeof subjectsOf> | undefined
+
+  constructor(
+    private readonly wanted: Wanted,
+    private readonly telling: ArchivedTelling,
+  ) {}
+
+  event(event: ArchivedEvent): void {
+    this.subjects ??= subjectsOf(event.subject)
+    const recorded = new StoredRecord(event, this.subjects)
+    if (++this.counts.events % PROGRESS_EVERY === 0) this.telling.onProgress?.(this.counts.events)
+    const key = keyIn(recorded)
+    if (key && this.isWanted(recorded, key)) this.entries.push(this.entryOf(recorded.fact, key))
+  }
+
+  erased(): void {
+    this.counts.events++
+  }
+
+  /** What is damaged is for `verify` to say. */
+  fault(): void {}
+
+  async segment(): Promise<void> {
+    const { entries } = this
+    this.entries = []
+    this.counts.told += entries.length
+    if (entries.length > 0 && !(await this.telling.onEntries(entries))) this.ended = true
+  }
+
+  stop(): boolean {
+    return this.ended
+  }
+
+  /** A pass is of a session by its request, and by its first step: what comes later does not say so. */
+  private isWanted(recorded: StoredRecord, key: PassKey): boolean {
+    const { named, session } = this.wanted
+    const text = keyText(key)
+    if (this.journals.has(text)) return true
+    const is = named.has(key) || (session !== undefined && sessionIn(recorded) === session)
+    if (is) this.journals.set(text, NONE)
+    return is
+  }
+
+  private entryOf(fact: Fact, key: PassKey): ToldEntry {
+    const { sequence, time } = fact
+    const at = { sequence, time, pass: key.id, originator: key.originator, subagent: key.subagent }
+    switch (fact.type) {
+      case 'step':
+        return { ...at, kind: fact.kind, by: fact.by, ...(fact.attempt > 0 ? { attempt: fact.attempt } : {}), ...this.stepOf(fact, key) }
+      case 'decision':
+        return { ...at, kind: 'decision', by: fact.person, detail: `${fact.item}${fact.verdict === undefined ? '' : ` ${fact.verdict}`}` }
+      case 'event':
+        return { ...at, kind: fact.kind, by: fact.sender }
+      default:
+        return { ...at, kind: 'request', by: key.originator }
+    }
+  }
+
+  private stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<ToldEntry, 'detail' | 'ignored'> {
+    const text = keyText(key)
+    const { journal, ignored } = next(this.journals.get(text) ?? NONE, step, { id_window_ms: this.wanted.id_window_ms })
+    this.journals.set(text, journal)
+    const detail = step.kind === 'return' ? (step.code ?? step.status) : undefined
+    return { ...(detail === undefined ? {} : { detail }), ...(ignored === undefined ? {} : { ignored }) }
+  }
+}
+
+/** A request may say its id in its body alone. */
+function keyIn(recorded: StoredRecord): PassKey | undefined {
+  const { fact } = recorded
+  if (fact.type !== 'request' || fact.id !== undefined) return keyOfFact(fact)
+  const reading = recorded.reading()
+  return reading.ok ? { originator: fact.originator, subagent: fact.subagent, id: reading.value.request.id } : undefined
+}
+
+function sessionIn(recorded: StoredRecord): string | undefined {
+  const { fact } = recorded
+  if (fact.type === 'request') {
+    const reading = recorded.reading()
+    return reading.ok ? reading.value.session_id : undefined
+  }
+  if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined
+  const { control } = (recorded.body() ?? {}) as { control?: { session_id?: unknown } }
+  return typeof control?.session_id === 'string' ? control.session_id : recorded.header(HEADER.session)
+}

@@ -1,0 +1,225 @@
+import { resolve } from 'node:path'
+import { ArchiveUnreadable, folderArchive } from '@passover/archive'
+import type { FieldDifference, Otherwise } from '@passover/core'
+import { type AnsweredPass, keyText } from '@passover/schemas'
+import { askList, findPass, invalidPolicy } from '@passover/sdk/people'
+import { connectPerson } from '../connection/connect-person.js'
+import type { Context } from '../connection/context.js'
+import { rulesOf, windowOf } from '../connection/id-window.js'
+import { CliFailure, Finished, INTERRUPTED, usage } from '../errors.js'
+import { findPolicyFile } from '../policy/find-file.js'
+import { checkPolicyFile } from '../policy/read-file.js'
+import { drained, everySecond } from '../terminal/progress.js'
+import { count, oneLine } from '../terminal/text.js'
+import { entriesOf, Teller, type ToldEntry, toldLine } from './playback.js'
+import { type WhatIfCounts, type WhatIfOptions, whatIfArchive, whatIfLive } from './what-if.js'
+
+export interface ReplayFlags {
+  session?: string
+  from?: string
+  to?: string
+  speed?: number
+  step?: boolean
+  whatIf?: string
+  since?: number
+  archive?: string
+  limit: number
+  idWindow?: number
+  toPrefix?: string
+  dryRun?: boolean
+  yes?: boolean
+  wait?: number
+}
+
+const MOST_OF_SESSION = 1_000
+
+/** `passover replay` */
+export async function runReplay(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
+  if (flags.whatIf !== undefined && flags.toPrefix !== undefined) throw usage('--what-if and --to-prefix are two things: take one of them')
+  if (flags.whatIf !== undefined) return replayWhatIf(context, { ...flags, whatIf: flags.whatIf })
+  if (flags.archive !== undefined && flags.toPrefix !== undefined)
+    throw usage('--to-prefix asks for what an installation holds, not a folder')
+  if (ids.length === 0 && flags.session === undefined) throw usage('replay needs passes: ids, or --session <id>', 'passover replay <id>')
+  if (flags.toPrefix === undefined) return replayTimeline(context, flags, ids)
+  const { replayInto } = await import('./into-prefix.js')
+  await using bus = await connectPerson(context)
+  const passes = await chosen(context, bus, { flags, ids })
+  return await replayInto(context, { bus, passes, ...flags, toPrefix: flags.toPrefix })
+}
+
+type Bus = Awaited<ReturnType<typeof connectPerson>>
+
+interface Chosen {
+  flags: ReplayFlags
+  ids: readonly string[]
+}
+
+async function chosen({ terminal }: Context, bus: Bus, { flags: { session, from, to }, ids }: Chosen): Promise<AnsweredPass[]> {
+  const named = await Promise.all(ids.map((id) => findPass(bus, { id, from, to }, { history: true })))
+  if (session === undefined) return named
+  const { passes, more } = await askList(bus, { session_id: session, limit: MOST_OF_SESSION })
+  if (more) terminal.note(`Only the newest ${MOST_OF_SESSION} passes of the session: a saved archive tells all of them (--archive).`)
+  if (passes.length === 0)
+    throw new CliFailure('E041', `there is no pass of the session ${session}`, { hint: '`passover list --json` shows the sessions' })
+  const found: AnsweredPass[] = [...named]
+  for (const { id, originator, subagent } of passes)
+    found.push(await findPass(bus, { id, from: originator, to: subagent }, { history: true }))
+  return found
+}
+
+async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
+  const { terminal } = context
+  if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'at its own pace: --speed 10')
+  if (flags.step) terminal.note('Any key: the next entry; q: enough.')
+  if (flags.archive !== undefined) return await replayArchived(context, { ...flags, archive: flags.archive }, ids)
+  await using bus = await connectPerson(context)
+  const entries = entriesOf(await chosen(context, bus, { flags, ids }))
+  const several = new Set(entries.map(({ pass }) => pass)).size > 1 ? 'several' : 'one pass'
+  if (terminal.mode === 'json') terminal.show(entries, () => '')
+  else await tellerOf(context, flags, several).tell(entries)
+  return 0
+}
+
+/** From a saved archive, as it is read. */
+async function replayArchived(context: Context, flags: ReplayFlags & { archive: string }, ids: readonly string[]): Promise<number> {
+  const { terminal, directory } = context
+  const { tellArchive } = await import('./read-archive.js')
+  const { NamedPasses } = await import('./resolve-ids.js')
+  const kept: ToldEntry[] = []
+  const progress = terminal.progress()
+  const folder = resolve(directory, flags.archive)
+  const source = folderArchive(folder)
+  const named = await unreadable(NamedPasses.open(source, { ...flags, ids }))
+  const teller = tellerOf(context, flags, flags.session === undefined && named.size === 1 ? 'one pass' : 'several')
+  const wanted = { named, session: flags.session, id_window_ms: await unreadable(windowOf(terminal, folder, flags.idWindow)) }
+  const { told } = await unreadable(
+    tellArchive(source, wanted, {
+      onEntries: async (entries) => {
+        // A spinner would stand between the lines.
+        progress.stop()
+        if (terminal.mode === 'json') kept.push(...entries)
+        else if (!(await teller.tell(entries))) return false
+        await drained()
+        return true
+      },
+      onProgress: everySecond(progress, 'read'),
+    }),
+  ).finally(() => progress.stop())
+  if (told === 0)
+    throw new CliFailure('E041', `${flags.archive} holds nothing of them`, {
+      hint: 'passover verify --archive <folder> tells what it holds',
+    })
+  if (terminal.mode === 'json') terminal.show(kept, () => '')
+  return 0
+}
+
+function tellerOf({ terminal }: Context, { step, speed }: ReplayFlags, several: 'one pass' | 'several'): Teller {
+  const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms))
+  const pace = { wait, ...(step ? { step: anyKey } : {}), ...(speed === undefined ? {} : { speed }) }
+  let begun: number | undefined
+  return new Teller(pace, (entry) => {
+    begun ??= entry.time
+    const since = begun
+    terminal.stream(entry, () => toldLine(entry, { begun: since, several }))
+  })
+}
+
+/** Any key goes on; Ctrl-D and q end it, Ctrl-C as everywhere. */
+async function anyKey(): Promise<boolean> {
+  const { stdin } = process
+  const key = await new Promise<string>((done) => {
+    stdin.setRawMode(true)
+    stdin.resume()
+    stdin.once('data', (bytes: Buffer) => {
+      stdin.setRawMode(false)
+      stdin.pause()
+      done(bytes.toString())
+    })
+  })
+  if (key === '\u0003') throw new Finished(INTERRUPTED)
+  return key !== '\u0004' && key !== 'q'
+}
+
+async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: string }): Promise<number> {
+  const { terminal, directory } = context
+  const document = await policyIn(context, flags.whatIf)
+  const kept: Otherwise[] = []
+  const progress = terminal.progress()
+  const options = {
+    document,
+    session: flags.session,
+    since: flags.since === undefined ? undefined : Date.now() - flags.since,
+    onOtherwise: (found: Otherwise) => {
+      if (terminal.mode === 'jsonl') terminal.stream(found, () => undefined)
+      else if (kept.length < flags.limit) kept.push(found)
+    },
+    onProgress: everySecond(progress, 'read'),
+    onSegment: drained,
+  }
+  const folder = flags.archive === undefined ? undefined : resolve(directory, flags.archive)
+  const counts = await counted(context, options, { folder, idWindow: flags.idWindow }).finally(() => progress.stop())
+  if (terminal.mode === 'jsonl') return 0
+  terminal.show({ ...counts, differences: kept, left_out: counts.otherwise - kept.length }, () => whatIfText(counts, kept))
+  return 0
+}
+
+interface Where {
+  folder: string | undefined
+  idWindow: number | undefined
+}
+
+async function counted(context: Context, options: Omit<WhatIfOptions, 'id_window_ms'>, { folder, idWindow }: Where): Promise<WhatIfCounts> {
+  if (folder === undefined) {
+    await using bus = await connectPerson(context)
+    return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms })
+  }
+  const id_window_ms = await unreadable(windowOf(context.terminal, folder, idWindow))
+  return await unreadable(whatIfArchive(folderArchive(folder), { ...options, id_window_ms }))
+}
+
+function unreadable<T>(reading: Promise<T>): Promise<T> {
+  return reading.catch((error: unknown) => {
+    if (!(error instanceof ArchiveUnreadable)) throw error
+    throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
+  })
+}
+
+async function policyIn({ directory, env }: Context, path: string) {
+  const file = findPolicyFile({ directory, path, env })
+  if (!file) throw usage(`--what-if: there is no file ${path}`)
+  // Whoever a policy names need not be registered for it to be tried.
+  const { document, faults } = await checkPolicyFile(file, undefined)
+  if (!document) throw invalidPolicy(file.shown, faults)
+  return document
+}
+
+/** The differences for people. */
+export function whatIfText(counts: WhatIfCounts, kept: readonly Otherwise[]): string {
+  const { decided, otherwise, same, taken, kinds } = counts
+  const lines = [
+    `${count(decided, 'request')} decided again: ${otherwise} otherwise, ${same} the same, ${taken} taken as recorded (a limit, the time or a person had decided).`,
+    ...Object.entries(kinds)
+      .sort(([, one], [, other]) => other - one)
+      .map(([kind, number]) => `  ${String(number).padStart(7)}  ${kind}`),
+  ]
+  for (const { key, before, after, why, differences } of kept) {
+    lines.push(
+      '',
+      `${oneLine(keyText(key))}  ${before === after ? `${before}, otherwise` : `${before} → ${after}`}${why ? `: ${oneLine(why)}` : ''}`,
+    )
+    lines.push(...differences.map((difference) => `    ${differenceText(difference, { before, after })}`))
+  }
+  if (otherwise > kept.length) lines.push('', `${otherwise - kept.length} more are left out: --limit, or --jsonl for all.`)
+  return lines.join('\n')
+}
+
+function differenceText({ field, before, after, level, path }: FieldDifference, verdict: { before: string; after: string }): string {
+  const where = path ?? level
+  return `${field}: ${valueText(before, verdict.before)} → ${valueText(after, verdict.after)}${where ? `  (${where})` : ''}`
+}
+
+/** Of a field that refuses, the verdict stands in place of a value. */
+function valueText(value: unknown, verdict: string): string {
+  if (value !== verdict) return JSON.stringify(value) ?? 'absent'
+  return /^E\d/.test(verdict) ? `refused (${verdict})` : verdict
+}

@@ -1,0 +1,77 @@
+import { type ErasedEntry, eventOf, type Manifest, segmentOf } from '@passover/archive'
+import type { Bus } from '@passover/bus'
+import { Custody, entriesOf } from '@passover/core'
+import { StoredRecord } from '../stored-messages/stored-record.js'
+
+/**
+ * What tombstones stand for, from a sequence on, as far as they are stored by now. An erasure may be under way: its tombstones are stored before
+ * anything leaves, so who misses something and looks again finds them.
+ */
+export class ErasedSince {
+  private readonly custody = new Custody()
+  private readonly entries = new Map<number, ErasedEntry>()
+
+  constructor(
+    private readonly bus: Bus,
+    private readonly from: number,
+  ) {}
+
+  /** Those of a span, in order. */
+  async within(from: number, up_to: number): Promise<ErasedEntry[]> {
+    const found = this.known(from, up_to)
+    if (found.length === up_to - from + 1 || from > up_to) return found
+    await this.look()
+    return this.known(from, up_to)
+  }
+
+  private known(from: number, up_to: number): ErasedEntry[] {
+    const found: ErasedEntry[] = []
+    for (let sequence = from; sequence <= up_to; sequence++) {
+      const entry = this.entries.get(sequence)
+      if (entry) found.push(entry)
+    }
+    return found
+  }
+
+  /** Reads what was said since. Several may look at once. */
+  private async look(): Promise<void> {
+    const { bus, custody } = this
+    const filter = bus.subjects.all('custody')
+    const newest = await bus.journal.newest(filter)
+    if (!newest || newest.sequence <= custody.position) return
+    await using reader = await bus.follow({ filters: [filter], from: custody.position + 1 }, (stored) => {
+      const { sequence, time } = stored
+      if (sequence <= custody.position) return
+      const recorded = new StoredRecord(eventOf(stored), bus.subjects)
+      const counted = custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
+      if (counted?.kind !== 'erased') return
+      for (const entry of entriesOf(counted.passes)) if (entry.sequence >= this.from) this.entries.set(entry.sequence, entry)
+    })
+    await Promise.race([reader.caughtUp, reader.closed])
+  }
+}
+
+/** What tombstones stand for by now, and whether an erasure is not done yet that has some. */
+export async function erasuresIn(bus: Bus): Promise<{ entries: number; going: boolean }> {
+  const custody = new Custody()
+  await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
+    const { sequence, time } = stored
+    const recorded = new StoredRecord(eventOf(stored), bus.subjects)
+    if (sequence > custody.position) custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
+  })
+  await Promise.race([reader.caughtUp, reader.closed])
+  const { erasures } = custody
+  return {
+    entries: erasures.reduce((sum, { entries }) => sum + entries, 0),
+    going: erasures.some(({ state, entries }) => state === 'pending' && entries > 0),
+  }
+}
+
+/** Whether what stood there has left by now: it was erased, or its segment was removed. */
+export function leavingOf(bus: Bus, manifest: Pick<Manifest, 'standing'>): (sequence: number) => Promise<boolean> {
+  const erased = new ErasedSince(bus, 1)
+  return async (sequence) => {
+    const standing = await manifest.standing(segmentOf(sequence))
+    return standing?.entry.removed !== undefined || (await erased.within(sequence, sequence)).length > 0
+  }
+}

@@ -1,0 +1,159 @@
+import {
+  ARCHIVE_BUCKET,
+  encodeFrame,
+  eventOf,
+  FolderWriter,
+  type Frame,
+  liveArchive,
+  Manifest,
+  type ManifestEntry,
+  nextAfter,
+  segmentRange,
+  sequenceOf,
+} from '@passover/archive'
+import { type Bus, untoldEntries, untoldText } from '@passover/bus'
+import { askIndex } from '@passover/sdk/people'
+import { hearSaid, readSpan } from '../stored-messages/read-range.js'
+import { walkArchive } from '../stored-messages/walk-archive.js'
+import { erasuresIn, leavingOf } from './erased-during-read.js'
+import type { Findings } from './findings.js'
+import { partsOf, savedPart } from './parts.js'
+import { type IndexCounts, type JudgeOptions, Judging, type Verdict, verdictOf } from './verify-archive.js'
+import { judgeTail } from './verify-tail.js'
+
+export interface LiveOptions extends JudgeOptions {
+  /** A folder into which all that is read is saved, so that it can be verified elsewhere. */
+  save?: string | undefined
+}
+
+interface SavingOptions extends LiveOptions {
+  save: string
+  /** Told before anything is read that nothing will be saved. */
+  onUnsaved: (why: string) => void
+}
+
+/** For what begins and ends while it is read; an erasure takes seconds as a rule. */
+const SAVE_TRIES = 3
+const ERASING = 'a session is being erased'
+
+/**
+ * Verifies an installation: its archive, that what the stream still holds of it is the same, and the stream from there on. Reads only; an
+ * installation at work goes on being written to, so it is read up to what was stored when this began.
+ */
+export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdict> {
+  const manifest = await Manifest.open(bus)
+  const objects = await bus.objects(ARCHIVE_BUCKET)
+  const source = liveArchive(manifest, objects)
+  // In this order: what is archived after the second look may lie behind it.
+  const newest = await manifest.newest()
+  const read_at = bus.now()
+  const bounds = await bus.bounds()
+  const begins = newest ? 1 : Math.max(1, bounds.first)
+  const from = Math.max(options.from ?? 1, begins)
+  const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save, options)
+  const erased = saved && (await erasuresIn(bus))
+  const parts = await partsOf(bus, {
+    onBytes: saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)),
+    hasLeft: leavingOf(bus, manifest),
+  })
+  const judging = new Judging({ parts, ...options, from, early: true }, bus.subjects)
+  // Also what the archive has no longer, or leaves out.
+  await hearSaid(bus, { from: 1, up_to: Number.POSITIVE_INFINITY }, (stored) => judging.early(eventOf(stored)))
+  const walked = await walkArchive(
+    source,
+    {
+      event: (event) => judging.event(event),
+      erased: (entry, pass) => judging.erased(entry, pass),
+      removed: (told) => judging.removed(told),
+      fault: (fault) => judging.fault(fault),
+      chain: (before, digests) => judging.chain(before, digests),
+      segment: async (entry, frames, bytes) => {
+        await judging.segment()
+        await saved?.add(entry, bytes)
+        if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
+      },
+    },
+    from,
+  )
+  if (newest && bounds.last < newest.last) {
+    judging.fault({ k: newest.k, sequence: newest.last, what: `was archived, but the stream ends at ${bounds.last}: it is another stream` })
+  }
+  if (walked.begins && bounds.first < segmentRange(walked.begins.k).first) {
+    // A removed segment leaves its entry, and a new archive begins where the stream does.
+    const what = `is the first that the archive knows of, though the stream begins at ${bounds.first}: entries before it were taken out`
+    judging.fault({ k: walked.begins.k, what })
+  }
+  const next = walked.newest ? nextAfter(walked.newest) : 1
+  const since = options.from ?? 1
+  const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
+  await judgeTail({ bus, judging, manifest, source, walked, saved }, span)
+  for (const entry of await untoldEntries(bus))
+    judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader skips it` })
+  const index = await judgeIndex(bus, judging.findings)
+  const unsaved = saved && erased && (await endSaved(bus, saved, erased))
+  judging.finish({ now: bus.now(), read_at, begins: walked.begins })
+  return { ...verdictOf(judging, walked, options), index, ...(unsaved ? { unsaved } : {}) }
+}
+
+/** Verifies and saves, again where something was erased meanwhile. While an erasure goes on nothing can be saved: one that waits may take hours. */
+export async function verifySaving(bus: Bus, { save, onUnsaved, ...options }: SavingOptions): Promise<Verdict> {
+  let verdict: Verdict | undefined
+  for (let tries = 0; tries < SAVE_TRIES; tries++) {
+    if ((await erasuresIn(bus)).going) break
+    verdict = await verifyLive(bus, { ...options, save })
+    if (verdict.unsaved === undefined) return verdict
+  }
+  if (verdict) return verdict
+  onUnsaved(ERASING)
+  return { ...(await verifyLive(bus, options)), unsaved: ERASING }
+}
+
+/**
+ * Has the audit compare its index with the records. Filtered queries and statistics rest on the index, so a line that differs is a fault (rule
+ * `index`), though nothing that is stored is wrong: `passover audit rebuild` mends it.
+ */
+async function judgeIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise<IndexCounts> {
+  const compared = await askIndex(bus)
+  if (!compared?.complete) return 'none'
+  const { records, wrong, shown } = compared
+  for (const { pass, what } of shown)
+    findings.fault({ rule: 'index', ...(pass === undefined ? {} : { pass }), what: `the audit's index has ${what}` })
+  const more = wrong - shown.length
+  if (more > 0) findings.fault({ rule: 'index', what: `the audit's index has ${more} more lines that differ from their records` })
+  return { records, wrong }
+}
+
+/** What was erased while it was saved would stand in the folder in plain, or stand erased there and its tombstone nowhere. Why it is not saved. */
+async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnType<typeof erasuresIn>>): Promise<string | undefined> {
+  const now = await erasuresIn(bus)
+  if (!before.going && now.entries === before.entries) {
+    await saved.end()
+    return undefined
+  }
+  await saved.discard()
+  return 'a session was being erased meanwhile'
+}
+
+/** What the stream still holds of a segment must be what was archived of it: who changed one of both is found out. */
+async function compare(
+  bus: Bus,
+  judging: Judging,
+  { entry, frames, up_to }: { entry: ManifestEntry; frames: readonly Frame[]; up_to: number },
+): Promise<void> {
+  const { k } = entry
+  const archived = new Map(frames.map((frame) => [sequenceOf(frame), frame]))
+  const range = segmentRange(k)
+  const standing: number[] = []
+  await readSpan(bus, { from: range.first, up_to: Math.min(range.last, up_to) }, (stored) => {
+    const { sequence } = stored
+    const frame = archived.get(sequence)
+    if (!frame && entry.removed) standing.push(sequence)
+    else if (!frame) judging.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
+    else if (!Buffer.from(frame.digest).equals(encodeFrame(eventOf(stored)).digest)) {
+      judging.fault({ k, sequence, what: 'is archived otherwise than it stands in the stream' })
+    }
+  })
+  const [first] = standing
+  if (first !== undefined)
+    judging.fault({ k, what: `was removed while ${standing.length} of its messages stand in the stream, ${first} the first` })
+}

@@ -1,0 +1,163 @@
+import {
+  type ArchivedEvent,
+  type ArchiveSource,
+  Chain,
+  type ErasedEntry,
+  encodeFrame,
+  eventOf,
+  type FolderWriter,
+  type Manifest,
+  nextAfter,
+  SegmentBuffer,
+  sealLocal,
+  segmentOf,
+} from '@passover/archive'
+import { type Bus, readHeaders } from '@passover/bus'
+import { hearSaid, readSpan, type Span } from '../stored-messages/read-range.js'
+import { GENESIS_HEX, type Walked } from '../stored-messages/walk-archive.js'
+import { LeftSince } from './deleted-during-read.js'
+import type { Judging } from './verify-archive.js'
+
+interface TailDeps {
+  bus: Bus
+  judging: Judging
+  manifest: Manifest
+  source: ArchiveSource
+  walked: Walked
+  saved: FolderWriter | undefined
+}
+
+interface TailSpan extends Span {
+  /** It is read from where the archive ends: else nothing can be said of the chain. */
+  chained: boolean
+  /** From here on nothing may be missing. */
+  unbroken: number
+}
+
+/** Judges the stream behind the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
+export async function judgeTail(deps: TailDeps, { from, up_to, chained, unbroken }: TailSpan): Promise<void> {
+  const { bus, judging, manifest } = deps
+  const gaps = new Gaps(unbroken)
+  const tail = new Tail(deps, { from, chained, gaps })
+  await readSpan(bus, { from, up_to }, (stored) => tail.event(eventOf(stored)))
+  await tail.end(up_to)
+  // The tombstones of an erasure that was done meanwhile, how long is kept since.
+  await hearSaid(bus, { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY }, (stored) => void judging.event(eventOf(stored)))
+  await sayMissing(judging, manifest, gaps.until(up_to))
+}
+
+/** Which sequences did not come by. */
+class Gaps {
+  private readonly found: Span[] = []
+
+  constructor(private expected: number) {}
+
+  see(sequence: number): void {
+    if (sequence > this.expected) this.found.push({ from: this.expected, up_to: sequence - 1 })
+    this.expected = sequence + 1
+  }
+
+  until(last: number): readonly Span[] {
+    this.see(last + 1)
+    return this.found
+  }
+}
+
+class Tail {
+  private readonly left: LeftSince
+  private readonly gaps: Gaps
+  private readonly chained: boolean
+  private expected: number
+  private chain_before: string
+  private chain: Chain
+  private buffer: SegmentBuffer | undefined
+  private sequence = 0
+  private digests: Uint8Array[] = []
+
+  constructor(
+    private readonly deps: TailDeps,
+    { from, chained, gaps }: { from: number; chained: boolean; gaps: Gaps },
+  ) {
+    this.left = new LeftSince(deps, from)
+    this.gaps = gaps
+    this.chained = chained
+    this.expected = from
+    this.chain_before = deps.walked.newest?.chain_after ?? GENESIS_HEX
+    this.chain = new Chain(Buffer.from(this.chain_before, 'hex'))
+  }
+
+  async event(event: ArchivedEvent): Promise<void> {
+    await this.before(event.sequence)
+    await this.judge(event)
+  }
+
+  async end(up_to: number): Promise<void> {
+    await this.before(up_to + 1)
+    await this.seal()
+  }
+
+  /** What left meanwhile. */
+  private async before(next: number): Promise<void> {
+    if (this.expected < next) {
+      for (const left of await this.left.within({ from: this.expected, up_to: next - 1 })) {
+        if (left.kind === 'event') await this.judge(left.event)
+        else {
+          ;(await this.take(left.entry)).addErased(left.entry)
+          this.deps.judging.erased(left.entry)
+        }
+      }
+    }
+    this.expected = next + 1
+  }
+
+  private async judge(event: ArchivedEvent): Promise<void> {
+    const { bus, judging } = this.deps
+    const buffer = await this.take({ ...event, digest: encodeFrame(event).digest })
+    const stored = { ...event, headers: readHeaders(event.headers) }
+    buffer.add(stored, bus.subjects.toFact(stored), undefined)
+    await judging.event(event)
+  }
+
+  private async take({ sequence, digest }: ErasedEntry): Promise<SegmentBuffer> {
+    const k = segmentOf(sequence)
+    if (this.buffer?.k !== k) {
+      await this.seal()
+      this.buffer = new SegmentBuffer(k, this.deps.saved ? undefined : 0)
+    }
+    this.sequence = sequence
+    this.gaps.see(sequence)
+    this.chain.add(digest)
+    this.digests.push(digest)
+    return this.buffer
+  }
+
+  private async seal(): Promise<void> {
+    const { buffer, chain_before } = this
+    const { saved, judging, walked } = this.deps
+    if (!buffer) return
+    const value = this.chain.end()
+    if (saved) {
+      const { entry, object, index } = await sealLocal(buffer, { chain_before })
+      await saved.add(entry, { object, index })
+    }
+    await judging.segment()
+    judging.chain(chain_before, this.digests)
+    this.digests = []
+    this.chain_before = value
+    this.chain = new Chain(Buffer.from(value, 'hex'))
+    if (!this.chained) return
+    walked.head = { sequence: this.sequence, hash: value }
+    walked.values.push(walked.head)
+  }
+}
+
+/** Nothing leaves the stream before it is archived: what is in neither was taken out, a whole pass perhaps, which no other rule would miss. */
+async function sayMissing(judging: Judging, manifest: Manifest, gaps: readonly Span[]): Promise<void> {
+  // What was archived while this was read may have been removed since.
+  const newest = gaps.length > 0 ? await manifest.newest() : undefined
+  for (const { from, up_to } of gaps) {
+    if (newest && from < nextAfter(newest)) continue
+    const what = `${from === up_to ? 'is' : `and all up to ${up_to} are`} neither in the archive nor in the stream`
+    judging.findings.fault({ sequence: from, rule: 'chain', what })
+  }
+}

@@ -1,0 +1,133 @@
+import { WorkError } from '@passover/sdk'
+import { type Cgroup, makeCgroup } from '../process/cgroup.js'
+import { type Attending, type ChildEnd, type ChildOptions, runChild } from '../process/child-process.js'
+import { Guardian } from '../process/guardian.js'
+import { type Exceeded, MemoryWatch } from '../process/memory-limit.js'
+import { enforcedOf } from '../sandbox/guarantees.js'
+import { launchOf, passesShell } from '../sandbox/launch.js'
+import type { Restrictions } from '../sandbox/mechanism.js'
+import type { Sandbox } from '../sandbox/sandbox.js'
+import { cut } from '../terminal/text.js'
+import { changesBetween, fingerprint } from './file-fingerprint.js'
+
+const MB = 1024 * 1024
+/** RLIMIT_DATA relative to the limit: runtimes reserve much more than they use. */
+const ASKED_TIMES = 4
+const ASKED_MORE = 1024 * MB
+const FILES_SHOWN = 20
+const RAW_SHOWN = 65_536
+
+/** Restrictions and limits of a pass. */
+export interface Bounds extends Restrictions {
+  memory_mb?: number | undefined
+}
+
+export interface HeldEnd {
+  end: ChildEnd
+  /** What it did that it must not: E013, E014. */
+  broke: WorkError | undefined
+}
+
+type Command = Omit<ChildOptions, 'attend' | 'env' | 'gated' | 'filter' | 'shifted_signals'> & {
+  /** Builds the environment, given the constraints that are enforced. */
+  env: (enforced: string[]) => NodeJS.ProcessEnv
+}
+
+/** Runs commands in the sandbox of this machine, under the restrictions and limits of their passes. */
+export class HeldRuns {
+  readonly #sandbox: Sandbox
+  readonly #memory = new MemoryWatch()
+  readonly #guardian = new Guardian()
+  #count = 0
+
+  constructor(sandbox: Sandbox) {
+    this.#sandbox = sandbox
+  }
+
+  async run(command: Command, bounds: Bounds): Promise<HeldEnd> {
+    const holds = enforcedOf(this.#sandbox.guarantees)
+    const enforced = [
+      ...(bounds.read_only && holds.has('read_only') ? ['read_only'] : []),
+      ...(bounds.no_network && holds.has('no_external_calls') ? ['no_external_calls'] : []),
+    ]
+    const layout = this.#sandbox.layout()
+    // Without a read-only mount, changes are detected afterwards.
+    const isWatched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
+    // An installation above the directory is both.
+    const watched = [...new Set([...layout.project, ...layout.own])]
+    const before = isWatched ? await fingerprint(watched) : undefined
+    const { end, exceeded } = await this.#runLimited(command, { bounds, enforced, layout })
+    const changed = before ? changesBetween(before, await fingerprint(watched)) : []
+    return { end, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
+  }
+
+  async #runLimited(command: Command, held: { bounds: Bounds; enforced: string[]; layout: ReturnType<Sandbox['layout']> }) {
+    const { bounds, enforced, layout } = held
+    const { mechanism, tied } = this.#sandbox
+    const limit_bytes = bounds.memory_mb === undefined ? undefined : bounds.memory_mb * MB
+    const cgroup = this.#cgroup(limit_bytes)
+    const measured = limit_bytes !== undefined && !cgroup && process.platform === 'linux'
+    let exceeded: Exceeded | undefined
+    const attend = (leader: number): Attending => {
+      const guarded = this.#guardian.guard(leader)
+      const watch = (limit_bytes: number) =>
+        this.#memory.watch({ leader, cgroup, limit_bytes, namespaced: mechanism.kind !== 'none', onExceeded: (by) => (exceeded = by) })
+      return { ready: guarded.told, ends: [guarded, ...(limit_bytes === undefined ? [] : [watch(limit_bytes)])] }
+    }
+    // git status would refresh the index, which counts as a change where it can be written.
+    const env = { ...command.env(enforced), ...(bounds.read_only && { GIT_OPTIONAL_LOCKS: '0' }) }
+    const gated = (await this.#guardian.begin()) && passesShell(env)
+    const network = mechanism.kind !== 'none' && mechanism.network
+    const line = launchOf({
+      command: command.command,
+      mechanism,
+      layout,
+      read_only: bounds.read_only,
+      no_network: bounds.no_network && network,
+      tied,
+      gated,
+      cgroup: cgroup?.path,
+      limited: limit_bytes !== undefined,
+      tools: this.#sandbox.tools,
+      ...(measured && { data_bytes: limit_bytes * ASKED_TIMES + ASKED_MORE, shm_bytes: limit_bytes }),
+    })
+    const filter = mechanism.kind === 'bubblewrap' && bounds.no_network ? mechanism.filter : undefined
+    try {
+      const end = await runChild({ ...command, command: line, env, attend, gated, filter, shifted_signals: mechanism.kind !== 'none' })
+      if (limit_bytes !== undefined && cgroup) exceeded ??= exceededIn(cgroup, limit_bytes)
+      return { end, exceeded: exceeded && tooMuchMemory(exceeded) }
+    } finally {
+      await cgroup?.end()
+    }
+  }
+
+  /** For a memory limit, and to end what leaves the process group where there is no PID namespace. */
+  #cgroup(limit_bytes: number | undefined): Cgroup | undefined {
+    const { cgroups, mechanism } = this.#sandbox
+    if (!cgroups || (limit_bytes === undefined && mechanism.kind !== 'none')) return undefined
+    this.#count += 1
+    return makeCgroup(cgroups, `passover-${process.pid}-${this.#count}`, limit_bytes)
+  }
+}
+
+function exceededIn(cgroup: Cgroup, limit_bytes: number): Exceeded | undefined {
+  const { killed, peak_bytes } = cgroup.exceeded()
+  return killed ? { limit_bytes, measured_bytes: peak_bytes ?? limit_bytes } : undefined
+}
+
+function tooMuchMemory({ limit_bytes, measured_bytes }: Exceeded): WorkError {
+  const [limit_mb, measured_mb] = [limit_bytes / MB, Math.ceil(measured_bytes / MB)]
+  const details = { field: 'max_memory_mb', limit_mb, measured_mb }
+  return new WorkError('E014', `the command held ${measured_mb} MB of memory, and may hold ${limit_mb}`, details)
+}
+
+function changedFiles(files: string[], end: ChildEnd): WorkError {
+  const shown = files.slice(0, FILES_SHOWN)
+  const more = files.length > shown.length ? ` and ${files.length - shown.length} more` : ''
+  return new WorkError('E013', `this pass may not modify files, and these changed while its command ran: ${shown.join(', ')}${more}`, {
+    field: 'can_modify_files',
+    files: shown,
+    changed: files.length,
+    raw_output: cut(end.stdout, RAW_SHOWN),
+  })
+}
