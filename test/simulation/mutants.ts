@@ -52,7 +52,7 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'view.fence.nonce === facts.nonce',
     put: 'facts.delivered > 1',
   },
-  own_by_process: { config: 'own_by_process', breaks: 'rule 1', file: 'packages/sdk/dist/nonce.js', find: '(count++)', put: '(0)' },
+  own_by_process: { config: 'own_by_process', breaks: 'rule 1', file: 'packages/sdk/dist/worker-loop.js', find: '(count++)', put: '(0)' },
   '-connection': { config: 'counts_lost', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > facts.connected_at', put: 'true' },
   '-consumer': { config: 'recreated', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > consumer_created_at', put: 'true' },
   skip_fence: {

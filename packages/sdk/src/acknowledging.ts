@@ -2,7 +2,7 @@ import { encode } from '@passover/bus'
 import { packSequences, within } from '@passover/core'
 import { type AcknowledgedBody, MAX_ACKNOWLEDGED, WIRE_VERSION } from '@passover/schemas'
 import type { Deps } from './deps.js'
-import { eventHeaders } from './run-trace.js'
+import { eventHeaders } from './publish-request.js'
 
 const EVERY_MS = 1_000
 /** How long a process that ends waits for its last acknowledgment to be stored. */

@@ -8,6 +8,7 @@ import { invalidOption } from './check-options.js'
 import type { Deps } from './deps.js'
 import type { PassHandle } from './handle.js'
 import { idWindow } from './id-window.js'
+import type { Isolation } from './isolation.js'
 import { type Describes, startWorker, type Worker, type WorkerOptions } from './on-pass.js'
 import type { PassOverOptions } from './options.js'
 import type { Origin } from './origin.js'
@@ -75,6 +76,8 @@ export interface AgentOptions {
   notify?: ReturnListener | undefined
   /** Returns wait for it while it is away. */
   durable_returns?: boolean | undefined
+  /** Shared by all agents of the process; absent: each worker isolates its own passes only. */
+  isolation?: Isolation | undefined
 }
 
 /** Makes an agent of a connection. The agent owns it. */
@@ -86,6 +89,7 @@ class ConnectedAgent implements Agent {
   readonly name: string
   readonly #deps: Deps
   readonly #describes: Describes | undefined
+  readonly #isolation: Isolation | undefined
   readonly #origin: Origin
   readonly #workers = new Set<Worker>()
   readonly #notices: ReturnNotices
@@ -102,6 +106,7 @@ class ConnectedAgent implements Agent {
     this.name = name
     this.#deps = deps
     this.#describes = options.describes
+    this.#isolation = options.isolation
     this.#health = new Health({ process: 'agent', clock: deps.clock, onChange: () => undefined })
     watchConnection(this.#health, deps.bus, 'told')
     tellReconnects(this.#health, deps.bus)
@@ -161,7 +166,7 @@ class ConnectedAgent implements Agent {
   }
 
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
-    const home = { deps: this.#deps, self: this, window: this.#origin.window, describes: this.#describes }
+    const home = { deps: this.#deps, self: this, window: this.#origin.window, describes: this.#describes, isolation: this.#isolation }
     const worker = await startWorker(home, handler, options)
     this.#workers.add(worker)
     void worker.closed.then(() => this.#workers.delete(worker))

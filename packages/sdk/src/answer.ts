@@ -22,12 +22,11 @@ import {
   type WorkOutput,
 } from '@passover/schemas'
 import { type Answer, type GivenBack, type Giver, giveBack } from './give-back.js'
-import { overlarge } from './overlarge.js'
+import { WorkError } from './pass.js'
 import { isPastDeadline, type Run, stopAtDeadline } from './run.js'
-import { soundError } from './sound-error.js'
+import { overlarge, soundError } from './sound-error.js'
 import { flushProgress, hasUntold } from './tell.js'
 import { className, describeThrown } from './thrown.js'
-import { WorkError } from './work-error.js'
 
 const FAULTS_SHOWN = 3
 const AS_FILES = 'return a shorter text, or what it says as file modifications'

@@ -1,6 +1,7 @@
 import type { Hearing } from '@passover/bus'
 import type { PassOverError } from '@passover/core'
 import { journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { Published } from './look.js'
 
 /** How a pass ended for its caller. */
 export type Settled = { ok: true; output: WorkOutput } | { ok: false; error: PassOverError }
@@ -22,7 +23,7 @@ export interface Awaited {
   /** Monotonic ms since when that is past and its journal was not read to say so. */
   overdue_since: number | undefined
   /** Sequence and time (server ms) of the stored request; undefined for a pass that another call asked for. */
-  published: { sequence: number; at: number } | undefined
+  published: Published | undefined
   /** How often its journal was read. */
   looks: number
   busy: boolean

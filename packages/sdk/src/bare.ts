@@ -7,13 +7,13 @@ import { connect } from './connect.js'
 import type { Worker, WorkerOptions } from './on-pass.js'
 import type { PassOverOptions } from './options.js'
 import type { Handler } from './pass.js'
-import { currentScope } from './scope.js'
+import { currentScope, type HandlerAgent } from './scope.js'
 
 /** The functions of the spec without a connection in hand: inside a handler they are its agent's, else PASSOVER_AGENT's. */
 
 let defaultAgent: Promise<Agent> | undefined
 
-function agentHere(): Agent | Promise<Agent> {
+function agentHere(): HandlerAgent | Promise<HandlerAgent> {
   const scope = currentScope()
   if (scope) return scope.agent
   defaultAgent ??= connect().catch((error: unknown) => {

@@ -3,7 +3,6 @@ import { firstStepIsLate, type JournalRules } from '@passover/core'
 import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { type AttemptDecision, type DeliveryFacts, decideAttempt, isOver, isSuspect, YOUNG_MS } from './attempt.js'
 import { type Deps, pause } from './deps.js'
-import type { Rank } from './isolation.js'
 import { isLateFirst, type ViewRules, viewJournal } from './view.js'
 
 const EMPTY = encode({ v: 1 })
@@ -18,6 +17,16 @@ export interface Begin {
   agent: string
   rules: ViewRules
   consumers: ConsumerAges
+}
+
+/** What decides in which order passes are tried alone. */
+export interface Rank {
+  /** The attempt that is to begin. Passes that lost fewer attempts come first. */
+  attempt: number
+  /** No attempt follows this one. */
+  last: boolean
+  /** It begins after this time, whatever else runs: its deadline does not wait. */
+  patience_ms: number
 }
 
 export interface Delivered {

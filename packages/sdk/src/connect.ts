@@ -43,7 +43,6 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     clock: serverClock(bus),
     random: nodeRandom,
     registered_ms: REGISTERED_MS,
-    isolation,
     tracing,
     say,
     servers: settings.servers,
@@ -65,6 +64,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     session_id: settings.session_id,
     unknown_window_ms: settings.unknown_window_ms,
     notify: given.notify,
+    isolation,
   })
 }
 

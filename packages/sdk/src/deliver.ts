@@ -8,7 +8,6 @@ import type { Deps } from './deps.js'
 import { ask, type FoundReturn } from './look.js'
 import { type Opened, openReturn, unacceptable } from './open-return.js'
 import { Releases } from './release.js'
-import { traceDelivery } from './request-trace.js'
 
 /** Outputs that this lets through are delivered whatever the policy says, so that it need not be read. */
 const STRICTEST = { auto_review: false, auto_return: false }
@@ -140,4 +139,11 @@ export class Delivering implements AsyncDisposable {
       this.#settle(awaited, { ok: true, output })
     })
   }
+}
+
+/** From the return's being stored until its caller has it: its way, and what it waits for (release, the changes that are applied). */
+function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: Awaited, outcome: Settled): void {
+  const { key, traceparent: parent, returned_at } = awaited
+  const now = clock.now()
+  tracing?.begin({ name: 'delivery', key, at: Math.min(returned_at, now), parent })?.end(now, outcome.ok ? undefined : outcome.error.code)
 }

@@ -3,7 +3,6 @@ import type { Clock, Tracing } from '@passover/core'
 import type { Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Faults } from './faults.js'
-import type { Isolation } from './isolation.js'
 
 /** What the sdk is given: only `connect()` constructs these, so that a simulation brings its own. */
 export interface Deps {
@@ -13,8 +12,6 @@ export interface Deps {
   clock: Clock
   random: Random
   faults?: Faults
-  /** Shared by all agents of the process; absent: each worker isolates its own passes only. */
-  isolation?: Isolation
   /** Where spans go; absent: nowhere. Its agent ends it. */
   tracing?: Tracing
   /** How often a worker asks whether it is registered still, ms; absent: never. */

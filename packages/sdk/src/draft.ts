@@ -3,8 +3,7 @@ import { PassOverError, requestDigest } from '@passover/core'
 import type { Part, PassKey, PassOverMarker, RequestControl } from '@passover/schemas'
 import { invalidOption, readable } from './check-options.js'
 import { buildRequest, type PassOverOptions } from './options.js'
-import type { Origin } from './origin.js'
-import type { Scope } from './scope.js'
+import type { EnclosingPass, Origin } from './origin.js'
 
 /** A request that was checked, cut into parts, and not yet sent. */
 export interface Draft {
@@ -21,11 +20,11 @@ export interface Draft {
 }
 
 /** Throws PassOverError where the options are none of a request. */
-export function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
+export function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: EnclosingPass | undefined }): Draft {
   return readable(options, 'options', () => checkedDraft(origin, options, about))
 }
 
-function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: string; scope: Scope | undefined }): Draft {
+function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: string; scope: EnclosingPass | undefined }): Draft {
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
   if (options.signal?.aborted === true) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
   const { session_id: named, directory } = about.scope?.context() ?? origin

@@ -5,12 +5,11 @@ import { answerRun, failureOf, outputAnswer } from './answer.js'
 import { type Answer, type GivenBack, publishLate } from './give-back.js'
 import { loadContext } from './load-context.js'
 import type { Handler } from './pass.js'
-import { PassOfRun } from './pass-of-run.js'
+import { PassOfRun, type WorkerContext } from './pass-of-run.js'
 import { isPastDeadline, type Run } from './run.js'
 import { inWorkSpan } from './run-trace.js'
 import { inScope } from './scope.js'
 import { tellEnd } from './tell-end.js'
-import type { WorkerContext } from './worker-context.js'
 
 /** What came of a handler. `unread`: it did not begin, because the run was to stop before its context was loaded. */
 type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }

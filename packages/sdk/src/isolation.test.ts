@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { Isolation, type Rank, type Suspect } from './isolation.js'
+import type { Rank } from './begin.js'
+import { Isolation, type Suspect } from './isolation.js'
 
 const settle = () => new Promise<void>((done) => setImmediate(done))
 

@@ -1,4 +1,5 @@
 import type { Clock } from '@passover/core'
+import type { Rank } from './begin.js'
 
 /** How long passes that lost one attempt may keep others from beginning. They are many where a worker was killed that had many. */
 const ONCE_LOST_MS = 10_000
@@ -8,16 +9,6 @@ const LAST_ATTEMPT_MS = 60_000
 const LEAST_MS = 1_000
 /** What runs already is waited for no longer than this. */
 const EMPTY_WITHIN_MS = 10_000
-
-/** What decides in which order passes are tried alone. */
-export interface Rank {
-  /** The attempt that is to begin. Passes that lost fewer attempts come first. */
-  attempt: number
-  /** No attempt follows this one. */
-  last: boolean
-  /** It begins after this time, whatever else runs: its deadline does not wait. */
-  patience_ms: number
-}
 
 /** Where passes run: a worker. Several may share a process. */
 export interface Home {

@@ -1,7 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { deadlineOf, type JournalRules } from '@passover/core'
 import { type AnsweredPass, HEADER, type PassKey, passAnswer, SYSTEM } from '@passover/schemas'
-import type { Awaited } from './awaited.js'
 import { type View, type ViewRules, viewJournal } from './view.js'
 
 /** A return as it was stored, wherever it was read. */
@@ -25,8 +24,19 @@ export type Look =
   /** Something is there that cannot be judged: ask. `returned`: sequence of a stored return, whether it counts or not. */
   | { kind: 'unclear'; returned?: number | undefined }
 
-/** A pass that a caller waits for. `digest`: of its own request, to be compared. */
-export type Looked = Pick<Awaited, 'key' | 'digest'> & Partial<Pick<Awaited, 'published'>>
+/** A request that a caller published: sequence and time (server ms) of what was stored. */
+export interface Published {
+  sequence: number
+  at: number
+}
+
+/** A pass that a caller waits for. */
+export interface Looked {
+  readonly key: PassKey
+  /** Of its own request, to be compared. */
+  readonly digest: string | undefined
+  published?: Published | undefined
+}
 
 /** Reads a pass's journal by exact gets (rule 6). Throws what reading throws. */
 export async function look(bus: Bus, pass: Looked, rules: ViewRules): Promise<Look> {
@@ -46,11 +56,7 @@ export async function look(bus: Bus, pass: Looked, rules: ViewRules): Promise<Lo
 }
 
 /** Whether a return is so much older than the request that the id may have been forgotten in between, and used again. */
-export function isOfEarlierUse(
-  { published }: Partial<Pick<Awaited, 'published'>>,
-  returned: { time: number },
-  rules: JournalRules,
-): boolean {
+export function isOfEarlierUse({ published }: Pick<Looked, 'published'>, returned: { time: number }, rules: JournalRules): boolean {
   return published !== undefined && published.at - returned.time > rules.id_window_ms
 }
 

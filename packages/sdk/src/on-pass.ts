@@ -1,14 +1,15 @@
 import type { Bus, Hearing, WorkSource } from '@passover/bus'
 import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
-import type { Agent } from './agent.js'
 import { ConsumerAges } from './begin.js'
 import { checkOptions, invalidOption, readable } from './check-options.js'
 import type { Deps } from './deps.js'
 import type { IdWindow } from './id-window.js'
+import type { Isolation } from './isolation.js'
 import type { Handler } from './pass.js'
 import { Presence } from './presence.js'
 import { register } from './register.js'
+import type { HandlerAgent } from './scope.js'
 import { type Told, toldTo } from './worker-log.js'
 import { WorkerLoop } from './worker-loop.js'
 
@@ -59,8 +60,10 @@ const workerOptions = z.strictObject({
 /** What starting a worker needs of its agent. */
 export interface WorkerHome {
   deps: Deps
-  self: Agent
+  self: HandlerAgent
   window: IdWindow
+  /** Shared by all workers of the process; absent: each worker isolates its own passes only. */
+  isolation?: Isolation | undefined
   describes?: Describes | undefined
 }
 

@@ -1,8 +1,21 @@
+import type { ParentProof, WorkContext } from '@passover/schemas'
 import type { Deps } from './deps.js'
 import type { IdWindow } from './id-window.js'
 import type { AskedTraces } from './request-trace.js'
 import type { ReturnNotices } from './return-notices.js'
 import type { Returns } from './returns.js'
+
+/** The pass within which another one is asked for: that whose handler calls. */
+export interface EnclosingPass {
+  /** The agent that works on it. */
+  readonly agent: { readonly name: string }
+  /** What a child says about its parent. */
+  readonly parent: ParentProof
+  /** What a child's trace continues. */
+  traceparent(): string | undefined
+  /** The parent's, for what a child's context leaves out. */
+  context(): Pick<WorkContext, 'session_id' | 'directory'>
+}
 
 /** What passing over needs of its agent. */
 export interface Origin {

@@ -2,15 +2,21 @@ import { cut, PassOverError, toolFault } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
 import { answerRun, outputAnswer } from './answer.js'
 import { invalidOption } from './check-options.js'
-import { publishLate } from './give-back.js'
+import { type Giver, publishLate } from './give-back.js'
 import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
-import type { Pass } from './pass.js'
+import { type Pass, WorkError } from './pass.js'
 import type { Run } from './run.js'
 import { runTrace } from './run-trace.js'
-import { inScope, type Scope, type Scoped } from './scope.js'
-import { WorkError } from './work-error.js'
-import type { WorkerContext } from './worker-context.js'
+import { type HandlerAgent, inScope, type Scope, type Scoped } from './scope.js'
+import type { Told } from './worker-log.js'
+
+/** What running an attempt needs of its worker. */
+export interface WorkerContext extends Giver {
+  /** Whose handler runs: children are its passes. */
+  self: HandlerAgent
+  told: Told
+}
 
 function twice(): PassOverError {
   return new PassOverError('E013', 'this pass has been returned already')

@@ -5,17 +5,15 @@ import type { Awaited } from './awaited.js'
 import { type Draft, draft, markerOf } from './draft.js'
 import { makeHandle, type PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
-import type { Origin } from './origin.js'
-import { publishPlain } from './publish-request.js'
+import type { EnclosingPass, Origin } from './origin.js'
+import { eventHeaders, publishPlain } from './publish-request.js'
 import { endRequest, traceRequest } from './request-trace.js'
-import { eventHeaders } from './run-trace.js'
-import type { Scope } from './scope.js'
 import { sendDraft } from './send-draft.js'
 import { statusOf } from './status.js'
 import { describeThrown } from './thrown.js'
 
 /** Asks for a pass. Never throws: what is wrong rejects the handle. */
-export function passOver(origin: Origin, options: PassOverOptions, scope: Scope | undefined): PassHandle {
+export function passOver(origin: Origin, options: PassOverOptions, scope: EnclosingPass | undefined): PassHandle {
   const { deps } = origin
   const given = attempt(() => options?.id)
   const id = (given.ok ? given.value : undefined) ?? makeId(origin.instance, deps.clock.now(), deps.random)

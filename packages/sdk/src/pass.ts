@@ -1,3 +1,4 @@
+import { PassOverError } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
 import type { PassHandle } from './handle.js'
 import type { PassOverOptions } from './options.js'
@@ -52,3 +53,9 @@ export interface Pass {
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement is one, if it called `return`.
 export type Handler = (pass: Pass) => Promise<HandlerResult | void> | HandlerResult | void
+
+/**
+ * Thrown by a handler, it ends the pass with this very error, where a worker may say it of its own run: E010, E011, E014, E021, and E013
+ * for a right (`details.field`) that the run broke. Any other error that a handler throws is E011, a child pass's included.
+ */
+export class WorkError extends PassOverError {}

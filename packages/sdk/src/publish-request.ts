@@ -1,12 +1,17 @@
-import type { Outcome, Outgoing } from '@passover/bus'
+import { CONTENT_TYPE, type Outcome, type Outgoing } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { type PassKey, timeAnswer } from '@passover/schemas'
+import { HEADER, type PassKey, timeAnswer } from '@passover/schemas'
 import { type Deps, pause } from './deps.js'
 
 const UNREACHABLE_MS = 5_000
 const AGAIN_MS = 200
 /** What a caller whose request was not taken may wait before the next. */
 const RETRY_AFTER_MS = 5_000
+
+/** Headers of an event. Without any it would look like an answer of the server, which no reader believes. */
+export function eventHeaders(traceparent: string | undefined): Partial<Record<string, string>> {
+  return { [HEADER.contentType]: CONTENT_TYPE.msgpack, [HEADER.traceparent]: traceparent }
+}
 
 /**
  * Stores a message that needs no guard: a request or a cancel. An outcome that is not known is published again, since a second one does

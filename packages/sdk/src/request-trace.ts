@@ -1,8 +1,7 @@
 import type { Span } from '@passover/core'
 import { type PassKey, soundTraceparent, type WorkOutput } from '@passover/schemas'
-import type { Awaited, Settled } from './awaited.js'
 import type { Deps } from './deps.js'
-import type { Scope } from './scope.js'
+import type { EnclosingPass } from './origin.js'
 
 /** Of so many passes a process remembers where their traces are, for what follows them. */
 const REMEMBERED = 1_000
@@ -36,7 +35,7 @@ interface Asking {
   traces: AskedTraces
   /** Said by the caller; else what the process does now, else the pass within which it is asked. */
   given: string | undefined
-  scope: Scope | undefined
+  scope: EnclosingPass | undefined
   retry_of: string | undefined
 }
 
@@ -60,13 +59,6 @@ export function endRequest({ clock }: Pick<Deps, 'clock'>, span: Span, over: Pro
     },
     (error: unknown) => span.end(clock.now(), codeOf(error)),
   )
-}
-
-/** From the return's being stored until its caller has it: its way, and what it waits for (release, the changes that are applied). */
-export function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: Awaited, outcome: Settled): void {
-  const { key, traceparent: parent, returned_at } = awaited
-  const now = clock.now()
-  tracing?.begin({ name: 'delivery', key, at: Math.min(returned_at, now), parent })?.end(now, outcome.ok ? undefined : outcome.error.code)
 }
 
 function codeOf(error: unknown): string {

@@ -1,4 +1,3 @@
-import { CONTENT_TYPE } from '@passover/bus'
 import type { Tracing } from '@passover/core'
 import { HEADER, soundTraceparent } from '@passover/schemas'
 import type { Deps } from './deps.js'
@@ -13,11 +12,6 @@ export function passTrace({ delivery, span }: Run): string | undefined {
 /** What happens within a run continues: its own span, or where nobody records it that of its pass. */
 export function runTrace(run: Run): string | undefined {
   return run.span?.traceparent ?? passTrace(run)
-}
-
-/** Headers of an event. Without any it would look like an answer of the server, which no reader believes. */
-export function eventHeaders(traceparent: string | undefined): Partial<Record<string, string>> {
-  return { [HEADER.contentType]: CONTENT_TYPE.msgpack, [HEADER.traceparent]: traceparent }
 }
 
 /** Two spans: how long the work lay (by the server's times), and the attempt, its return included. */

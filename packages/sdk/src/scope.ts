@@ -1,18 +1,25 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { ParentProof, WorkContext } from '@passover/schemas'
-import type { Agent } from './agent.js'
+import type { RetryOptions } from '@passover/core'
+import type { WorkOutput } from '@passover/schemas'
+import type { ApplyOptions } from './apply/apply.js'
+import type { Applied } from './apply/apply-chosen.js'
+import type { PassHandle } from './handle.js'
+import type { PassOverOptions } from './options.js'
+import type { EnclosingPass } from './origin.js'
 import type { Pass } from './pass.js'
 
+/** What code within a handler does as its agent. */
+export interface HandlerAgent {
+  readonly name: string
+  passOver(options: PassOverOptions): PassHandle
+  passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput>
+  apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
+}
+
 /** The pass that is being worked on by the code that runs now. */
-export interface Scope {
-  readonly agent: Agent
+export interface Scope extends EnclosingPass {
+  readonly agent: HandlerAgent
   readonly pass: Pass
-  /** What a child says about its parent. */
-  readonly parent: ParentProof
-  /** What a child's trace continues. */
-  traceparent(): string | undefined
-  /** The parent's, for what a child's context leaves out. */
-  context(): Pick<WorkContext, 'session_id' | 'directory'>
 }
 
 /** Put together only when somebody asks. */

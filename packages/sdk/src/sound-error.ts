@@ -1,6 +1,11 @@
 import { inspect } from 'node:util'
-import { cut } from '@passover/core'
+import { cut, passError } from '@passover/core'
 import { jsonFault, type PassError } from '@passover/schemas'
+
+/** E014 of an output that cannot be sent. Doing the work again would give the same one, so nobody is to try (decision 122). */
+export function overlarge(message: string, mend: string): PassError {
+  return passError('E014', message, { recoverable: false, mend })
+}
 
 /** Returns an error whose details can be sent: those that JSON cannot represent are left out, and `left_out` names them. */
 export function soundError(error: PassError): PassError {

@@ -1,7 +1,6 @@
 import type { GivenBack } from './give-back.js'
 import type { Run } from './run.js'
-import type { WorkerContext } from './worker-context.js'
-import { attemptText, type Discarded } from './worker-log.js'
+import { attemptText, type Discarded, type Told } from './worker-log.js'
 
 /** What became of an attempt: what its return met, or that it gave none. */
 export interface AttemptEnd {
@@ -18,7 +17,7 @@ const WHY: Record<Discarded, string> = {
 }
 
 /** Tells it, once: only now is it known whether what the attempt made is what its pass ended with. */
-export function tellEnd(worker: WorkerContext, run: Run, ended: AttemptEnd): void {
+export function tellEnd(worker: { told: Told }, run: Run, ended: AttemptEnd): void {
   if (run.told_end) return
   run.told_end = true
   const { key: pass, attempt, answered } = run
@@ -34,7 +33,7 @@ export function tellEnd(worker: WorkerContext, run: Run, ended: AttemptEnd): voi
   }
 }
 
-function tellDiscarded(worker: WorkerContext, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
+function tellDiscarded(worker: { told: Told }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
   const { key: pass, attempt, answered, ended } = run
   // Ended by a return of the same agent's: that of another attempt.
   const why = end === 'ended' && ended?.by === pass.subagent ? 'lost' : end

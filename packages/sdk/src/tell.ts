@@ -2,8 +2,9 @@ import { encode } from '@passover/bus'
 import { within } from '@passover/core'
 import { WIRE_VERSION } from '@passover/schemas'
 import type { Giver } from './give-back.js'
+import { eventHeaders } from './publish-request.js'
 import type { Run } from './run.js'
-import { eventHeaders, passTrace } from './run-trace.js'
+import { passTrace } from './run-trace.js'
 
 /** Shorter runs that report nothing tell nothing: their start rides in the return. */
 const STARTED_AFTER_MS = 1_000

@@ -2,11 +2,11 @@ import type { Heard } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import { answerRun } from './answer.js'
 import type { Leases } from './lease.js'
+import type { WorkerContext } from './pass-of-run.js'
 import { endOf, type Run, stopAtDeadline, stopRun } from './run.js'
 import { sinceBegun } from './since-begun.js'
 import { tellProgress } from './tell.js'
 import { endingError, endingReason } from './work-message.js'
-import type { WorkerContext } from './worker-context.js'
 
 /** From the worker's sweep: stops a run whose time is over, and tells how far it is. */
 export function watchRun(context: WorkerContext, run: Run, now: number): void {

@@ -1,22 +1,21 @@
 import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
 import { oneLine, PassOverError } from '@passover/core'
-import { HEADER, type HealthReport, keyText, type PassKey, type Slot } from '@passover/schemas'
-import { type Begin, type Begun, beginAttempt, type ConsumerAges } from './begin.js'
+import { HEADER, type HealthReport, keyText, type PassKey, type Random, type Slot } from '@passover/schemas'
+import { type Begin, type Begun, beginAttempt, type ConsumerAges, type Rank } from './begin.js'
 import { Endings } from './endings.js'
 import { type Disposal, execute } from './execute.js'
 import { viewRules } from './id-window.js'
-import { Isolation, type Rank, type Suspect } from './isolation.js'
+import { Isolation, type Suspect } from './isolation.js'
 import { Leases } from './lease.js'
-import { nonces } from './nonce.js'
 import type { Worker, WorkerHome } from './on-pass.js'
 import type { Handler } from './pass.js'
+import type { WorkerContext } from './pass-of-run.js'
 import type { Presence } from './presence.js'
 import { makeRun, type Run, stopRun } from './run.js'
 import { tellEnd } from './tell-end.js'
 import { endRun, lookWhetherLost, watchRun } from './watch-run.js'
 import { type Work, workOf } from './work-message.js'
 import { WorkPull } from './work-pull.js'
-import type { WorkerContext } from './worker-context.js'
 import { WorkerHealth } from './worker-health.js'
 import type { Told } from './worker-log.js'
 
@@ -24,6 +23,7 @@ const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
 /** What this worker cannot read is offered again after so long. */
 const UNREAD_AGAIN_MS = 1_000
+const NONCE_BYTES = 9
 /** After a drain aborted its handlers, those that ignore it get this long. */
 const ABORT_GRACE_MS = 1_000
 
@@ -73,7 +73,7 @@ export class WorkerLoop implements Worker {
   #undos: (() => void)[] = []
 
   constructor(options: LoopOptions) {
-    const { deps, self, window } = options.home
+    const { deps, self, window, isolation } = options.home
     const { told, presence } = options
     this.#options = options
     this.subagent = deps.bus.identity
@@ -81,7 +81,7 @@ export class WorkerLoop implements Worker {
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
-    this.#isolation = deps.isolation ?? new Isolation(deps.clock)
+    this.#isolation = isolation ?? new Isolation(deps.clock)
     this.#health = new WorkerHealth({ deps, told, presence, trouble: () => this.#pull.trouble })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
@@ -307,4 +307,11 @@ export class WorkerLoop implements Worker {
     })
     this.#whenIdle = undefined
   }
+}
+
+/** Makes nonces that tell one's own steps: of this process by a random beginning, of one delivery by a count. */
+export function nonces(random: Random): () => string {
+  const start = Buffer.from(random.bytes(NONCE_BYTES)).toString('base64url')
+  let count = 0
+  return () => `${start}.${(count++).toString(36)}`
 }

@@ -1,13 +1,13 @@
 import { type NumberedModification, PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
-import { inApplySpan } from './apply-trace.js'
+import type { Deps } from '../deps.js'
 import { codeOf, type Folder } from './folder.js'
 import { openHome } from './journal.js'
 import { sayLeft } from './left.js'
 import { lockDirectory } from './lock.js'
 import { type Plan, type Planned, pathsOf, planChanges, type Sides } from './plan.js'
 import { runSet, type SetDone } from './set.js'
-import { type ApplyHome, recoverDirectory, type Settled, settleDirectory, tellSet } from './settle.js'
+import { type ApplyHome, recoverDirectory, type Settled, settleDirectory, storedTrace, tellSet } from './settle.js'
 import { readView } from './view.js'
 
 /** Which modifications of a pass are applied, and in whose name. */
@@ -61,6 +61,23 @@ export async function planChosen(directory: string, { taken, binary }: Pick<ToAp
  */
 export function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
   return home.deps.tracing?.on ? inApplySpan(home.deps, todo, () => applyTaken(home, todo)) : applyTaken(home, todo)
+}
+
+/** What is applied minutes later, by another process, still belongs to the trace of its pass. */
+async function inApplySpan({ bus, tracing, clock }: Deps, todo: ToApply, apply: () => Promise<Applied>): Promise<Applied> {
+  const at = clock.now()
+  const parent = (await storedTrace(bus, todo.key)) ?? tracing?.active()
+  const facts = { taken: todo.taken.length, applied_by: todo.applied_by }
+  const span = tracing?.begin({ name: 'apply', key: todo.key, at, parent, facts })
+  try {
+    const applied = await apply()
+    span?.note({ applied: applied.applied.length, conflicts: applied.conflicts.length })
+    span?.end(clock.now(), applied.conflicts.length > 0 ? 'conflict' : undefined)
+    return applied
+  } catch (error) {
+    span?.end(clock.now(), 'error')
+    throw error
+  }
 }
 
 async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {

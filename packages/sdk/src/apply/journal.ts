@@ -4,6 +4,7 @@ import { appliedBody, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
 import { codeOf, Folder, ignoreMissing } from './folder.js'
 import { isSealed, sealOf } from './seal.js'
+import type { FileRecord } from './swap.js'
 
 /** Where a directory keeps what was changed in it: never part of the project. */
 const HOME = ['.passover', 'apply'] as const
@@ -15,8 +16,7 @@ const fileRecord = z.object({
   path: z.string(),
   before: z.object({ hash: z.string(), mode: z.int(), owner: owner.optional() }).optional(),
   after: z.object({ hash: z.string(), mode: z.int().optional() }).optional(),
-})
-export type FileRecord = z.infer<typeof fileRecord>
+}) satisfies z.ZodType<FileRecord>
 
 /** What is about to be done, written down and on disk before the first file changes. The bytes that were there stand beside it. */
 export const intent = z.object({

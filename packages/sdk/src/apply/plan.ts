@@ -3,14 +3,7 @@ import { contentBytes } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
 import { caseTwins, judgePath } from './paths.js'
 import { inFormOf, isBinary, sameContent, textOf } from './text.js'
-
-/** A file as it is found. */
-export type FileState =
-  | { kind: 'absent' }
-  /** `mode` is undefined of a file that is still to be made. */
-  | { kind: 'file'; bytes: Buffer; mode: number | undefined }
-  /** Something that must not be written, or cannot. */
-  | { kind: 'refused'; why: string }
+import type { FileState } from './view.js'
 
 /** The three sides of a conflict, all written in the same encoding. */
 export interface Sides {

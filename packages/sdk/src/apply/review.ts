@@ -1,7 +1,8 @@
 import { modificationsIn, type NumberedModification } from '@passover/core'
 import { type FileEffect, proposedEffect, type ShowOptions, showFiles } from '@passover/core/changes'
 import { canonicalJson, fileModificationArtifact, type ShownFile, sha256, type WorkArtifact } from '@passover/schemas'
-import { type FileState, type Plan, pathsOf, planChanges } from './plan.js'
+import { type Plan, pathsOf, planChanges } from './plan.js'
+import type { FileState } from './view.js'
 
 /** What a person is shown of the changes that an approval takes. */
 export interface Review {

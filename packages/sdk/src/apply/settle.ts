@@ -1,9 +1,7 @@
-import { encode } from '@passover/bus'
-import { keyText, type PassKey } from '@passover/schemas'
+import { type Bus, encode } from '@passover/bus'
+import { HEADER, keyText, type PassKey, soundTraceparent } from '@passover/schemas'
 import type { Deps } from '../deps.js'
-import { publishPlain } from '../publish-request.js'
-import { eventHeaders } from '../run-trace.js'
-import { storedTrace } from './apply-trace.js'
+import { eventHeaders, publishPlain } from '../publish-request.js'
 import type { Folder } from './folder.js'
 import { listSets, markSet, openHome, openSet, removeBytes, removeSet, type StoredSet } from './journal.js'
 import type { Left } from './left.js'
@@ -128,4 +126,10 @@ async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<voi
     await removeBytes(directory, set)
   }
   if (intent.at < deps.clock.now() - KEPT_MS) await removeSet(directory, set)
+}
+
+/** Where a pass stands in its trace, as its return says; undefined: it is not traced, or no longer in the stream. */
+export async function storedTrace(bus: Bus, key: PassKey): Promise<string | undefined> {
+  const stored = await bus.journal.last(bus.subjects.return(key, key.subagent)).catch(() => undefined)
+  return soundTraceparent(stored?.headers.get(HEADER.traceparent))
 }

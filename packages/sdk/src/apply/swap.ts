@@ -2,12 +2,18 @@ import { constants } from 'node:fs'
 import { link, lstat, open, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { sha256 } from '@passover/schemas'
 import { codeOf, Folder, ignoreMissing } from './folder.js'
-import type { FileRecord } from './journal.js'
 import { stateIn } from './view.js'
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 /** What the process's mask leaves of it. */
 const NEW_FILE_MODE = 0o666
+
+/** One file's two versions, as its change set records them. Absent `before`: it was not there; absent `after`: it is deleted. */
+export interface FileRecord {
+  path: string
+  before?: { hash: string; mode: number; owner?: { uid: number; gid: number } | undefined } | undefined
+  after?: { hash: string; mode?: number | undefined } | undefined
+}
 
 /** One file's way from a state to another. */
 export interface Swap {

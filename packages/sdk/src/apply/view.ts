@@ -2,7 +2,14 @@ import { constants } from 'node:fs'
 import { access, lstat, open } from 'node:fs/promises'
 import { foldCase } from '@passover/core'
 import { codeOf, Folder, ignoreMissing } from './folder.js'
-import type { FileState } from './plan.js'
+
+/** A file as it is found. */
+export type FileState =
+  | { kind: 'absent' }
+  /** `mode` is undefined of a file that is still to be made. */
+  | { kind: 'file'; bytes: Buffer; mode: number | undefined }
+  /** Something that must not be written, or cannot. */
+  | { kind: 'refused'; why: string }
 
 /** No content that travels is larger (LIMITS.content), so that a larger file is no content's equal. */
 const MAX_BYTES = 256 * 1024 * 1024

@@ -1,8 +1,7 @@
 import type { AgentRecord, PassOverPreferences } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readPromptTemplate } from './read.js'
-import { PROMPT_TEMPLATES, renderPrompt, templateFor } from './render.js'
+import { PROMPT_TEMPLATES, readPromptTemplate, renderPrompt, templateFor } from './render.js'
 
 /** Words in backticks that name something of ours and no agent or tool. Whatever else a prompt marks so has to exist. */
 const OURS = new Set(

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { PassOverError } from '@passover/core'
 import { type PromptFacts, type PromptSources, promptFacts } from './facts.js'
 import { errorTable, originatorLines, subagentLines } from './lines.js'
@@ -5,6 +7,12 @@ import { errorTable, originatorLines, subagentLines } from './lines.js'
 /** The three prompts that are shipped: who passes over, who works, and who does both. */
 export const PROMPT_TEMPLATES = ['alice', 'audit', 'scout'] as const
 export type PromptTemplate = (typeof PROMPT_TEMPLATES)[number]
+
+/** The text of a template as it is shipped: packages/sdk/prompts. */
+export function readPromptTemplate(template: PromptTemplate): string {
+  // Looked up by the package's name, since the command carries this module in its bundle.
+  return readFileSync(createRequire(import.meta.url).resolve(`@passover/sdk/prompts/${template}.md`), 'utf8')
+}
 
 const SECTION = /^\{\{([#^])(\w+)\}\}\n([\s\S]*?)^\{\{\/\2\}\}\n/gm
 const BLOCK = /\{\{(\w+)\}\}/g
