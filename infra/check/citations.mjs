@@ -12,7 +12,7 @@ const CHECKED = /\.(?:ts|mjs|js|grit|jsonc|sh|md)$|Dockerfile$/
 const COMMENT = /^\s*(?:\/\/|\/?\*|#)|\s\/\/ |\/\*\*/
 /** A path from the root, with the heading that it may name. */
 const PATH = /(?<![\w./-])((?:docs|infra|packages|services|schemas|test|examples)(?:\/[\w.-]+)+\.(?:md|ts|mjs|json|grit|sh))(?:#([\w-]+))?/g
-/** A file that is named alone, as `attempt.ts`, or by the end of its path. */
+/** A file that is named alone, as `decide-attempt.ts`, or by the end of its path. */
 const NAME = /(?<![\w./<>*-])((?:[a-z][\w-]*\/)*[a-z][\w-]*(?:\.test)?\.(?:ts|mjs))(?![\w-])/g
 const DECISIONS = /\bdecisions? (\d{1,3}(?:(?:, | and )\d{1,3})*)/gi
 /** Sections of documents that are elsewhere. */

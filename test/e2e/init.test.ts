@@ -116,7 +116,9 @@ describe('passover init, in a project outside of this clone', () => {
       new Spawned(spawn('npm', ['run', '--silent', script], { cwd: project, env, detached }))
     const built = await npm('build').ended
     expect(built, built.stdout).toMatchObject({ code: 0 })
-    expect(undocumented(readFileSync(join(project, 'node_modules/@passover/sdk/dist/options.d.ts'), 'utf8'), 'PassOverOptions')).toEqual([])
+    expect(
+      undocumented(readFileSync(join(project, 'node_modules/@passover/sdk/dist/request/options.d.ts'), 'utf8'), 'PassOverOptions'),
+    ).toEqual([])
 
     await using up = npm('up')
     await up.printed('is up', 'stdout', 120_000)

@@ -120,7 +120,7 @@ describe('while the server restarts', () => {
   }
   const large = { objective: 'o', files: [{ path: 'large.txt', content: 'x'.repeat(1_000_000) }] }
 
-  // Each fails with the first answer that is not got ending the pass: `isTransient` in packages/sdk/src/load-context.ts, the tries of packages/sdk/src/stow.ts.
+  // Each fails with the first answer that is not got ending the pass: `isTransient` in packages/sdk/src/handler/load-context.ts, the tries of packages/sdk/src/messages/upload-parts.ts.
   it('a context is read until it is there, by the same attempt', async () => {
     const faults = standAt('worker:before-run')
     const reader = await world.agent('reader', faults)

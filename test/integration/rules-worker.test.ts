@@ -75,7 +75,7 @@ async function standingBeforeRead(name: string, behind_ms = 0) {
 }
 
 describe('rule 1: what a worker takes for its own', () => {
-  // Fails without `if (first && view.fence) return { kind: 'leave', why: 'lost' }` in packages/sdk/src/attempt.ts.
+  // Fails without `if (first && view.fence) return { kind: 'leave', why: 'lost' }` in packages/sdk/src/attempt/decide-attempt.ts.
   test('a first delivery that finds a fence has lost: it neither runs nor fences', async () => {
     const name = newName()
     await world.world.agent(name)
@@ -91,7 +91,7 @@ describe('rule 1: what a worker takes for its own', () => {
     await standing.end()
   })
 
-  // Fails without `&& view.fence.nonce === facts.nonce` in packages/sdk/src/attempt.ts (any fence of its agent's name taken for its own).
+  // Fails without `&& view.fence.nonce === facts.nonce` in packages/sdk/src/attempt/decide-attempt.ts (any fence of its agent's name taken for its own).
   test('another delivery`s fence, by the same agent, is not its own: it begins the attempt after it', async () => {
     const name = newName()
     const key = await admitted(name)
@@ -105,7 +105,7 @@ describe('rule 1: what a worker takes for its own', () => {
     await standing.end()
   })
 
-  // Fails without `if (view.work?.sequence !== facts.sequence) return { kind: 'leave', why: 'not_found' }` in packages/sdk/src/attempt.ts.
+  // Fails without `if (view.work?.sequence !== facts.sequence) return { kind: 'leave', why: 'not_found' }` in packages/sdk/src/attempt/decide-attempt.ts.
   test('a read that does not find the work step itself begins nothing', async () => {
     const name = newName()
     const key = await admitted(name)
@@ -120,7 +120,7 @@ describe('rule 1: what a worker takes for its own', () => {
 })
 
 describe('rule 2: a worker fences unless it can be sure to be the first', () => {
-  // Fails without `facts.stored_at > facts.connected_at` in isFirst (packages/sdk/src/attempt.ts).
+  // Fails without `facts.stored_at > facts.connected_at` in isFirst (packages/sdk/src/attempt/decide-attempt.ts).
   test('work that is older than its connection is fenced, though it was never delivered before', async () => {
     const name = newName()
     const key = await admitted(name)
@@ -135,7 +135,7 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
     expect(await steps(key)).toEqual(['work', 'fence 2', 'return'])
   })
 
-  // Fails without `facts.stored_at > consumer_created_at` in isFirst (packages/sdk/src/attempt.ts).
+  // Fails without `facts.stored_at > consumer_created_at` in isFirst (packages/sdk/src/attempt/decide-attempt.ts).
   test('work that is older than its consumer, made anew since, is fenced', async () => {
     const name = newName()
     await world.world.agent(name)
@@ -183,7 +183,7 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
 })
 
 describe('rule 7: who acknowledges a delivery leaves an ended journal, or a lost attempt', () => {
-  // Fails with `active.delivery.ack()` as soon as the attempt has begun, in #through (packages/sdk/src/worker-loop.ts).
+  // Fails with `active.delivery.ack()` as soon as the attempt has begun, in #through (packages/sdk/src/worker/worker-loop.ts).
   test('a worker that dies before its return has acknowledged nothing: another one does the work', async () => {
     const name = newName()
     const faults = stallAt('worker:before-return')
@@ -199,7 +199,7 @@ describe('rule 7: who acknowledges a delivery leaves an ended journal, or a lost
     expect(await steps(key)).toEqual(['work', 'fence 2', 'return'])
   })
 
-  // Fails with `if (disposal === 'ack') active.delivery.ack()` taken out of #through (packages/sdk/src/worker-loop.ts).
+  // Fails with `if (disposal === 'ack') active.delivery.ack()` taken out of #through (packages/sdk/src/worker/worker-loop.ts).
   test('what is ended is acknowledged, and comes to nobody again', async () => {
     const name = newName()
     const agent = await world.agent(name)
@@ -212,7 +212,7 @@ describe('rule 7: who acknowledges a delivery leaves an ended journal, or a lost
 })
 
 describe('rule 5 at the worker', () => {
-  // Fails without the call of isLate in beginAttempt (packages/sdk/src/begin.ts).
+  // Fails without the call of isLate in beginAttempt (packages/sdk/src/attempt/begin-attempt.ts).
   test('a work step that was stored after its id had expired is not run', async () => {
     const name = newName()
     const agent = await world.agent(name)
@@ -254,7 +254,7 @@ describe('past the deadline a worker returns nothing but E010', () => {
     ['what its handler returns when it is aborted', async () => 'too late'],
     ['what it gives to pass.return()', (pass) => pass.return('too late').catch((error: { code: string }) => error.code)],
   ]
-  // Fails without `isPastDeadline` in answerRun (packages/sdk/src/answer.ts): no timekeeper is here to be faster.
+  // Fails without `isPastDeadline` in answerRun (packages/sdk/src/handler/result.ts): no timekeeper is here to be faster.
   test.each(outputs)('%s is kept as late', async (_, give) => {
     const name = newName()
     const agent = await world.agent(name)
@@ -272,7 +272,7 @@ describe('past the deadline a worker returns nothing but E010', () => {
 })
 
 describe('work of a later version', () => {
-  // Fails without `#unread` in packages/sdk/src/worker-loop.ts.
+  // Fails without `#unread` in packages/sdk/src/worker/worker-loop.ts.
   test('is given back, and its worker says why it cannot read it', async () => {
     const name = newName()
     const agent = await world.agent(name)
@@ -305,7 +305,7 @@ describe('work of a later version', () => {
 })
 
 describe('a return that only the audit can confirm', () => {
-  // Fails without `unconfirmed` in packages/sdk/src/judge-answer.ts.
+  // Fails without `unconfirmed` in packages/sdk/src/returns/evaluate-answer.ts.
   test('is told as stored, and not as one that nobody gave', async () => {
     const name = newName()
     await world.world.agent(name)

@@ -67,7 +67,7 @@ describe('consumers that somebody deleted', () => {
     await untilReady(made.all)
   })
 
-  // What its health says when the dispatcher takes longer: packages/sdk/src/work-pull.test.ts.
+  // What its health says when the dispatcher takes longer: packages/sdk/src/worker/pull/work-puller.test.ts.
   test('a worker’s are made again by the dispatcher', async () => {
     await using made = await installation()
     const gone = await deleteConsumers(made.servers, (name) => name.startsWith('work_audit'))

@@ -10,7 +10,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
   beside_suspects: {
     config: 'poison',
     breaks: 'decision 142',
-    file: 'packages/sdk/dist/isolation.js',
+    file: 'packages/sdk/dist/worker/crash-isolation.js',
     find: "const seat = { place: 'reading' };\n        this.#seats.add(seat);",
     put: "const seat = { place: 'reading' }; return { turn: async () => true, end: () => undefined };",
   },
@@ -106,7 +106,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
   release_any: {
     config: 'release',
     breaks: 'releases',
-    file: 'packages/sdk/dist/deliver.js',
+    file: 'packages/sdk/dist/delivery/deliver.js',
     find: 'if (release.deliver)',
     put: 'if (true)',
   },

@@ -13,8 +13,8 @@ export interface Mutant {
   put: string
 }
 
-const ATTEMPT = 'packages/sdk/dist/attempt.js'
-const VIEW = 'packages/sdk/dist/view.js'
+const ATTEMPT = 'packages/sdk/dist/attempt/decide-attempt.js'
+const VIEW = 'packages/sdk/dist/journal/journal-view.js'
 const LIFECYCLE = 'packages/core/dist/journal/state-machine.js'
 const OPEN_PASS = 'packages/core/dist/open-passes/open-pass.js'
 const OPEN_REQUESTS = 'packages/core/dist/open-passes/open-requests.js'
@@ -52,7 +52,13 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'view.fence.nonce === facts.nonce',
     put: 'facts.delivered > 1',
   },
-  own_by_process: { config: 'own_by_process', breaks: 'rule 1', file: 'packages/sdk/dist/worker-loop.js', find: '(count++)', put: '(0)' },
+  own_by_process: {
+    config: 'own_by_process',
+    breaks: 'rule 1',
+    file: 'packages/sdk/dist/worker/worker-loop.js',
+    find: '(count++)',
+    put: '(0)',
+  },
   '-connection': { config: 'counts_lost', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > facts.connected_at', put: 'true' },
   '-consumer': { config: 'recreated', breaks: 'rule 2', file: ATTEMPT, find: 'facts.stored_at > consumer_created_at', put: 'true' },
   skip_fence: {
@@ -92,7 +98,13 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'const before = step.guard?.sequence;\n    if (before === undefined)\n        return false;',
     put: 'const before = step.guard?.sequence; return before !== undefined;',
   },
-  '-digest': { config: 'again', breaks: 'rule 6', file: 'packages/sdk/dist/look.js', find: 'differs(view, pass.digest)', put: 'false' },
+  '-digest': {
+    config: 'again',
+    breaks: 'rule 6',
+    file: 'packages/sdk/dist/journal/poll.js',
+    find: 'differs(view, pass.digest)',
+    put: 'false',
+  },
   ack_first_dispatcher: {
     config: 'admission',
     breaks: 'rule 7',
@@ -103,7 +115,7 @@ export const MUTANTS: Record<string, Mutant> = {
   ack_first_worker: {
     config: 'attempts',
     breaks: 'rule 7',
-    file: 'packages/sdk/dist/worker-loop.js',
+    file: 'packages/sdk/dist/worker/worker-loop.js',
     find: 'this.#leases.shorten(envelope.control.lease_ms);',
     put: 'this.#leases.shorten(envelope.control.lease_ms); delivery.ack();',
   },
@@ -125,7 +137,7 @@ export const MUTANTS: Record<string, Mutant> = {
   wrong_expected: {
     config: 'ended_late',
     breaks: 'the guards',
-    file: 'packages/sdk/dist/give-back.js',
+    file: 'packages/sdk/dist/attempt/publish-return.js',
     // As the model's: the guard passes whatever was stored since.
     find: 'subject: subjects.journal(run.key), sequence: run.guard }',
     put: "subject: subjects.return(run.key, 'nobody'), sequence: 0 }",
@@ -150,7 +162,7 @@ export const MUTANTS: Record<string, Mutant> = {
     seed: 2,
     config: 'attempts',
     breaks: 'outcomes',
-    file: 'packages/sdk/dist/give-back.js',
+    file: 'packages/sdk/dist/attempt/publish-return.js',
     find: "if (typeof judged === 'string')",
     put: "if (judged === 'lost') return { publish: { ...message, guard: { ...message.guard, sequence: steps.at(-1).sequence } }, stored: () => 'returned' }; if (typeof judged === 'string')",
   },

@@ -3,14 +3,16 @@
  * `agent.onPass()` works as one.
  *
  * Invariants, each cited or upheld where it is said:
- * I1 A handler's run begins at most once an attempt; what cannot be proved to be first is fenced (attempt.ts, begin.ts).
- * I2 A return is published after this attempt's last step and nowhere else; refused or unknown, the journal is read (give-back.ts).
- * I3 A delivery is acknowledged only when its journal is ended (execute.ts, worker-loop.ts).
- * I4 What was heard counts only under decision 3, what was read only under rule 6; else the audit is asked (awaited.ts, view.ts, returns.ts).
- * I5 Nothing is stored for a request that fails validation at the caller (options.ts).
- * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker-loop.ts, reading.ts).
+ * I1 A handler's run begins at most once an attempt; what cannot be proved to be first is fenced (attempt/decide-attempt.ts, attempt/begin-attempt.ts).
+ * I2 A return is published after this attempt's last step and nowhere else; refused or unknown, the journal is read (attempt/publish-return.ts).
+ * I3 A delivery is acknowledged only when its journal is ended (handler/run-handler.ts, worker/worker-loop.ts).
+ * I4 What was heard counts only under decision 3, what was read only under rule 6; else the audit is asked (delivery/pending-return.ts,
+ *    journal/journal-view.ts, returns/return-waiter.ts).
+ * I5 Nothing is stored for a request that fails validation at the caller (request/options.ts).
+ * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker/worker-loop.ts,
+ *    returns/journal-poller.ts).
  * I7 Files change only as a person's decision took it (or the policy lets), all of a set or none, and only where they are as seen (apply/).
- * I8 Bus, clock and randomness are handed in; only connect.ts makes them.
+ * I8 Bus, clock and randomness are handed in; only agent/connect.ts makes them.
  */
 export type { Credentials } from '@passover/bus'
 export { modificationDigest, PassOverError, verifyWebhook } from '@passover/core'
@@ -35,29 +37,29 @@ export type {
   WorkContext,
   WorkOutput,
 } from '@passover/schemas'
-export { type Agent, type AgentOptions, createAgent } from './agent.js'
-export { type Judged, mayApply, mayNotBeApplied } from './apply/allow.js'
+export { type Agent, type AgentOptions, createAgent } from './agent/agent.js'
+export { connect } from './agent/connect.js'
+export type { ConnectOptions } from './agent/connect-options.js'
+export { apply, disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './agent/default-agent.js'
+export { drainOnSignals } from './agent/shutdown-signals.js'
 export { type ApplyOptions, judge } from './apply/apply.js'
-export { type Applied, applyChosen, type NotApplied, planChosen } from './apply/apply-chosen.js'
-export type { Plan, Planned, Sides } from './apply/plan.js'
-export { type Accepts, notShown, type Review, reviewable, reviewDigest, reviewReturn, showTaken } from './apply/review.js'
-export { type ApplyHome, type Interrupted, interruptedSets, recoverDirectory, type Settled } from './apply/settle.js'
+export { type Applied, applyChosen, type NotApplied, planChosen } from './apply/apply-selected.js'
+export { type Judged, mayApply, mayNotBeApplied } from './apply/authorize.js'
+export { type ApplyHome, type Interrupted, interruptedSets, recoverDirectory, type Settled } from './apply/journal/recover.js'
+export type { Plan, Planned, Sides } from './apply/plan/plan.js'
+export { type Accepts, notShown, type Review, reviewable, reviewDigest, reviewReturn, showTaken } from './apply/plan/review.js'
 export { appliedSets, type Undone, undoApplied } from './apply/undo.js'
-export { apply, disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './bare.js'
-export { connect } from './connect.js'
-export type { Deps } from './deps.js'
-export { drainOnSignals } from './drain-on-signals.js'
-export { FAULT_POINTS, type FaultPoint, type Faults } from './faults.js'
-export type { PassHandle } from './handle.js'
-export { returnMarker } from './markers.js'
-export type { Describes, Worker, WorkerOptions } from './on-pass.js'
-export type { PassOverOptions } from './options.js'
-export { type Handler, type Pass, WorkError } from './pass.js'
-export { findProjectServer } from './project.js'
-export type { PromptSources } from './prompts/facts.js'
+export type { WorkerEvent } from './attempt/worker-events.js'
+export type { ReturnedPass, ReturnListener } from './delivery/return-events.js'
+export type { WaitingListener } from './durable-returns/durable-returns.js'
+export { type Handler, type Pass, WorkError } from './handler/pass.js'
+export { findProjectServer } from './project/find-project-server.js'
+export type { FoundProject } from './project/index.js'
+export type { PromptSources } from './prompts/context.js'
 export { PROMPT_TEMPLATES, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from './prompts/render.js'
-export type { ReturnedPass, ReturnListener } from './return-notices.js'
-export type { ConnectOptions } from './settings.js'
-export type { FoundProject } from './trust/index.js'
-export type { WaitingListener } from './waiting-returns.js'
-export type { WorkerEvent } from './worker-log.js'
+export { returnMarker } from './request/history-markers.js'
+export type { PassOverOptions } from './request/options.js'
+export type { PassHandle } from './request/pass-handle.js'
+export type { Deps } from './runtime/dependencies.js'
+export { FAULT_POINTS, type FaultPoint, type Faults } from './runtime/fault-points.js'
+export type { Describes, Worker, WorkerOptions } from './worker/start-worker.js'

@@ -3,7 +3,7 @@ import type { FileModificationArtifact } from '@passover/schemas'
 import { type Applied, type Sides, showTaken } from '@passover/sdk'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import { pathsOf, planChanges } from '../../../sdk/src/apply/plan.js'
+import { pathsOf, planChanges } from '../../../sdk/src/apply/plan/plan.js'
 import { renderApplied, renderPlan, renderUndone } from './render.js'
 
 const colors = picocolors.createColors(false)

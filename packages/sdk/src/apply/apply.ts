@@ -1,11 +1,11 @@
 import { modificationsIn, PassOverError } from '@passover/core'
 import { type AnsweredPass, HEADER, passAnswer, passError, type WorkControl, type WorkOutput } from '@passover/schemas'
-import { type Deps, pause } from '../deps.js'
-import type { FoundReturn } from '../look.js'
-import { openReturn } from '../open-return.js'
-import { applyDecision, type Judged, mayApply } from './allow.js'
-import { type Applied, applyChosen, type ToApply } from './apply-chosen.js'
-import { type ApplyHome, recoverDirectory } from './settle.js'
+import type { FoundReturn } from '../journal/poll.js'
+import { openReturn } from '../messages/decode-return.js'
+import { type Deps, pause } from '../runtime/dependencies.js'
+import { type Applied, applyChosen, type ToApply } from './apply-selected.js'
+import { applyDecision, type Judged, mayApply } from './authorize.js'
+import { type ApplyHome, recoverDirectory } from './journal/recover.js'
 
 export interface ApplyOptions {
   /** Nothing is written outside (default: the agent's directory). */

@@ -1,13 +1,13 @@
 import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
-import { type Intent, listSets, openHome, type StoredSet } from './journal.js'
-import { sayLeft } from './left.js'
-import { lockDirectory } from './lock.js'
-import type { Change } from './plan.js'
-import { bytesBefore, runSet } from './set.js'
-import { type ApplyHome, type Settled, settleDirectory, tellSet } from './settle.js'
-import { removeFolders, stateOf } from './swap.js'
-import { readView } from './view.js'
+import { readView } from './files/file-state.js'
+import { removeFolders, stateOf } from './files/file-swap.js'
+import { bytesBefore, runSet } from './journal/change-set.js'
+import { sayLeft } from './journal/leftovers.js'
+import { lockDirectory } from './journal/lock.js'
+import { type ApplyHome, type Settled, settleDirectory, tellSet } from './journal/recover.js'
+import { type Intent, listSets, openHome, type StoredSet } from './journal/undo-journal.js'
+import type { Change } from './plan/plan.js'
 
 export interface Undone {
   key: PassKey

@@ -23,8 +23,8 @@ import type {
   ShownLetter,
   ShownPass,
 } from '@passover/schemas/http'
-import { call, checkHttp, type HttpOptions } from './call.js'
 import { type EventsOptions, events } from './events.js'
+import { call, checkHttp, type HttpOptions } from './request.js'
 
 interface Parties {
   from?: string

@@ -1,7 +1,7 @@
 import { PassOverError } from '@passover/core'
 import { type EventsParameters, type FeedEvent, feedEvent } from '@passover/schemas/http'
-import { type HttpOptions, pause, send } from './call.js'
-import { type Block, blocks } from './server-sent.js'
+import { type HttpOptions, pause, send } from './request.js'
+import { type Block, blocks } from './sse-parser.js'
 
 export interface EventsOptions extends EventsParameters {
   /** Ends it. */

@@ -6,6 +6,6 @@
  * I3  `events()` gives every event once, across connections that end: it goes on after the last id that it heard.
  */
 
-export type { HttpOptions } from './call.js'
 export { connectHttp, type HttpClient } from './client.js'
 export type { EventsOptions } from './events.js'
+export type { HttpOptions } from './request.js'

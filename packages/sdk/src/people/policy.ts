@@ -1,11 +1,11 @@
 import { type Bus, believedAgents, type PolicyDraft, PolicyStore } from '@passover/bus'
 import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
+import { ago, dateTime, nameMarks } from '../runtime/format.js'
 import { Failure } from './failure.js'
 import { askNames, type Names } from './names.js'
 import { schemaFaults } from './output-schema.js'
 import { invalidPolicy, isMissing } from './policy-faults.js'
-import { ago, dateTime, nameMarks } from './words.js'
 
 /** What is in force: version 0 is the system's defaults. */
 export interface InForce {

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { PassOverError } from '@passover/core'
-import { type PromptFacts, type PromptSources, promptFacts } from './facts.js'
-import { errorTable, originatorLines, subagentLines } from './lines.js'
+import { type PromptFacts, type PromptSources, promptFacts } from './context.js'
+import { errorTable, originatorLines, subagentLines } from './sections.js'
 
 /** The three prompts that are shipped: who passes over, who works, and who does both. */
 export const PROMPT_TEMPLATES = ['alice', 'audit', 'scout'] as const

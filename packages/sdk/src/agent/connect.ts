@@ -1,0 +1,124 @@
+import { hostname } from 'node:os'
+import { BusUnreachable, machineTiming, nodeRandom, openBus, projectAccess, readTextFile, serverClock } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { openTracing } from '@passover/tracing'
+import { outputSchemas } from '@passover/validation'
+import { askForDelivery } from '../durable-returns/durable-returns.js'
+import { checkOptions, invalidOption, readable } from '../errors/option-errors.js'
+import { findProjectServer } from '../project/find-project-server.js'
+import { mayAutoApplyIn } from '../project/user-config.js'
+import { say } from '../runtime/stderr.js'
+import { Isolation } from '../worker/crash-isolation.js'
+import { type Agent, createAgent } from './agent.js'
+import { type ConnectOptions, connectOptions, resolveSettings, type Settings } from './connect-options.js'
+
+const REGISTERED_MS = 10_000
+/** What ends a process ends what all of its agents run. */
+const isolation = new Isolation(machineTiming)
+
+/**
+ * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
+ * `connect('alice', { … })` names the agent first. Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222.
+ * E005 for the name, E040 without a server, E030 for a project file that is not trusted.
+ */
+export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
+  const given = givenOptions(options, more)
+  const cwd = workingDirectory(given)
+  const project = () => findProjectServer(given.directory ?? cwd)
+  const access = (folder: string, name: string) => projectAccess(folder, { role: 'agent', name })
+  const around = {
+    env: process.env,
+    cwd,
+    project,
+    access,
+    readFile: readTextFile,
+    mayAutoApply: (path: string) => mayAutoApplyIn(path, say),
+  }
+  const settings = resolveSettings(given, around)
+  announce(settings)
+  const bus = await open(settings)
+  const tracing = await openTracing({ env: process.env, service: settings.agent, say })
+  const deps = {
+    bus,
+    clock: serverClock(bus),
+    random: nodeRandom,
+    registered_ms: REGISTERED_MS,
+    tracing,
+    say,
+    servers: settings.servers,
+    process: { host: hostname(), pid: process.pid },
+    schemas: outputSchemas(),
+  }
+  try {
+    if (given.durable_returns) await askForDelivery(deps)
+  } catch (error) {
+    await bus[Symbol.asyncDispose]()
+    await tracing[Symbol.asyncDispose]()
+    throw error
+  }
+  return createAgent(deps, {
+    durable_returns: given.durable_returns,
+    directory: settings.directory,
+    auto_apply: settings.auto_apply,
+    describes: given.describes,
+    session_id: settings.session_id,
+    unknown_window_ms: settings.unknown_window_ms,
+    notify: given.notify,
+    isolation,
+  })
+}
+
+/** A directory that was deleted below the process has no path. */
+function workingDirectory({ directory }: ConnectOptions): string {
+  try {
+    return process.cwd()
+  } catch {
+    if (directory !== undefined) return directory
+    throw invalidOption('directory', 'the working directory does not exist any more; give another one')
+  }
+}
+
+function givenOptions(options: string | ConnectOptions, more: Omit<ConnectOptions, 'agent'>): ConnectOptions {
+  for (const one of [options, more])
+    if (typeof one !== 'string' && (typeof one !== 'object' || one === null)) throw invalidOption('options', 'must be an object')
+  const given = readable([options, more], 'options', () =>
+    typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options },
+  )
+  checkOptions(connectOptions, given)
+  return given
+}
+
+const announced = new Set<string>()
+
+/** Reports once for each project file which server it named, since neither the code nor the environment did. */
+function announce({ source, from, servers }: Settings): void {
+  if (source !== 'project' || announced.has(from)) return
+  announced.add(from)
+  say(`passover: using ${servers.join(', ')} (${from})`)
+}
+
+/** Nothing named a server: the project that was meant may be in another directory. */
+function elsewhere({ agent, directory, source }: Settings): string {
+  if (source !== 'default') return ''
+  return ` (There is no project in ${directory} or above it in its repository; of one elsewhere: connect('${agent}', { directory: '<its path>' }).)`
+}
+
+async function open(settings: Settings) {
+  const { agent, servers, credentials, tls, prefix } = settings
+  try {
+    return await openBus({
+      servers,
+      identity: agent,
+      ...(credentials && { credentials }),
+      ...(tls && { tls }),
+      ...(prefix !== undefined && { prefix }),
+    })
+  } catch (error) {
+    if (!(error instanceof BusUnreachable)) throw error
+    throw new PassOverError('E040', `${error.message}. ${error.hint}${elsewhere(settings)}`, {
+      servers,
+      from: settings.from,
+      ...(error.refused ? { mend: error.hint } : {}),
+    })
+  }
+}

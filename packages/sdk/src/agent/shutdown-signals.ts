@@ -1,0 +1,35 @@
+import { say } from '../runtime/stderr.js'
+
+/** One Ctrl-C reaches a process twice where npm or npx passes it on as well. */
+const SAME_MS = 100
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+/**
+ * For the main of an agent's process: at the first SIGTERM or SIGINT it takes no more passes, lets running handlers finish (each worker waits
+ * its `drain_ms`, then aborts them and hands their work back), closes its connection and exits with `process.exitCode`. A second signal ends
+ * the process at once, as if nobody had listened. Disposing of what it gives undoes it.
+ *
+ *     const agent = await connect('audit')
+ *     await agent.onPass(handler)
+ *     drainOnSignals(agent)
+ */
+export function drainOnSignals(agent: AsyncDisposable): Disposable {
+  const undo = () => {
+    for (const name of SIGNALS) process.off(name, onSignal)
+  }
+  let draining = false
+  const onSignal = () => {
+    if (draining) return
+    draining = true
+    setTimeout(undo, SAME_MS).unref()
+    void agent[Symbol.asyncDispose]().then(
+      () => process.exit(),
+      (error: unknown) => {
+        say(`not drained: ${error instanceof Error ? error.message : String(error)}`)
+        process.exit(1)
+      },
+    )
+  }
+  for (const name of SIGNALS) process.on(name, onSignal)
+  return { [Symbol.dispose]: undo }
+}

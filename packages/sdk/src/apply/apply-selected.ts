@@ -1,0 +1,164 @@
+import { type NumberedModification, PassOverError } from '@passover/core'
+import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
+import type { Deps } from '../runtime/dependencies.js'
+import { codeOf, type Folder } from './files/directory-handle.js'
+import { readView } from './files/file-state.js'
+import { runSet, type SetDone } from './journal/change-set.js'
+import { sayLeft } from './journal/leftovers.js'
+import { lockDirectory } from './journal/lock.js'
+import { type ApplyHome, recoverDirectory, type Settled, settleDirectory, storedTrace, tellSet } from './journal/recover.js'
+import { openHome } from './journal/undo-journal.js'
+import { type Plan, type Planned, pathsOf, planChanges, type Sides } from './plan/plan.js'
+
+/** Which modifications of a pass are applied, and in whose name. */
+export interface ToApply {
+  key: PassKey
+  /** All of the output. */
+  all: readonly NumberedModification[]
+  /** Those that were taken; the rest is rejected. */
+  taken: readonly NumberedModification[]
+  applied_by: string
+  /** Also contents that are no text. */
+  binary: boolean
+}
+
+/** Why one was not applied. `conflict`: the file is not as the subagent saw it; `refused`: never, whatever stands there. */
+export interface NotApplied {
+  number: number
+  path: string
+  kind: 'conflict' | 'refused' | 'failed'
+  why: string
+  sides?: Sides
+}
+
+/** What became of an output's modifications, by path. */
+export interface Applied {
+  applied: string[]
+  /** They were so already. */
+  already: string[]
+  /** Taken, and in the way: then nothing is written at all. */
+  conflicts: NotApplied[]
+  /** Nothing is wrong with these, but a set is applied whole or not at all. */
+  held_back: string[]
+  rejected: string[]
+  /** Server ms; present where something was written. */
+  applied_at?: number
+  applied_by: string
+  /** false: it was written, and the event is told by the next apply in this directory. */
+  recorded: boolean
+  /** What a killed process had left, and was settled first. */
+  settled: Settled[]
+}
+
+/** What would become of the taken modifications now. Nothing is written, not even a lock. */
+export async function planChosen(directory: string, { taken, binary }: Pick<ToApply, 'taken' | 'binary'>): Promise<Plan> {
+  return planChanges(taken, await readView(directory, pathsOf(taken)), { binary })
+}
+
+/**
+ * Writes the taken modifications: all of them, or none. What a killed process left in the directory is settled first. Files change only
+ * where they are as the subagent saw them, and keep mode, encoding, byte order mark and line ends. The event is stored once, after.
+ */
+export function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
+  return home.deps.tracing?.on ? inApplySpan(home.deps, todo, () => applyTaken(home, todo)) : applyTaken(home, todo)
+}
+
+/** What is applied minutes later, by another process, still belongs to the trace of its pass. */
+async function inApplySpan({ bus, tracing, clock }: Deps, todo: ToApply, apply: () => Promise<Applied>): Promise<Applied> {
+  const at = clock.now()
+  const parent = (await storedTrace(bus, todo.key)) ?? tracing?.active()
+  const facts = { taken: todo.taken.length, applied_by: todo.applied_by }
+  const span = tracing?.begin({ name: 'apply', key: todo.key, at, parent, facts })
+  try {
+    const applied = await apply()
+    span?.note({ applied: applied.applied.length, conflicts: applied.conflicts.length })
+    span?.end(clock.now(), applied.conflicts.length > 0 ? 'conflict' : undefined)
+    return applied
+  } catch (error) {
+    span?.end(clock.now(), 'error')
+    throw error
+  }
+}
+
+async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
+  if (todo.taken.length === 0) return report(todo, { items: [] }, await recoverDirectory(home))
+  const entered = await enter(home).catch((error: unknown) => refuseAll(todo, error))
+  if ('conflicts' in entered) return entered
+  await using own = entered.folder
+  await using _lock = entered.lock
+  const settled = await settleDirectory(home, own)
+  const plan = await planChosen(home.directory, todo)
+  if (plan.changes.length === 0) return report(todo, plan, settled)
+  // Awaited here: the lock is held until it is done.
+  return await write(home, todo, { plan, settled })
+}
+
+/** The directory's records, and the right to change it, for one at a time. */
+async function enter({ deps, directory }: ApplyHome): Promise<{ folder: Folder; lock: AsyncDisposable }> {
+  const folder = await openHome(directory, 'make')
+  if (!folder) throw new Error('.passover/apply was made and is not there')
+  try {
+    return { folder, lock: await lockDirectory(deps, folder) }
+  } catch (error) {
+    await folder[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: Plan; settled: Settled[] }): Promise<Applied> {
+  const { deps } = home
+  const at = deps.clock.now()
+  const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
+  const planned = report(todo, plan, settled)
+  const applied = plan.changes.map(({ path }) => path)
+  const digests = plan.items.filter(({ verdict }) => verdict === 'ready').map(({ digest }) => digest)
+  const { applied_by } = todo
+  const event: AppliedBody = { v: WIRE_VERSION, applied_by, applied_at: at, applied, rejected: planned.rejected, digests, nonce }
+  const done = await runSet(home, { kind: 'apply', nonce, key: todo.key, at, changes: plan.changes, event })
+  if (!done.ok) return { ...planned, conflicts: [failure(plan, done)], held_back: applied.filter((path) => path !== done.path) }
+  const recorded = await tellSet(home, done.set)
+  return { ...planned, applied, held_back: [], applied_at: at, recorded }
+}
+
+function report({ all, taken, applied_by }: ToApply, { items }: Pick<Plan, 'items'>, settled: Settled[]): Applied {
+  const names = new Set(taken.map(({ number }) => number))
+  return {
+    applied: [],
+    already: pathsWith(items, 'already'),
+    conflicts: items.flatMap(notApplied),
+    held_back: pathsWith(items, 'ready'),
+    rejected: unique(all.filter(({ number }) => !names.has(number)).map(({ modification }) => modification.path)),
+    applied_by,
+    recorded: true,
+    settled,
+  }
+}
+
+function pathsWith(items: readonly Planned[], verdict: Planned['verdict']): string[] {
+  return unique(items.filter((item) => item.verdict === verdict).map(({ path }) => path))
+}
+
+function unique(paths: string[]): string[] {
+  return [...new Set(paths)]
+}
+
+function notApplied(item: Planned): NotApplied[] {
+  if (item.verdict !== 'conflict' && item.verdict !== 'refused') return []
+  const { number, path, verdict: kind, why } = item
+  return [{ number, path, kind, why, ...(item.verdict === 'conflict' && { sides: item.sides }) }]
+}
+
+function failure({ items }: Plan, { path, kind, why, left }: Extract<SetDone, { ok: false }>): NotApplied {
+  const number = items.find((item) => item.path === path)?.number ?? 0
+  return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${sayLeft(left)}` }
+}
+
+/** Nothing can be written here at all. That somebody else is at it passes. */
+function refuseAll(todo: ToApply, error: unknown): Applied {
+  const coded = error instanceof PassOverError
+  if (coded && error.code !== 'E013') throw error
+  const code = codeOf(error)
+  const why = coded ? error.message : code.startsWith('E') ? `nothing can be written into the directory (${code})` : String(error)
+  const conflicts = todo.taken.map(({ number, modification }) => ({ number, path: modification.path, kind: 'refused' as const, why }))
+  return { ...report(todo, { items: [] }, []), conflicts }
+}

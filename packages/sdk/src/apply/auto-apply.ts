@@ -1,0 +1,60 @@
+import { runsByItself } from '@passover/core'
+import { oneLine, visible } from '@passover/core/text'
+import type { AnsweredPass, PassKey, WorkOutput } from '@passover/schemas'
+import { ask, type FoundReturn } from '../journal/poll.js'
+import { pause } from '../runtime/dependencies.js'
+import { say as sayOnStderr } from '../runtime/stderr.js'
+import { judge, noteApplied } from './apply.js'
+import { applyChosen } from './apply-selected.js'
+import { mayApplyItself } from './authorize.js'
+import type { ApplyHome } from './journal/recover.js'
+
+/** The audit reads along: what was returned just now it may learn a moment later. */
+const READS_MS = 2_000
+const AGAIN_MS = 50
+
+/** Whether it is worth asking: without the subagent's own yes nothing is applied by itself. */
+export function offersItself({ auto_apply_allowed, artifacts }: WorkOutput): boolean {
+  return auto_apply_allowed && artifacts.some(({ type }) => type === 'file_modification')
+}
+
+/**
+ * Applies an output that is being delivered, if request, policy, output and right all say so, nothing critical was found and no approval is
+ * required. A stored decision wins; what was applied or undone before stays as it is. An output that changes a file which runs by itself
+ * is left to a person as a whole. What was applied, and why something was not, is always reported. Never throws: the output is delivered.
+ */
+export async function applyItself(home: ApplyHome, key: PassKey, output: WorkOutput): Promise<void> {
+  const { deps } = home
+  const report = deps.say ?? sayOnStderr
+  const say = (what: string) => report(`${key.id} of ${key.subagent} was not applied automatically: ${what}`)
+  try {
+    const told = await readThrough(home, key)
+    if (!told) return say('nobody answers who knows its policy')
+    const judged = judge(told.pass, told.found, output)
+    const taken = told.pass.record?.application ? [] : mayApplyItself(judged, output)
+    if (taken.length === 0) return
+    const running = taken.flatMap(({ modification: { path } }) => runsByItself(path)?.replace(/^/, `${visible(path)}: `) ?? [])
+    if (running.length > 0) return say(`${running.join('; ')}. Review it: passover apply ${key.id}`)
+    const applied_by = judged.decision?.person ?? deps.bus.identity
+    const done = await applyChosen(home, { key, all: judged.all, taken, applied_by, binary: false })
+    noteApplied(output, done)
+    if (done.applied.length > 0)
+      report(
+        `${key.id} of ${key.subagent} was applied automatically in ${home.directory}: ${done.applied.map((path) => visible(path)).join(', ')}`,
+      )
+    for (const { path, why } of done.conflicts) say(`${visible(path)}: ${why}`)
+  } catch (error) {
+    say(oneLine(error instanceof Error ? error.message : String(error)))
+  }
+}
+
+/** The pass, once the audit has read its return. */
+async function readThrough({ deps }: ApplyHome, key: PassKey): Promise<{ pass: AnsweredPass; found: FoundReturn | undefined } | undefined> {
+  const until = deps.clock.monotonic() + READS_MS
+  for (;;) {
+    const asked = await ask(deps.bus, key)
+    if (asked.kind === 'pass' && (asked.found || asked.pass.return_left_out)) return { pass: asked.pass, found: asked.found }
+    if (asked.kind === 'unanswered' || deps.clock.monotonic() > until) return undefined
+    await pause(deps.clock, AGAIN_MS)
+  }
+}

@@ -1,0 +1,28 @@
+import { contend } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { type Deps, pause } from '../../runtime/dependencies.js'
+import { codeOf, type Folder } from '../files/directory-handle.js'
+
+const PREFIX = 'lock-'
+const WAIT_MS = 30_000
+
+/** One at a time in a directory. E014 when another holds it for long, E013 without the right to write. */
+export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder: Folder): Promise<AsyncDisposable> {
+  const until = deps.clock.monotonic() + WAIT_MS
+  for (let tries = 0; ; tries += 1) {
+    const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
+    const lock = await contend({ folder, prefix: PREFIX }, nonce).catch(unwritable)
+    if (!('held_by' in lock)) return lock
+    if (deps.clock.monotonic() > until) throw busy(lock.held_by)
+    const [random = 0] = deps.random.bytes(1)
+    await pause(deps.clock, 2 + (random % 2 ** Math.min(4 + tries, 7)))
+  }
+}
+
+function unwritable(error: unknown): never {
+  throw new PassOverError('E013', `nothing can be written into .passover/apply (${codeOf(error)})`)
+}
+
+function busy(pid: number): PassOverError {
+  return new PassOverError('E014', `process ${pid} applies changes in this directory; try again when it is done`, { pid })
+}

@@ -1,0 +1,168 @@
+import { contradictionIn, type NumberedModification } from '@passover/core'
+import { contentBytes } from '@passover/core/changes'
+import type { FileModificationArtifact } from '@passover/schemas'
+import type { FileState } from '../files/file-state.js'
+import { inFormOf, isBinary, sameContent, textOf } from './file-encoding.js'
+import { caseTwins, judgePath } from './safe-path.js'
+
+/** The three sides of a conflict, all written in the same encoding. */
+export interface Sides {
+  /** What the subagent saw. */
+  old_content: string
+  /** What is there; absent: nothing. */
+  current?: string
+  /** What the subagent proposes. */
+  new_content: string
+  encoding: 'utf8' | 'base64'
+}
+
+/** What would become of one modification. */
+export type Planned = Pick<NumberedModification, 'number' | 'digest'> & { path: string; operation: 'create' | 'modify' | 'delete' } & (
+    | { verdict: 'ready' }
+    /** The file is as proposed. */
+    | { verdict: 'already' }
+    /** The file is not as the subagent saw it. */
+    | { verdict: 'conflict'; why: string; sides: Sides }
+    /** Never written, whatever stands there. */
+    | { verdict: 'refused'; why: string }
+  )
+
+/** What changes in one file when all of the set is done. */
+export interface Change {
+  path: string
+  before: { bytes: Buffer; mode: number | undefined } | undefined
+  after: { bytes: Buffer; mode: number | undefined; owner?: { uid: number; gid: number } | undefined } | undefined
+}
+
+export interface Plan {
+  items: Planned[]
+  /** Empty unless every item is ready or done already: a set is applied whole or not at all. */
+  changes: Change[]
+  /** What the ready items do to each file in all, also where other items stop the set. */
+  effects: Change[]
+}
+
+export interface PlanOptions {
+  /** Whether contents that are no text are taken too. */
+  binary: boolean
+}
+
+/** The paths that a plan of these modifications must know the state of. */
+export function pathsOf(chosen: readonly NumberedModification[]): string[] {
+  const paths = chosen.flatMap(({ modification }) => {
+    const judged = judgePath(modification.path)
+    return judged.ok ? [judged.path] : []
+  })
+  return [...new Set(paths)]
+}
+
+/**
+ * What the chosen modifications would do to the files in view, in their order: a later one of the same file builds on the earlier.
+ * Nothing is overwritten that is not as its subagent saw it (`old_content`).
+ */
+export function planChanges(chosen: readonly NumberedModification[], view: ReadonlyMap<string, FileState>, options: PlanOptions): Plan {
+  const paths = pathsOf(chosen)
+  const set = { twins: caseTwins(paths), paths: new Set(paths) }
+  const now = new Map(view)
+  const items = chosen.map((one) => planOne(one, { set, now, options }))
+  const whole = items.every(({ verdict }) => verdict === 'ready' || verdict === 'already')
+  const effects = changesBetween(view, now)
+  return { items, changes: whole ? effects : [], effects }
+}
+
+interface Around {
+  set: { twins: ReadonlyMap<string, string>; paths: ReadonlySet<string> }
+  /** As the files are once the earlier modifications are done. */
+  now: Map<string, FileState>
+  options: PlanOptions
+}
+
+function planOne({ number, digest, modification }: NumberedModification, around: Around): Planned {
+  const judged = judgePath(modification.path)
+  const path = judged.ok ? judged.path : modification.path
+  const state: FileState = (judged.ok ? around.now.get(path) : undefined) ?? { kind: 'absent' }
+  const operation = operationOf(modification, state)
+  const about = { number, digest, path, operation }
+  const why = judged.ok ? objection(path, modification, around) : judged.why
+  if (why !== undefined) return { ...about, verdict: 'refused', why }
+  const contradiction = contradictionIn(modification)
+  if (contradiction !== undefined) return { ...about, verdict: 'refused', why: contradiction }
+  if (state.kind === 'refused') return { ...about, verdict: 'refused', why: state.why }
+  const next = after(operation, modification, state)
+  if ('why' in next) return { ...about, verdict: 'conflict', why: next.why, sides: sidesOf(modification, state) }
+  if (next.state === state) return { ...about, verdict: 'already' }
+  around.now.set(path, next.state)
+  return { ...about, verdict: 'ready' }
+}
+
+/** `operation` may be left out: a change of nothing where nothing is can only mean a new file. */
+function operationOf({ operation, old_content }: FileModificationArtifact, state: FileState): 'create' | 'modify' | 'delete' {
+  return operation ?? (old_content === '' && state.kind === 'absent' ? 'create' : 'modify')
+}
+
+function objection(path: string, modification: FileModificationArtifact, { set, now, options }: Around): string | undefined {
+  const twin = set.twins.get(path)
+  if (twin !== undefined) return `it differs from ${twin} only in how it is written, which is the same file elsewhere`
+  const names = path.split('/')
+  for (let length = 1; length < names.length; length += 1) {
+    const above = names.slice(0, length).join('/')
+    if (set.paths.has(above)) return `${above} is a file of the same set`
+  }
+  if (options.binary) return undefined
+  const state = now.get(path)
+  const contents = [contentBytes(modification.old_content, modification), contentBytes(modification.new_content, modification)]
+  if (state?.kind === 'file') contents.push(state.bytes)
+  return contents.some(isBinary) ? 'it is binary, and those are applied only on request' : undefined
+}
+
+type Readable = Exclude<FileState, { kind: 'refused' }>
+
+function after(
+  operation: Planned['operation'],
+  modification: FileModificationArtifact,
+  state: Readable,
+): { state: Readable } | { why: string } {
+  const [old, content] = [contentBytes(modification.old_content, modification), contentBytes(modification.new_content, modification)]
+  if (state.kind === 'absent') {
+    if (operation === 'create') return { state: { kind: 'file', bytes: content, mode: undefined } }
+    return operation === 'delete' ? { state } : { why: 'it does not exist' }
+  }
+  if (operation === 'create') return sameContent(state.bytes, content) ? { state } : { why: 'it exists already' }
+  if (sameContent(state.bytes, old)) {
+    if (operation === 'delete') return { state: { kind: 'absent' } }
+    const bytes = inFormOf(state.bytes, old, content)
+    return { state: bytes.equals(state.bytes) ? state : { kind: 'file', bytes, mode: state.mode } }
+  }
+  if (operation === 'modify' && sameContent(state.bytes, content)) return { state }
+  return { why: 'it was changed since' }
+}
+
+function changesBetween(before: ReadonlyMap<string, FileState>, now: ReadonlyMap<string, FileState>): Change[] {
+  return [...now].flatMap(([path, state]) => {
+    const was = before.get(path) ?? { kind: 'absent' as const }
+    if (state === was || state.kind === 'refused' || was.kind === 'refused') return []
+    if (state.kind === 'absent' && was.kind === 'absent') return []
+    if (state.kind === 'file' && was.kind === 'file' && state.bytes.equals(was.bytes)) return []
+    const mode = was.kind === 'file' ? was.mode : undefined
+    return [
+      {
+        path,
+        before: was.kind === 'file' ? { bytes: was.bytes, mode: was.mode } : undefined,
+        after: state.kind === 'file' ? { bytes: state.bytes, mode } : undefined,
+      },
+    ]
+  })
+}
+
+function sidesOf({ old_content, new_content, encoding }: FileModificationArtifact, state: Readable): Sides {
+  if (state.kind === 'absent') return { old_content, new_content, encoding: encoding ?? 'utf8' }
+  const text = encoding === 'base64' ? undefined : textOf(state.bytes)
+  if (text !== undefined) return { old_content, current: text, new_content, encoding: 'utf8' }
+  const written = (content: string) => contentBytes(content, { encoding }).toString('base64')
+  return {
+    old_content: written(old_content),
+    current: state.bytes.toString('base64'),
+    new_content: written(new_content),
+    encoding: 'base64',
+  }
+}

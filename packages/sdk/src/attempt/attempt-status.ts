@@ -1,0 +1,46 @@
+import { type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { isLateFirst, type ViewRules } from '../journal/journal-view.js'
+
+/** What a running attempt knows of itself. */
+export interface Running {
+  key: PassKey
+  attempt: number
+  /** Sequence of the last step when it began. */
+  guard: number
+  /** Of its own fence and return. */
+  nonce: string
+}
+
+/** How a pass went on since an attempt began. */
+export type SinceBegun =
+  /** The attempt's own return is stored. */
+  | { kind: 'returned' }
+  | { kind: 'ended'; step: Step }
+  | { kind: 'newer_attempt' }
+  /** Nothing that counts came since. `last`: sequence of the last step found, which the next guard expects. */
+  | { kind: 'unchanged'; last: number }
+
+/**
+ * Judges, as the attempt that runs, the steps that exact gets found. A step that counts for nothing (an answer that the server published on
+ * a client's behalf, a fence out of turn, a second work) only moves the guard: the attempt keeps its result and publishes it after that step.
+ * Where such a step hides a newer one on its subject, the return is stored after that and the fold ignores it.
+ */
+export function sinceBegun(run: Running, steps: readonly Step[], rules: ViewRules): SinceBegun {
+  const newer = steps.filter(({ sequence }) => sequence > run.guard).sort((a, b) => a.sequence - b.sequence)
+  for (const step of newer) {
+    const change = changeBy(step, run, rules)
+    if (change) return change
+  }
+  return { kind: 'unchanged', last: newer.at(-1)?.sequence ?? run.guard }
+}
+
+function changeBy(step: Step, run: Running, rules: ViewRules): SinceBegun | undefined {
+  if (step.untrusted !== undefined) return undefined
+  const isWorkers = step.by === run.key.subagent
+  if (step.kind === 'fence') return isWorkers && step.attempt > run.attempt ? { kind: 'newer_attempt' } : undefined
+  if (step.kind !== 'return') return undefined
+  if (step.by === SYSTEM) return isLateFirst(step, rules) ? undefined : { kind: 'ended', step }
+  if (!isWorkers || step.attempt < run.attempt) return undefined
+  if (step.attempt > run.attempt) return { kind: 'newer_attempt' }
+  return step.nonce === run.nonce ? { kind: 'returned' } : { kind: 'ended', step }
+}

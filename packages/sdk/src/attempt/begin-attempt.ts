@@ -1,0 +1,254 @@
+import { type Bus, type Delivery, encode, type Outgoing, type WorkSource } from '@passover/bus'
+import { firstStepIsLate, type JournalRules } from '@passover/core'
+import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
+import { isLateFirst, type ViewRules, viewJournal } from '../journal/journal-view.js'
+import { type Deps, pause } from '../runtime/dependencies.js'
+import { type AttemptDecision, type DeliveryFacts, decideAttempt, isOver, isSuspect, YOUNG_MS } from './decide-attempt.js'
+
+const EMPTY = encode({ v: 1 })
+
+/** As long as a cluster may be without a leader. */
+const PATIENCE_MS = 15_000
+const READ_AGAIN_MS = 250
+
+/** What an attempt needs to know to begin. */
+export interface Begin {
+  deps: Deps
+  agent: string
+  rules: ViewRules
+  consumers: ConsumerAges
+}
+
+/** What decides in which order passes are tried alone. */
+export interface Rank {
+  /** The attempt that is to begin. Passes that lost fewer attempts come first. */
+  attempt: number
+  /** No attempt follows this one. */
+  last: boolean
+  /** It begins after this time, whatever else runs: its deadline does not wait. */
+  patience_ms: number
+}
+
+export interface Delivered {
+  key: PassKey
+  slot: Slot
+  delivery: Delivery
+  max_attempts: number
+  timeout_ms: number
+  nonce: string
+  /** Waits until an attempt at a suspect may begin (Isolation); false: it is not to begin any more. */
+  turn: (rank: Rank) => Promise<boolean>
+}
+
+/** A decision that needs no further look: run, ended, or leave. */
+export type Begun = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
+
+/**
+ * Begins an attempt, or finds that there is none to begin (docs/architecture/worker.md#begin-fence-or-leave).
+ * Gives the decision itself for a young first delivery, so that the hot path waits for nothing.
+ */
+export function beginAttempt(begin: Begin, delivered: Delivered): Begun | Promise<Begun> {
+  if (isLate(begin, delivered)) return { kind: 'leave', why: 'not_found' }
+  const now = begin.deps.clock.now()
+  const created = begin.consumers.known(delivered.slot, delivered.delivery, now)
+  if (created !== undefined) {
+    const decision = decideAttempt(factsOf(begin, delivered, { created, now }))
+    if (decision.kind === 'run') return decision
+  }
+  return readAndBegin(begin, delivered)
+}
+
+/** Rule 5, judged from the delivery alone. The step is looked at whole only where its time alone is too late. */
+function isLate({ deps, rules }: { deps: Deps; rules: JournalRules }, { key, delivery }: Delivered): boolean {
+  const requested_at = Number(delivery.headers.get(HEADER.requestedAt) ?? Number.NaN)
+  if (!firstStepIsLate({ key, time: delivery.time, requested_at }, rules)) return false
+  const step = deps.bus.subjects.toFact(delivery)
+  return step.type === 'step' && isLateFirst(step, rules)
+}
+
+async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> {
+  const { deps } = begin
+  const { key } = delivered
+  await deps.faults?.at('worker:before-read', key)
+  const read = await readInTurn(begin, delivered)
+  if (!read) return { kind: 'leave', why: 'unclear' }
+  const first = decideAttempt(read.facts, viewJournal(read.steps, begin.rules))
+  if (first.kind === 'fence') await deps.faults?.at('worker:before-fence', key)
+  const plan = (found: Step[]) => {
+    const decision = decideAttempt(read.facts, viewJournal(found, begin.rules))
+    if (decision.kind === 'read') throw new TypeError('a view was given')
+    if (decision.kind !== 'fence') return { done: decision }
+    const began = (sequence: number): Begun => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
+    return { publish: fenceStep(begin, delivered, decision), stored: began }
+  }
+  const advanced = await deps.bus.journal.advance<Begun>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: PATIENCE_MS })
+  if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
+  if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
+  return advanced.value.kind === 'run' ? unlessOver(begin, delivered, { facts: read.facts, run: advanced.value }) : advanced.value
+}
+
+interface Read {
+  facts: DeliveryFacts
+  steps: Step[]
+}
+
+/** Reads what to decide by. What may have ended another process waits for its turn first, and is then read again: others may have gone on. */
+async function readInTurn(begin: Begin, delivered: Delivered): Promise<Read | undefined> {
+  const read = await readAll(begin, delivered)
+  if (!read) return undefined
+  const view = viewJournal(read.steps, begin.rules)
+  const decision = decideAttempt(read.facts, view)
+  if (decision.kind !== 'fence' || !isSuspect(read.facts, view)) return read
+  const { stored_at, timeout_ms, now } = read.facts
+  const rank = {
+    attempt: decision.attempt,
+    last: decision.attempt >= delivered.max_attempts,
+    patience_ms: (stored_at + timeout_ms - now) / 2,
+  }
+  const admitted = await delivered.turn(rank)
+  return admitted ? readAll(begin, delivered) : undefined
+}
+
+type Running = Extract<Begun, { kind: 'run' }>
+
+/**
+ * Storing the fence may have taken until after the deadline. Where the server's time is not known (the connection was only just made, or answers
+ * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 66).
+ */
+async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { facts: DeliveryFacts; run: Running }): Promise<Begun> {
+  const { bus, clock } = begin.deps
+  const acknowledged = clock.monotonic()
+  const unlessAt = (now: number): Begun => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
+  for (;;) {
+    if (bus.clockMeasured) return unlessAt(clock.now())
+    // Without a fence there was nothing to wait for since it was looked at last.
+    if (run.attempt === 1) return run
+    const fence = await bus.journal.last(bus.subjects.fence(delivered.key, begin.agent)).catch(() => undefined)
+    // A replica that lags does not have it yet.
+    if (fence && fence.sequence >= run.guard) return unlessAt(fence.time + clock.monotonic() - acknowledged)
+    if (clock.monotonic() - acknowledged >= PATIENCE_MS) return { kind: 'leave', why: 'unclear' }
+    await pause(clock, READ_AGAIN_MS)
+  }
+}
+
+/** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */
+async function readAll(begin: Begin, delivered: Delivered): Promise<Read | undefined> {
+  const { bus, clock } = begin.deps
+  const until = clock.monotonic() + PATIENCE_MS
+  for (;;) {
+    try {
+      const [created, steps] = await Promise.all([begin.consumers.ask(delivered.slot), stepsOf(bus, delivered)])
+      return { facts: factsOf(begin, delivered, { created, now: clock.now() }), steps }
+    } catch {
+      if (clock.monotonic() >= until) return undefined
+      await pause(clock, READ_AGAIN_MS)
+    }
+  }
+}
+
+/** The steps that a worker decides by; its work can stand in one slot only, and what was held before does not matter. */
+async function stepsOf(bus: Bus, { key, slot }: Delivered): Promise<Step[]> {
+  const { subjects } = bus
+  const exact = [
+    subjects.work(key, slot),
+    subjects.fence(key, key.subagent),
+    subjects.return(key, key.subagent),
+    subjects.return(key, SYSTEM),
+  ]
+  const found = await Promise.all(exact.map((subject) => bus.journal.last(subject)))
+  return found.flatMap((stored) => {
+    const fact = stored && subjects.toFact(stored)
+    return fact?.type === 'step' ? [fact] : []
+  })
+}
+
+function factsOf(begin: Begin, delivered: Delivered, at: { created: number | undefined; now: number }): DeliveryFacts {
+  const { bus } = begin.deps
+  const { delivery, max_attempts, timeout_ms, nonce } = delivered
+  return {
+    delivered: delivery.delivered,
+    sequence: delivery.sequence,
+    stored_at: delivery.time,
+    now: at.now,
+    connected_at: bus.connectedAt(),
+    clock_measured: bus.clockMeasured,
+    consumer_created_at: at.created,
+    max_attempts,
+    timeout_ms,
+    id_window_ms: begin.rules.id_window_ms,
+    nonce,
+  }
+}
+
+function fenceStep(begin: Begin, delivered: Delivered, fence: { attempt: number; guard: number }): Outgoing {
+  const { subjects } = begin.deps.bus
+  const traceparent = soundTraceparent(delivered.delivery.headers.get(HEADER.traceparent))
+  const headers: Record<string, string> = { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: delivered.nonce }
+  if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent
+  return {
+    subject: subjects.fence(delivered.key, begin.agent),
+    headers,
+    data: EMPTY,
+    guard: { subject: subjects.journal(delivered.key), sequence: fence.guard },
+  }
+}
+
+interface Age {
+  created: number | undefined
+  /** Monotonic ms at which it was asked for. */
+  asked_at: number
+  asking: Promise<number | undefined> | undefined
+  consumer_sequence: number
+}
+
+/**
+ * When the work consumers were made (docs/architecture/worker.md#begin-fence-or-leave). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
+ * asked for less than 2 s ago still holds, and work younger than 2 s cannot have been delivered by an earlier consumer.
+ */
+export class ConsumerAges {
+  readonly #sources: Record<Slot, WorkSource>
+  readonly #monotonic: () => number
+  readonly #ages = new Map<Slot, Age>()
+
+  constructor(sources: Record<Slot, WorkSource>, monotonic: () => number) {
+    this.#sources = sources
+    this.#monotonic = monotonic
+  }
+
+  /** A delivery came. Its consumer's own count going back means that the consumer was made anew. */
+  seen(slot: Slot, delivery: Delivery): void {
+    const age = this.#ages.get(slot)
+    if (!age) return
+    if (delivery.consumer_sequence <= age.consumer_sequence) this.#ages.delete(slot)
+    else age.consumer_sequence = delivery.consumer_sequence
+  }
+
+  /** What is known without asking; undefined: ask. */
+  known(slot: Slot, delivery: Delivery, now: number): number | undefined {
+    return now - delivery.time < YOUNG_MS ? this.#ages.get(slot)?.created : undefined
+  }
+
+  /** The consumer was gone: nothing is known of the next one. */
+  forget(slot: Slot): void {
+    this.#ages.delete(slot)
+  }
+
+  /** Asks the server, unless it was asked within the last 2 s. Throws what reading throws. */
+  async ask(slot: Slot): Promise<number | undefined> {
+    const before = this.#ages.get(slot)
+    const now = this.#monotonic()
+    if (before?.asking) return before.asking
+    if (before?.created !== undefined && now - before.asked_at < YOUNG_MS) return before.created
+    const asking = this.#sources[slot].created()
+    const age: Age = { created: before?.created, asked_at: now, asking, consumer_sequence: before?.consumer_sequence ?? 0 }
+    this.#ages.set(slot, age)
+    try {
+      age.created = await asking
+      age.asking = undefined
+      return age.created
+    } catch (error) {
+      if (this.#ages.get(slot) === age) this.#ages.delete(slot)
+      throw error
+    }
+  }
+}

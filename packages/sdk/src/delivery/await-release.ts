@@ -1,0 +1,121 @@
+import { PassOverError, releaseDenied, releaseExpired } from '@passover/core'
+import { isSamePass, type PassKey, sha256 } from '@passover/schemas'
+import { ask, type FoundReturn } from '../journal/poll.js'
+import type { Deps } from '../runtime/dependencies.js'
+
+const ASK_EVERY_MS = 5_000
+/** A decision that was made in time may be a moment on its way to who answers. */
+const GRACE_MS = 1_000
+/** Nobody answers: then it is not known that nobody decided. */
+const UNANSWERED_MS = 30_000
+
+/** An output that a person must release. */
+export interface HeldBack {
+  key: PassKey
+  /** What keeps it from being delivered by itself. */
+  why: string
+  found: FoundReturn
+  /** Server ms. */
+  expires_at: number
+  deliver: () => void
+  refuse: (error: PassOverError) => void
+}
+
+/**
+ * Waits for decisions about held-back returns. A decision is heard by asking the audit: at a hint, and every few seconds besides
+ * (docs/architecture/audit-archive.md#answers). Denied or expired is E013.
+ */
+export class Releases implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #name: string
+  readonly #held = new Map<HeldBack, string>()
+  #hints: Promise<AsyncDisposable> | undefined
+  #timer: Disposable | undefined
+  #asking = false
+  #again = false
+  #closed = false
+
+  constructor(deps: Deps, name: string) {
+    this.#deps = deps
+    this.#name = name
+  }
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  has(key: PassKey): boolean {
+    for (const held of this.#held.keys()) if (isSamePass(held.key, key)) return true
+    return false
+  }
+
+  wait(held: HeldBack): void {
+    if (this.#closed) {
+      held.refuse(closed(held.key))
+      return
+    }
+    this.#held.set(held, sha256(held.found.data))
+    this.#hints ??= this.#deps.bus.onDecided(this.#name, () => void this.#askAll())
+    this.#hints.catch(() => {
+      this.#hints = undefined
+    })
+    void this.#askAll()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
+    this.#timer?.[Symbol.dispose]()
+    for (const held of this.#held.keys()) held.refuse(closed(held.key))
+    this.#held.clear()
+    const hints = await this.#hints?.catch(() => undefined)
+    await hints?.[Symbol.asyncDispose]()
+  }
+
+  async #askAll(): Promise<void> {
+    this.#again = true
+    if (this.#asking) return
+    this.#asking = true
+    this.#timer?.[Symbol.dispose]()
+    while (this.#again && !this.#closed) {
+      this.#again = false
+      for (const [held, digest] of [...this.#held]) await this.#askAbout(held, digest)
+    }
+    this.#asking = false
+    if (this.#held.size > 0 && !this.#closed) this.#timer = this.#deps.clock.after(this.#untilNext(), () => void this.#askAll())
+  }
+
+  /** A few seconds, or until the first of them has expired. */
+  #untilNext(): number {
+    let next = ASK_EVERY_MS
+    for (const { expires_at } of this.#held.keys()) {
+      const left = expires_at + GRACE_MS - this.#deps.clock.now()
+      if (left > 0) next = Math.min(next, left)
+    }
+    return next
+  }
+
+  async #askAbout(held: HeldBack, digest: string): Promise<void> {
+    const asked = await ask(this.#deps.bus, held.key)
+    if (!this.#held.has(held)) return
+    const decision = asked.kind === 'pass' ? asked.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
+    const late = this.#deps.clock.now() - held.expires_at
+    if (!decision && late < (asked.kind === 'unanswered' ? UNANSWERED_MS : GRACE_MS)) return
+    this.#held.delete(held)
+    if (decision?.verdict === 'approve') return held.deliver()
+    held.refuse(decision ? denied(held, decision) : expired(held))
+  }
+}
+
+function denied({ key }: HeldBack, decision: { person: string; reason?: string | undefined }): PassOverError {
+  const { code, message, details } = releaseDenied(decision)
+  return new PassOverError(code, message, { ...key, ...details })
+}
+
+function expired(held: HeldBack): PassOverError {
+  const { code, message, details } = releaseExpired(held.why)
+  return new PassOverError(code, message, { ...held.key, ...details })
+}
+
+function closed(key: PassKey): PassOverError {
+  return new PassOverError('E040', 'the agent was closed while its output awaited release; ask for its id again', { ...key })
+}

@@ -1,0 +1,149 @@
+import { acceptReturn, type CheckSchema, type JournalRules, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
+import { idTime, isSamePass, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { applyItself, offersItself } from '../apply/auto-apply.js'
+import { ask, type FoundReturn } from '../journal/poll.js'
+import { type Opened, openReturn, unacceptable } from '../messages/decode-return.js'
+import type { Deps } from '../runtime/dependencies.js'
+import type { Acknowledging } from './ack-publisher.js'
+import { Releases } from './await-release.js'
+import type { Awaited, Settled } from './pending-return.js'
+import { type Judging, Terms } from './return-constraints.js'
+
+/** Outputs that this lets through are delivered whatever the policy says, so that it need not be read. */
+const STRICTEST = { auto_review: false, auto_return: false }
+
+/** Turns stored returns into what their callers get: opened, checked, and held back until they may be delivered. */
+export class Delivering implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #releases: Releases
+  readonly #acknowledging: Pick<Acknowledging, 'note'>
+  /** Where an output that may apply itself is applied; undefined: nowhere. */
+  readonly #directory: string | undefined
+  readonly #terms: Terms
+  readonly #check: CheckSchema | undefined
+  readonly #rules: JournalRules
+  readonly #under = new Set<Awaited>()
+  #closed = false
+
+  constructor(
+    deps: Deps,
+    home: { name: string; acknowledging: Pick<Acknowledging, 'note'>; directory?: string | undefined; rules: JournalRules },
+  ) {
+    this.#rules = home.rules
+    this.#deps = deps
+    this.#directory = home.directory
+    this.#acknowledging = home.acknowledging
+    this.#releases = new Releases(deps, home.name)
+    this.#terms = new Terms(deps)
+    const { schemas } = deps
+    this.#check = schemas && ((schema, value, subagent) => schemas.checkFor(subagent, schema, value))
+  }
+
+  get size(): number {
+    return this.#under.size + this.#releases.size
+  }
+
+  /** Whether its return is being opened, waits for a person, or is applied. */
+  has(key: PassKey): boolean {
+    for (const awaited of this.#under) if (isSamePass(awaited.key, key)) return true
+    return this.#releases.has(key)
+  }
+
+  /** Settles the pass by its return; `again` is called instead when reading failed. */
+  deliver(awaited: Awaited, found: FoundReturn, again: () => void): void {
+    awaited.returned = found.sequence
+    awaited.returned_at = found.time
+    const opened = openReturn(this.#deps, awaited.key, found)
+    const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
+    if (plain && this.#terms.needless(awaited.key, opened.output)) this.#give(awaited, opened.output)
+    else this.#openSlowly(awaited, found, { opened, again })
+  }
+
+  #openSlowly(awaited: Awaited, found: FoundReturn, over: { opened: Opened | Promise<Opened>; again: () => void }): void {
+    this.#under.add(awaited)
+    const done = (settle: () => void): void => {
+      this.#under.delete(awaited)
+      // What was found out while the agent closed may be of that, and not of the return.
+      if (this.#closed) over.again()
+      else settle()
+    }
+    this.#slowly(awaited, found, over.opened).then(done, () => done(over.again))
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
+    return this.#releases[Symbol.asyncDispose]()
+  }
+
+  async #slowly(awaited: Awaited, found: FoundReturn, opening: Opened | Promise<Opened>): Promise<() => void> {
+    const read = await opening
+    const { opened, terms } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read, terms: undefined }
+    if (!opened.ok) return this.#refuse(awaited, found, opened.error)
+    const give = (): void => this.#give(awaited, opened.output)
+    if (releaseOf(opened.output, STRICTEST, false).deliver) return give
+    const { policy } = terms ?? (await this.#terms.control(awaited.key))
+    const release = releaseOf(opened.output, policy, false)
+    if (release.deliver) return give
+    const refuse = (error: PassOverError): void => this.#settle(awaited, { ok: false, error })
+    const held = { key: awaited.key, why: release.why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
+    return () => this.#releases.wait(held)
+  }
+
+  /** By the terms of its pass too: rights and output_schema. */
+  async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: Opened; terms: Judging | undefined }> {
+    const terms = await this.#terms.of(key, output)
+    if (!terms) return { opened: { ok: true, output }, terms }
+    const accepted = acceptReturn(output, key, await termsOf(output, { ...terms, subagent_id: key.subagent }, this.#check))
+    return { opened: accepted.ok ? { ok: true, output } : unacceptable(accepted.error, output), terms }
+  }
+
+  /** An id that expired may have a stored result of the same request: the audit remembers what the stream deleted. */
+  async #refuse(awaited: Awaited, found: FoundReturn, error: PassError): Promise<() => void> {
+    const { key, digest } = awaited
+    if (found.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, found.time))) {
+      const asked = await ask(this.#deps.bus, key)
+      // A caller that gives the id alone means the pass that had it: an expired id gets no new pass.
+      const older = asked.kind === 'pass' && (digest === undefined || asked.pass.digest === digest) ? asked.found : undefined
+      if (older && older.sequence !== found.sequence) {
+        awaited.returned = older.sequence
+        awaited.returned_at = older.time
+        // Judged like any other: what nobody released is not handed out because it is old.
+        return this.#slowly(awaited, older, openReturn(this.#deps, key, older))
+      }
+    }
+    return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })
+  }
+
+  #hasExpired({ id }: PassKey, at: number): boolean {
+    const made = idTime(id)
+    return made !== undefined && at - made > this.#rules.id_window_ms
+  }
+
+  #give(awaited: Awaited, output: WorkOutput): void {
+    output.metadata.returned_at = this.#deps.clock.now()
+    if (this.#directory !== undefined && offersItself(output)) this.#applyFirst(awaited, output, this.#directory)
+    else this.#settle(awaited, { ok: true, output })
+  }
+
+  /** Its caller has it: that is said, unless only this process went away. */
+  #settle(awaited: Awaited, outcome: Settled): void {
+    if (awaited.traceparent !== undefined) traceDelivery(this.#deps, awaited, outcome)
+    awaited.settle(outcome)
+    if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#acknowledging.note(awaited.returned)
+  }
+
+  #applyFirst(awaited: Awaited, output: WorkOutput, directory: string): void {
+    this.#under.add(awaited)
+    void applyItself({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
+      this.#under.delete(awaited)
+      this.#settle(awaited, { ok: true, output })
+    })
+  }
+}
+
+/** From the return's being stored until its caller has it: its way, and what it waits for (release, the changes that are applied). */
+function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: Awaited, outcome: Settled): void {
+  const { key, traceparent: parent, returned_at } = awaited
+  const now = clock.now()
+  tracing?.begin({ name: 'delivery', key, at: Math.min(returned_at, now), parent })?.end(now, outcome.ok ? undefined : outcome.error.code)
+}

@@ -1,0 +1,38 @@
+import { journalFilter, type Step } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import { Waiting } from '../returns/pending-returns.js'
+import { isBelievable } from './pending-return.js'
+
+const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
+const now = { epoch: 2, clustered: false }
+const awaited = new Waiting().add({ key, digest: undefined, epoch: 2, quiet: false }, () => undefined)
+
+function returned(rest: Partial<Step> = {}): Step {
+  const guard = { sequence: 5, subject: journalFilter(key) }
+  return { type: 'step', kind: 'return', key, by: 'audit', sequence: 6, time: 1_000, attempt: 1, guard, ...rest }
+}
+
+describe('isBelievable', () => {
+  it('believes a guarded first attempt, and the system', () => {
+    expect(isBelievable(awaited, returned(), now)).toBe(true)
+    expect(isBelievable(awaited, returned({ by: 'passover', attempt: 0, guard: undefined }), now)).toBe(true)
+  })
+
+  it.each([
+    ['no guard', { guard: undefined }],
+    ['a guard of 0', { guard: { sequence: 0, subject: journalFilter(key) } }],
+    ['a guard on something else', { guard: { sequence: 5, subject: 'return.alice.audit.some-given-id.audit' } }],
+    ['an attempt that is not the first', { attempt: 7 }],
+    ['the second attempt', { attempt: 2 }],
+    ['no attempt', { attempt: 0 }],
+  ])('reads a worker`s return with %s', (_what, change) => {
+    expect(isBelievable(awaited, returned(change), now)).toBe(false)
+  })
+
+  it('reads all when hearing was interrupted, in a cluster, for a given id, and after a doubt', () => {
+    expect(isBelievable(awaited, returned(), { ...now, epoch: 3 })).toBe(false)
+    expect(isBelievable(awaited, returned(), { ...now, clustered: true })).toBe(false)
+    expect(isBelievable({ ...awaited, digest: 'd' }, returned(), now)).toBe(false)
+    expect(isBelievable({ ...awaited, epoch: undefined, quiet: false }, returned({ by: 'passover' }), now)).toBe(false)
+  })
+})

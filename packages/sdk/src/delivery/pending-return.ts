@@ -1,0 +1,58 @@
+import type { Hearing } from '@passover/bus'
+import type { PassOverError } from '@passover/core'
+import { journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { Published } from '../journal/poll.js'
+
+/** How a pass ended for its caller. */
+export type Settled = { ok: true; output: WorkOutput } | { ok: false; error: PassOverError }
+
+/** A pass whose return is waited for. */
+export interface Awaited {
+  readonly key: PassKey
+  /** Of our own request, where the id was given: the journal may be another request's. */
+  readonly digest: string | undefined
+  /**
+   * Which unbroken time of hearing its request was published in; undefined: what is heard is never believed unread, because its id was
+   * given, or something came that a plain pass has not (a held step, a fence, a return that was not believed).
+   */
+  epoch: number | undefined
+  /** Monotonic ms of the next read of its journal. */
+  look_at: number
+  /** Server ms after which it is not waited for any longer. */
+  give_up_at: number
+  /** Monotonic ms since when that is past and its journal was not read to say so. */
+  overdue_since: number | undefined
+  /** Sequence and time (server ms) of the stored request; undefined for a pass that another call asked for. */
+  published: Published | undefined
+  /** How often its journal was read. */
+  looks: number
+  busy: boolean
+  over: boolean
+  /** Its own subscription, where its id was given. */
+  hearing: Hearing | undefined
+  /** Sequence and stored time of its return, once that is being delivered. */
+  returned: number
+  returned_at: number
+  /** Where it stands in its trace, if its request was traced here. */
+  traceparent: string | undefined
+  /** What it settles with is acknowledged by who waits, later than that. */
+  readonly quiet: boolean
+  /** Listeners are told of its return. */
+  readonly noticed: boolean
+  readonly settle: (outcome: Settled) => void
+}
+
+/**
+ * Whether a return that was heard counts without a read (decision 3). Its subscription was unbroken since before the request
+ * was published, so that no held step, fence or earlier return can have been missed; then an attempt 1 whose guard the server checked
+ * follows a step that can only be the work.
+ */
+export function isBelievable(
+  awaited: Awaited,
+  step: Pick<Step, 'by' | 'attempt' | 'guard'>,
+  now: { epoch: number; clustered: boolean },
+): boolean {
+  if (now.clustered || awaited.epoch === undefined || awaited.epoch !== now.epoch || awaited.digest !== undefined) return false
+  if (step.by === SYSTEM) return true
+  return step.attempt === 1 && (step.guard?.sequence ?? 0) > 0 && step.guard?.subject === journalFilter(awaited.key)
+}

@@ -1,0 +1,169 @@
+import { type Delivery, encodeHeaders, readHeaders, Subjects, type Verdict } from '@passover/bus'
+import { HEADER, type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import type { Returns } from '../returns/return-waiter.js'
+import type { Deps } from '../runtime/dependencies.js'
+import { type WaitingListener, WaitingReturns } from './durable-returns.js'
+
+const subjects = new Subjects()
+const KEY = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
+const WORK = 3
+const TOLD = 7
+
+interface Standing {
+  /** Returns that the audit knows as acknowledged. */
+  acknowledged?: () => number[]
+  /** Row of the pass in the audit's answer; undefined: the audit does not answer. */
+  row?: () => { return_sequence?: number; last_sequence: number } | undefined
+  clustered?: boolean
+}
+
+/** Hands deliveries to what tells of waiting returns. One pass has a work step; its return TOLD is what a read of its journal finds. */
+async function telling(listener: WaitingListener, { acknowledged = () => [], row, clustered = false }: Standing = {}) {
+  let take: (delivery: Delivery) => Promise<Verdict> = async () => ({ ok: true })
+  const acked: number[] = []
+  const asked: string[] = []
+  const bus = {
+    identity: 'alice',
+    subjects,
+    consume: async (_: string, handler: typeof take) => {
+      take = handler
+    },
+    isWaitedFor: async () => 'nobody',
+    clustered,
+    journal: { glimpse: async ({ id }: PassKey) => (id === KEY.id ? [{ kind: 'work', sequence: WORK } as Step] : []) },
+    ask: async (question: { op: string; id?: string }) => {
+      if (question.op === 'acknowledged') return { ok: true, returns: await acknowledged() }
+      asked.push(question.id ?? '')
+      const said = row?.()
+      const shown = { originator: 'alice', subagent: 'audit', id: question.id, status: 'x', created_at: 0, ...said }
+      return said && { ok: true, passes: [{ key: { ...KEY, id: question.id }, status: 'x', row: shown, decisions: [] }] }
+    },
+  }
+  const random = { bytes: () => Uint8Array.of(127) }
+  const clock = { now: () => 1_000_000, monotonic: () => 0, after: (ms: number, run: () => void) => after(ms, run) }
+  const returns = {
+    holds: () => false,
+    expect: (_: unknown, settle: (outcome: unknown) => void) => {
+      queueMicrotask(() => settle({ ok: true, output: {} }))
+      return { over: true, returned: TOLD }
+    },
+    adopt: async () => undefined,
+    acknowledged: async (sequence: number) => void acked.push(sequence),
+  }
+  await WaitingReturns.start({ deps: { bus, clock, random } as unknown as Deps, returns: returns as unknown as Returns }, listener)
+  const data = new Uint8Array()
+  const hand = (sequence: number, given: { id?: string; attempt?: number; guard?: number; subagent?: string; by?: string } = {}) => {
+    const { id = KEY.id, attempt = 1, guard = WORK, subagent = KEY.subagent, by = subagent } = given
+    const key = { ...KEY, id, subagent }
+    const guarded = {
+      'Nats-Expected-Last-Subject-Sequence': String(guard),
+      'Nats-Expected-Last-Subject-Sequence-Subject': subjects.journal(key),
+    }
+    const headers = readHeaders(encodeHeaders({ [HEADER.status]: 'completed', [HEADER.attempt]: String(attempt), ...guarded }))
+    return take({ subject: subjects.return(key, by), sequence, time: 0, headers, data } as Delivery)
+  }
+  return { acked, asked, hand }
+}
+
+const AGAIN = { retry: true, delay_ms: expect.closeTo(2_000, -2) }
+
+/** Long times never pass here. */
+function after(ms: number, run: () => void): Disposable {
+  if (ms < 1_000) queueMicrotask(run)
+  return { [Symbol.dispose]: () => undefined }
+}
+
+describe('WaitingReturns', () => {
+  it('tells a return once that comes again while its listener is slow, and after', async () => {
+    const told: string[] = []
+    let done = () => {}
+    const slow = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    let began = () => {}
+    const begun = new Promise<void>((resolve) => {
+      began = resolve
+    })
+    const { hand, acked } = await telling(({ pass }) => {
+      told.push(pass.id)
+      began()
+      return slow
+    })
+    const first = hand(7)
+    await begun
+    expect(await hand(7)).toEqual(AGAIN)
+    done()
+    expect(await first).toEqual({ ok: true })
+    expect(await hand(7)).toEqual({ ok: true })
+    expect({ told, acked }).toEqual({ told: ['some-given-id'], acked: [7] })
+  })
+
+  it('does not tell what another process told while it waited for its place', async () => {
+    const told: string[] = []
+    let asked = 0
+    // Not known at first, then acknowledged by another.
+    const { hand, acked } = await telling(({ pass }) => void told.push(pass.id), { acknowledged: () => (asked++ === 0 ? [] : [TOLD]) })
+    expect(await hand(7)).toEqual({ ok: true })
+    expect({ told, acked }).toEqual({ told: [], acked: [] })
+  })
+
+  it('tells again what its listener threw at', async () => {
+    let times = 0
+    const { hand, acked } = await telling(() => {
+      times += 1
+      if (times === 1) throw new Error('not now')
+    })
+    expect(await hand(7)).toEqual(AGAIN)
+    expect(await hand(7)).toEqual({ ok: true })
+    expect({ times, acked }).toEqual({ times: 2, acked: [7] })
+  })
+
+  it('takes returns that count for nothing without telling them', async () => {
+    const told: string[] = []
+    const { hand, asked } = await telling(({ pass }) => void told.push(pass.id), { row: () => ({ return_sequence: 7, last_sequence: 20 }) })
+    // No work, on a server that is alone: no question is needed.
+    expect(await hand(9, { id: 'never-requested' })).toEqual({ ok: true })
+    expect(await hand(10, { attempt: 0 })).toEqual({ ok: true })
+    expect(asked).toEqual([])
+    // After the return: the audit says which one counts.
+    expect(await hand(11, { guard: TOLD })).toEqual({ ok: true })
+    expect({ told, asked }).toEqual({ told: [], asked: [KEY.id] })
+    // A timekeeper's last resort, where the worker had returned: reading the pass finds the other one.
+    expect(await hand(12, { by: SYSTEM })).toEqual({ ok: true })
+    expect(told).toEqual([])
+    expect(await hand(TOLD)).toEqual({ ok: true })
+    expect({ told, asked }).toEqual({ told: [KEY.id], asked: [KEY.id, KEY.id] })
+  })
+
+  it('keeps a return that nobody can judge now, and asks for no more than one pass of a subagent at a time', async () => {
+    let row: { return_sequence?: number; last_sequence: number } | undefined
+    const { hand, asked } = await telling(() => undefined, { row: () => row, clustered: true })
+    expect(await hand(9, { id: 'never-requested' })).toEqual(AGAIN)
+    // The audit read the pass before this return was stored there.
+    row = { last_sequence: 8 }
+    expect(await hand(9, { id: 'never-requested' })).toEqual(AGAIN)
+    row = { last_sequence: 9 }
+    const [first, second] = [hand(9, { id: 'never-requested' }), hand(9, { id: 'never-requested' })]
+    expect(await Promise.all([first, second])).toEqual([{ ok: true }, { ok: true }])
+    expect(asked).toHaveLength(3)
+  })
+
+  it('leaves places for the returns of other subagents', async () => {
+    let open = () => {}
+    const heldUp = new Promise<number[]>((resolve) => {
+      open = () => resolve([])
+    })
+    let first = true
+    // The first question of all is answered late, so that its deliveries stay in hand.
+    const { hand } = await telling(() => undefined, { acknowledged: () => (first ? (heldUp as unknown as number[]) : []) })
+    const many = Array.from({ length: 400 }, (_, n) => hand(100 + n, { id: `junk-of-mallory-${n}`, subagent: 'mallory' }))
+    const other = hand(TOLD)
+    const waits = await Promise.race(many)
+    first = false
+    open()
+    expect(waits).toEqual(AGAIN)
+    expect(await other).toEqual({ ok: true })
+    expect((await Promise.all(many)).filter((verdict) => 'ok' in verdict)).toHaveLength(192)
+  })
+})

@@ -1,0 +1,204 @@
+import type { Consumption, Delivery, Verdict } from '@passover/bus'
+import { FairPlaces, mayCount, PassOverError, within } from '@passover/core'
+import { type PassKey, registerAnswer, type Step } from '@passover/schemas'
+import type { Awaited, Settled } from '../delivery/pending-return.js'
+import type { ReturnedPass } from '../delivery/return-events.js'
+import { describeThrown } from '../errors/describe-thrown.js'
+import type { Returns } from '../returns/return-waiter.js'
+import { type Deps, pause } from '../runtime/dependencies.js'
+import { AskedAcknowledged } from './ack-lookup.js'
+import { CountedReturns } from './return-check.js'
+
+/** Told of a return that waited. What it throws, or a process that dies in it, has that return told again. */
+export type WaitingListener = (returned: ReturnedPass) => void | Promise<void>
+
+/** A return that is younger is left to whoever waits for it live: by then its acknowledgment is stored. */
+const LEFT_MS = 2_500
+/** Doubled with each delivery (bus, consume.ts), and up to half more or less of it: what waits does not come back all at once. */
+const AGAIN_MS = 2_000
+/** Deliveries taken at a time, and returns looked at and told at a time. The difference always has room for what other senders stored. */
+const TAKEN = 512
+const LOOKED_AT = 384
+const TOLD_AT_ONCE = 8
+/** Returns of which this process remembers that it told them: until the audit has heard so, it cannot say it. */
+const REMEMBERED = 10_000
+/** What takes longer waits for a person's release, and is looked at again. */
+const READ_MS = 10_000
+
+const ASKED_MS = 10_000
+const ASKED_AGAIN_MS = 250
+
+interface Home {
+  deps: Deps
+  returns: Returns
+}
+
+/**
+ * The returns that nobody took while the agent was away (docs/architecture/protocol.md#delivery-of-returns): each is told to one of its processes, at least once,
+ * and acknowledged when the listener is done with it. One that somebody waits for live is his.
+ */
+export class WaitingReturns implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #returns: Returns
+  readonly #listener: WaitingListener
+  readonly #asked: AskedAcknowledged
+  readonly #counted: CountedReturns
+  readonly #shares = new FairPlaces(LOOKED_AT)
+  readonly #places: (() => void)[] = []
+  readonly #inHand = new Set<number>()
+  readonly #over = new Set<number>()
+  #told = 0
+  #consumption: Consumption | undefined
+  #closed = false
+
+  private constructor({ deps, returns }: Home, listener: WaitingListener) {
+    this.#deps = deps
+    this.#returns = returns
+    this.#listener = listener
+    this.#asked = new AskedAcknowledged(deps)
+    this.#counted = new CountedReturns(deps.bus)
+  }
+
+  static async start(home: Home, listener: WaitingListener): Promise<WaitingReturns> {
+    const made = new WaitingReturns(home, listener)
+    const { bus } = home.deps
+    const durable = bus.subjects.returnsConsumer(bus.identity)
+    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: TAKEN })
+    return made
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
+    await this.#consumption?.drain()
+  }
+
+  /** A sender that has its share of places waits outside of them: its returns are in nobody else's way. */
+  async #take(delivery: Delivery): Promise<Verdict> {
+    const returned = this.#deps.bus.subjects.toFact(delivery)
+    if (returned.type !== 'step' || returned.kind !== 'return' || !mayCount(returned)) return { ok: true }
+    if (this.#over.has(delivery.sequence)) return { ok: true }
+    const free = this.#shares.take(returned.key.subagent)
+    if (!free) return this.#again()
+    try {
+      return await this.#judge(returned)
+    } finally {
+      free()
+    }
+  }
+
+  async #judge(returned: Step): Promise<Verdict> {
+    const left = returned.time + LEFT_MS - this.#deps.clock.now()
+    if (left > 0) await pause(this.#deps.clock, Math.min(left, LEFT_MS))
+    if (this.#closed) return { retry: true }
+    const known = await this.#asked.has(returned.sequence)
+    if (known) return { ok: true }
+    let counted = await this.#counted.look(returned)
+    // Without an audit it cannot be known whether somebody has it either.
+    if (counted === 'unclear' && known !== undefined) counted = await this.#counted.ask(returned)
+    if (counted === 'nothing') return { ok: true }
+    if (counted === 'unclear' || known === undefined || (await this.#isWaited(returned))) return this.#again()
+    return this.#tellOnce(returned)
+  }
+
+  /** Where listeners are slow, a return may wait for its place for longer than its delivery is renewed, and come again meanwhile. */
+  async #tellOnce(returned: Step): Promise<Verdict> {
+    const { sequence } = returned
+    if (this.#over.has(sequence)) return { ok: true }
+    if (this.#inHand.has(sequence)) return this.#again()
+    this.#inHand.add(sequence)
+    try {
+      const verdict = await this.#tell(returned)
+      if ('ok' in verdict) this.#remember(sequence)
+      return verdict
+    } finally {
+      this.#inHand.delete(sequence)
+    }
+  }
+
+  #again(): Verdict {
+    const [byte = 0] = this.#deps.random.bytes(1)
+    return { retry: true, delay_ms: Math.round(AGAIN_MS * (0.5 + byte / 255)) }
+  }
+
+  #remember(returned: number): void {
+    this.#over.add(returned)
+    if (this.#over.size > REMEMBERED) for (const oldest of this.#over) return void this.#over.delete(oldest)
+  }
+
+  /** By a process that lives, this one included: it has it, or will. */
+  async #isWaited({ key, sequence }: Step): Promise<boolean> {
+    if (this.#returns.holds(key, sequence)) return true
+    const waited = await this.#deps.bus.isWaitedFor(key, sequence)
+    return waited === 'waited' || waited === 'silent'
+  }
+
+  async #tell(step: Step): Promise<Verdict> {
+    const { key, sequence } = step
+    const { outcome, returned } = await this.#read(key)
+    if (this.#closed) return { retry: true }
+    // It still waits for a person, or cannot be read, or what the pass ended with is another return.
+    if (!outcome || returned !== sequence) return (await this.#counted.ask(step)) === 'nothing' ? { ok: true } : this.#again()
+    if (!outcome.ok && outcome.error.code === 'E040') return this.#again()
+    await this.#place()
+    try {
+      // Another process may have told it meanwhile.
+      if (await this.#asked.has(sequence)) return { ok: true }
+      await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
+    } catch (error) {
+      this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${describeThrown(error).message}`)
+      return this.#again()
+    } finally {
+      this.#free()
+    }
+    // Stored before its delivery is answered: a process that dies in between has it told to nobody again.
+    await this.#returns.acknowledged(sequence)
+    return { ok: true }
+  }
+
+  /**
+   * As awaiting its handle would give it: opened, judged by its terms, and released where a person must. Without an outcome: not yet. `returned`
+   * is the sequence of the return that it is made of; 0: none was found.
+   */
+  async #read(key: PassKey): Promise<{ outcome?: Settled; returned: number }> {
+    let awaited: Awaited | undefined
+    const settled = new Promise<Settled | undefined>((resolve) => {
+      awaited = this.#returns.expect({ key, own_id: false, quiet: true }, resolve)
+      this.#returns.adopt(awaited).catch(() => resolve(undefined))
+    })
+    const outcome = await within(this.#deps.clock, READ_MS, settled)
+    if (awaited && !awaited.over) this.#returns.forget(awaited)
+    return { ...(outcome && { outcome }), returned: awaited?.returned ?? 0 }
+  }
+
+  async #place(): Promise<void> {
+    if (this.#told >= TOLD_AT_ONCE) await new Promise<void>((free) => this.#places.push(free))
+    this.#told += 1
+  }
+
+  #free(): void {
+    this.#told -= 1
+    this.#places.shift()?.()
+  }
+}
+
+/** Whether a person lets returns wait for this agent already, whatever it said when it connected. */
+export async function returnsWait({ bus }: Deps): Promise<boolean> {
+  const asked = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
+  const answer = registerAnswer.safeParse(await asked.catch(() => undefined))
+  return answer.success && answer.data.ok
+}
+
+/** The dispatchers are asked that returns wait for this agent. E013: a person must say so first; E040: no dispatcher answered. */
+export async function askForDelivery(deps: Deps): Promise<void> {
+  const until = deps.clock.monotonic() + ASKED_MS
+  for (;;) {
+    const answer = registerAnswer.safeParse(await deps.bus.ask({ durable_returns: true }, { service: 'register' }).catch(() => undefined))
+    if (answer.success && answer.data.ok) return
+    if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
+    if (deps.clock.monotonic() >= until) break
+    await pause(deps.clock, ASKED_AGAIN_MS)
+  }
+  throw new PassOverError('E040', `no dispatcher answered: returns do not wait for "${deps.bus.identity}"`, {
+    connected: deps.bus.connected,
+  })
+}

@@ -1,0 +1,143 @@
+import { cut, PassOverError, toolFault } from '@passover/core'
+import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
+import { type Giver, publishLate } from '../attempt/publish-return.js'
+import type { Run } from '../attempt/run.js'
+import { runTrace } from '../attempt/tracing.js'
+import type { Told } from '../attempt/worker-events.js'
+import { invalidOption } from '../errors/option-errors.js'
+import type { PassOverOptions } from '../request/options.js'
+import type { PassHandle } from '../request/pass-handle.js'
+import { type HandlerAgent, inScope, type Scope, type Scoped } from './async-context.js'
+import { type Pass, WorkError } from './pass.js'
+import { answerRun, outputAnswer } from './result.js'
+
+/** What running an attempt needs of its worker. */
+export interface WorkerContext extends Giver {
+  /** Whose handler runs: children are its passes. */
+  self: HandlerAgent
+  told: Told
+}
+
+function twice(): PassOverError {
+  return new PassOverError('E013', 'this pass has been returned already')
+}
+
+/** A run as its handler sees it. */
+export class PassOfRun implements Pass, Scoped {
+  readonly #worker: WorkerContext
+  readonly #run: Run
+  readonly #context: () => WorkContext
+
+  constructor(worker: WorkerContext, run: Run, context: () => WorkContext) {
+    this.#worker = worker
+    this.#run = run
+    this.#context = context
+  }
+
+  get key(): PassKey {
+    return this.#run.key
+  }
+  get id(): string {
+    return this.#run.key.id
+  }
+  get originator(): string {
+    return this.#run.key.originator
+  }
+  get subagent(): string {
+    return this.#run.key.subagent
+  }
+  get reason(): string {
+    return this.#run.control.reason
+  }
+  get objective(): string {
+    return this.#context().objective
+  }
+  get context(): WorkContext {
+    return this.#context()
+  }
+  get priority(): Priority {
+    return this.#run.control.priority
+  }
+  get attempt(): number {
+    return this.#run.attempt
+  }
+  get rights(): Rights {
+    return this.#run.control.rights
+  }
+  get limits(): Pass['limits'] {
+    const { max_compute_time_ms, max_memory_mb } = this.#run.control.policy
+    return { max_compute_time_ms, max_memory_mb }
+  }
+  get expected_output_type(): string | undefined {
+    return this.#run.control.expected_output_type
+  }
+  get budget(): Budget | undefined {
+    return this.#run.control.budget
+  }
+  get session_id(): string {
+    return this.#run.control.session_id
+  }
+  get chain_depth(): number {
+    return this.#run.control.chain_depth
+  }
+  get ancestors(): readonly string[] {
+    return this.#run.control.ancestors
+  }
+  get parent(): ParentProof {
+    return this.scope().parent
+  }
+  get traceparent(): string | undefined {
+    return runTrace(this.#run)
+  }
+  get timeout_ms(): number {
+    return this.#run.control.timeout_ms
+  }
+  get deadline(): number {
+    return this.#run.deadline
+  }
+  get signal(): AbortSignal {
+    return this.#run.abort.signal
+  }
+
+  progress(message: string, fraction?: number): void {
+    if (typeof message !== 'string') throw invalidOption('progress', 'its message must be text')
+    const bounded = fraction === undefined ? undefined : Math.min(1, Math.max(0, fraction))
+    this.#run.progress = { message: cut(message, 4_096), ...(bounded !== undefined && !Number.isNaN(bounded) && { fraction: bounded }) }
+  }
+
+  may(tool: string): boolean {
+    return toolFault(tool, this.rights) === undefined
+  }
+
+  requireTool(tool: string): void {
+    const { code, message, details } = toolFault(tool, this.rights) ?? {}
+    if (code) throw new WorkError(code, message ?? code, details)
+  }
+
+  passOver(options: PassOverOptions): PassHandle {
+    return inScope(this, () => this.#worker.self.passOver(options))
+  }
+
+  async return(output: HandlerResult): Promise<void> {
+    if (this.#run.answer) throw twice()
+    const answer = await outputAnswer(this.#worker, this.#run, output)
+    if (this.#run.answer) throw twice()
+    if ('error' in answer) throw PassOverError.from(answer.error)
+    const given = await answerRun(this.#worker, this.#run, answer)
+    const { answered } = this.#run
+    if (given === 'returned' && answered && 'error' in answered) {
+      if (this.#run.stop === 'deadline') await publishLate(this.#worker, this.#run, answer.output)
+      throw PassOverError.from(answered.error)
+    }
+    if (given === 'returned') return
+    const why = { ended: 'the pass had ended before', lost: 'a newer attempt has begun', gave_up: 'the server did not answer' }[given]
+    throw new PassOverError(given === 'gave_up' ? 'E040' : 'E013', `the return does not count: ${why}`, { outcome: given })
+  }
+
+  scope(): Scope {
+    const { control, key, proof } = this.#run
+    const { originator, subagent, id } = key
+    const parent: ParentProof = { originator, subagent, id, return_id: control.return_id, proof }
+    return { agent: this.#worker.self, pass: this, parent, traceparent: () => this.traceparent, context: this.#context }
+  }
+}

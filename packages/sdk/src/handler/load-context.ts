@@ -1,0 +1,47 @@
+import { BusReadError, type LoadedPart, loadParts, PartError } from '@passover/bus'
+import type { Part } from '@passover/schemas'
+import { isPastDeadline, type Run } from '../attempt/run.js'
+import { type Deps, pause } from '../runtime/dependencies.js'
+
+const LEAST_CONTEXT_BYTES = 64 * 1024 * 1024
+const AGAIN_MS = 250
+/** As long as a cluster may be without a leader. */
+const LEADERLESS_MS = 15_000
+
+/**
+ * Loads the context of a run. What the server does not answer is asked for again until the run is to stop.
+ *
+ * @returns undefined when the run is to stop before all is loaded, or the connection was closed
+ * @throws PartError for parts that are lost
+ */
+export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, run: Run): Promise<LoadedPart[] | undefined> {
+  const leader_by = clock.monotonic() + LEADERLESS_MS
+  const isTransient = (error: unknown): boolean => {
+    if (error instanceof PartError) return error.unanswered && clock.monotonic() < leader_by
+    return error instanceof BusReadError && error.reason !== 'closed'
+  }
+  const isOver = () => run.stop !== undefined || isPastDeadline({ bus, clock }, run)
+  let closed = false
+  const fetch = async (part: Part): Promise<Uint8Array> => {
+    for (;;) {
+      try {
+        return await bus.parts.fetch(part)
+      } catch (error) {
+        closed ||= error instanceof BusReadError && error.reason === 'closed'
+        if (!isTransient(error) || isOver()) throw error
+      }
+      await pause(clock, AGAIN_MS, run.abort.signal)
+    }
+  }
+  try {
+    return await loadParts({ fetch }, run.parts, contextLimit(run))
+  } catch (error) {
+    if (closed || (isTransient(error) && isOver())) return undefined
+    throw error
+  }
+}
+
+/** At least what admission let through; parts say their sizes, and one that has another is not loaded. */
+function contextLimit({ control }: Run): number {
+  return Math.max(LEAST_CONTEXT_BYTES, control.policy.max_context_size_bytes)
+}

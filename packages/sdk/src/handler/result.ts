@@ -1,0 +1,148 @@
+import { PartError } from '@passover/bus'
+import {
+  acceptReturn,
+  type CheckSchema,
+  completeOutput,
+  isWorkersError,
+  PassOverError,
+  passError,
+  schemaFor,
+  type Terms,
+  termsOf,
+} from '@passover/core'
+import {
+  type FieldFault,
+  type HandlerResult,
+  handlerResult,
+  issueTexts,
+  LIMITS,
+  oddField,
+  type PassError,
+  PROTO,
+  type WorkOutput,
+} from '@passover/schemas'
+import { flushProgress, hasUntold } from '../attempt/progress-reporter.js'
+import { type Answer, type GivenBack, type Giver, giveBack } from '../attempt/publish-return.js'
+import { isPastDeadline, type Run, stopAtDeadline } from '../attempt/run.js'
+import { className, describeThrown } from '../errors/describe-thrown.js'
+import { overlarge, soundError } from '../errors/sendable-error.js'
+import { WorkError } from './pass.js'
+
+const FAULTS_SHOWN = 3
+const AS_FILES = 'return a shorter text, or what it says as file modifications'
+
+/**
+ * Gives back the one answer of a run; a second call gets the first one's outcome. Past the deadline that is E010, whatever was made: which of an
+ * output and the timekeeper's end is stored first would be chance.
+ */
+export function answerRun(giver: Giver, run: Run, made: Answer): Promise<GivenBack> {
+  if (run.answer) return run.answer
+  const answer = isPastDeadline(giver.deps, run) ? { error: stopAtDeadline(run) } : made
+  run.answered = answer
+  run.answer = hasUntold(run) ? flushProgress(giver, run).then(() => giveBack(giver, run, answer)) : giveBack(giver, run, answer)
+  return run.answer
+}
+
+/** The whole output, if it is acceptable; else E021 or E013, which keeps what was given. At once where the pass sets no output_schema. */
+export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
+  try {
+    return checkedAnswer(giver, run, given)
+  } catch (error) {
+    // Only the handler's own getters and Proxies throw here.
+    const why = fieldText(oddField(given)) ?? `it cannot be read: ${describeThrown(error).message}`
+    return { error: passError('E021', `the handler's result is not an output: ${why}`), raw_output: given }
+  }
+}
+
+function checkedAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
+  const faulty = faultOf(given)
+  if (faulty) return { error: passError('E021', faulty), raw_output: given }
+  const text = typeof given === 'string' ? given : given.output
+  if (typeof text === 'string' && text.length > LIMITS.text) {
+    const error = overlarge(`the output's text has ${text.length} characters; at most ${LIMITS.text} may be returned`, AS_FILES)
+    return { error, raw_output: given }
+  }
+  const { control } = run
+  const output = completeOutput(given, {
+    control,
+    attempt: run.attempt,
+    started_at: run.began_at,
+    completed_at: giver.deps.clock.now(),
+    files_passed: run.parts.reduce((files, part) => (part.name.startsWith('file:') ? files + 1 : files), 0),
+    aborted: run.abort.aborted,
+  })
+  const { schemas } = giver.deps
+  if (schemas && schemaFor(output, control)) {
+    // A schema is checked in another thread, which takes only what JSON can represent.
+    const judged = accepted(run, { given, output }, { rights: control.rights })
+    if ('error' in judged) return judged
+    const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
+    return termsOf(output, control, check).then((terms) => accepted(run, { given, output }, terms))
+  }
+  // All but the text is the system's own.
+  if (typeof given === 'string') return { output }
+  return accepted(run, { given, output }, control)
+}
+
+function accepted(run: Run, { given, output }: { given: HandlerResult; output: WorkOutput }, { rights, schema_faults }: Terms): Answer {
+  const judged = acceptReturn(output, run.key, { rights, schema_faults })
+  if (judged.ok) return { output }
+  // What is circular has too many values, or is too deep, before anything else is wrong with it.
+  const odd = judged.error.code === 'E021' && typeof given !== 'string' ? fieldText(oddField(given)) : undefined
+  return { error: odd === undefined ? judged.error : passError('E021', `the handler's result is not an output: ${odd}`), raw_output: given }
+}
+
+function fieldText(found: FieldFault | undefined): string | undefined {
+  return found && issueTexts([{ path: found.path, message: found.why }], 1, 'it').join('')
+}
+
+/** Text and objects that say something are checked as part of the whole output; anything else here. */
+function faultOf(given: unknown): string | undefined {
+  if (typeof given === 'string') return undefined
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return wrongKind(kindOf(given))
+  if (given instanceof Error) return `the handler returned an error instead of throwing it: ${describeThrown(given).message}`
+  if (Object.hasOwn(given, PROTO)) return `the handler's result is not an output: ${PROTO}: this name is not allowed`
+  if (KNOWN.some((field) => Object.hasOwn(given, field))) return undefined
+  const kind = className(given)
+  if (kind !== undefined && kind !== 'Object') return wrongKind(`an object of the class ${kind}`)
+  const parsed = handlerResult.safeParse(given)
+  if (parsed.success) return undefined
+  return `the handler's result is not an output: ${issueTexts(parsed.error.issues, FAULTS_SHOWN, 'it').join('; ')}`
+}
+
+function wrongKind(kind: string): string {
+  return `a handler returns text or an object, got ${kind}`
+}
+
+function kindOf(given: unknown): string {
+  if (given === null) return 'null'
+  if (Array.isArray(given)) return 'an array'
+  return given === undefined ? 'nothing' : `a ${typeof given}`
+}
+
+const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]
+
+/** The error of a handler that threw: E011 with what it threw, unless it says of its own run what is wrong with it. Never throws. */
+export function failureOf(error: unknown, run: Run): PassError {
+  try {
+    return saidByItself(error, run) ?? crash(error, run)
+  } catch {
+    // A Proxy may throw even when it is asked for its class.
+    return crash(error, run)
+  }
+}
+
+function saidByItself(error: unknown, run: Run): PassError | undefined {
+  if (error instanceof PartError)
+    return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })
+  if (!(error instanceof PassOverError)) return undefined
+  const own = soundError(error.toWire())
+  if (own.code === 'E021' || (error instanceof WorkError && isWorkersError(own))) return own
+  const { message, details, ...rest } = crash(error, run)
+  return passError(rest.code, message, { ...details, cause: { code: own.code, message: own.message } })
+}
+
+function crash(error: unknown, run: Run): PassError {
+  const { message, ...thrown } = describeThrown(error)
+  return passError('E011', message, { attempts: run.attempt, ...thrown })
+}

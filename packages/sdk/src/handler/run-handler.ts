@@ -1,0 +1,142 @@
+import { joinContext, type LoadedPart } from '@passover/bus'
+import { PassOverError, passError } from '@passover/core'
+import type { HandlerResult, WorkContext } from '@passover/schemas'
+import { tellEnd } from '../attempt/outcome-log.js'
+import { type Answer, type GivenBack, publishLate } from '../attempt/publish-return.js'
+import { isPastDeadline, type Run } from '../attempt/run.js'
+import { inWorkSpan } from '../attempt/tracing.js'
+import { inScope } from './async-context.js'
+import { PassOfRun, type WorkerContext } from './handler-pass.js'
+import { loadContext } from './load-context.js'
+import type { Handler } from './pass.js'
+import { answerRun, failureOf, outputAnswer } from './result.js'
+
+/** What came of a handler. `unread`: it did not begin, because the run was to stop before its context was loaded. */
+type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
+
+/** What to do with the delivery of a run that is over (rule 7). */
+export type Disposal = 'ack' | 'hand_back' | 'leave'
+
+/** Runs the handler of an attempt, gives back what it made, tells what became of it, and says what becomes of the delivery. */
+export function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+  return worker.deps.tracing?.on
+    ? inWorkSpan(worker.deps.tracing, worker.deps, { run, work: () => executeRun(worker, run, handler) })
+    : executeRun(worker, run, handler)
+}
+
+async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+  const { faults } = worker.deps
+  if (faults) await faults.at('worker:before-run', run.key)
+  const producing = produce(worker, run, handler)
+  const produced = producing instanceof Promise ? await producing : producing
+  if (faults) await faults.at('worker:after-run', run.key)
+  if (run.answer) return afterAnswer(worker, run, { given: await run.answer, produced: run.stop === 'compute_time' ? produced : undefined })
+  if (run.stop === 'drain') {
+    tellEnd(worker, run, { end: 'handed_back' })
+    return 'hand_back'
+  }
+  if (run.stop === 'ended' || run.stop === 'lost') {
+    tellEnd(worker, run, { end: run.stop })
+    await keepLate(worker, run, produced)
+    return run.stop === 'ended' ? 'ack' : 'leave'
+  }
+  // The connection was closed: another attempt may load it.
+  if (produced.kind === 'unread' && !isPastDeadline(worker.deps, run)) return 'leave'
+  const made = answerOf(worker, run, produced)
+  const answer = made instanceof Promise ? await made : made
+  const given = await answerRun(worker, run, answer)
+  return afterAnswer(worker, run, { given, produced })
+}
+
+function afterAnswer(
+  worker: WorkerContext,
+  run: Run,
+  { given, produced }: { given: GivenBack; produced: Produced | undefined },
+): Disposal | Promise<Disposal> {
+  tellEnd(worker, run, { end: given, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
+  const disposal = given === 'returned' || given === 'ended' ? 'ack' : 'leave'
+  const isLate = given !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
+  return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
+}
+
+async function keepLate(worker: WorkerContext, run: Run, produced: Produced): Promise<void> {
+  if (produced.kind !== 'output') return
+  const answer = await outputAnswer(worker, run, produced.given)
+  if ('output' in answer) await publishLate(worker, run, answer.output)
+}
+
+/** Without a promise where nothing is to be waited for: where async scopes are tracked, as in a worker, each one is dear. */
+function produce(worker: WorkerContext, run: Run, handler: Handler): Produced | Promise<Produced> {
+  try {
+    if (run.parts.some((part) => part.data === undefined)) return produceLoaded(worker, run, handler)
+    const made = handle(worker, run, { handler, parts: () => inlined(run) })
+    return isThenable(made) ? Promise.resolve(made).then(producedBy, threw) : producedBy(made)
+  } catch (error) {
+    return threw(error)
+  }
+}
+
+async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
+  try {
+    const loaded = await loadContext(worker.deps, run)
+    if (!loaded) return { kind: 'unread' }
+    if (run.control.policy.max_compute_time_ms !== undefined)
+      run.compute_until = worker.deps.clock.now() + run.control.policy.max_compute_time_ms
+    return producedBy(await handle(worker, run, { handler, parts: () => loaded }))
+  } catch (error) {
+    return threw(error)
+  }
+}
+
+function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
+  const pass = new PassOfRun(worker, run, contextOf(work.parts))
+  const { span } = run
+  return inScope(pass, span ? () => span.within(() => work.handler(pass)) : () => work.handler(pass))
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing may say so.
+function producedBy(given: HandlerResult | undefined | void): Produced {
+  return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
+}
+
+function threw(error: unknown): Produced {
+  return { kind: 'threw', error }
+}
+
+function inlined(run: Run): LoadedPart[] {
+  return run.parts.map(({ name, data }) => ({ name, data: data ?? new Uint8Array() }))
+}
+
+function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | undefined)?.then === 'function'
+}
+
+/** Joined when first asked for. */
+function contextOf(parts: () => LoadedPart[]): () => WorkContext {
+  let context: WorkContext | undefined
+  return () => {
+    if (context) return context
+    const joined = joinContext(parts())
+    if (!joined.ok) throw new PassOverError('E011', `the context cannot be put together: ${joined.error}`)
+    context = joined.value
+    return context
+  }
+}
+
+function answerOf(worker: WorkerContext, run: Run, produced: Produced): Answer | Promise<Answer> {
+  switch (produced.kind) {
+    case 'output':
+      return outputAnswer(worker, run, produced.given)
+    case 'threw':
+      return thrownAnswer(produced.error, run)
+    default:
+      return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
+  }
+}
+
+/** What it says in `context.raw_output` that it made is kept as a handler's own output would be. */
+function thrownAnswer(thrown: unknown, run: Run): Answer {
+  const error = failureOf(thrown, run)
+  const { raw_output, ...details } = error.details ?? {}
+  return raw_output === undefined ? { error } : { error: { ...error, details }, raw_output }
+}

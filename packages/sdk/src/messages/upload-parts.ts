@@ -1,0 +1,87 @@
+import { BusReadError, PartsFullError } from '@passover/bus'
+import { PassOverError } from '@passover/core'
+import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, registerAnswer } from '@passover/schemas'
+import { type Deps, pause } from '../runtime/dependencies.js'
+
+/** Of what the server refuses. It may be for want of the bucket, which the dispatchers make when they are asked. */
+const TRIES = 4
+const AGAIN_MS = 250
+/** Without a connection for so long a request is given up, as one without large parts is. */
+const UNREACHABLE_MS = 5_000
+/** Room appears only when parts are deleted or a person raises the limit. */
+const FULL_RETRY_AFTER_MS = 60_000
+
+/** How long storing is tried. */
+export interface Patience {
+  /** Server ms. */
+  until: number
+  /** It goes on without a connection, too. */
+  whatever_the_connection?: true
+  stopped?: () => boolean
+}
+
+/**
+ * Moves parts that are too large for a message into the agent's own bucket; an agent that has none yet asks the dispatchers for it.
+ * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E014: its bucket is full; E040: no dispatcher made one.
+ */
+export async function stowParts(deps: Deps, owner: string, { parts, patience }: { parts: Part[]; patience: Patience }): Promise<Part[]> {
+  return fits(parts) ? parts : stowing(deps, patience, () => deps.bus.parts.stow(owner, parts))
+}
+
+/** The same for parts of which none stays in the message. */
+export function stowAll(deps: Deps, owner: string, { parts, patience }: { parts: Part[]; patience: Patience }): Promise<Part[]> {
+  return stowing(deps, patience, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
+}
+
+/** What the server did not answer is sent again, as long as the pass can still be of use. */
+async function stowing(deps: Deps, patience: Patience, stow: () => Promise<Part[]>): Promise<Part[]> {
+  let connected_at = deps.clock.monotonic()
+  for (let tries = 1, refused = 0; ; tries++) {
+    try {
+      return await stow()
+    } catch (error) {
+      if (error instanceof PartsFullError) throw bucketFull(error, await askForBucket(deps))
+      if (!(error instanceof BusReadError)) throw error
+      if (isRefusal(error)) refused += 1
+      if (deps.bus.connected) connected_at = deps.clock.monotonic()
+      const lost = patience.whatever_the_connection ? false : deps.clock.monotonic() - connected_at >= UNREACHABLE_MS
+      if (refused === TRIES || lost || deps.clock.now() >= patience.until || patience.stopped?.()) throw error
+      await askForBucket(deps)
+      if (tries > 1) await pause(deps.clock, AGAIN_MS * Math.min(tries, TRIES))
+    }
+  }
+}
+
+function isRefusal({ reason }: BusReadError): boolean {
+  return reason !== 'timeout' && reason !== 'disconnected' && reason !== 'no_responders'
+}
+
+/** Gives how full the bucket is, where a dispatcher answers. */
+async function askForBucket(deps: Deps): Promise<{ bytes: number; max_bytes?: number | undefined } | undefined> {
+  const answer = registerAnswer.safeParse(await deps.bus.ask({ parts_only: true }, { service: 'register' }).catch(() => undefined))
+  if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
+  return answer.data?.ok ? answer.data.parts : undefined
+}
+
+function bucketFull(
+  { owner, message }: PartsFullError,
+  usage: { bytes: number; max_bytes?: number | undefined } | undefined,
+): PassOverError {
+  const used = usage?.max_bytes === undefined ? '' : `; ${mib(usage.bytes)} of ${mib(usage.max_bytes)} MiB are used`
+  const mend = `send smaller parts, or have a person raise the limit: passover agents set ${owner} --parts-bytes <bytes>; parts are deleted when the archive no longer keeps their passes`
+  return new PassOverError('E014', `${message}${used}`, { owner, ...usage, mend, retry_after_ms: FULL_RETRY_AFTER_MS })
+}
+
+function mib(bytes: number): string {
+  return (bytes / 1024 ** 2).toFixed(1)
+}
+
+/** Whether all parts can travel in one message. */
+export function fits(parts: readonly Part[]): boolean {
+  let total = 0
+  for (const { size } of parts) {
+    if (size > PART_INLINE_BYTES) return false
+    total += size
+  }
+  return total <= PARTS_INLINE_BYTES
+}

@@ -1,0 +1,103 @@
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Distrust } from './ownership.js'
+import { isSealed, missingKeyFault, sealOf } from './seal.js'
+
+/** `.passover/server.json`: where the project's own server is and how to sign in. Mode 0600. */
+export interface ServerFile {
+  url: string
+  user: string
+  password: string
+  /** Process of `passover up`; absent after it ended in good order. */
+  pid?: number
+  /** ms */
+  started_at?: number
+  /** Where `up` serves its health; absent while it is just starting. */
+  health?: string
+  /** Where `up --http` serves the HTTP API. */
+  http?: string
+}
+
+export type ServerFileRead = { kind: 'ok'; file: ServerFile } | { kind: 'absent' } | { kind: 'refused'; fault: Distrust }
+
+const NAME = 'server.json'
+
+export function serverFilePath(folder: string): string {
+  return join(folder, NAME)
+}
+
+/** Reads a project's server file. Only what this user's own `passover up` sealed for this very folder is believed. */
+export function readSealed(folder: string): ServerFileRead {
+  const path = serverFilePath(folder)
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return { kind: 'absent' }
+    return refused(`${path} cannot be read (${code})`, 'run the command as the user who ran `passover up`, or name a server with --server')
+  }
+  const parsed = parse(text)
+  if (!parsed) return refused(`${path} is not a server file`, `remove it and run \`passover up\` again`)
+  const { seal, ...file } = parsed
+  if (seal !== undefined && isSealed(folder, sealedText(file), seal)) return { kind: 'ok', file }
+  const missing = seal === undefined ? undefined : missingKeyFault(folder)
+  if (missing) return { kind: 'refused', fault: missing }
+  return refused(
+    `${path} was not written here by your own \`passover up\``,
+    'if it came with a repository, remove .passover/; if the project is yours and was moved or restored: passover up --adopt',
+  )
+}
+
+/**
+ * Writes the server file, sealed, as a whole or not at all.
+ *
+ * @throws NoSealingKey
+ */
+export function writeServerFile(folder: string, file: ServerFile): void {
+  const path = serverFilePath(folder)
+  const draft = `${path}.${process.pid}`
+  writeFileSync(draft, `${JSON.stringify({ ...file, seal: sealOf(folder, sealedText(file)) }, null, 2)}\n`, { mode: 0o600 })
+  renameSync(draft, path)
+}
+
+/** Seals a server file that has no valid seal, if it is one. */
+export function adoptServerFile(folder: string): void {
+  let text: string
+  try {
+    text = readFileSync(serverFilePath(folder), 'utf8')
+  } catch {
+    return
+  }
+  const parsed = parse(text)
+  if (parsed) writeServerFile(folder, parsed)
+}
+
+function refused(why: string, hint: string): ServerFileRead {
+  return { kind: 'refused', fault: { why, hint } }
+}
+
+function sealedText({ url, user, password, pid, started_at, health, http }: ServerFile): string {
+  return `server.json\n${JSON.stringify([url, user, password, pid, started_at, health, http])}`
+}
+
+function parse(text: string): (ServerFile & { seal?: string }) | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value !== 'object' || value === null) return undefined
+    const { url, user, password, pid, started_at, health, http, seal } = value as Record<string, unknown>
+    if (typeof url !== 'string' || typeof user !== 'string' || typeof password !== 'string') return undefined
+    return {
+      url,
+      user,
+      password,
+      ...(typeof pid === 'number' ? { pid } : {}),
+      ...(typeof started_at === 'number' ? { started_at } : {}),
+      ...(typeof health === 'string' ? { health } : {}),
+      ...(typeof http === 'string' ? { http } : {}),
+      ...(typeof seal === 'string' ? { seal } : {}),
+    }
+  } catch {
+    return undefined
+  }
+}

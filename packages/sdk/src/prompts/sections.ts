@@ -1,0 +1,111 @@
+import { cut, ERRORS } from '@passover/core'
+import type { AgentRecord, EffectivePolicy, ErrorCode } from '@passover/schemas'
+import { sizeText } from '../runtime/format.js'
+import type { Partner } from './context.js'
+
+/** Sentences of a prompt, made of facts. Names of agents and tools stand in backticks, and nothing that is none of ours does. */
+
+const DESCRIPTION_CHARACTERS = 300
+const SECOND_MS = 1_000
+
+/** `- `audit`: "checks types". Skills: types. At most 30 s …` for each. */
+export function subagentLines(subagents: readonly Partner[]): string {
+  return subagents.map(({ agent, policy }) => `- ${named(agent)}\n  ${sentences(pairLimits(policy))}`).join('\n')
+}
+
+export function originatorLines(originators: readonly Partner[]): string {
+  return originators.map(({ agent, policy }) => `- \`${agent.name}\`: ${sentences(workerLimits(policy))}`).join('\n')
+}
+
+/** A description is another agent's own words, and may be anything at all: one line, cut, without marks. */
+function named({ name, description, skills }: AgentRecord): string {
+  const about = description ? `, in its own words: "${quoted(description)}"` : ''
+  const skilled = skills && skills.length > 0 ? ` (skills: ${skills.map(quoted).join(', ')})` : ''
+  return `\`${name}\`${about}${skilled}`
+}
+
+function quoted(text: string): string {
+  const line = text.replace(/[\p{C}\p{Z}]+/gu, ' ').replace(/[`"<>]/g, "'")
+  return cut(line.trim(), DESCRIPTION_CHARACTERS)
+}
+
+/** What the originator has to reckon with. */
+function pairLimits(policy: EffectivePolicy): string[] {
+  return [
+    `It has ${time(policy.timeout_ms)}`,
+    `the chain may be ${policy.max_chain_depth} ${policy.max_chain_depth === 1 ? 'pass' : 'passes'} long`,
+    given(policy),
+    ...(policy.hold_before_dispatch ? [`a person approves each pass before it starts, within ${time(policy.approval_expires_ms)}`] : []),
+    policy.auto_return
+      ? 'every result comes back at once'
+      : 'a result with blockers, or only partly done, waits until a person releases it',
+    changes(policy),
+    ...toolsOf(policy, 'it'),
+    ...rates(policy),
+    ...(policy.allow_widening.length > 0 ? [`an override may widen ${policy.allow_widening.join(', ')}`] : ['an override may only narrow']),
+  ]
+}
+
+/** What the subagent has to keep to in passes of this originator. */
+function workerLimits(policy: EffectivePolicy): string[] {
+  return [
+    `you have ${time(Math.min(policy.timeout_ms, policy.max_compute_time_ms))}`,
+    given(policy),
+    policy.can_modify_files ? 'you may change files' : 'you may not change files: propose changes',
+    ...toolsOf(policy, 'you'),
+    ...(policy.output_schema && policy.validate_output ? ['your output is checked against your output schema'] : []),
+  ]
+}
+
+function given({ pass_context, pass_files, max_context_size_bytes }: EffectivePolicy): string {
+  const passed = [...(pass_context ? ['the messages'] : []), ...(pass_files ? ["the files' contents"] : [])]
+  const what = passed.length === 0 ? 'neither messages nor contents of files are' : `${passed.join(' and ')} are`
+  return `${what} passed, at most ${sizeText(max_context_size_bytes)} in all`
+}
+
+function changes({ can_modify_files, require_user_approval, auto_apply }: EffectivePolicy): string {
+  if (require_user_approval && !can_modify_files) return 'changes are proposals, and a person decides about them'
+  if (require_user_approval) return 'a person approves before its changes are applied'
+  return auto_apply && can_modify_files ? 'its changes may be applied at once' : 'its changes are applied when you say so'
+}
+
+function toolsOf({ can_run_tools, tools }: EffectivePolicy, who: string): string[] {
+  if (!can_run_tools || tools?.length === 0) return [`${who} may run no tools`]
+  return tools ? [`${who} may run ${tools.map((tool) => `\`${quoted(tool)}\``).join(', ')} and no other tool`] : []
+}
+
+function rates(policy: EffectivePolicy): string[] {
+  const { max_passes_per_minute, max_active, budget } = policy
+  return [
+    ...(max_passes_per_minute === undefined ? [] : [`at most ${max_passes_per_minute} a minute`]),
+    ...(max_active === undefined ? [] : [`at most ${max_active} at a time`]),
+    ...(budget?.passes === undefined ? [] : [`at most ${budget.passes} passes below it`]),
+    ...(budget?.tokens === undefined ? [] : [`at most ${budget.tokens} tokens`]),
+    ...(budget?.time_ms === undefined ? [] : [`at most ${time(budget.time_ms)} in all`]),
+  ]
+}
+
+/** What each code means and what to do about it, as the error table says. */
+export function errorTable(codes: readonly ErrorCode[]): string {
+  const rows = codes.map((code) => {
+    const { name, sentence, action, recoverable } = ERRORS[code]
+    return `| ${code} ${name} | ${sentence} | ${recoverable ? 'yes' : 'no'} | ${action} |`
+  })
+  return ['| code | what happened | ask again? | what to do |', '| --- | --- | --- | --- |', ...rows].join('\n')
+}
+
+function sentences(said: string[]): string {
+  const text = said.join('; ')
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`
+}
+
+function time(ms: number): string {
+  if (ms < SECOND_MS) return `${ms} ms`
+  const seconds = ms / SECOND_MS
+  if (seconds < 120) return `${round(seconds)} s`
+  return seconds < 7_200 ? `${round(seconds / 60)} min` : `${round(seconds / 3_600)} h`
+}
+
+function round(value: number): string {
+  return String(Math.round(value * 10) / 10)
+}

@@ -1,0 +1,192 @@
+import { encode } from '@passover/bus'
+import { cut, PassOverError } from '@passover/core'
+import { makeId, type PassKey, type PassOverMarker, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
+import type { Awaited } from '../delivery/pending-return.js'
+import { describeThrown } from '../errors/describe-thrown.js'
+import { statusOf } from '../journal/pass-status.js'
+import { eventHeaders, publishPlain } from '../messages/publish.js'
+import type { PassOverOptions } from './options.js'
+import type { EnclosingPass, Origin } from './originator.js'
+import { makeHandle, type PassHandle } from './pass-handle.js'
+import { type Draft, draft, markerOf } from './request-draft.js'
+import { sendDraft } from './send-draft.js'
+import { endRequest, traceRequest } from './tracing.js'
+
+/** Asks for a pass. Never throws: what is wrong rejects the handle. */
+export function passOver(origin: Origin, options: PassOverOptions, scope: EnclosingPass | undefined): PassHandle {
+  const { deps } = origin
+  const given = attempt(() => options?.id)
+  const id = (given.ok ? given.value : undefined) ?? makeId(origin.instance, deps.clock.now(), deps.random)
+  const drafted = attempt(() => draft(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
+  if (!drafted.ok) return failed(id, options, drafted.error)
+  const key = drafted.value.key
+  const about = { key, traces: origin.traces, given: options.traceparent, scope, retry_of: options.retry_of }
+  const traced = deps.tracing || scope || options.traceparent ? traceRequest(deps, about) : undefined
+  drafted.value.traceparent = traced?.traceparent
+  const wanted = drafted.value.request.return_required || origin.notices?.listening === true
+  // With a signal it is followed to its end, also where nobody wants its return: until then the signal is listened to, and no longer.
+  const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
+  const waiting = wanted ? followed : undefined
+  const stored = followed?.stored ?? sendDraft(origin, drafted.value).then(() => undefined)
+  stored.catch(() => undefined)
+  if (traced?.span) endRequest(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
+  const abort = options.signal && watch(origin, key, options.signal)
+  if (abort) followed?.result.then(abort, abort)
+  const marker = markerOf(drafted.value, deps.clock.now())
+  return handleFor(origin, slim(drafted.value), { stored, result: waiting?.result, marker })
+}
+
+/** Asks again for a pass that was asked for before: nothing is sent. */
+export function handleOf(origin: Origin, key: PassKey): PassHandle {
+  return handleFor(origin, { key, digest: undefined }, { stored: Promise.resolve() })
+}
+
+/** What is known of a pass while its return is waited for. Its request is not kept: the context may be large, and the wait long. */
+type Slim = Pick<Draft, 'key' | 'digest'> & Partial<Pick<Draft, 'traceparent'>>
+
+function slim({ key, digest, traceparent }: Slim): Slim {
+  return { key, digest, traceparent }
+}
+
+interface Asked {
+  stored: Promise<void>
+  /** Undefined: nobody waits yet. */
+  result?: Promise<WorkOutput> | undefined
+  marker?: PassOverMarker
+}
+
+/**
+ * Makes the handle. It has a function of its own, because the closures of one function share what any of them uses, and those of a handle
+ * must not keep the request in memory.
+ */
+function handleFor(origin: Origin, pass: Slim, { stored, result, marker }: Asked): PassHandle {
+  const { key } = pass
+  return makeHandle({
+    id: key.id,
+    subagent: key.subagent,
+    marker,
+    stored,
+    wait: () => result ?? stored.then(() => begin(origin, pass, 'only_wait').result),
+    status: () => statusOf(origin, key),
+    cancel: (reason) => cancel(origin, key, reason),
+  })
+}
+
+interface Waiting {
+  stored: Promise<void>
+  result: Promise<WorkOutput>
+}
+
+/** Waits for the return, and unless it is only to wait sends the request first. What is only followed has nobody who takes its return. */
+function begin(origin: Origin, drafted: Draft | Slim, how?: How): Waiting {
+  const { awaited, result } = expect(origin, slim(drafted), how)
+  const stored = start(origin, { drafted, awaited, only: how === 'only_wait' ? how : undefined })
+  giveUpUnsent(origin, awaited, stored)
+  return { stored, result }
+}
+
+type How = 'only_wait' | 'only_follow'
+
+function expect(
+  origin: Origin,
+  { key, digest, traceparent }: Slim,
+  how: How | undefined,
+): { awaited: Awaited; result: Promise<WorkOutput> } {
+  const quiet = how === 'only_follow' || undefined
+  const expected = {
+    key,
+    digest,
+    own_id: how !== 'only_wait' && digest === undefined,
+    quiet,
+    noticed: how === undefined && origin.notices?.listening === true,
+    traceparent: quiet ? undefined : traceparent,
+  }
+  let settle: Awaited['settle'] = () => undefined
+  const result = new Promise<WorkOutput>((resolve, reject) => {
+    settle = (outcome) => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
+  })
+  // A caller may look at the result later: it must not be lost on nobody before.
+  result.catch(() => undefined)
+  return { awaited: origin.returns.expect(expected, settle), result }
+}
+
+function giveUpUnsent({ returns }: Origin, awaited: Awaited, stored: Promise<void>): void {
+  stored.catch((error: unknown) => {
+    if (awaited.over) return
+    returns.forget(awaited)
+    awaited.settle({ ok: false, error: asPassOverError(error) })
+  })
+}
+
+function start(origin: Origin, of: { drafted: Draft | Slim; awaited: Awaited; only: 'only_wait' | undefined }): Promise<void> {
+  const { drafted } = of
+  const plain = !of.only && drafted.digest === undefined && origin.returns.listening && 'request' in drafted
+  return plain ? send(origin, drafted, of.awaited) : prepare(origin, of)
+}
+
+function send(origin: Origin, drafted: Draft, awaited: Awaited): Promise<void> {
+  const { request } = drafted
+  return sendDraft(origin, drafted).then((sequence) => {
+    if (!awaited.over) origin.returns.published(awaited, sequence, request.override?.timeout_ms ?? request.timeout_ms)
+  })
+}
+
+async function prepare(origin: Origin, of: { drafted: Draft | Slim; awaited: Awaited; only: 'only_wait' | undefined }): Promise<void> {
+  const { drafted, awaited, only } = of
+  if (only || drafted.digest !== undefined) {
+    const found = await origin.returns.adopt(awaited, only ? undefined : 'send')
+    if (only || found !== 'nothing') return
+  } else if (!origin.returns.listening) await origin.returns.listen()
+  if (!('request' in drafted)) return
+  await send(origin, drafted, awaited)
+}
+
+/** Publishes a cancel. E040 and E013 as for a request. */
+async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
+  const { bus } = origin.deps
+  const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: cut(reason, 4_096) }) }
+  const headers = eventHeaders(origin.traces.of(key.id))
+  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), headers, data: encode(body) }, key)
+}
+
+/** Cancels when the signal is aborted; gives what ends the watch. */
+function watch(origin: Origin, key: PassKey, signal: AbortSignal): () => void {
+  const aborted = (): void => {
+    const reason = signal.reason === undefined ? undefined : describeThrown(signal.reason).message
+    cancel(origin, key, reason).catch(() => undefined)
+  }
+  signal.addEventListener('abort', aborted, { once: true })
+  return () => signal.removeEventListener('abort', aborted)
+}
+
+function failed(id: string, options: PassOverOptions, error: unknown): PassHandle {
+  const reject = <T>(): Promise<T> => {
+    const rejected = Promise.reject<T>(asPassOverError(error))
+    rejected.catch(() => undefined)
+    return rejected
+  }
+  const said = attempt(() => options?.subagent)
+  const subagent = said.ok && typeof said.value === 'string' ? said.value : ''
+  return makeHandle({
+    id: typeof id === 'string' ? id : '',
+    subagent,
+    stored: reject(),
+    wait: reject,
+    status: () => reject<PassStatus>(),
+    cancel: reject,
+  })
+}
+
+function attempt<T>(work: () => T): { ok: true; value: T } | { ok: false; error: unknown } {
+  try {
+    return { ok: true, value: work() }
+  } catch (error) {
+    return { ok: false, error }
+  }
+}
+
+/** What the bus or a codec throws on the way out is told in our terms. */
+function asPassOverError(error: unknown): PassOverError {
+  if (error instanceof PassOverError) return error
+  return new PassOverError('E040', `the request could not be sent: ${describeThrown(error).message}`)
+}

@@ -1,0 +1,50 @@
+import { type Clock, PassOverError, planRetry, type RetryOptions } from '@passover/core'
+import { LIMITS, type WorkOutput } from '@passover/schemas'
+import { z } from 'zod'
+import { checkOptions } from '../errors/option-errors.js'
+import { pause } from '../runtime/dependencies.js'
+import type { PassOverOptions } from './options.js'
+import type { PassHandle } from './pass-handle.js'
+
+const most = 1_000_000
+const retryOptions = z.strictObject({
+  max_retries: z.int().min(0).max(most).optional(),
+  retry_delay_ms: z.number().min(0).max(LIMITS.timeout_ms).optional(),
+  backoff_multiplier: z.number().min(0).max(most).optional(),
+} satisfies Record<keyof RetryOptions, z.ZodType>)
+
+/** How one pass is asked for, and how one is asked for again by its id. */
+export interface Passing {
+  clock: Clock
+  passOver: (options: PassOverOptions) => PassHandle
+  handle: (id: string, subagent: string) => PassHandle
+}
+
+/**
+ * Passes over again after a recoverable error: three times, after 1, 2 and 4 s by default, each with a new id that names
+ * the one before in `retry_of`. Attempts that workers made count; after E022 the same id is read again. Throws the last error.
+ */
+export async function passOverWithRetry(
+  passing: Passing,
+  options: PassOverOptions,
+  retry: Partial<RetryOptions> = {},
+): Promise<WorkOutput> {
+  checkOptions(retryOptions, retry, 'retry')
+  let handle = passing.passOver(options)
+  let attempts = options.attempts_made ?? 0
+  for (let retries = 0; ; retries++) {
+    try {
+      return await handle
+    } catch (error) {
+      if (!(error instanceof PassOverError)) throw error
+      const plan = planRetry({ error: { code: error.code, details: error.context }, attempts_before: attempts, retries, options: retry })
+      if (!plan.retry) throw error
+      attempts = plan.attempts_made
+      await pause(passing.clock, plan.delay_ms, options.signal)
+      if (options.signal?.aborted) throw error
+      handle = plan.same_id
+        ? passing.handle(handle.id, handle.subagent)
+        : passing.passOver({ ...options, id: undefined, retry_of: handle.id, attempts_made: attempts })
+    }
+  }
+}

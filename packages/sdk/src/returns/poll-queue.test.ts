@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import type { Awaited } from '../delivery/pending-return.js'
+import { Waiting } from './pending-returns.js'
+import { LookQueue } from './poll-queue.js'
+
+function passes(count: number): Awaited[] {
+  const waiting = new Waiting()
+  return Array.from({ length: count }, (_, n) =>
+    waiting.add(
+      { key: { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }, digest: undefined, epoch: 0, quiet: false },
+      () => undefined,
+    ),
+  )
+}
+
+/** A queue whose reads end when they are told to. */
+function queue() {
+  const under_way: { awaited: Awaited; end: () => void }[] = []
+  const read: Awaited[] = []
+  const looks = new LookQueue((awaited) => {
+    read.push(awaited)
+    return new Promise((resolve) => under_way.push({ awaited, end: resolve }))
+  })
+  const endOne = async () => {
+    under_way.shift()?.end()
+    await new Promise((later) => setImmediate(later))
+  }
+  return { looks, read, under_way, endOne }
+}
+
+describe('LookQueue', () => {
+  it('reads each of many once before any is read again, though all are due again at once', async () => {
+    const { looks, read, under_way, endOne } = queue()
+    const all = passes(500)
+    for (const one of all) looks.add(one)
+    while (read.length < all.length) {
+      looks.sweep()
+      for (let n = under_way.length; n > 0; n--) {
+        const done = under_way[0]?.awaited
+        await endOne()
+        if (done) looks.add(done)
+      }
+    }
+    expect(new Set(read.slice(0, all.length)).size).toBe(all.length)
+  })
+
+  it('begins the next when one ends, 64 at a time, while it catches up', async () => {
+    const { looks, read, endOne } = queue()
+    for (const one of passes(1_000)) looks.add(one)
+    looks.catchUp()
+    looks.begin()
+    expect(read).toHaveLength(64)
+    for (let n = 0; n < 936; n++) await endOne()
+    expect(read).toHaveLength(1_000)
+  })
+
+  it('begins 64 a sweep when there is no hurry, and one that failed again besides', async () => {
+    const { looks, read, endOne } = queue()
+    for (const one of passes(200)) looks.add(one)
+    looks.sweep()
+    for (let n = 0; n < 64; n++) await endOne()
+    expect(read).toHaveLength(64)
+    looks.again()
+    looks.begin()
+    expect(read).toHaveLength(65)
+    looks.sweep()
+    expect(read.length).toBeGreaterThan(100)
+  })
+
+  it('takes what is urgent first, and leaves out what is over', () => {
+    const { looks, read } = queue()
+    const all = passes(100)
+    for (const one of all) looks.add(one)
+    const [first, last] = [all[0], all.at(-1)]
+    if (!first || !last) throw new Error('none')
+    first.over = true
+    looks.hurry(last)
+    looks.sweep()
+    expect(read[0]).toBe(last)
+    expect(read).not.toContain(first)
+    expect(read.filter((one) => one === last)).toHaveLength(1)
+  })
+})

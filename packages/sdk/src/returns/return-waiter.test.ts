@@ -1,0 +1,112 @@
+import type { Bus } from '@passover/bus'
+import { passError } from '@passover/core'
+import type { PassKey, Step } from '@passover/schemas'
+import { describe, expect, it } from 'vitest'
+import type { Settled } from '../delivery/pending-return.js'
+import type { Deps } from '../runtime/dependencies.js'
+import { Returns } from './return-waiter.js'
+
+/** A clock that only the test moves, with the timers on it. */
+function manualClock() {
+  let time = 0
+  let timers: { at: number; fn: () => void }[] = []
+  return {
+    now: () => 1_000_000 + time,
+    monotonic: () => time,
+    after(ms: number, fn: () => void): Disposable {
+      const timer = { at: time + ms, fn }
+      timers.push(timer)
+      return {
+        [Symbol.dispose]: () => {
+          timers = timers.filter((one) => one !== timer)
+        },
+      }
+    },
+    async advance(ms: number) {
+      for (const end = time + ms; time < end; ) {
+        time = Math.min(end, time + 50)
+        for (const due of timers.filter(({ at }) => at <= time)) {
+          timers = timers.filter((one) => one !== due)
+          due.fn()
+        }
+        await new Promise((later) => setImmediate(later))
+      }
+    },
+  }
+}
+
+function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
+  const clock = manualClock()
+  let reconnect: () => void = () => undefined
+  const bus = {
+    connected: true,
+    journal: { glimpse },
+    hearReturns: async () => ({ [Symbol.asyncDispose]: async () => undefined }),
+    ask: async () => ({ ok: false, error: passError('E041', 'no such pass') }),
+    onReconnect(listener: () => void) {
+      reconnect = listener
+      return () => undefined
+    },
+  }
+  const deps: Deps = { bus: bus as unknown as Bus, clock, random: { bytes: (n) => new Uint8Array(n) } }
+  const made = new Returns(deps, { name: 'alice', instance: 'abcdefg', window: { id_window_ms: 3_600_000 } })
+  const outcomes: Settled[] = []
+  const wait = (count: number, timeout_ms: number) => {
+    for (let n = 0; n < count; n++) {
+      const key = { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }
+      const awaited = made.expect({ key, own_id: true }, (outcome) => outcomes.push(outcome))
+      made.published(awaited, n + 1, timeout_ms)
+    }
+  }
+  const adopt = (then?: 'send') => {
+    const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+    return made.adopt(
+      made.expect({ key, digest: 'of-its-request', own_id: false }, (outcome) => outcomes.push(outcome)),
+      then,
+    )
+  }
+  return { clock, wait, adopt, outcomes, reconnect: () => reconnect() }
+}
+
+describe('Returns', () => {
+  it('reads all that is open after a reconnect, each once, without waiting for sweeps', async () => {
+    const read: string[] = []
+    const { clock, wait, reconnect } = returns(async ({ id }) => {
+      read.push(id)
+      return []
+    })
+    wait(1_000, 60_000)
+    reconnect()
+    await clock.advance(100)
+    for (let n = 0; n < 50; n++) await new Promise((later) => setImmediate(later))
+    expect(read).toHaveLength(1_000)
+    expect(new Set(read).size).toBe(1_000)
+  })
+
+  it('gives up what could not be read 30 s after it should have ended, however many wait before it', async () => {
+    const { clock, wait, outcomes } = returns(() => new Promise(() => undefined))
+    wait(200, 1_000)
+    await clock.advance(35_000)
+    expect(outcomes).toEqual([])
+    await clock.advance(2_000)
+    expect(outcomes).toHaveLength(200)
+    expect(outcomes.every((outcome) => !outcome.ok && outcome.error.code === 'E040')).toBe(true)
+  })
+
+  it('says soon that nobody knows a pass that was asked for elsewhere', async () => {
+    const { clock, adopt, outcomes } = returns(async () => [])
+    expect(await adopt()).toBe('nothing')
+    await clock.advance(8_000)
+    expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E041' } }])
+  })
+
+  // Found by an hour of chaos: the servers were away for longer than that, and the request was stored as soon as they were back.
+  it('does not give up what it is about to send, however long that takes', async () => {
+    const { clock, adopt, outcomes, reconnect } = returns(async () => [])
+    expect(await adopt('send')).toBe('nothing')
+    await clock.advance(8_000)
+    reconnect()
+    await clock.advance(1_000)
+    expect(outcomes).toEqual([])
+  })
+})

@@ -1,0 +1,233 @@
+import type { Heard } from '@passover/bus'
+import { HEADER, idPrefix, type PassKey } from '@passover/schemas'
+import { Acknowledging } from '../delivery/ack-publisher.js'
+import { Delivering } from '../delivery/deliver.js'
+import { type Awaited, isBelievable, type Settled } from '../delivery/pending-return.js'
+import type { ReturnNotices } from '../delivery/return-events.js'
+import { type IdWindow, viewRules } from '../journal/id-window.js'
+import type { FoundReturn } from '../journal/poll.js'
+import { closed, unheard } from '../journal/return-errors.js'
+import type { Deps } from '../runtime/dependencies.js'
+import { GRACE_MS } from './evaluate-answer.js'
+import { Reading, SOON_MS } from './journal-poller.js'
+import { Waiting } from './pending-returns.js'
+import { Listening } from './return-listener.js'
+
+/** A return that was not heard by then is read. */
+const FIRST_LOOK_MS = 3_000
+const DEFAULT_TIMEOUT_MS = 30_000
+
+/** What is expected of a pass. */
+export interface Expectation {
+  key: PassKey
+  /** Given where the id was: its journal may be another request's. */
+  digest?: string | undefined
+  /** Only heard on the process's own subscription when its id was made here. */
+  own_id: boolean
+  /** Who waits says by itself that it has the return. */
+  quiet?: true | undefined
+  /** It was asked for here and now, and somebody listened to returns. */
+  noticed?: boolean | undefined
+  /** Of its request, where that is traced. */
+  traceparent?: string | undefined
+}
+
+export interface ReturnsOptions {
+  name: string
+  instance: string
+  window: IdWindow
+  apply_in?: string | undefined
+  /** Who is told of returns besides who waits for them. */
+  notices?: ReturnNotices | undefined
+}
+
+/**
+ * Waits for returns: hears them on one subscription for all ids made here and on one of its own for each given id, and reads what it
+ * may have missed (docs/architecture/protocol.md#delivery-of-returns). One sweep, whatever the number of passes.
+ */
+export class Returns implements AsyncDisposable {
+  readonly #deps: Deps
+  readonly #name: string
+  readonly #delivering: Delivering
+  readonly #acknowledging: Acknowledging
+  readonly #waiting = new Waiting()
+  readonly #ear: Listening
+  readonly #reading: Reading
+  #epoch = 0
+  #closed = false
+  readonly #undo: () => void
+  readonly #notices: ReturnNotices | undefined
+
+  constructor(deps: Deps, options: ReturnsOptions) {
+    this.#notices = options.notices
+    this.#deps = deps
+    this.#name = options.name
+    const rules = viewRules(options.window, { trust_fences: false })
+    this.#reading = new Reading(
+      deps,
+      { rules, waiting: this.#waiting },
+      { deliver: (awaited, found) => this.#deliver(awaited, found), end: (awaited, outcome) => this.#end(awaited, outcome) },
+    )
+    this.#acknowledging = new Acknowledging(deps, options.name)
+    this.#delivering = new Delivering(deps, { name: options.name, acknowledging: this.#acknowledging, directory: options.apply_in, rules })
+    this.#ear = new Listening(
+      deps,
+      { name: options.name, prefix: idPrefix(options.instance) },
+      { heard: this.#heard, suspect: this.#suspect, waited: this.holds, detour: this.#detour },
+    )
+    this.#undo = deps.bus.onReconnect(() => this.#missed())
+  }
+
+  /** Passes that are waited for, those that await release included. */
+  get size(): number {
+    return this.#waiting.size + this.#delivering.size
+  }
+
+  /** Whether `listen` has been here: nothing is to be waited for. */
+  get listening(): boolean {
+    return this.#ear.ready
+  }
+
+  /** Hears the returns of all ids made here. E040 when the server does not say within 5 s. */
+  listen(): Promise<void> {
+    return this.#ear.listen()
+  }
+
+  /** Waits for a pass from now on; `settle` is called once. */
+  expect(expectation: Expectation, settle: (outcome: Settled) => void): Awaited {
+    const { key, digest, own_id, traceparent } = expectation
+    const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
+    const awaited = this.#waiting.add(
+      { key, digest, epoch, quiet: expectation.quiet === true, noticed: expectation.noticed, traceparent },
+      settle,
+    )
+    this.#reading.begin()
+    return awaited
+  }
+
+  /** The request was stored: from now on its return is missed when it does not come. */
+  published(awaited: Awaited, sequence: number, timeout_ms: number | undefined): void {
+    const { clock } = this.#deps
+    awaited.published = { sequence, at: clock.now() }
+    awaited.look_at = clock.monotonic() + (awaited.digest === undefined ? FIRST_LOOK_MS : SOON_MS)
+    awaited.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
+  }
+
+  /**
+   * Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. Of one that nobody knows it is soon
+   * said so, unless its request is about to be sent: that is given up by who sends it.
+   */
+  async adopt(awaited: Awaited, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
+    const also = { onSuspect: this.#suspect, isWaited: this.holds }
+    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, also).catch((error: unknown) => {
+      throw unheard(error)
+    })
+    if (awaited.over) await hearing[Symbol.asyncDispose]()
+    else awaited.hearing = hearing
+    if (!then) this.#giveUpSoon(awaited)
+    const found = await this.#reading.first(awaited)
+    if (then && found.kind === 'unclear') this.#giveUpSoon(awaited)
+    awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic() + SOON_MS)
+    if (awaited.over || found.kind === 'return' || found.kind === 'other_request') return 'settled'
+    return found.kind === 'nothing' ? 'nothing' : 'begun'
+  }
+
+  #giveUpSoon(awaited: Awaited): void {
+    awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
+  }
+
+  /** Whether a return is waited for here, is being handed over, or was and that is not said yet. */
+  readonly holds = (key: PassKey, returned: number): boolean =>
+    this.#waiting.of(key).length > 0 || this.#delivering.has(key) || this.#acknowledging.isUnsaid(returned)
+
+  /** Says that a return was handed over; settles when that is stored. */
+  acknowledged(returned: number): Promise<void> {
+    return this.#acknowledging.said(returned)
+  }
+
+  /** Stops waiting. */
+  forget(awaited: Awaited): void {
+    awaited.over = true
+    void awaited.hearing?.[Symbol.asyncDispose]()
+    this.#waiting.remove(awaited)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#undo()
+    this.#reading[Symbol.dispose]()
+    for (const awaited of [...this.#waiting.all()]) this.#end(awaited, { ok: false, error: closed() })
+    await this.#delivering[Symbol.asyncDispose]()
+    await this.#acknowledging[Symbol.asyncDispose]()
+    await this.#ear[Symbol.asyncDispose]()
+  }
+
+  readonly #heard = (heard: Heard): void => {
+    const waiting = this.#waiting.of(heard.key)
+    if (waiting.length === 0) return
+    const { by, stored } = heard
+    const returned = { by, attempt: Number(stored.headers.get(HEADER.attempt)), guard: this.#deps.bus.subjects.guardOf(stored) }
+    const now = { epoch: this.#epoch, clustered: !this.#ear.hearsDetours || this.#deps.bus.clustered }
+    for (const awaited of waiting.slice()) {
+      if (isBelievable(awaited, returned, now)) this.#deliver(awaited, foundOf(heard))
+      else {
+        awaited.epoch = undefined
+        this.#reading.hurry(awaited)
+      }
+    }
+  }
+
+  /** It does not go straight from its work to its return. */
+  readonly #detour = (key: PassKey): void => {
+    for (const awaited of this.#waiting.of(key)) awaited.epoch = undefined
+  }
+
+  readonly #suspect = (key: PassKey): void => {
+    for (const awaited of this.#waiting.of(key)) this.#reading.hurry(awaited)
+  }
+
+  #missed(): void {
+    this.#epoch += 1
+    this.#reading.all()
+  }
+
+  #deliver(awaited: Awaited, found: FoundReturn): void {
+    this.forget(awaited)
+    this.#delivering.deliver(this.#noticed(awaited), found, () => {
+      if (this.#closed) {
+        awaited.settle({ ok: false, error: closed() })
+        return
+      }
+      // It could not be read to its end: wait for it again.
+      const { key, digest, quiet, noticed, traceparent } = awaited
+      const again = this.expect({ key, digest, own_id: false, quiet: quiet || undefined, noticed, traceparent }, awaited.settle)
+      Object.assign(again, {
+        published: awaited.published,
+        give_up_at: awaited.give_up_at,
+        look_at: this.#deps.clock.monotonic() + SOON_MS,
+      })
+    })
+  }
+
+  /** Told of, where somebody listens, as well as settled. What was only asked after again, or waited while the agent was away, is not. */
+  #noticed(awaited: Awaited): Awaited {
+    const notices = this.#notices
+    if (!notices || !awaited.noticed) return awaited
+    const settle = (outcome: Settled): void => {
+      notices.tell(awaited.key, outcome)
+      awaited.settle(outcome)
+    }
+    return { ...awaited, settle }
+  }
+
+  #end(awaited: Awaited, outcome: Settled): void {
+    if (awaited.over) return
+    this.forget(awaited)
+    awaited.settle(outcome)
+  }
+}
+
+function foundOf({ by, stored }: Heard): FoundReturn {
+  return { by, sequence: stored.sequence, time: stored.time, data: stored.data, content_type: stored.headers.get(HEADER.contentType) }
+}

@@ -1,0 +1,86 @@
+import type { Bus } from '@passover/bus'
+import { Health, type HealthChange, unless, watchConnection } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
+import { serversText, type Told } from '../attempt/worker-events.js'
+import type { Deps } from '../runtime/dependencies.js'
+import type { Presence } from './heartbeat.js'
+import { Registered } from './registration-check.js'
+
+interface Watched {
+  deps: Deps
+  told: Told
+  presence: Presence
+  /** Why no work can be taken now. */
+  trouble: () => string | undefined
+}
+
+const DENIED: Record<NonNullable<Bus['denied']>, (agent: string) => string> = {
+  revoked: (agent) => `credentials of agent ${agent} were revoked. To let it in again: passover auth add agent ${agent}`,
+  expired: (agent) => `credentials of agent ${agent} have expired. Renew them: passover auth rotate ${agent}`,
+  refused: (agent) =>
+    `the server refuses the credentials of agent ${agent}: they were revoked or rotated, or belong to another installation`,
+}
+
+/** How a worker is, and what it tells of that: it waits for work, lost the server, found it again. */
+export class WorkerHealth {
+  readonly #watched: Watched
+  readonly #health: Health
+  readonly #registered: Registered
+  #lost = false
+  /** Told that the server lets it in no more. */
+  #denied = false
+
+  constructor(watched: Watched) {
+    const { deps, presence, trouble } = watched
+    this.#watched = watched
+    this.#registered = new Registered(deps)
+    this.#health = new Health({ process: 'worker', clock: deps.clock, onChange: (change) => this.#changed(change) })
+    watchConnection(this.#health, deps.bus, 'told')
+    this.#health.watch('consumers', 'needed', () => unless(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))
+    this.#health.watch('registered', 'needed', () => this.#registered.finding)
+    this.#health.watch('presence', 'told', () => unless(presence.trouble))
+  }
+
+  report(): HealthReport {
+    return this.#health.report()
+  }
+
+  begin(concurrency: number): void {
+    this.#health.begin()
+    this.#registered.begin()
+    this.#tell('waits', `waits for work (${concurrency} at a time)`)
+  }
+
+  stop(): void {
+    this.#health.stop()
+    this.#registered.stop()
+  }
+
+  /** Looks whether the server is there; a change is told once. */
+  noticeServer(): void {
+    const { connected, denied, identity } = this.#watched.deps.bus
+    if (connected) this.#denied = false
+    else if (this.#lost && denied !== undefined && !this.#denied) {
+      this.#denied = true
+      this.#tell('health', `works no more: ${DENIED[denied](identity)}`)
+    }
+    if (connected !== this.#lost) return
+    this.#lost = !connected
+    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
+  }
+
+  /** That the server is lost or found is told by itself, and that nobody can see the worker, too. */
+  #changed({ check: { name, weight, state, what } }: HealthChange): void {
+    this.noticeServer()
+    if (weight === 'told' || this.#lost) return
+    this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd())
+  }
+
+  #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
+    const { deps, told } = this.#watched
+    const { servers = [] } = deps
+    // How it is may end in what to do, which is not done at an address.
+    const where = kind === 'health' ? ` (${serversText(servers)})` : ` at ${serversText(servers)}`
+    told({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? where : ''}` })
+  }
+}

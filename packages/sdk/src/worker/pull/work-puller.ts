@@ -1,0 +1,242 @@
+import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { SLOTS, type Slot } from '@passover/schemas'
+import { endTrouble, hasBacklog, type Lane, openLane, reservedBy, troubleOf } from './priority-lane.js'
+import { Turns } from './weighted-round-robin.js'
+
+/** A parked pull waits this long at the server. */
+const PARKED_MS = 5_000
+/** A large one keeps places from others: not for long. */
+const LARGE_PARKED_MS = 1_000
+/** While this much of the room is used, freed places are filled in batches a little later. */
+const BUSY = 0.75
+const TURNED_AWAY_MS = 100
+const BATCH_WAIT_MS = 10
+const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
+/** How many deliveries may be held or on their way beyond the free places. */
+const SPARE = 2
+
+export interface WorkPullOptions {
+  clock: Clock
+  sources: Record<Slot, WorkSource>
+  concurrency: number
+  /** Starts a delivery; the caller says `finished()` when its place is free again. */
+  start: (delivery: Delivery, slot: Slot) => void
+  /** Called for each delivery that comes, before it starts or is held. */
+  arrived: (delivery: Delivery, slot: Slot) => void
+  /** The consumer was not there: what is known of it is out of date. */
+  gone: (slot: Slot) => void
+  /** False: it waits until `opened` is called. Nothing is asked for meanwhile. */
+  open?: () => boolean
+  /** Whether a delivery may start all the same. */
+  exempt?: (delivery: Delivery) => boolean
+}
+
+/**
+ * Pulls work of three slots by weight (docs/architecture/worker.md#taking-work). A slot with a backlog is asked without waiting, for the places that are its turn;
+ * an idle one has a parked pull, the slot that was busy last a large one, so that a burst need not wait for round trips.
+ */
+export class WorkPull {
+  readonly #options: WorkPullOptions
+  readonly #lanes: Record<Slot, Lane>
+  readonly #pulling = new Turns()
+  readonly #starting = new Turns()
+  #lastActive: Slot = 'medium'
+  #running = 0
+  #stopped = false
+  #kicked = false
+  #timer: Disposable | undefined
+  #timerAt = 0
+  #batchAt: number | undefined
+
+  constructor(options: WorkPullOptions) {
+    this.#options = options
+    const { high, medium, low } = options.sources
+    this.#lanes = { high: openLane(high), medium: openLane(medium), low: openLane(low) }
+  }
+
+  get running(): number {
+    return this.#running
+  }
+  /** Deliveries that wait for a free place. */
+  get held(): Delivery[] {
+    return SLOTS.flatMap((slot) => this.#lanes[slot].held)
+  }
+  get outstanding(): number {
+    return SLOTS.reduce((sum, slot) => sum + this.#lanes[slot].outstanding, 0)
+  }
+
+  /** Why no work can be taken from some slot now. */
+  get trouble(): string | undefined {
+    const now = this.#options.clock.monotonic()
+    for (const slot of SLOTS) {
+      const trouble = troubleOf(this.#lanes[slot], now)
+      if (trouble !== undefined) return trouble
+    }
+    return undefined
+  }
+
+  begin(): void {
+    this.#kick()
+  }
+
+  /** A place is free again. */
+  finished(): void {
+    this.#running -= 1
+    this.#startHeld()
+    this.#kick()
+  }
+
+  /** What waited may start. */
+  opened(): void {
+    this.#startHeld()
+    this.#kick()
+  }
+
+  /** Takes a held delivery out, if it is still held. */
+  drop(delivery: Delivery): boolean {
+    for (const slot of SLOTS) {
+      const at = this.#lanes[slot].held.indexOf(delivery)
+      if (at >= 0) return this.#lanes[slot].held.splice(at, 1).length > 0
+    }
+    return false
+  }
+
+  /** Asks for no more; what is held still starts as places get free. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#timer?.[Symbol.dispose]()
+    this.#timer = undefined
+    await Promise.all(SLOTS.map((slot) => this.#lanes[slot].source[Symbol.asyncDispose]()))
+  }
+
+  #arrive(slot: Slot, delivery: Delivery): void {
+    this.#options.arrived(delivery, slot)
+    this.#lastActive = slot
+    this.#lanes[slot].careful = delivery.delivered > 1
+    if (this.#running < this.#options.concurrency && this.#mayStart(delivery)) this.#start(delivery, slot)
+    else this.#lanes[slot].held.push(delivery)
+    this.#kick()
+  }
+
+  get #isOpen(): boolean {
+    return this.#options.open?.() ?? true
+  }
+
+  #mayStart(delivery: Delivery): boolean {
+    return this.#isOpen || delivery.delivered > 1 || this.#options.exempt?.(delivery) === true
+  }
+
+  #startHeld(): void {
+    while (this.#running < this.#options.concurrency) {
+      const slot = this.#starting.next((one) => this.#lanes[one].held.some((delivery) => this.#mayStart(delivery)))
+      if (!slot) return
+      const { held } = this.#lanes[slot]
+      const [next] = held.splice(
+        held.findIndex((delivery) => this.#mayStart(delivery)),
+        1,
+      )
+      if (next) this.#start(next, slot)
+    }
+  }
+
+  #start(delivery: Delivery, slot: Slot): void {
+    this.#running += 1
+    this.#options.start(delivery, slot)
+  }
+
+  /** What comes in one chunk from the socket is looked at once. */
+  #kick(): void {
+    if (this.#kicked || this.#stopped) return
+    this.#kicked = true
+    queueMicrotask(() => {
+      this.#kicked = false
+      this.#refill()
+    })
+  }
+
+  #refill(): void {
+    if (this.#stopped || !this.#isOpen) return
+    const now = this.#options.clock.monotonic()
+    const used = this.#running + this.held.length + SLOTS.reduce((sum, slot) => sum + reservedBy(this.#lanes[slot]), 0)
+    const free = this.#options.concurrency - used
+    if (free > 0 && SLOTS.some((slot) => hasBacklog(this.#lanes[slot], now)) && this.#batchIsDue(used, now)) this.#pullBacklog(free, now)
+    for (const slot of SLOTS) this.#park(slot, Math.max(0, free), now)
+    for (const slot of SLOTS) if (this.#lanes[slot].not_before > now) this.#wakeAt(this.#lanes[slot].not_before, now)
+  }
+
+  /** Few free places are not worth a pull each: a little later there are more, or at least it was not for long. */
+  #batchIsDue(used: number, now: number): boolean {
+    const due = used < this.#options.concurrency * BUSY || (this.#batchAt !== undefined && now >= this.#batchAt)
+    if (due) {
+      this.#batchAt = undefined
+      return true
+    }
+    this.#batchAt ??= now + BATCH_WAIT_MS
+    this.#wakeAt(this.#batchAt, now)
+    return false
+  }
+
+  #pullBacklog(free: number, now: number): void {
+    const shares = this.#pulling.share(free, (slot) => hasBacklog(this.#lanes[slot], now))
+    for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, this.#lanes[slot].careful ? 1 : shares[slot], 0)
+  }
+
+  /** Keeps a waiting pull at a slot that has, as far as we know, nothing now. */
+  #park(slot: Slot, free: number, now: number): void {
+    const lane = this.#lanes[slot]
+    if (lane.backlog || now < lane.not_before) return
+    const wanted = slot === this.#lastActive && !lane.careful ? Math.max(1, Math.floor(free / 2)) : 1
+    if (lane.pulls > 0 && lane.outstanding >= Math.ceil(wanted / 2)) return
+    const spare = this.#options.concurrency - this.#running + SPARE - this.held.length - this.outstanding
+    const batch = Math.min(wanted - lane.outstanding, spare)
+    if (batch > 0) this.#pull(slot, batch, batch > 1 ? LARGE_PARKED_MS : PARKED_MS)
+  }
+
+  #pull(slot: Slot, batch: number, expires_ms: number): void {
+    const lane = this.#lanes[slot]
+    let left = batch
+    lane.outstanding += batch
+    lane.pulls += 1
+    lane.pulled_at = this.#options.clock.monotonic()
+    const onDelivery = (delivery: Delivery): void => {
+      if (left > 0) {
+        left -= 1
+        lane.outstanding -= 1
+      }
+      this.#arrive(slot, delivery)
+    }
+    const begun = this.#options.clock.monotonic()
+    const over = (end: PullEnd): void => {
+      // A waiting pull that comes back empty at once was turned away (too many waiting): not to be repeated at once.
+      const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < TURNED_AWAY_MS
+      lane.outstanding -= left
+      left = 0
+      lane.pulls -= 1
+      this.#ended(slot, away ? 'failed' : end)
+    }
+    lane.source.pull({ batch, expires_ms }, onDelivery).then(over, () => over('failed'))
+  }
+
+  #ended(slot: Slot, end: PullEnd): void {
+    const lane = this.#lanes[slot]
+    if (end === 'full') lane.backlog = lane.pulls === 0
+    else lane.backlog = false
+    lane.gone = end === 'gone' ? lane.gone + 1 : 0
+    lane.trouble = endTrouble(end, slot, lane.gone)
+    if (end === 'gone') this.#options.gone(slot)
+    const wait = WAIT_AFTER[end]
+    if (wait > 0) lane.not_before = this.#options.clock.monotonic() + wait
+    this.#kick()
+  }
+
+  #wakeAt(at: number, now: number): void {
+    if (this.#timer && this.#timerAt <= at) return
+    this.#timer?.[Symbol.dispose]()
+    this.#timerAt = at
+    this.#timer = this.#options.clock.after(Math.max(1, at - now), () => {
+      this.#timer = undefined
+      this.#kick()
+    })
+  }
+}

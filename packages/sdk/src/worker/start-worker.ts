@@ -1,0 +1,101 @@
+import type { Bus, Hearing, WorkSource } from '@passover/bus'
+import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
+import { z } from 'zod'
+import { ConsumerAges } from '../attempt/begin-attempt.js'
+import { type Told, toldTo } from '../attempt/worker-events.js'
+import { checkOptions, invalidOption, readable } from '../errors/option-errors.js'
+import type { HandlerAgent } from '../handler/async-context.js'
+import type { Handler } from '../handler/pass.js'
+import type { IdWindow } from '../journal/id-window.js'
+import type { Deps } from '../runtime/dependencies.js'
+import type { Isolation } from './crash-isolation.js'
+import { Presence } from './heartbeat.js'
+import { register } from './register.js'
+import { WorkerLoop } from './worker-loop.js'
+
+/** What the registry is told of a subagent, where registration is open; a person's word about it stands. */
+export interface Describes {
+  /** What it is for. */
+  description?: string | undefined
+  skills?: string[] | undefined
+  /** A JSON Schema (2020-12) that its output must fit (E021). */
+  output_schema?: Record<string, unknown> | undefined
+  /** Limits on itself: passes open at a time and begun within a minute, a handler's time (ms), a command's memory (MiB). */
+  limits?: OwnLimits | undefined
+}
+
+/** How a worker works. What it says of itself wins over what `connect` was told. */
+export interface WorkerOptions extends Describes {
+  /** Handlers that run at a time (default 8). */
+  concurrency?: number | undefined
+  /** How long a drain waits for running handlers before it aborts them and hands their work back, ms (default 10,000). */
+  drain_ms?: number | undefined
+  /**
+   * Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, and what became of each attempt at a
+   * pass, once the server has said so: returned, failed, discarded.
+   */
+  log?: Told | undefined
+}
+
+/** Takes work until it is drained. */
+export interface Worker extends AsyncDisposable {
+  readonly subagent: string
+  /** Handlers that run now. */
+  readonly running: number
+  /** How it is now. */
+  health(): HealthReport
+  /** Takes no more, waits for running handlers at most so long (ms), then aborts them and hands their work back. Idempotent. */
+  drain(ms?: number): Promise<void>
+  /** Settles when it is drained. */
+  readonly closed: Promise<void>
+}
+
+const workerOptions = z.strictObject({
+  concurrency: z.int().positive().max(LIMITS.handlers).default(8),
+  drain_ms: z.number().min(0).max(86_400_000).default(10_000),
+  ...registerQuestion.omit({ parts_only: true }).shape,
+  log: z.custom<Told>((value) => typeof value === 'function', 'must be a function').optional(),
+})
+
+/** What starting a worker needs of its agent. */
+export interface WorkerHome {
+  deps: Deps
+  self: HandlerAgent
+  window: IdWindow
+  /** Shared by all workers of the process; absent: each worker isolates its own passes only. */
+  isolation?: Isolation | undefined
+  describes?: Describes | undefined
+}
+
+/**
+ * Registers the agent and starts to work. E005 for bad options, E013 or E040 when it cannot be registered.
+ */
+export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
+  if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')
+  if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
+  const given = readable(options, 'options', () => ({ ...home.describes, ...options }))
+  const { concurrency, drain_ms, log, ...question } = checkOptions(workerOptions, given)
+  const { bus, clock } = home.deps
+  const sources = sourcesOf(bus)
+  let hearing: Hearing | undefined
+  try {
+    await register(home.deps, question, sources)
+    const consumers = new ConsumerAges(sources, () => clock.monotonic())
+    await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
+    const told = toldTo(home.deps, log)
+    const presence = await Presence.start(home.deps, { concurrency, told })
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told, presence })
+    hearing = await bus.hearEndings(bus.identity, (heard) => loop.onEnding(heard))
+    loop.begin(hearing)
+    return loop
+  } catch (error) {
+    await hearing?.[Symbol.asyncDispose]()
+    await Promise.all(SLOTS.map((slot) => sources[slot][Symbol.asyncDispose]()))
+    throw error
+  }
+}
+
+function sourcesOf(bus: Bus): Record<Slot, WorkSource> {
+  const source = (slot: Slot) => bus.work(bus.identity, slot)
+  return { high: source('high'), medium: source('medium'), low: source('low') }
+}

@@ -1,0 +1,317 @@
+import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
+import { oneLine, PassOverError } from '@passover/core'
+import { HEADER, type HealthReport, keyText, type PassKey, type Random, type Slot } from '@passover/schemas'
+import { type Begin, type Begun, beginAttempt, type ConsumerAges, type Rank } from '../attempt/begin-attempt.js'
+import { tellEnd } from '../attempt/outcome-log.js'
+import { makeRun, type Run, stopRun } from '../attempt/run.js'
+import type { Told } from '../attempt/worker-events.js'
+import type { WorkerContext } from '../handler/handler-pass.js'
+import type { Handler } from '../handler/pass.js'
+import { type Disposal, execute } from '../handler/run-handler.js'
+import { viewRules } from '../journal/id-window.js'
+import { type Work, workOf } from '../messages/work-envelope.js'
+import { Isolation, type Suspect } from './crash-isolation.js'
+import { WorkerHealth } from './health.js'
+import type { Presence } from './heartbeat.js'
+import { Leases } from './lease-renewer.js'
+import { WorkPull } from './pull/work-puller.js'
+import { Endings } from './recently-ended.js'
+import { endRun, lookWhetherLost, watchRun } from './run-watchdog.js'
+import type { Worker, WorkerHome } from './start-worker.js'
+
+const SWEEP_MS = 100
+const DEFAULT_LEASE_MS = 5_000
+/** What this worker cannot read is offered again after so long. */
+const UNREAD_AGAIN_MS = 1_000
+const NONCE_BYTES = 9
+/** After a drain aborted its handlers, those that ignore it get this long. */
+const ABORT_GRACE_MS = 1_000
+
+export interface LoopOptions {
+  home: WorkerHome
+  handler: Handler
+  consumers: ConsumerAges
+  sources: Record<Slot, WorkSource>
+  concurrency: number
+  drain_ms: number
+  told: Told
+  presence: Presence
+}
+
+/** A delivery that is being begun or runs. */
+interface Active extends Listed {
+  delivery: Delivery
+  key: PassKey
+  run?: Run
+  /** Its place does not keep others waiting any more. */
+  freed?: boolean
+  /** Its place among those that may have ended another process; undefined: it runs beside others. */
+  suspect?: Suspect
+  /** What came while it was still being begun: its handler is not to run. */
+  over?: 'ended' | 'drained'
+}
+
+/** A worker: deliveries in, attempts begun, handlers run, deliveries answered. One sweep keeps all its times. */
+export class WorkerLoop implements Worker {
+  readonly subagent: string
+  readonly closed: Promise<void>
+  readonly #options: LoopOptions
+  readonly #context: WorkerContext
+  readonly #begin: Begin
+  readonly #nonce: () => string
+  readonly #pull: WorkPull
+  readonly #leases: Leases
+  readonly #isolation: Isolation
+  readonly #health: WorkerHealth
+  readonly #active = new Roster<Active>()
+  readonly #endings = new Endings()
+  #hearing: Hearing | undefined
+  #sweeping: Disposable | undefined
+  #draining: Promise<void> | undefined
+  #whenIdle: (() => void) | undefined
+  #resolveClosed: () => void = () => undefined
+  #undos: (() => void)[] = []
+
+  constructor(options: LoopOptions) {
+    const { deps, self, window, isolation } = options.home
+    const { told, presence } = options
+    this.#options = options
+    this.subagent = deps.bus.identity
+    this.#context = { deps, self, told, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
+    this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
+    this.#nonce = nonces(deps.random)
+    this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
+    this.#isolation = isolation ?? new Isolation(deps.clock)
+    this.#health = new WorkerHealth({ deps, told, presence, trouble: () => this.#pull.trouble })
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    this.#pull = new WorkPull({
+      clock: deps.clock,
+      sources: options.sources,
+      concurrency: options.concurrency,
+      arrived: (delivery, slot) => {
+        options.consumers.seen(slot, delivery)
+        this.#leases.hold(delivery)
+      },
+      start: (delivery, slot) => this.#start(delivery, slot),
+      gone: (slot) => options.consumers.forget(slot),
+      open: () => !this.#isolation.closed,
+      exempt: ({ headers }) => this.#isolation.runs(headers.get(HEADER.parent) ?? ''),
+    })
+  }
+
+  health(): HealthReport {
+    return this.#health.report()
+  }
+
+  get running(): number {
+    return this.#active.size
+  }
+
+  begin(hearing: Hearing): void {
+    this.#hearing = hearing
+    // While it was cut off, no lease was renewed.
+    const undo = this.#context.deps.bus.onReconnect(() => {
+      for (const { run } of this.#active.all()) if (run) void lookWhetherLost(this.#context, run, this.#leases)
+    })
+    const runs = (pass: string) => this.#active.all().some(({ key }) => keyText(key) === pass)
+    this.#undos = [undo, this.#isolation.join({ opened: () => this.#pull.opened(), runs })]
+    this.#pull.begin()
+    this.#options.presence.tick(this.running)
+    this.#sweepLater()
+    this.#health.begin(this.#options.concurrency)
+  }
+
+  drain(ms = this.#options.drain_ms): Promise<void> {
+    this.#draining ??= this.#drain(ms)
+    return this.#draining
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  /** `passover` ended a pass of this subagent: whatever of it is here stops, and what is delivered yet does not begin. */
+  onEnding(heard: Heard): void {
+    const { originator, id } = heard.key
+    this.#endings.note(heard.key, heard.stored.sequence)
+    for (const active of this.#active.all()) {
+      if (active.key.id !== id || active.key.originator !== originator) continue
+      if (active.run) endRun(active.run, heard)
+      else this.#notBegun(active, 'ended')
+    }
+    for (const delivery of this.#pull.held) {
+      const key = this.#keyOf(delivery)
+      if (key?.id !== id || key.originator !== originator || !this.#pull.drop(delivery)) continue
+      this.#leases.release(delivery)
+      delivery.ack()
+    }
+  }
+
+  #start(delivery: Delivery, slot: Slot): void {
+    const key = this.#keyOf(delivery)
+    const envelope = key && workOf(delivery, key, slot)
+    if (!key || !envelope || typeof envelope === 'string') {
+      // No work step of ours is left to the server. One of a later version may be read by another worker. What nobody reads becomes a dead letter.
+      this.#leases.release(delivery)
+      if (key && typeof envelope === 'string') this.#unread(delivery, { key, why: envelope })
+      queueMicrotask(() => this.#pull.finished())
+      return
+    }
+    const active: Active = { delivery, key, place: 0 }
+    this.#active.add(active)
+    if (delivery.delivered > 1) active.suspect = this.#isolation.suspect()
+    else this.#isolation.begin()
+    if (this.#endings.has(key, delivery.sequence)) active.over = 'ended'
+    this.#leases.shorten(envelope.control.lease_ms)
+    const { max_attempts, timeout_ms } = envelope.control
+    const turn = (rank: Rank) => this.#turn(active, rank)
+    const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
+    const begun = beginAttempt(this.#begin, delivered)
+    void this.#through(active, { envelope, nonce: delivered.nonce, begun })
+  }
+
+  #unread(delivery: Delivery, { key, why }: { key: PassKey; why: string }): void {
+    const { sequence } = delivery
+    const text = oneLine(`${this.subagent}: the work of ${key.id} from ${key.originator} (sequence ${sequence}) cannot be read: ${why}`)
+    this.#context.told({ kind: 'unread', text, pass: key, sequence })
+    delivery.nak(UNREAD_AGAIN_MS)
+  }
+
+  /** A first delivery may turn out to be a suspect, too: the server has forgotten that it was delivered before. */
+  #turn(active: Active, rank: Rank): Promise<boolean> {
+    if (!active.suspect) {
+      active.suspect = this.#isolation.suspect()
+      this.#isolation.end()
+    }
+    return active.suspect.turn(rank)
+  }
+
+  #notBegun(active: Active, over: 'ended' | 'drained'): void {
+    active.over ??= over
+    active.suspect?.end()
+  }
+
+  async #through(active: Active, work: { envelope: Work; nonce: string; begun: Begun | Promise<Begun> }): Promise<void> {
+    const { faults } = this.#context.deps
+    let disposal: Disposal = 'leave'
+    try {
+      const begun = work.begun instanceof Promise ? await work.begun : work.begun
+      if (begun.kind === 'ended' || active.over === 'ended') disposal = 'ack'
+      else if (active.over === 'drained' || begun.kind === 'give_back') disposal = 'hand_back'
+      else if (begun.kind === 'run') {
+        const { key, delivery } = active
+        const { envelope, nonce } = work
+        active.run = makeRun({ key, delivery, envelope, nonce, begun, now: this.#context.deps.clock.now() })
+        disposal = await execute(this.#context, active.run, this.#options.handler)
+      }
+      if (faults && disposal === 'ack') await faults.at('worker:before-ack', active.key)
+    } catch (error) {
+      // Its output could not be stored, a fault that was put in, or a bug: the lease lapses and another attempt begins.
+      disposal = 'leave'
+      if (active.run) tellEnd(this.#context, active.run, { end: 'gave_up', thrown: error })
+    }
+    this.#leases.release(active.delivery)
+    if (disposal === 'ack') active.delivery.ack()
+    if (disposal === 'hand_back') active.delivery.nak()
+    if (faults && disposal === 'ack') await faults.at('worker:after-ack', active.key)
+    this.#over(active)
+  }
+
+  #over(active: Active): void {
+    if (!this.#remove(active)) return
+    this.#pull.finished()
+    if (this.#active.size === 0) this.#whenIdle?.()
+  }
+
+  /** False: it was removed before. */
+  #remove(active: Active): boolean {
+    if (!this.#active.remove(active)) return false
+    this.#free(active)
+    return true
+  }
+
+  #free(active: Active): void {
+    if (active.freed) return
+    active.freed = true
+    if (active.suspect) active.suspect.end()
+    else this.#isolation.end()
+  }
+
+  #keyOf(delivery: Delivery): PassKey | undefined {
+    const parsed = this.#context.deps.bus.subjects.parseTrusted(delivery)
+    return parsed.kind === 'step' && parsed.step === 'work' && parsed.key.subagent === this.subagent ? parsed.key : undefined
+  }
+
+  #sweepLater(): void {
+    this.#sweeping = this.#context.deps.clock.after(SWEEP_MS, () => {
+      this.#sweep()
+      this.#sweepLater()
+    })
+  }
+
+  #sweep(): void {
+    const { clock } = this.#context.deps
+    this.#health.noticeServer()
+    this.#options.presence.tick(this.running)
+    const { lapsed } = this.#leases.sweep(clock.monotonic())
+    if (lapsed) this.#leases.doubtOnly(new Set(this.#active.all().flatMap(({ run, delivery }) => (run ? [delivery] : []))))
+    const now = clock.now()
+    for (const active of this.#active.all()) {
+      const { run } = active
+      if (!run) continue
+      // However long its handler goes on: it changes nothing any more.
+      if (run.stop === 'ended' || run.stop === 'lost') this.#free(active)
+      if (lapsed && this.#leases.isUnsure(run.delivery)) void lookWhetherLost(this.#context, run, this.#leases)
+      watchRun(this.#context, run, now)
+    }
+  }
+
+  async #drain(ms: number): Promise<void> {
+    this.#health.stop()
+    const gone = this.#options.presence.stop()
+    await this.#pull.stop()
+    await this.#idleWithin(ms)
+    for (const active of this.#active.all()) {
+      if (active.run) stopRun(active.run, 'drain', new PassOverError('E043', 'the worker shuts down; the work is handed back'))
+      else this.#notBegun(active, 'drained')
+    }
+    await this.#idleWithin(ABORT_GRACE_MS)
+    for (const active of this.#active.all()) {
+      this.#leases.release(active.delivery)
+      // To the server it is the newer attempt that would be handed back.
+      if (active.run?.stop !== 'lost') active.delivery.nak()
+      this.#remove(active)
+    }
+    for (const delivery of this.#pull.held) {
+      this.#leases.release(delivery)
+      delivery.nak()
+    }
+    this.#sweeping?.[Symbol.dispose]()
+    for (const undo of this.#undos) undo()
+    await this.#hearing?.[Symbol.asyncDispose]()
+    await gone
+    this.#resolveClosed()
+  }
+
+  /** Waits until nothing runs, at most so long. */
+  async #idleWithin(ms: number): Promise<void> {
+    if (this.#active.size === 0) return
+    await new Promise<void>((resolve) => {
+      const timer = this.#context.deps.clock.after(ms, resolve)
+      this.#whenIdle = () => {
+        timer[Symbol.dispose]()
+        resolve()
+      }
+    })
+    this.#whenIdle = undefined
+  }
+}
+
+/** Makes nonces that tell one's own steps: of this process by a random beginning, of one delivery by a count. */
+export function nonces(random: Random): () => string {
+  const start = Buffer.from(random.bytes(NONCE_BYTES)).toString('base64url')
+  let count = 0
+  return () => `${start}.${(count++).toString(36)}`
+}
