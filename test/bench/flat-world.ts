@@ -58,7 +58,7 @@ export class FlatWorld implements AsyncDisposable {
     const server = await startServer({ dir: folder, config: { sync: SYNC } })
     const roles = new Map<string, Role>()
     for (const role of PARTS[load]) {
-      const script = role === 'feeder' ? './feeder.js' : './product.js'
+      const script = new URL(role === 'feeder' ? './feeder.js' : './product.js', import.meta.url)
       roles.set(role, await startRole(script, { role, servers: server.url, ...(role === 'feeder' && { niceness }) }))
     }
     const bus = await openBus({ servers: [server.url], identity: 'passover' })

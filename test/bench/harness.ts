@@ -31,8 +31,8 @@ export interface Load {
 }
 
 /** Starts a role's script (built) in a process of its own and waits until it is ready. */
-export async function startRole(script: string, options: object): Promise<Role> {
-  const child = fork(fileURLToPath(new URL(script, import.meta.url)), [JSON.stringify(options)], {
+export async function startRole(script: URL, options: object): Promise<Role> {
+  const child = fork(fileURLToPath(script), [JSON.stringify(options)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   await message(child, 'ready')

@@ -109,7 +109,7 @@ export class Pipeline implements AsyncDisposable {
     const { agents_niceness: niceness } = this.setting
     const credentials = this.setting.credentials[role]
     const options = { role, servers: this.server.url, instance: String(n).padStart(7, 'a'), niceness, ...(credentials && { credentials }) }
-    this.#roles.push(await startRole(`./${this.kind}.js`, options))
+    this.#roles.push(await startRole(new URL(`./${this.kind}.js`, import.meta.url), options))
   }
 
   #originator(n: number): Role | undefined {
