@@ -10,7 +10,7 @@ const PAGE = `# Permissions
 
 Generated from \`packages/bus/src/permissions.ts\` by \`node infra/setup/permissions.mjs\`: change it there.
 
-What the NATS server allows each role to publish and subscribe. It refuses everything else. \`test/integration/permissions.test.ts\` tries each class of subject on a server that enforces this table.
+What the NATS server allows each role to publish and subscribe. It refuses everything else. \`test/integration/permissions/permissions.test.ts\` tries each class of subject on a server that enforces this table.
 
 - AGENT, PEER and PERSON stand for names.
 - Consumers of agents are listed one by one, since a wildcard cannot stand for a part of a name.

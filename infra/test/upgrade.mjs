@@ -46,5 +46,5 @@ if (why) {
   process.exit(0)
 }
 const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs')
-const args = [vitest, 'run', '--config', 'test/vitest.config.ts', '--project', 'e2e', 'test/e2e/versions.test.ts']
+const args = [vitest, 'run', '--config', 'test/vitest.config.ts', '--project', 'e2e', 'test/e2e/installation/versions.test.ts']
 process.exit(run(process.execPath, args, { env: { ...process.env, NODE_ENV: 'test' } }) ? 0 : 1)

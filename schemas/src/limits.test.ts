@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import * as e from '../../test/support/examples.js'
+import * as e from '../../test/support/builders/examples.js'
 import * as b from './bounded.js'
 import * as s from './index.js'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import * as e from '../../test/support/examples.js'
+import * as e from '../../test/support/builders/examples.js'
 import * as b from './bounded.js'
 import * as s from './index.js'
 import { message } from './message.js'

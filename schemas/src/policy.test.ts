@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { configSample } from '../../test/support/examples.js'
+import { configSample } from '../../test/support/builders/examples.js'
 import { agentPairOverride, budget, pairKey, parsePairKey, passOverPreferences, widenable } from './policy.js'
 
 describe('the configuration file', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { z } from 'zod'
-import * as e from '../../test/support/examples.js'
+import * as e from '../../test/support/builders/examples.js'
 import * as s from './index.js'
 
 const HASH = 'a'.repeat(64)

@@ -15,7 +15,7 @@ import {
   type SignedAccount,
 } from '@passover/bus/auth'
 import { type RunningServer, startServer } from '@passover/bus/server'
-import { type Load, median, Pipeline } from './pipeline.js'
+import { type Load, median, Pipeline } from './pipelines/pipeline.js'
 
 /**
  * What an account of its own for each agent costs: `npm run bench -- --accounts [cost] [thousand] [answers]`, all when none is named.

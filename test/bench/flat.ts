@@ -1,5 +1,5 @@
-import { type Growth, growthOf, type Sample } from '../support/slope.js'
-import { FlatWorld, type Kind, type Seen } from './flat-world.js'
+import { type Growth, growthOf, type Sample } from '../support/assertions/slope.js'
+import { FlatWorld, type Kind, type Seen } from './pipelines/flat-world.js'
 
 /**
  * Whether memory and disk stay flat while passes come and go: `npm run bench -- --flat --passes N --rate N --id-window MS`. Every process runs with a

@@ -1,12 +1,12 @@
 import { BUILDER, CHECKER } from '@passover/chaos'
 import { connect } from '@passover/sdk'
 import { Field } from '../chaos/field.js'
-import { untilTaken } from '../support/durables.js'
-import { registerAgent } from '../support/register.js'
-import { cpuOf } from './cpu-of.js'
-import { type Figures, figuresOf, QuietPair } from './quiet-pair.js'
-import { troubleOf } from './trouble-of.js'
-import { whereSlow } from './where-slow.js'
+import { registerAgent } from '../support/builders/register.js'
+import { untilTaken } from '../support/fixtures/durable-returns.js'
+import { cpuOf } from './measure/cpu-usage.js'
+import { whereSlow } from './measure/slow-calls.js'
+import { troubleOf } from './measure/trouble.js'
+import { type Figures, figuresOf, QuietPair } from './pipelines/quiet-pair.js'
 
 /**
  * What trouble on other subjects costs a quiet pair, whose passes begin at a steady pace: `npm run bench -- --isolation [paced] [full] [dead]`, all

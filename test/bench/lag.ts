@@ -1,7 +1,7 @@
 import { DeliverPolicy, jetstream } from '@nats-io/jetstream'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
-import { FlatWorld } from './flat-world.js'
-import { Pipeline } from './pipeline.js'
+import { FlatWorld } from './pipelines/flat-world.js'
+import { Pipeline } from './pipelines/pipeline.js'
 
 /**
  * `npm run bench -- --lag`: how far the audit is behind at a steady rate: from a return's being stored to its record's being stored in KV,

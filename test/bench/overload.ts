@@ -1,6 +1,6 @@
 import { BUILDER } from '@passover/chaos'
 import { Field } from '../chaos/field.js'
-import { until } from '../support/until.js'
+import { until } from '../support/processes/until.js'
 
 /**
  * Ten times the load that one worker can serve, for a while: what every process holds of it. `npm run bench -- --overload`.

@@ -3,9 +3,9 @@ import { PASSES_BUCKET, recordKey, storedRecord } from '@passover/audit'
 import { decode, encode, type Table } from '@passover/bus'
 import { makeId, makeInstance, type Question, queryAnswer, statsAnswer } from '@passover/schemas'
 import { z } from 'zod'
-import { AgentWorld } from '../support/agents.js'
-import { auditFixture } from '../support/auditing.js'
-import { until } from '../support/until.js'
+import { AgentWorld } from '../support/builders/agents.js'
+import { auditFixture } from '../support/fixtures/audit.js'
+import { until } from '../support/processes/until.js'
 
 /**
  * `npm run bench -- --query`: how soon a page of a query is answered over a bucket full of records (goal: under 200 ms over a million).

@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { writeArchive } from '../support/recorded-archive.js'
-import { loadArchive } from './loaded-archive.js'
+import { writeArchive } from '../support/builders/recorded-archive.js'
+import { loadArchive } from './pipelines/loaded-archive.js'
 
 /**
  * `npm run bench -- --replay`: an archive of `--entries N` (default 1,000,000) entries is written into a folder; then `verify`, `replay --what-if` and the timeline of a

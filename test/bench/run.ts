@@ -1,6 +1,6 @@
 import { cpus } from 'node:os'
-import { type Kind, type Load, median, Pipeline, type Round } from './pipeline.js'
-import { guideTargets, printTargets } from './targets.js'
+import { guideTargets, printTargets } from './measure/targets.js'
+import { type Kind, type Load, median, Pipeline, type Round } from './pipelines/pipeline.js'
 
 /**
  * `npm run bench`: the raw three hops and the product, each on a server of its own, all up all the time and taking turns. A machine's speed

@@ -1,10 +1,10 @@
 import { DISPATCHER, PolicyStore } from '@passover/bus'
 import { agentRecord, passOverPreferences } from '@passover/schemas'
-import { AgentWorld } from '../support/agents.js'
-import { byHand, checkOf, deleteConsumers, deleteStreams, untilReady } from '../support/breaking.js'
-import { publishPolicy } from '../support/policies.js'
-import { until } from '../support/until.js'
-import { median } from './pipeline.js'
+import { byHand, checkOf, deleteConsumers, deleteStreams, untilReady } from '../support/attacks/broken-topology.js'
+import { AgentWorld } from '../support/builders/agents.js'
+import { publishPolicy } from '../support/builders/policies.js'
+import { until } from '../support/processes/until.js'
+import { median } from './pipelines/pipeline.js'
 
 /**
  * `npm run bench -- --soon`: how soon an installation follows and mends itself, the middle of several and the longest, with what is

@@ -1,8 +1,8 @@
 import { keyText } from '@passover/schemas'
-import { World } from '../support/dispatch.js'
-import { type OpenWork, openWork } from '../support/open-work.js'
-import { startProcess, type TestProcess } from '../support/processes.js'
-import { until } from '../support/until.js'
+import { type OpenWork, openWork } from '../support/builders/open-work.js'
+import { World } from '../support/fixtures/dispatcher.js'
+import { startProcess, type TestProcess } from '../support/processes/processes.js'
+import { until } from '../support/processes/until.js'
 
 /**
  * `npm run bench -- --timers`: how late deadlines are kept with 100,000 open passes, how soon a timekeeper that was killed knows them all again,

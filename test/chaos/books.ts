@@ -4,7 +4,7 @@ import type { Bus } from '@passover/bus'
 import type { Judgement } from '@passover/chaos'
 import { checkStream } from '@passover/chaos'
 import type { PassRecord } from '@passover/schemas'
-import { until } from '../support/until.js'
+import { until } from '../support/processes/until.js'
 import type { Field } from './field.js'
 
 /** Reads the stream again and again until every pass has ended, or time is up; the last reading. */

@@ -2,7 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { BUILDER, checkStream } from '@passover/chaos'
 import { expect, test } from 'vitest'
-import { until } from '../support/until.js'
+import { until } from '../support/processes/until.js'
 import { unended } from './books.js'
 import { Field } from './field.js'
 

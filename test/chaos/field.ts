@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Bus, openBus } from '@passover/bus'
 import { LOAD_AGENTS } from '@passover/chaos'
-import { untilTaken } from '../support/durables.js'
-import { type NatsFixture, natsFixture } from '../support/nats.js'
-import { type RssWatch, startProcess, type TestProcess } from '../support/processes.js'
-import { until } from '../support/until.js'
+import { untilTaken } from '../support/fixtures/durable-returns.js'
+import { type RssWatch, startProcess, type TestProcess } from '../support/processes/processes.js'
+import { until } from '../support/processes/until.js'
+import { type NatsFixture, natsFixture } from '../support/servers/nats.js'
 
 /** Compiled, from wherever this file is run. */
 const ROLES = new URL(import.meta.url.includes('/dist/') ? '../support/roles/' : '../dist/support/roles/', import.meta.url)

@@ -1,7 +1,7 @@
 import type { Agent, Pass } from '@passover/sdk'
 import { expect, test } from 'vitest'
-import { AgentWorld } from '../support/agents.js'
-import { until } from '../support/until.js'
+import { AgentWorld } from '../support/builders/agents.js'
+import { until } from '../support/processes/until.js'
 
 const LOW = 240
 const HIGH = 120

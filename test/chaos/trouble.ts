@@ -1,5 +1,5 @@
 import type { Seeded } from '@passover/chaos'
-import type { NatsNode } from '../support/nats.js'
+import type { NatsNode } from '../support/servers/nats.js'
 import type { Field, Player } from './field.js'
 
 const PAUSE_MS = { least: 300, most: 1_500 }

@@ -1,9 +1,9 @@
 import { type Bus, openBus, Subjects } from '@passover/bus'
-import { SimBus } from '../simulation/sim-bus.js'
-import { Line } from '../simulation/sim-line.js'
-import { SimServer } from '../simulation/sim-server.js'
+import { SimBus } from '../simulation/server/bus.js'
+import { Line } from '../simulation/server/network-line.js'
+import { SimServer } from '../simulation/server/server.js'
 import { Process, World } from '../simulation/world.js'
-import { natsFixture } from '../support/nats.js'
+import { natsFixture } from '../support/servers/nats.js'
 
 /** A server to which connections are made. */
 export interface BusHome extends AsyncDisposable {

@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { until } from '../support/until.js'
+import { until } from '../support/processes/until.js'
 import { BUS_MAKERS, type BusHome } from './bus-makers.js'
 
 const TEXT = new TextEncoder()

@@ -1,7 +1,7 @@
 import { type Bus, type Delivery, deliveriesOf, type Stored } from '@passover/bus'
 import type { PassKey, Step } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { until } from '../support/until.js'
+import { until } from '../support/processes/until.js'
 import { BUS_MAKERS, type BusHome } from './bus-makers.js'
 
 const LEASE_MS = 1_500

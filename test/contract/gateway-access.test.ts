@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openApiDocument, SCOPES, TokenFile } from '@passover/gateway'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { GatewayWorld } from '../support/gateway.js'
-import { until } from '../support/until.js'
+import { GatewayWorld } from '../support/fixtures/gateway.js'
+import { until } from '../support/processes/until.js'
 
 interface Operation {
   operationId: string

@@ -2,9 +2,9 @@ import { type Gateway, openApiDocument, TokenFileFailed } from '@passover/gatewa
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { GatewayWorld, TEST_TOKENS } from '../support/gateway.js'
-import { endings, makeEnding, type Sent } from '../support/gateway-endings.js'
-import { arbitraryOf } from '../support/json-arbitrary.js'
+import { arbitraryOf } from '../support/builders/json-arbitrary.js'
+import { GatewayWorld, TEST_TOKENS } from '../support/fixtures/gateway.js'
+import { endings, makeEnding, type Sent } from '../support/fixtures/gateway-endings.js'
 
 type Json = Record<string, unknown>
 interface Parameter {
@@ -39,9 +39,9 @@ const ELSEWHERE: Record<string, string> = {
   'livez 503': 'packages/core/src/runtime/health.test.ts: no trouble of a gateway is one that a restart mends',
   'readyz 503': 'packages/core/src/runtime/health.test.ts: it says what the report says',
   'cancelPass 202': 'where no dispatcher ends it within the moment that is waited: the same as an end that is waited for (createPass 202)',
-  'requeueDeadLetter 200': 'test/e2e/cli-dlq',
-  'requeueDeadLetter 422': 'test/e2e/cli-dlq: what was requeued is refused',
-  'dropDeadLetter 409': 'test/e2e/cli-dlq: it was requeued',
+  'requeueDeadLetter 200': 'test/e2e/people/dead-letters',
+  'requeueDeadLetter 422': 'test/e2e/people/dead-letters: what was requeued is refused',
+  'dropDeadLetter 409': 'test/e2e/people/dead-letters: it was requeued',
 }
 
 describe('the gateway keeps its document', () => {

@@ -1,9 +1,9 @@
 import { type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager, StorageType } from '@nats-io/jetstream'
 import { connect, headers, type NatsConnection } from '@nats-io/transport-node'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { dockerMissing } from '../support/docker.js'
-import { type Maker, type NatsFixture, natsFixture } from '../support/nats.js'
-import { until } from '../support/until.js'
+import { until } from '../support/processes/until.js'
+import { dockerMissing } from '../support/servers/docker.js'
+import { type Maker, type NatsFixture, natsFixture } from '../support/servers/nats.js'
 
 /**
  * What the rest relies on a server for, run against each maker of fixtures and each size: what holds in a local process must

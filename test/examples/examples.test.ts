@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { BIN, cleanEnvironment, cli, type Ended, ROOT, Spawned } from '../e2e/cli-harness.js'
-import { freePorts } from '../support/ports.js'
+import { BIN, cleanEnvironment, cli, type Ended, ROOT, Spawned } from '../support/fixtures/cli.js'
+import { freePorts } from '../support/servers/ports.js'
 
 /** Runs the examples by the commands of their READMEs, on one server with `passover up --http` and a webhook. */
 

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { type AgentRecord, agentRecord, type PassOverPreferences } from '@passover/schemas'
 import { readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { AgentWorld } from '../support/agents.js'
-import { startProcess, type TestProcess } from '../support/processes.js'
-import { until } from '../support/until.js'
+import { AgentWorld } from '../support/builders/agents.js'
+import { startProcess, type TestProcess } from '../support/processes/processes.js'
+import { until } from '../support/processes/until.js'
 
 /** The samples of the shipped prompts, rendered from a live registry and run to the letter: each agent a process on a real server. */
 

@@ -2,9 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { AgentWorld } from '../support/agents.js'
-import { startProcess, type TestProcess } from '../support/processes.js'
-import { until } from '../support/until.js'
+import { AgentWorld } from '../support/builders/agents.js'
+import { startProcess, type TestProcess } from '../support/processes/processes.js'
+import { until } from '../support/processes/until.js'
 
 /** The README's examples, run to the letter: two processes on a real server. */
 

@@ -1,4 +1,4 @@
-import { planOf } from './configs.js'
+import { planOf } from './plans/configs.js'
 import { type Result, Simulation } from './simulation.js'
 
 // Most errors are outcomes whose stacks nobody reads; `--seed` tells a seed with them.

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { planOf } from './configs.js'
-import { MUTANTS } from './mutants.js'
-import type { Plan } from './plan.js'
+import { MUTANTS } from './mutants/mutants.js'
+import { planOf } from './plans/configs.js'
+import type { Plan } from './plans/plan.js'
 import { freshSeed, runSeeds } from './pool.js'
 import { shrink } from './shrink.js'
 import { type Result, Simulation } from './simulation.js'
@@ -70,7 +70,7 @@ async function many(): Promise<number> {
 
 /** A mutant is put in where the product is loaded: by another process that loads it anew. */
 function inMutated(mutant: string): number {
-  const loader = fileURLToPath(new URL('./mutate.js', import.meta.url))
+  const loader = fileURLToPath(new URL('./mutants/mutate.js', import.meta.url))
   const args = ['--import', loader, fileURLToPath(import.meta.url), ...process.argv.slice(2)]
   const env = { ...process.env, SIMULATION_MUTANT: mutant }
   return spawnSync(process.execPath, args, { env, stdio: 'inherit' }).status ?? 1

@@ -1,6 +1,6 @@
-import type { PassPlan, Plan } from './plan.js'
+import type { Violation } from './checks/violation.js'
+import type { PassPlan, Plan } from './plans/plan.js'
 import { Simulation } from './simulation.js'
-import type { Violation } from './violation.js'
 
 export interface Shrunk {
   plan: Plan

@@ -1,5 +1,5 @@
 import type { Timing } from '@passover/bus'
-import { Dice } from './dice.js'
+import { Dice } from './plans/dice.js'
 
 /** Where the simulated server's clock begins, ms since 1970. */
 export const EPOCH = 1_750_000_000_000

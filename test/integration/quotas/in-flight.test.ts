@@ -5,9 +5,9 @@ import { CONTENT_TYPE, PartError } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { InFlight } from '../../../packages/bus/src/quotas/in-flight.js'
-import { GatewayWorld } from '../../support/gateway.js'
-import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
-import { until } from '../../support/until.js'
+import { GatewayWorld } from '../../support/fixtures/gateway.js'
+import { until } from '../../support/processes/until.js'
+import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 let world: PermittedAgents<'alice' | 'scout'>
 beforeAll(async () => {

@@ -6,9 +6,9 @@ import { createAgent } from '@passover/sdk'
 import { askList, findPass } from '@passover/sdk/people'
 import { outputSchemas } from '@passover/validation'
 import { expect, it } from 'vitest'
-import { clockOf, random, SILENT } from '../../support/dispatch.js'
-import { natsFixture } from '../../support/nats.js'
-import { until } from '../../support/until.js'
+import { clockOf, random, SILENT } from '../../support/fixtures/dispatcher.js'
+import { until } from '../../support/processes/until.js'
+import { natsFixture } from '../../support/servers/nats.js'
 
 /** Doubles its time with each further character. */
 const CATASTROPHIC = { properties: { output: { type: 'string', pattern: '^(a+)+$' } } }

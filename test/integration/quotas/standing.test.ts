@@ -7,10 +7,10 @@ import type { HealthReport } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { checkAudit, noteIfUnknown } from '../../../packages/cli/src/doctor/audit.js'
 import { checkStores } from '../../../packages/cli/src/doctor/stores.js'
-import { clockOf, random, SILENT } from '../../support/dispatch.js'
-import { type NatsFixture, natsFixture } from '../../support/nats.js'
-import { permittedFixture } from '../../support/permitted.js'
-import { until } from '../../support/until.js'
+import { clockOf, random, SILENT } from '../../support/fixtures/dispatcher.js'
+import { until } from '../../support/processes/until.js'
+import { type NatsFixture, natsFixture } from '../../support/servers/nats.js'
+import { permittedFixture } from '../../support/servers/permitted.js'
 
 const SERVER_BYTES = 12_000_000
 

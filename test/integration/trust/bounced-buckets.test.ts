@@ -11,13 +11,13 @@ import { askLetters, dropLetter, findLetter, readPresence } from '@passover/sdk/
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { verdictText } from '../../../packages/cli/src/verify/run.js'
 import { verifyLive } from '../../../packages/cli/src/verify/verify-live.js'
-import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/bouncing.js'
-import { clockOf, SILENT } from '../../support/dispatch.js'
-import type { Probe } from '../../support/permitted.js'
-import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
-import { Receiver } from '../../support/receiver.js'
-import { registerAgent } from '../../support/register.js'
-import { until } from '../../support/until.js'
+import { Receiver } from '../../support/assertions/http-receiver.js'
+import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/attacks/bounces.js'
+import { registerAgent } from '../../support/builders/register.js'
+import { clockOf, SILENT } from '../../support/fixtures/dispatcher.js'
+import { until } from '../../support/processes/until.js'
+import type { Probe } from '../../support/servers/permitted.js'
+import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 /** What an agent has the server write into buckets, about dead letters and for the notifier, on a server with permissions in one account. */
 const RULES = { id_window_ms: 3_600_000 }

@@ -4,11 +4,11 @@ import { decide } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkTrust } from '../../../packages/cli/src/doctor/stores.js'
 import { verifyLive } from '../../../packages/cli/src/verify/verify-live.js'
-import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/bouncing.js'
-import type { Probe } from '../../support/permitted.js'
-import { type PermittedAgents, permittedAgents } from '../../support/permitted-agents.js'
-import { registerAgent } from '../../support/register.js'
-import { staysTrue, until } from '../../support/until.js'
+import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/attacks/bounces.js'
+import { registerAgent } from '../../support/builders/register.js'
+import { staysTrue, until } from '../../support/processes/until.js'
+import type { Probe } from '../../support/servers/permitted.js'
+import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 /**
  * An agent has the server publish for it, on a server with permissions in one account: it stores bytes and headers in its parts bucket, and

@@ -1,5 +1,5 @@
 import type { AgentPairOverride } from '@passover/schemas'
-import { until } from '../until.js'
+import { until } from '../processes/until.js'
 import { type Bench, outcomeOf, quick, type Row, slow } from './row.js'
 
 /** Fields that decide whether and when a pass begins, and what goes along. */

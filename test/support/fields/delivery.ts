@@ -1,5 +1,5 @@
-import { durable, shownPass } from '../delivery.js'
-import { until } from '../until.js'
+import { durable, shownPass } from '../fixtures/delivery.js'
+import { until } from '../processes/until.js'
 import type { Bench, Row } from './row.js'
 
 /** Fields that decide how long a return waits for its originator. */

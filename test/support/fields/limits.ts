@@ -1,4 +1,4 @@
-import { until } from '../until.js'
+import { until } from '../processes/until.js'
 import { type Bench, outcomeOf, quick, type Row, slow } from './row.js'
 
 /** Fields that say how much: so many passes at a time, in a minute, in a session, and what a budget gives. */

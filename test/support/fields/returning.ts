@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { openBus } from '@passover/bus'
 import type { HandlerResult } from '@passover/schemas'
 import { createAgent } from '@passover/sdk'
-import { clockOf } from '../dispatch.js'
-import { until } from '../until.js'
+import { clockOf } from '../fixtures/dispatcher.js'
+import { until } from '../processes/until.js'
 import { type Bench, outcomeOf, type Row } from './row.js'
 
 /** Fields that decide what becomes of a return. */

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Handler } from '@passover/sdk'
-import { startProcess } from '../processes.js'
-import { until } from '../until.js'
+import { startProcess } from '../processes/processes.js'
+import { until } from '../processes/until.js'
 import { type Bench, outcomeOf, type Row, slow } from './row.js'
 
 /** Fields that bound the work itself and what may come of it. */

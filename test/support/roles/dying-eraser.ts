@@ -1,9 +1,9 @@
 import { type AuditSettings, PASSES_BUCKET, startAudit } from '@passover/audit'
 import { type Bus, decode, nodeRandom, openBus, serverClock } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
-import { replaced } from '../auditing.js'
-import { SILENT } from '../dispatch.js'
-import type { EraseEdge, EraseStep } from '../erasing.js'
+import { replaced } from '../fixtures/audit.js'
+import { SILENT } from '../fixtures/dispatcher.js'
+import type { EraseEdge, EraseStep } from '../fixtures/erasure.js'
 import { optionsOf } from './load-role.js'
 import { dieHere, say } from './role.js'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { configSample } from '../../../../test/support/examples.js'
+import { configSample } from '../../../../test/support/builders/examples.js'
 import { checkPolicy } from './lint/lint-policy.js'
 import { type PolicyFault, readPolicy } from './parse-policy.js'
 

@@ -1,0 +1,241 @@
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cli, Folder, json, ROOT, run, type Spawned, serverFile, until } from '../../support/fixtures/cli.js'
+import { startProcess, type TestProcess } from '../../support/processes/processes.js'
+
+interface Listed {
+  name: string
+  role: string
+  public_key: string
+  credentials: string
+  expires_at?: number
+  revoked_at?: number
+}
+
+/** An installation whose agents are isolated, with TLS, used as a person does: command by command, in this order. */
+describe('passover auth, and up --isolated', () => {
+  let cwd: string
+  let up: Spawned
+  const auth = (...args: string[]) => json<Listed>(['auth', ...args], { cwd })
+  const credentials = (name: string) => join(cwd, '.passover', 'auth', 'creds', `${name}.creds`)
+  const request = (...args: string[]) => run(['request', '--from', 'alice', '--to', 'greeter', '--objective', 'world', ...args], { cwd })
+
+  beforeAll(async () => {
+    // Below the repository, so that the example of the README finds its packages.
+    cwd = mkdtempSync(join(ROOT, 'test', 'dist', 'isolated-'))
+    // A repository of its own: the search for a project's server ends here, and does not find that of another test in the clone.
+    mkdirSync(join(cwd, '.git'))
+    up = cli(['up', '--isolated', '--tls', '--http', '0'], { cwd })
+    await up.printed('is up', 'stdout', 120_000)
+  }, 150_000)
+  afterAll(async () => {
+    await up[Symbol.asyncDispose]()
+    rmSync(cwd, { recursive: true, force: true, maxRetries: 5 })
+  })
+
+  it('keeps keys for their owner alone, and refuses to overwrite them', async () => {
+    const folder = join(cwd, '.passover', 'auth')
+    for (const name of ['', 'creds', 'accounts', 'tls']) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o700)
+    for (const name of ['keys.json', 'tls/ca.key', 'tls/server.key', 'creds/passover.audit.creds'])
+      expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600)
+    const keys = readFileSync(join(folder, 'keys.json'), 'utf8')
+    const again = await run(['auth', 'init'], { cwd })
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('has the keys of an installation') })
+    expect(readFileSync(join(folder, 'keys.json'), 'utf8')).toBe(keys)
+  })
+
+  it('names the command for an agent and for a person without credentials', async () => {
+    const agent = await json(['request', '--from', 'alice', '--to', 'greeter', '--objective', 'x'], { cwd })
+    expect(agent).toMatchObject({
+      code: 4,
+      document: {
+        error: { code: 'E013', message: expect.stringContaining('agent alice was not added'), hint: 'passover auth add agent alice' },
+      },
+    })
+    // A person who names no originator is none.
+    const own = await json(['request', 'greeter', 'hi', '--as', 'ann'], { cwd })
+    expect(own).toMatchObject({
+      code: 4,
+      document: {
+        error: { code: 'E013', hint: 'name the agent that asks: --from <agent>; to add a new one: passover auth add agent <name>' },
+      },
+    })
+    const person = await json(['list', '--as', 'ann'], { cwd })
+    expect(person).toMatchObject({ code: 4, document: { error: { code: 'E013', hint: 'passover auth add person ann' } } })
+  })
+
+  it('adds agents to the running server, with which the examples of the README run unchanged', async () => {
+    for (const name of ['greeter', 'alice'])
+      expect(await auth('add', 'agent', name)).toMatchObject({ code: 0, document: { name, server_told: true, registered: true } })
+    expect(statSync(credentials('alice')).mode & 0o777).toBe(0o600)
+    expect(await auth('add', 'person', 'alice')).toMatchObject({ code: 2, document: { error: { code: 'E031' } } })
+    await using _greeter = await greeter()
+    await using alice = example('alice.mjs')
+    expect(await alice.line(/completed/)).toContain('completed Hello, world!')
+    const { document: doctor } = await json<{ checks: { name: string; state: string; text: string }[] }>(['doctor'], { cwd })
+    expect(doctor.checks.filter(({ state }) => state === 'broken')).toEqual([])
+    expect(doctor.checks.find(({ name }) => name === 'isolation')).toMatchObject({ state: 'ok' })
+  })
+
+  it('finds nothing that an agent can do outside of its rights', async () => {
+    const { code, document } = await json<{ ok: boolean; level: string; probes: { state: string }[] }>(['auth', 'check', 'alice'], { cwd })
+    expect(document.probes.filter(({ state }) => state !== 'refused')).toEqual([])
+    expect({ code, level: document.level, ok: document.ok }).toEqual({ code: 0, level: 'isolated', ok: true })
+  })
+
+  it('rotates: the worker reconnects with the new credentials by itself, the old ones are refused', async () => {
+    await using greeting = await greeter()
+    const old = join(cwd, 'old.creds')
+    copyFileSync(credentials('greeter'), old)
+    const { document } = await auth('rotate', 'greeter')
+    expect(readFileSync(credentials('greeter'), 'utf8')).not.toBe(readFileSync(old, 'utf8'))
+    expect(await request()).toMatchObject({ code: 0, stdout: expect.stringContaining('Hello, world!') })
+    const { document: list } = await json<Listed[]>(['auth', 'list'], { cwd })
+    expect(list.find(({ name }) => name === 'greeter')?.public_key).toBe(document.public_key)
+    const refused = await run(['auth', 'check', 'greeter', '--credentials', old], { cwd })
+    expect(refused).toMatchObject({ code: 5, stderr: expect.stringMatching(/authorization/i) })
+    // A connection that was just made finds no consumer for a moment: that is no alarm, nor is being cut off while new credentials are there.
+    expect(greeting.stderr).not.toMatch(/is gone|revoked/)
+  })
+
+  it('revokes: the worker is cut off at once and gets no work, and its credentials are refused from then on', async () => {
+    await using greeting = await greeter()
+    const kept = join(cwd, 'kept.creds')
+    copyFileSync(credentials('greeter'), kept)
+    expect(await auth('revoke', 'greeter')).toMatchObject({ code: 0, document: { name: 'greeter', server_told: true } })
+    const told = 'credentials of agent greeter were revoked'
+    await until('the worker says why it gets no work', () => greeting.stderr.includes(`greeter works no more: ${told}`))
+    expect(greeting.stderr).not.toContain('is gone')
+    const late = await json(['request', '--from', 'alice', 'greeter', 'world', '--timeout', '2s'], { cwd })
+    expect(late).toMatchObject({
+      code: 124,
+      document: { error: { message: expect.stringContaining('no worker of greeter asks for work') } },
+    })
+    expect(greeting.stderr).not.toContain('cannot say so')
+    // What is seen of it: that pass is over, and waits no more.
+    const { document: agents } = await json<{ name: string; queued: number; revoked_at?: number }[]>(['agents'], { cwd })
+    expect(agents).toContainEqual(expect.objectContaining({ name: 'greeter', queued: 0, revoked_at: expect.any(Number) }))
+    expect((await run(['agents'], { cwd })).stdout).toContain('greeter (revoked)')
+    expect((await run(['agents', 'show', 'greeter'], { cwd })).stdout).toMatch(/revoked +its credentials/)
+    const doctor = await run(['doctor'], { cwd })
+    expect(doctor.stdout).toContain(told)
+    expect(doctor.stdout).not.toContain('for it')
+    const work = await run(['work', 'greeter', '--', 'cat'], { cwd })
+    expect(work).toMatchObject({ code: 4, stderr: expect.stringContaining(told) })
+    await using again = example('greeter.mjs')
+    await until('a worker that starts says so, too', () => again.stderr.includes(told))
+    expect(await run(['auth', 'check', 'greeter', '--credentials', kept], { cwd })).toMatchObject({ code: 5 })
+    expect(await auth('rotate', 'greeter')).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
+    const { document: list } = await json<Listed[]>(['auth', 'list'], { cwd })
+    expect(list.find(({ name }) => name === 'greeter')?.revoked_at).toBeTypeOf('number')
+    expect(list.find(({ name }) => name === 'alice')?.revoked_at).toBeUndefined()
+    // The same name may come back, with credentials of its own.
+    expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
+    await using _again = await greeter()
+  })
+
+  it('revokes: the gateway refuses the tokens of that name, and where it knows of no revocation of them, the credentials that are gone', async () => {
+    const { document: token } = await json<{ id: string; token: string }>(['gateway', 'token', 'add', '--agent', 'greeter'], { cwd })
+    // Another gateway, with tokens of its own.
+    copyFileSync(join(cwd, '.passover', 'gateway-tokens.json'), join(cwd, 'tokens.json'))
+    await using other = cli(['gateway', '--port', '0', '--tokens', 'tokens.json', '--json'], { cwd })
+    await other.printed('}')
+    const urls = [serverFile(cwd).http ?? '', (JSON.parse(other.stdout) as { url: string }).url]
+    const open = (url: string) => fetch(`${url}/api/pass-over/events`, { headers: { authorization: `Bearer ${token.token}` } })
+    const feeds = await Promise.all(urls.map(open))
+    expect(feeds.map(({ status }) => status)).toEqual([200, 200])
+    const ended = Promise.all(feeds.map((feed) => feed.text()))
+    expect(await auth('revoke', 'greeter')).toMatchObject({ code: 0, document: { tokens_revoked: [token.id] } })
+    expect(await request('--timeout', '2s')).toMatchObject({ code: 124 })
+    for (const told of await ended) expect(told).not.toContain('event: passover')
+    expect((await Promise.all(urls.map(open))).map(({ status }) => status)).toEqual([401, 403])
+    expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
+    expect((await Promise.all(urls.map(open))).map(({ status }) => status)).toEqual([401, 200])
+    expect((await run(['auth', 'revoke', 'greeter'], { cwd })).stdout).not.toContain('tokens')
+    expect(await auth('add', 'agent', 'greeter')).toMatchObject({ code: 0 })
+  })
+
+  it('serves the HTTP API away from the project, with credentials of the gateway and of each owner of a token, and never without a token', async () => {
+    using folder = new Folder()
+    const tokens = join(folder.path, 'tokens.json')
+    const owners = join(folder.path, 'owners.json')
+    writeFileSync(owners, JSON.stringify({ greeter: credentials('greeter') }))
+    const env = {
+      NATS_URL: serverFile(cwd).url,
+      PASSOVER_CA: join(cwd, '.passover', 'auth', 'tls', 'ca.pem'),
+      PASSOVER_CREDENTIALS: credentials('passover.gateway'),
+      PASSOVER_GATEWAY_CREDENTIALS: owners,
+    }
+    await using apart = cli(['gateway', '--port', '0', '--tokens', tokens, '--json'], { cwd: folder.path, env })
+    await apart.printed('}')
+    const { url } = JSON.parse(apart.stdout) as { url: string }
+    const list = (token?: string) =>
+      fetch(`${url}/api/pass-over/passes`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
+    expect((await list()).status).toBe(401)
+    const added = (name: string) => json<{ token: string }>(['gateway', 'token', 'add', '--agent', name, '--tokens', tokens], { cwd })
+    const told = await list((await added('greeter')).document.token)
+    expect({ status: told.status, body: await told.json() }).toMatchObject({ status: 200, body: { passes: expect.any(Array) } })
+    expect((await list((await added('alice')).document.token)).status).toBe(403)
+  })
+
+  it('adds people to the running installation, who see every pass until they are revoked', async () => {
+    expect(await auth('add', 'person', 'ann')).toMatchObject({ code: 0 })
+    const seen = async () => (await run(['list', '--as', 'ann'], { cwd })).stdout.includes('greeter')
+    await until('ann is told about passes of others', seen)
+    expect(await auth('revoke', 'ann')).toMatchObject({ code: 0 })
+    expect(await run(['list', '--as', 'ann'], { cwd })).toMatchObject({ code: 4 })
+  })
+
+  it('ends credentials at their time, and says so', async () => {
+    const { document } = await auth('add', 'agent', 'brief', '--expires', '1s')
+    await until('the credentials end', () => Date.now() > (document.expires_at ?? Number.POSITIVE_INFINITY))
+    const { code, document: failed } = await json<{ error: { message: string; hint: string } }>(
+      ['request', '--from', 'brief', '--to', 'greeter', '--objective', 'x'],
+      { cwd },
+    )
+    expect({ ...failed.error, code }).toMatchObject({
+      code: 5,
+      message: expect.stringContaining('expired'),
+      hint: expect.stringContaining('passover auth rotate brief'),
+    })
+  })
+
+  it('isolates a project that was not, with what it had, and stays isolated without the flag', async () => {
+    using folder = new Folder()
+    const start = async (...args: string[]) => {
+      const started = cli(['up', ...args], { cwd: folder.path })
+      await started.printed('is up', 'stdout', 120_000)
+      return started
+    }
+    await using before = await start()
+    expect(await run(['agents', 'add', 'reader'], { cwd: folder.path })).toMatchObject({ code: 0 })
+    await before[Symbol.asyncDispose]()
+    for (const args of [['--isolated'], []]) {
+      await using after = await start(...args)
+      expect(await run(['agents'], { cwd: folder.path })).toMatchObject({ code: 0, stdout: expect.stringContaining('reader') })
+      expect(await run(['work', 'reader', '--', 'cat'], { cwd: folder.path })).toMatchObject({ code: 4 })
+      await after[Symbol.asyncDispose]()
+    }
+  })
+
+  function save(name: string): string {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    const text = new RegExp(`<!-- example: ${name} -->\\n\`\`\`js\\n([\\s\\S]*?)\`\`\``).exec(readme)?.[1]
+    if (!text) throw new Error(`the README has no example ${name}`)
+    writeFileSync(join(cwd, name), text)
+    return name
+  }
+
+  /** An example of the README, started as a process of its own. */
+  function example(name: string): TestProcess {
+    return startProcess(join(cwd, save(name)), { cwd, env: { NATS_URL: undefined, PASSOVER_AGENT: undefined } })
+  }
+
+  /** The subagent of the README, once it has answered. */
+  async function greeter(): Promise<TestProcess> {
+    const started = example('greeter.mjs')
+    expect(await request()).toMatchObject({ code: 0, stdout: expect.stringContaining('Hello, world!') })
+    return started
+  }
+})
