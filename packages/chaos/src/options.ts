@@ -1,4 +1,20 @@
-import { FAULTS, type FaultName } from './schedule.js'
+/** Every fault there is: those of single processes, those of the servers and what is between them, and what makes the stream grow. */
+export const PROCESS_FAULTS = ['kill', 'freeze'] as const
+export const CLUSTER_FAULTS = [
+  'server-kill',
+  'server-freeze',
+  'server-restart',
+  'leader-kill',
+  'outage',
+  'partition',
+  'slow',
+  'disk-full',
+  'flip',
+] as const
+/** No harm, but what makes segments full, so that the archive is sealed and passes leave the stream while all else goes on. */
+const STREAM_FAULTS = ['seal'] as const
+export const FAULTS = [...PROCESS_FAULTS, ...CLUSTER_FAULTS, ...STREAM_FAULTS] as const
+export type FaultName = (typeof FAULTS)[number]
 
 /** What a run is asked for; resolved once, at the edge. */
 export interface ChaosOptions {

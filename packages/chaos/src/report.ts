@@ -1,10 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Verdict } from './check/verdict.js'
-import type { DoneFault } from './log.js'
 import type { ChaosOptions } from './options.js'
 import { reportText } from './report-text.js'
-import type { PlannedFault } from './schedule.js'
+import type { DoneFault, PlannedFault } from './schedule.js'
 import type { SoakReport } from './soak-report.js'
 import type { Verified } from './verified.js'
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { CLUSTER_FAULTS, FAULTS, makeSchedule, type ScheduleOptions } from './schedule.js'
+import { CLUSTER_FAULTS, FAULTS } from './options.js'
+import { makeSchedule, type ScheduleOptions } from './schedule.js'
 
 const options: ScheduleOptions = {
   seed: 7,

@@ -1,22 +1,5 @@
+import { CLUSTER_FAULTS, type FaultName, PROCESS_FAULTS } from './options.js'
 import { type Seeded, seeded } from './seeded.js'
-
-/** Every fault there is: those of single processes, those of the servers and what is between them, and what makes the stream grow. */
-export const PROCESS_FAULTS = ['kill', 'freeze'] as const
-export const CLUSTER_FAULTS = [
-  'server-kill',
-  'server-freeze',
-  'server-restart',
-  'leader-kill',
-  'outage',
-  'partition',
-  'slow',
-  'disk-full',
-  'flip',
-] as const
-/** No harm, but what makes segments full, so that the archive is sealed and passes leave the stream while all else goes on. */
-export const STREAM_FAULTS = ['seal'] as const
-export const FAULTS = [...PROCESS_FAULTS, ...CLUSTER_FAULTS, ...STREAM_FAULTS] as const
-export type FaultName = (typeof FAULTS)[number]
 
 export interface PlannedFault {
   /** After the load began. */
@@ -155,4 +138,15 @@ function shuffled<T>(from: readonly T[], chosen: Seeded): T[] {
 
 function between(chosen: Seeded, { least, most }: { least: number; most: number }): number {
   return chosen.between(least, most)
+}
+
+/** A fault as it was, ms of this machine. */
+export interface DoneFault extends PlannedFault {
+  began: number
+  /** When the trouble itself was over. */
+  mended: number
+  /** When all was as before: servers settled, or the process ready. */
+  recovered: number
+  what: string
+  skipped?: true
 }

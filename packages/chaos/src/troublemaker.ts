@@ -2,8 +2,8 @@ import type { Arena } from './arena.js'
 import type { Trouble } from './check/found.js'
 import { RunIsVoid } from './faults/fault.js'
 import { FAULT_OF } from './faults/index.js'
-import type { DoneFault } from './log.js'
-import { CLUSTER_FAULTS, type PlannedFault, PROCESS_FAULTS } from './schedule.js'
+import { CLUSTER_FAULTS, PROCESS_FAULTS } from './options.js'
+import type { DoneFault, PlannedFault } from './schedule.js'
 import { pause } from './wait.js'
 
 const SETTLE_MS = 90_000

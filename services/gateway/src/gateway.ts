@@ -8,11 +8,10 @@ import { makeApp } from './app.js'
 import { type Caller, SCOPES, standsStill, type Tokens } from './caller.js'
 import { openApiDocument } from './document.js'
 import { Feeds } from './feeds.js'
-import type { Inside } from './inside.js'
-import { type Listening, listen } from './listen.js'
-import { isLoopbackName } from './loopback.js'
+import { isLoopbackName, type Listening, listen } from './listen.js'
 import { Metrics } from './metrics.js'
 import { type GatewaySettings, gatewayOptions } from './options.js'
+import type { Inside } from './route.js'
 
 export interface GatewayDeps {
   /** Connected as `passover`. */

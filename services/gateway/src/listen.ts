@@ -96,3 +96,10 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json; charset=utf-8\r\nx-content-type-options: nosniff\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
   socket.end(head + body)
 }
+
+const LOOPBACK = /^(127(?:\.\d{1,3}){3}|localhost|\[?::1\]?)$/i
+
+/** Whether a host name or address is this machine's own, which no other machine reaches. */
+export function isLoopbackName(host: string): boolean {
+  return LOOPBACK.test(host)
+}

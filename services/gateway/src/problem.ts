@@ -3,7 +3,6 @@ import { ERRORS, oneLine, PassOverError, printableJson } from '@passover/core'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
 import { Failure } from '@passover/sdk/people'
-import { TokenFileFailed } from './token-file-failed.js'
 
 /** An answer that is no success, thrown where it is found. */
 export class HttpProblem extends Error {
@@ -14,6 +13,17 @@ export class HttpProblem extends Error {
     readonly headers: Record<string, string> = {},
   ) {
     super(problem.detail)
+  }
+}
+
+/** The file of tokens cannot be used: what the system, or its content, says. Nobody is let in by a file that is spoiled. */
+export class TokenFileFailed extends Error {
+  override readonly name = 'TokenFileFailed'
+  constructor(
+    readonly path: string,
+    readonly why: string,
+  ) {
+    super(`the file of tokens ${path} ${why}`)
   }
 }
 

@@ -1,7 +1,28 @@
+import type { Bus } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
+import type { Logger } from 'pino'
 import type { z } from 'zod'
+import type { Acting } from './acting.js'
 import type { Access, Actor } from './auth/access.js'
 import type { Caller, Scope } from './caller.js'
-import type { Inside } from './inside.js'
+import type { Feeds } from './feeds.js'
+import type { Metrics } from './metrics.js'
+import type { GatewayOptions } from './options.js'
+
+/** What handlers stand on. */
+export interface Inside {
+  /** The gateway's own connection: it reads the stream, and acts for nobody. */
+  bus: Bus
+  clock: Clock
+  log: Logger
+  options: GatewayOptions
+  acting: Acting
+  feeds: Feeds
+  metrics: Metrics
+  health(): HealthReport
+  document(): string
+}
 
 /** What a handler is given: everything is parsed by the route's own schemas. */
 export interface Asked<P, Q, H, B> {

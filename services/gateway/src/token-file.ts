@@ -5,7 +5,7 @@ import { contend } from '@passover/bus'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
 import { type Caller, SCOPES, type Scope, type Tokens } from './caller.js'
-import { TokenFileFailed } from './token-file-failed.js'
+import { TokenFileFailed } from './problem.js'
 
 const kept = z.strictObject({
   id: z.string(),

@@ -1,8 +1,8 @@
 import { encode } from '@msgpack/msgpack'
 import { describe, expect, it } from 'vitest'
+import { ID, type Line, NOW, OTHER_ID, streamOf } from '../../testing/stored-messages.js'
 import { checkAuthority } from './authority.js'
 import { judge } from './judge.js'
-import { ID, type Line, NOW, OTHER_ID, streamOf } from './planted.js'
 
 const ROOT = `alice/audit/${ID}`
 const work = (pair: string, id: string, more: { guard?: number; timeout?: number; parent?: string; ancestors?: string[] } = {}): Line => {

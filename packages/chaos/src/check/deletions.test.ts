@@ -1,8 +1,8 @@
 import { encode } from '@msgpack/msgpack'
 import { describe, expect, it } from 'vitest'
+import { ID, type Line, NOW, streamOf } from '../../testing/stored-messages.js'
 import { checkDeletions, type Removal } from './deletions.js'
 import { judge } from './judge.js'
-import { ID, type Line, NOW, streamOf } from './planted.js'
 
 const WINDOW_MS = 20_000
 const asked: Line = { subject: 'request.audit.alice', headers: { 'Passover-Id': ID } }

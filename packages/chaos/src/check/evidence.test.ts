@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { encode } from '@msgpack/msgpack'
 import { describe, expect, it } from 'vitest'
+import { ID, NOW, streamOf } from '../../testing/stored-messages.js'
 import { type Evidence, readArchive, wholeHistory } from './archive.js'
 import { checkEvidence } from './evidence.js'
 import type { StoredMessage } from './found.js'
 import { judge } from './judge.js'
-import { ID, NOW, streamOf } from './planted.js'
 
 const records = streamOf([
   { subject: 'request.audit.alice', headers: { 'Passover-Id': ID } },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { ID, type Line, NOW, streamOf } from '../../testing/stored-messages.js'
 import { judge } from './judge.js'
-import { ID, type Line, NOW, streamOf } from './planted.js'
 import { checkBegun, checkTold, historyLines, type Told } from './tell.js'
 
 const KEY = `alice/audit/${ID}`

@@ -1,12 +1,10 @@
-import type { FaultName } from '../schedule.js'
-import { diskFull } from './disk-full.js'
+import type { FaultName } from '../options.js'
 import type { Fault } from './fault.js'
 import { flip } from './flip.js'
-import { freeze } from './freeze.js'
-import { kill } from './kill.js'
 import { partition, slow } from './link.js'
+import { freeze, kill } from './process.js'
 import { seal } from './seal.js'
-import { leaderKill, outage, serverFreeze, serverKill, serverRestart } from './server.js'
+import { diskFull, leaderKill, outage, serverFreeze, serverKill, serverRestart } from './server.js'
 
 export const FAULT_OF: Record<FaultName, Fault> = {
   kill,

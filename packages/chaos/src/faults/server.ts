@@ -47,3 +47,16 @@ export const outage: Fault = async ({ cluster }, { for_ms }, stop) => {
   await Promise.all(cluster.nodes.map((node) => node.start()))
   return { done: `kill -9 all servers for ${for_ms} ms` }
 }
+
+/** A server that cannot write turns its JetStream off; when there is room again, it is started again, as whoever runs it would. */
+export const diskFull: Fault = async (arena, { target, for_ms }, stop) => {
+  if (arena.disks.means === 'none') return { skipped: 'no disk can be filled here' }
+  const node = arena.cluster.node(arena.disks.victim(target))
+  if (node.pid === undefined) return { skipped: `server ${node.name} does not run` }
+  const free = await arena.disks.fill(node.name, node.pid)
+  await pause(for_ms, stop)
+  await node.kill()
+  await free()
+  await node.start()
+  return { done: `disk of server ${node.name} full for ${for_ms} ms (${arena.disks.means})` }
+}
